@@ -28,7 +28,7 @@ from bench.span import Span, say
 from streamlet.assembly import open_worker
 from streamlet.local import MemberIdentity
 from streamlet.runtime.outputs import Output
-from streamlet.runtime.outside import WorkerCounters
+from streamlet.runtime.record_failures import RecordCounters
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.types import TaskId
 
@@ -59,7 +59,7 @@ class Watch:
     preload: int = 0
     by_output: bool = False
     written: int = 0
-    counters: WorkerCounters | None = None
+    counters: RecordCounters | None = None
     _told: tuple[float, int] = (0.0, 0)
     _ended: threading.Event = attrs.field(factory=threading.Event)
 

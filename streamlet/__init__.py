@@ -70,9 +70,8 @@ if TYPE_CHECKING:
     from streamlet.dsl.windows import hopping, session, sliding, tumbling, unlimited
     from streamlet.errors import StreamletError
     from streamlet.origins import Origin, RepeatFilter, without_repeats
-    from streamlet.runtime.error_context import ErrorContext, FailedRecord
     from streamlet.runtime.listeners import StateRestoreListener
-    from streamlet.runtime.policy import Answer, Retry
+    from streamlet.runtime.policy import Answer, ErrorContext, FailedRecord, Retry
     from streamlet.runtime.uncaught import UncaughtAnswer
     from streamlet.serdes import (
         Serde,
@@ -170,8 +169,8 @@ __all__ = [
 
 _HOMES = {
     "Answer": "streamlet.runtime.policy",
-    "ErrorContext": "streamlet.runtime.error_context",
-    "FailedRecord": "streamlet.runtime.error_context",
+    "ErrorContext": "streamlet.runtime.policy",
+    "FailedRecord": "streamlet.runtime.policy",
     "Retry": "streamlet.runtime.policy",
     "UncaughtAnswer": "streamlet.runtime.uncaught",
     "Processor": "streamlet.dsl.processor",

@@ -28,8 +28,9 @@ from streamlet.group.leader import Assignor
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.outside.inspector import GroupInspector
 from streamlet.group.session import GroupSession
-from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
+from streamlet.group.tasks import TasksProtocol, rules_from, types_for
 from streamlet.group.transport import Transport
+from streamlet.group.values import Subscription
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.local import (
     MemberIdentity,
@@ -48,11 +49,11 @@ from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.dormant import Cleanup, dormant_copies
 from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.global_tables import GlobalTables
+from streamlet.runtime.listeners import Observer
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.opening import TaskOpener, changelogs_of
-from streamlet.runtime.outside import Observer
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.reporting import Reporter
@@ -204,7 +205,7 @@ def _reporter(
         member.member,
         board,
         publish=link.publish,
-        member_id=lambda: session.member_id,
+        member_id=lambda: session.view.member_id,
         clock=clock,
         busy=meters.busy,
         plans_by=planning_settings(settings),
@@ -332,6 +333,7 @@ def _session(
         tasks=catalog.tasks,
         wall_ms=clock.wall_ms,
         rejoin=lambda reason: session.rejoin(reason),
+        belongings=tuple(part.belongings for part in topology.subtopologies),
         envelope=Envelope(catalog),
         flip_timeout_ms=settings.rebalance_timeout_ms,
         before=link.last_members,
@@ -361,12 +363,12 @@ def _identity(
     member: MemberIdentity,
     instance_id: str | None,
     clock: Clock,
-) -> Identity:
+) -> Subscription:
     """The identity of the member in each subscription."""
-    return Identity(
+    return Subscription(
         instance=member.instance,
         name=member.name,
-        number=member.number,
+        member=member.number,
         instance_members=member.members,
         capacity=settings.instance_capacity or float(member.members),
         subtopologies=tuple(part.hash for part in topology.subtopologies),
@@ -377,7 +379,6 @@ def _identity(
         mode=settings.stream_rebalancing_mode,
         imbalance=settings.stream_imbalance_percentage,
         started_ms=clock.wall_ms(),
-        belongings=tuple(part.belongings for part in topology.subtopologies),
     )
 
 
@@ -427,8 +428,7 @@ def _targets(
 
 
 def _edges(topology: Topology, settings: Settings, catalog: Catalog) -> EdgePlan:
-    exact = settings.repartition_exact
-    return EdgePlan(topology, catalog.counts, catalog.topic_ids, exact=exact)
+    return EdgePlan(topology, catalog.counts, catalog.topic_ids, exact=settings.repartition_exact)
 
 
 def _global_tables(

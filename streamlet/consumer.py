@@ -33,14 +33,18 @@ from streamlet.errors import (
     StreamletError,
 )
 from streamlet.group.member_config import JOIN_MARGIN_MS, MembershipConfig
-from streamlet.group.partitions.commits import Commits, log_failure
 from streamlet.group.partitions.events import PartitionEvents
-from streamlet.group.partitions.follower import Callback, Callbacks, PartitionsFollower
+from streamlet.group.partitions.follower import (
+    Callback,
+    Callbacks,
+    PartitionsFollower,
+    log_failure,
+)
 from streamlet.group.partitions.protocol import VERSIONS, PartitionsProtocol
 from streamlet.group.partitions.reading import ConsumerRecord, Reading
 from streamlet.group.partitions.sticky import ConsumerMember, PartitionAssignor, sticky
+from streamlet.group.ports import GroupTransport
 from streamlet.group.session import GroupSession
-from streamlet.group.session_ports import GroupTransport
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import Admin, RecordSource
@@ -144,22 +148,13 @@ class Consumer:
             membership, self._protocol, parts.transport, parts.clock, self._mailbox.offer
         )
         self._reading = Reading(parts.source)
-        self._commits = Commits(
-            self._session,
-            self._mailbox,
-            self._protocol,
-            self._reading,
-            parts.clock,
-            self.settings.commit_interval_ms,
-        )
         self._follower = PartitionsFollower(
             self._session,
             self._mailbox,
             self._protocol,
             self._reading,
-            self._commits,
             self._reset,
-            auto_commit,
+            self.settings.commit_interval_ms if auto_commit else None,
             Callbacks(on_assigned or _nothing, on_revoked or _nothing, on_lost or _nothing),
             parts.clock,
         )
@@ -290,21 +285,21 @@ class Consumer:
         if not wanted:
             return
         if sync:
-            self._commits.finish(wanted, _ms(timeout))
+            self._follower.commit(wanted, _ms(timeout))
         else:
-            self._commits.send(wanted).add_done_callback(log_failure)
+            self._follower.send_commit(wanted).add_done_callback(log_failure)
 
     # -- the group -----------------------------------------------------------------------------
 
     @property
     def member_id(self) -> str:
         """The id the coordinator gave us, empty for none."""
-        return self._session.member_id
+        return self._session.view.member_id
 
     @property
     def generation(self) -> int:
         """Generation of the last assignment, -1 for none."""
-        return self._session.generation
+        return self._session.view.generation
 
     def rebalance(self, reason: str) -> None:
         """Have the group rebalance, because the assignor would decide otherwise by now."""

@@ -3,32 +3,10 @@
 from __future__ import annotations
 
 from streamlet.errors import FatalGroupError, FencedError
+from streamlet.group import events as ev
+from streamlet.group import messages as msg
 from streamlet.group.codes import Remedy, RequestKind, Verdict, judge, name_of
-from streamlet.group.coordinator_connection import InFlightRequest
-from streamlet.group.events import (
-    Abandon,
-    CommitDone,
-    CommitOutcome,
-    FailureKind,
-    FetchDone,
-    FetchOutcome,
-    RunAssignor,
-)
 from streamlet.group.member import MOST_REDUCED, Member
-from streamlet.group.messages import (
-    Heartbeat,
-    HeartbeatAnswer,
-    JoinGroup,
-    JoinGroupAnswer,
-    LeaveGroup,
-    LeaveGroupAnswer,
-    OffsetCommit,
-    OffsetCommitAnswer,
-    OffsetFetch,
-    OffsetFetchAnswer,
-    SyncGroup,
-    SyncGroupAnswer,
-)
 from streamlet.group.states import MembershipState
 
 _HINTS = {
@@ -58,7 +36,7 @@ def refuse(member: Member, kind: RequestKind, verdict: Verdict) -> None:
     member.fail(FatalGroupError(f"{kind} of group {group} was refused: {verdict}{hint}"))
 
 
-def on_join(member: Member, flight: InFlightRequest, answer: JoinGroupAnswer) -> None:
+def on_join(member: Member, flight: ev.Send, answer: msg.JoinGroupAnswer) -> None:
     """Go on to SyncGroup, by way of the assignor if we lead, or join again."""
     verdict = judge(RequestKind.JOIN, [answer.error])
     match verdict.remedy:
@@ -73,7 +51,7 @@ def on_join(member: Member, flight: InFlightRequest, answer: JoinGroupAnswer) ->
             _join_again(member, RequestKind.JOIN, verdict)
 
 
-def _joined(member: Member, flight: InFlightRequest, answer: JoinGroupAnswer) -> None:
+def _joined(member: Member, flight: ev.Send, answer: msg.JoinGroupAnswer) -> None:
     # While parked we kept sending heartbeats if we had a generation, and those tell how old the
     # session is; a member without one starts its session with this answer.
     if member.newest < 0:
@@ -86,13 +64,13 @@ def _joined(member: Member, flight: InFlightRequest, answer: JoinGroupAnswer) ->
     if member.leads and not answer.skip_assignment:
         member.move_to(MembershipState.ASSIGNING)
         member.out.append(
-            RunAssignor(answer.generation, answer.members, member.reduced, member.member_id)
+            ev.RunAssignor(answer.generation, answer.members, member.reduced, member.member_id)
         )
     else:
         member.send_sync(())
 
 
-def on_sync(member: Member, flight: InFlightRequest, answer: SyncGroupAnswer) -> None:
+def on_sync(member: Member, flight: ev.Send, answer: msg.SyncGroupAnswer) -> None:
     """Take the assignment, or join again."""
     verdict = judge(RequestKind.SYNC, [answer.error])
     if verdict.remedy is Remedy.PROCEED:
@@ -130,10 +108,10 @@ def _shrink(member: Member) -> None:
     member.prepare(member.size_backoff.next_ms())
 
 
-def on_heartbeat(member: Member, flight: InFlightRequest, answer: HeartbeatAnswer) -> None:
+def on_heartbeat(member: Member, flight: ev.Send, answer: msg.HeartbeatAnswer) -> None:
     """Note that we are alive, or learn of a rebalance or of the end of our membership."""
     request = flight.request
-    assert isinstance(request, Heartbeat)
+    assert isinstance(request, msg.Heartbeat)
     verdict = judge(RequestKind.HEARTBEAT, [answer.error])
     current = request.generation == member.newest
     match verdict.remedy:
@@ -160,10 +138,10 @@ def on_heartbeat(member: Member, flight: InFlightRequest, answer: HeartbeatAnswe
             member.last_problem = f"{RequestKind.HEARTBEAT}: {verdict}"
 
 
-def on_commit(member: Member, flight: InFlightRequest, answer: OffsetCommitAnswer) -> None:
+def on_commit(member: Member, flight: ev.Send, answer: msg.OffsetCommitAnswer) -> None:
     """Tell what became of a commit; see ``CommitOutcome``."""
     request = flight.request
-    assert isinstance(request, OffsetCommit)
+    assert isinstance(request, msg.OffsetCommit)
     # A partition left out of the answer tells nothing, which is what UNKNOWN_SERVER_ERROR says.
     codes = [answer.errors.get(partition, -1) for partition in sorted(request.offsets)]
     verdict = judge(RequestKind.COMMIT, codes)
@@ -171,74 +149,74 @@ def on_commit(member: Member, flight: InFlightRequest, answer: OffsetCommitAnswe
         member.lose_link(f"{RequestKind.COMMIT}: {verdict}")
     match verdict.remedy:
         case Remedy.PROCEED:
-            _report(member, flight, CommitOutcome.ACCEPTED)
+            _report(member, flight, ev.CommitOutcome.ACCEPTED)
         case Remedy.REFUSED:
-            _report(member, flight, CommitOutcome.REFUSED, verdict.code)
+            _report(member, flight, ev.CommitOutcome.REFUSED, verdict.code)
         case Remedy.UNKNOWN:
             commit_unknown(member, flight, verdict.code)
         case Remedy.STALE if member.join_sent or request.generation != member.generation:
-            _report(member, flight, CommitOutcome.SWITCHED, verdict.code)
+            _report(member, flight, ev.CommitOutcome.SWITCHED, verdict.code)
         case Remedy.STALE:
             member.lose_tasks(f"{RequestKind.COMMIT}: {verdict}")
-            _report(member, flight, CommitOutcome.LOST, verdict.code)
+            _report(member, flight, ev.CommitOutcome.LOST, verdict.code)
             member.prepare(member.pause_ms())
         case Remedy.RESET:
             member.forget_id(f"{RequestKind.COMMIT}: {verdict}")
-            _report(member, flight, CommitOutcome.LOST, verdict.code)
+            _report(member, flight, ev.CommitOutcome.LOST, verdict.code)
             member.prepare(member.pause_ms())
         case Remedy.FATAL | Remedy.FENCED:
             refuse(member, RequestKind.COMMIT, verdict)
-            _report(member, flight, CommitOutcome.LOST, verdict.code)
+            _report(member, flight, ev.CommitOutcome.LOST, verdict.code)
         case _:
-            _report(member, flight, CommitOutcome.GATED, verdict.code)
+            _report(member, flight, ev.CommitOutcome.GATED, verdict.code)
             if verdict.remedy is Remedy.REJOIN:
                 member.want_join(f"{RequestKind.COMMIT}: {verdict}", force=False)
 
 
-def _report(member: Member, flight: InFlightRequest, outcome: CommitOutcome, code: int = 0) -> None:
-    member.out.append(CommitDone(flight.token, outcome, code))
+def _report(member: Member, flight: ev.Send, outcome: ev.CommitOutcome, code: int = 0) -> None:
+    member.out.append(ev.CommitDone(flight.token, outcome, code))
 
 
-def commit_unknown(member: Member, flight: InFlightRequest, code: int = 0) -> None:
+def commit_unknown(member: Member, flight: ev.Send, code: int = 0) -> None:
     """The commit may still arrive: no other in this generation, and a new generation soon (M6)."""
     request = flight.request
-    assert isinstance(request, OffsetCommit)
-    _report(member, flight, CommitOutcome.UNKNOWN, code)
+    assert isinstance(request, msg.OffsetCommit)
+    _report(member, flight, ev.CommitOutcome.UNKNOWN, code)
     if request.generation == member.generation:
         member.poisoned = member.generation
         member.want_join("the outcome of a commit is unknown", force=False)
         member.reason = "the outcome of a commit is unknown"
 
 
-def on_fetch(member: Member, flight: InFlightRequest, answer: OffsetFetchAnswer) -> None:
+def on_fetch(member: Member, flight: ev.Send, answer: msg.OffsetFetchAnswer) -> None:
     """Hand committed positions over when all of them could be read."""
     request = flight.request
-    assert isinstance(request, OffsetFetch)
+    assert isinstance(request, msg.OffsetFetch)
     parts = [answer.committed[p].error for p in request.partitions if p in answer.committed]
     # A partition left out of an answer without an error was not read: ask again.
     missing = [] if answer.error or len(parts) == len(request.partitions) else [-1]
     verdict = judge(RequestKind.FETCH, [answer.error, *parts, *missing])
-    outcome = FetchOutcome.RETRY
+    outcome = ev.FetchOutcome.RETRY
     match verdict.remedy:
         case Remedy.PROCEED:
             found = {p: answer.committed[p] for p in request.partitions}
-            member.out.append(FetchDone(flight.token, FetchOutcome.FETCHED, found))
+            member.out.append(ev.FetchDone(flight.token, ev.FetchOutcome.FETCHED, found))
             return
         case Remedy.UNSTABLE:
-            outcome = FetchOutcome.UNSTABLE
+            outcome = ev.FetchOutcome.UNSTABLE
         case Remedy.REFUSED:
-            outcome = FetchOutcome.REFUSED
+            outcome = ev.FetchOutcome.REFUSED
         case Remedy.FATAL:
-            outcome = FetchOutcome.REFUSED
+            outcome = ev.FetchOutcome.REFUSED
             refuse(member, RequestKind.FETCH, verdict)
         case Remedy.REFIND:
             member.lose_link(f"{RequestKind.FETCH}: {verdict}")
         case _:
             pass
-    member.out.append(FetchDone(flight.token, outcome, code=verdict.code))
+    member.out.append(ev.FetchDone(flight.token, outcome, code=verdict.code))
 
 
-def on_leave(member: Member, answer: LeaveGroupAnswer) -> None:
+def on_leave(member: Member, answer: msg.LeaveGroupAnswer) -> None:
     """End, unless the coordinator could not be asked and there is time to try again."""
     if member.state not in (MembershipState.LEAVING, MembershipState.FLIPPING):
         return  # the goodbye of a stalled member, which may be back already
@@ -264,20 +242,20 @@ def on_find_failed(member: Member, error: int | None) -> None:
     member.lose_link(f"{RequestKind.FIND}: {problem}")
 
 
-def on_failure(member: Member, flight: InFlightRequest, kind: FailureKind) -> None:
+def on_failure(member: Member, flight: ev.Send, kind: ev.FailureKind) -> None:
     """A request got no answer: the coordinator is looked up again before anything else."""
-    if kind is FailureKind.TIMEOUT:
-        member.out.append(Abandon(flight.number, flight.connection))
+    if kind is ev.FailureKind.TIMEOUT:
+        member.out.append(ev.Abandon(flight.number, flight.connection))
     request = flight.request
     member.lose_link(f"{type(request).__name__}: {kind}")
     match request:
-        case JoinGroup() | SyncGroup():
+        case msg.JoinGroup() | msg.SyncGroup():
             member.prepare(member.pause_ms())
-        case OffsetCommit():
+        case msg.OffsetCommit():
             commit_unknown(member, flight)
-        case OffsetFetch():
-            member.out.append(FetchDone(flight.token, FetchOutcome.RETRY))
-        case LeaveGroup() if member.state is MembershipState.LEAVING:
+        case msg.OffsetFetch():
+            member.out.append(ev.FetchDone(flight.token, ev.FetchOutcome.RETRY))
+        case msg.LeaveGroup() if member.state is MembershipState.LEAVING:
             member.left()
-        case LeaveGroup() | Heartbeat():
+        case msg.LeaveGroup() | msg.Heartbeat():
             pass

@@ -84,103 +84,60 @@ NAMES: dict[int, str] = {
     113: "STALE_MEMBER_EPOCH",
 }
 
-_EVERYWHERE: dict[int, Remedy] = {
-    -1: Remedy.RETRY,
-    0: Remedy.PROCEED,
-    7: Remedy.RETRY,
-    13: Remedy.REFIND,
-    14: Remedy.RETRY,
-    15: Remedy.REFIND,
-    16: Remedy.REFIND,
-    24: Remedy.FATAL,
-    30: Remedy.FATAL,
-    31: Remedy.FATAL,
-    34: Remedy.FATAL,
-    35: Remedy.FATAL,
-    42: Remedy.FATAL,
-    58: Remedy.FATAL,
-    89: Remedy.RETRY,
+#: What the codes mean that each of the answers may bear.
+_EVERYWHERE: dict[Remedy, tuple[int, ...]] = {
+    Remedy.PROCEED: (0,),
+    Remedy.RETRY: (-1, 7, 14, 89),
+    Remedy.REFIND: (13, 15, 16),
+    Remedy.FATAL: (24, 30, 31, 34, 35, 42, 58),
 }
 
-_OWN: dict[RequestKind, dict[int, Remedy]] = {
-    RequestKind.FIND: {
-        15: Remedy.RETRY,  # __consumer_offsets is just being made, or its leader elected
-        16: Remedy.RETRY,
-        13: Remedy.RETRY,
-        72: Remedy.RETRY,
-    },
+#: What they mean to one request, where that is something else, and the codes that only it may get.
+_OWN: dict[RequestKind, dict[Remedy, tuple[int, ...]]] = {
+    # 15, 16: __consumer_offsets is just being made, or its leader elected.
+    RequestKind.FIND: {Remedy.RETRY: (13, 15, 16, 72)},
     RequestKind.JOIN: {
-        22: Remedy.REJOIN,
-        23: Remedy.OTHER_TYPE,  # the group's type is another, or no protocol is common to all
-        25: Remedy.RESET,
-        26: Remedy.FATAL,
-        27: Remedy.RETRY,
-        79: Remedy.IDENTIFY,
-        81: Remedy.FATAL,
-        82: Remedy.FENCED,
-        111: Remedy.RETRY,  # a static predecessor's place is about to be free
+        Remedy.RETRY: (27, 111),  # 111: a static predecessor's place is about to be free
+        Remedy.IDENTIFY: (79,),
+        Remedy.REJOIN: (22,),
+        Remedy.RESET: (25,),
+        Remedy.OTHER_TYPE: (23,),  # the group's type is another, or no protocol is common to all
+        Remedy.FATAL: (26, 81),
+        Remedy.FENCED: (82,),
     },
     RequestKind.SYNC: {
-        -1: Remedy.SHRINK,
-        22: Remedy.REJOIN,
-        23: Remedy.FATAL,
-        25: Remedy.RESET,
-        27: Remedy.REJOIN,
-        82: Remedy.FENCED,
+        Remedy.REJOIN: (22, 27),
+        Remedy.SHRINK: (-1,),
+        Remedy.RESET: (25,),
+        Remedy.FATAL: (23,),
+        Remedy.FENCED: (82,),
     },
     RequestKind.HEARTBEAT: {
-        22: Remedy.STALE,
-        25: Remedy.RESET,
-        27: Remedy.REJOIN,
-        69: Remedy.RESET,
-        82: Remedy.FENCED,
+        Remedy.REJOIN: (27,),
+        Remedy.STALE: (22,),
+        Remedy.RESET: (25, 69),
+        Remedy.FENCED: (82,),
     },
-    RequestKind.LEAVE: {
-        25: Remedy.PROCEED,
-        69: Remedy.PROCEED,
-        82: Remedy.PROCEED,
-    },
+    RequestKind.LEAVE: {Remedy.PROCEED: (25, 69, 82)},
     RequestKind.COMMIT: {
-        -1: Remedy.UNKNOWN,
-        3: Remedy.REFUSED,
-        7: Remedy.UNKNOWN,
-        12: Remedy.REFUSED,
-        13: Remedy.UNKNOWN,
-        15: Remedy.UNKNOWN,
-        16: Remedy.UNKNOWN,
-        17: Remedy.REFUSED,
-        22: Remedy.STALE,
-        25: Remedy.RESET,
-        27: Remedy.REJOIN,
-        28: Remedy.REFUSED,
-        29: Remedy.REFUSED,
-        69: Remedy.RESET,
-        82: Remedy.FENCED,
-        100: Remedy.REFUSED,
-        110: Remedy.RESET,
-        113: Remedy.RESET,
+        Remedy.REJOIN: (27,),
+        Remedy.REFUSED: (3, 12, 17, 28, 29, 100),
+        Remedy.UNKNOWN: (-1, 7, 13, 15, 16),
+        Remedy.STALE: (22,),
+        Remedy.RESET: (25, 69, 110, 113),
+        Remedy.FENCED: (82,),
     },
-    RequestKind.FETCH: {
-        3: Remedy.REFUSED,
-        17: Remedy.REFUSED,
-        25: Remedy.REFUSED,
-        29: Remedy.REFUSED,
-        69: Remedy.REFUSED,
-        88: Remedy.UNSTABLE,
-        100: Remedy.REFUSED,
-        113: Remedy.REFUSED,
-    },
+    RequestKind.FETCH: {Remedy.UNSTABLE: (88,), Remedy.REFUSED: (3, 17, 25, 29, 69, 100, 113)},
 }
 
 #: Every documented code of every request.
 TABLE: dict[tuple[RequestKind, int], Remedy] = {
     (kind, code): remedy
     for kind in RequestKind
-    for code, remedy in sorted({**_EVERYWHERE, **_OWN[kind]}.items())
+    for remedies in (_EVERYWHERE, _OWN[kind])
+    for remedy, codes in remedies.items()
+    for code in codes
 }
-
-#: Codes that no table knows: a commit may have happened, everything else is asked again.
-_UNKNOWN_CODE: dict[RequestKind, Remedy] = {RequestKind.COMMIT: Remedy.UNKNOWN}
 
 #: Of several partitions' answers the worst counts; remedies are declared from mild to bad.
 _BADNESS = {remedy: badness for badness, remedy in enumerate(Remedy)}
@@ -204,7 +161,8 @@ def name_of(code: int) -> str:
 
 def remedy_for(kind: RequestKind, code: int) -> Remedy:
     """Look a code up; unknown ones are asked again, but for a commit, which may have happened."""
-    return TABLE.get((kind, code), _UNKNOWN_CODE.get(kind, Remedy.RETRY))
+    unknown = Remedy.UNKNOWN if kind is RequestKind.COMMIT else Remedy.RETRY
+    return TABLE.get((kind, code), unknown)
 
 
 def judge(kind: RequestKind, codes: Iterable[int]) -> Verdict:

@@ -25,12 +25,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
 
 from streamlet.errors import GroupError
+from streamlet.group.messages import Committed
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 #: Bits of an origin that are not its offset, the lowest of them for null values.
@@ -262,16 +263,63 @@ class CommitMetadata:
             )
         try:
             return _from_record(record)
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            OverflowError,
-        ) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise CommitMetadataError(
                 f"commit metadata does not fit together: {text[:80]!r}"
             ) from error
+
+
+@attrs.frozen
+class Positions:
+    """Committed positions of a task's inputs, with what was committed beside them."""
+
+    offsets: dict[TopicPartition, int]
+    metadata: tuple[CommitMetadata | None, ...]
+
+    @classmethod
+    def of(
+        cls, inputs: Iterable[TopicPartition], committed: Mapping[TopicPartition, Committed]
+    ) -> Positions:
+        """Take the task's inputs out of a fetch; text that cannot be read says nothing."""
+        inputs = tuple(inputs)
+        offsets = {partition: committed[partition].offset for partition in inputs}
+        texts = (committed[partition].metadata for partition in inputs)
+        return cls(offsets, tuple(map(CommitMetadata.read, texts)))
+
+    @property
+    def notes(self) -> dict[TopicPartition, InputNote]:
+        """The notes of the commit, by input."""
+        texts = zip(self.offsets, self.metadata, strict=True)
+        return {tp: one.note for tp, one in texts if one is not None}
+
+    @property
+    def newest(self) -> CommitMetadata | None:
+        """The text of the newest commit; the same on all inputs unless a tool set some."""
+        found = [one for one in self.metadata if one is not None]
+        return max(found, key=lambda one: (one.epoch, one.state), default=None)
+
+    def unlike(self, newest: CommitMetadata | None) -> frozenset[TopicPartition]:
+        """The inputs whose commit does not bear this text: another tool set them, or none."""
+        texts = zip(self.offsets, self.metadata, strict=True)
+        return frozenset(tp for tp, one in texts if one is None or one != newest)
+
+    def are(self, offsets: Mapping[TopicPartition, int], by: str, epoch: int) -> bool:
+        """True if this is the commit of that member, epoch and positions, and no other (F4)."""
+        same = offsets == self.offsets and bool(self.metadata)
+        return same and all(
+            one is not None and (one.by, one.epoch) == (by, epoch) for one in self.metadata
+        )
+
+    def mark_for(self, member_id: str, generation: int) -> bool:
+        """True if all inputs bear the marker of this very order (M7).
+
+        Those without any commit aside: they are new, and its owner does not know of them yet.
+        """
+        texts = zip(self.offsets.values(), self.metadata, strict=True)
+        committed = [one for at, one in texts if at >= 0 or one is not None]
+        return bool(committed) and all(
+            one is not None and one.is_mark_for(member_id, generation) for one in committed
+        )
 
 
 def _from_record(record: dict[str, Any]) -> CommitMetadata:

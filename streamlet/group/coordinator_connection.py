@@ -20,57 +20,39 @@ from streamlet.group.events import Connection, FindCoordinator, Send
 from streamlet.group.messages import Request
 
 
-@attrs.frozen
-class InFlightRequest:
-    """A request without an answer yet. ``token`` is that of the commit or fetch it carries out."""
-
-    number: int
-    request: Request
-    connection: Connection
-    sent_ms: int
-    deadline_ms: int
-    token: int = -1
-
-
 @attrs.define
 class InFlightRequests:
     """All requests in flight by number; numbers are never used twice."""
 
     #: Keys grow with time, so iteration is in the order of sending.
-    _open: dict[int, InFlightRequest] = attrs.field(factory=dict)
+    _open: dict[int, Send] = attrs.field(factory=dict)
     _last: int = 0
 
     def add(
-        self,
-        request: Request,
-        connection: Connection,
-        timeout_ms: int,
-        now_ms: int,
-        token: int = -1,
+        self, request: Request, connection: Connection, timeout_ms: int, now_ms: int, token: int
     ) -> Send:
         """Number a request and give the command that sends it."""
         self._last += 1
-        flight = InFlightRequest(
-            self._last, request, connection, now_ms, now_ms + timeout_ms, token
-        )
-        self._open[flight.number] = flight
-        return Send(flight.number, request, connection, timeout_ms)
+        send = Send(self._last, request, connection, timeout_ms, now_ms, token)
+        self._open[send.number] = send
+        return send
 
-    def complete(self, number: int) -> InFlightRequest | None:
+    def complete(self, number: int) -> Send | None:
         """Take a request out; None if it was given up meanwhile."""
         return self._open.pop(number, None)
 
-    def of(self, *kinds: type[Request]) -> list[InFlightRequest]:
+    def of(self, *kinds: type[Request]) -> list[Send]:
         """Those of some kinds of request, oldest first."""
         return [flight for flight in self._open.values() if isinstance(flight.request, kinds)]
 
-    def overdue(self, now_ms: int) -> list[InFlightRequest]:
+    def overdue(self, now_ms: int) -> list[Send]:
         """Those whose time is up, oldest first."""
-        return [flight for flight in self._open.values() if flight.deadline_ms <= now_ms]
+        late = zip(self._open.values(), self.deadlines(), strict=True)
+        return [flight for flight, deadline_ms in late if deadline_ms <= now_ms]
 
     def deadlines(self) -> list[int]:
         """The deadlines of those in flight, in ms."""
-        return [flight.deadline_ms for flight in self._open.values()]
+        return [flight.sent_ms + flight.timeout_ms for flight in self._open.values()]
 
     def __len__(self) -> int:
         return len(self._open)

@@ -23,16 +23,14 @@ log = logging.getLogger(__name__)
 
 
 class CustomAssignor:
-    """An assignor that asks ``own`` first and ``fallback`` where that has no plan that holds.
+    """An assignor that asks ``own`` first, and streamlet's where that has no plan that holds.
 
     Args:
         own: the user's.
-        fallback: whose plans need not be looked at.
     """
 
-    def __init__(self, own: Assignor, fallback: Assignor = assign) -> None:
+    def __init__(self, own: Assignor) -> None:
         self._own = own
-        self._fallback = fallback
         #: Why the last plan was refused, None if it was used.
         self.refused: str | None = None
 
@@ -53,7 +51,7 @@ class CustomAssignor:
             group.generation,
             self.refused,
         )
-        return self._fallback(group)
+        return assign(group)
 
 
 def _wrong(group: GroupState, plan: object) -> str | None:

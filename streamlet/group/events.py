@@ -20,14 +20,13 @@ from streamlet.types import TaskId, TopicPartition
 
 
 class FailureKind(enum.StrEnum):
-    """The reasons why there is no answer. The last four do not pass by themselves."""
+    """The reasons why there is no answer. The last three do not pass by themselves."""
 
     TIMEOUT = "timeout"
     DISCONNECTED = "disconnected"
     AUTHENTICATION = "authentication"
     UNSUPPORTED = "unsupported"  # the broker is too old
     CLOSED = "closed"  # by ourselves
-    INTERNAL = "internal"  # neither network nor broker: a fault of ours
 
 
 @attrs.frozen
@@ -47,6 +46,7 @@ class CoordinatorNotFound:
     """Answers ``FindCoordinator``; ``error`` is Kafka's code, None when no broker answered."""
 
     error: int | None = None
+    cause: StreamletError = attrs.field(factory=lambda: StreamletError("no answer"), eq=False)
 
 
 @attrs.frozen
@@ -226,13 +226,15 @@ class FindCoordinator:
 class Send:
     """Send ``request``; answer by Answered or RequestFailed with the number.
 
-    The machine keeps its own timer: a shell without timeouts works too, later answers are ignored.
+    A shell needs no timer, the machine has one. ``token`` is that of the commit or fetch it is for.
     """
 
     number: int
     request: Request
     connection: Connection
     timeout_ms: int
+    sent_ms: int = 0
+    token: int = -1
 
 
 @attrs.frozen
@@ -286,8 +288,7 @@ class WakeAt:
 class CommitOutcome(enum.StrEnum):
     """The outcomes of a commit.
 
-    Only after ``ACCEPTED`` may the local store be written. ``UNKNOWN`` may have happened or may
-    yet happen.
+    The local store is written only after ``ACCEPTED``. ``UNKNOWN`` may have happened, or may yet.
     """
 
     ACCEPTED = "accepted"

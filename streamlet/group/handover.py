@@ -29,23 +29,16 @@ from collections.abc import Mapping
 import attrs
 
 from streamlet.assignor.values import Copy, Leaving
-from streamlet.group.copy_progress import CopyProgress, FollowedCopies, copies_of
+from streamlet.group import handover_values as hv
+from streamlet.group.commit_metadata import Positions
 from streamlet.group.events import BlockJoin, CommitOutcome, Rejoin, UnblockJoin
 from streamlet.group.handover_values import (
     OURS,
-    Activate,
     Claim,
     ClaimStage,
-    Close,
-    CommitLast,
-    Decision,
+    CopyProgress,
+    FollowedCopies,
     HandoverRules,
-    LeaveForGood,
-    PollMarks,
-    Positions,
-    Reclaim,
-    ResumeTask,
-    Stop,
 )
 from streamlet.group.values import Assignment
 from streamlet.types import TaskId
@@ -80,7 +73,7 @@ class Handover:
         self.generation = -1
         self._member_id = ""
         self._orders = Assignment()
-        self._out: list[Decision] = []
+        self._out: list[hv.Decision] = []
         self._unit: _Unit | None = None
         self._join: int | None = None  # token of an announced join that waits for the unit
         self._flipping = False  # that join is another group type's
@@ -101,7 +94,7 @@ class Handover:
         """Copies that read on; of a task of ours too, which is not among those that are read."""
         return self._followed.copies
 
-    def take(self) -> list[Decision]:
+    def take(self) -> list[hv.Decision]:
         """The decisions since the last call, in order."""
         out, self._out = self._out, []
         return out
@@ -129,7 +122,7 @@ class Handover:
             self._renew(task)
         for task in sorted(orders.active - self._stages(*OURS)):
             self.claims[task] = Claim(ClaimStage.OPENING, generation)
-            self._out.append(Activate(task))
+            self._out.append(hv.Activate(task))
         for task in sorted(orders.pending.keys() - self._stages(*OURS, ClaimStage.WAITING)):
             self._wait(task, now_ms)
         self._followed.follow(orders, now_ms)
@@ -140,7 +133,7 @@ class Handover:
         claim, orders = self.claims[task], self._orders
         if claim.stage is ClaimStage.HELD and task in self._given():
             self.claims[task] = Claim(ClaimStage.OPENING, self.generation)
-            self._out.append(Reclaim(task))
+            self._out.append(hv.Reclaim(task))
         elif claim.stage is ClaimStage.HELD:
             self._close(task)
         elif claim.stage in OURS:
@@ -148,7 +141,7 @@ class Handover:
                 claim.generation = self.generation
                 if claim.stage is ClaimStage.STOPPED:  # its unit took too long and was overtaken
                     claim.stage = ClaimStage.RUNNING
-                    self._out.append(ResumeTask(task))
+                    self._out.append(hv.ResumeTask(task))
             else:  # given away without asking us, after a break of our membership (L5)
                 self._close(task)
         elif claim.stage is ClaimStage.WAITING and task in orders.pending:
@@ -199,7 +192,7 @@ class Handover:
         for task in unit.tasks:
             self.claims[task].stage = ClaimStage.RELEASED
             self.claims[task].next_owner = self._next_owner(unit, task)
-            self._out.append(Close(task))
+            self._out.append(hv.Close(task))
 
     def _next_owner(self, unit: _Unit, task: TaskId) -> str:
         """The member that a unit gives the task to, if it gives it to one."""
@@ -213,7 +206,7 @@ class Handover:
 
     def view(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
         """The description that ``describe`` would give, without its effects."""
-        return copies_of(self.claims, self.copies, dormant)
+        return hv.copies_of(self.claims, self.copies, dormant)
 
     def join_due(self, token: int, now_ms: int, generation: int, *, flip: bool = False) -> None:
         """A JoinGroup waits for us to give up what is given up at joins (L7).
@@ -257,12 +250,12 @@ class Handover:
             elif outcome in (CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN):
                 claim.stage, claim.surrendered = ClaimStage.RELEASED, unit.for_join
                 claim.next_owner = self._next_owner(unit, task)
-                self._out.append(Close(task))
+                self._out.append(hv.Close(task))
             elif outcome is CommitOutcome.LOST:  # we are leaving, or ``lost`` is about to follow
                 self._close(task)
             else:  # nothing happened
                 claim.stage = ClaimStage.RUNNING
-                self._out.append(ResumeTask(task))
+                self._out.append(hv.ResumeTask(task))
         self._retry_at_ms = now_ms + self.rules.retry_ms
         if unit.for_flip:
             self._go_over(token)
@@ -288,7 +281,7 @@ class Handover:
             claim.stage = ClaimStage.OPENING
             self._followed.drop(task)
             self._set_copies()
-            self._out.append(Activate(task, positions))
+            self._out.append(hv.Activate(task, positions))
 
     def running(self, task: TaskId, now_ms: int) -> None:
         """The task was restored and processes."""
@@ -423,7 +416,7 @@ class Handover:
 
     def _close(self, task: TaskId) -> None:
         del self.claims[task]
-        self._out.append(Close(task))
+        self._out.append(hv.Close(task))
 
     def _ordered(self) -> tuple[TaskId, ...]:
         """Tasks to give up that can be: they run, and their claim was accepted (M4)."""
@@ -458,20 +451,20 @@ class Handover:
             return
         for task in idle:  # those that are not due yet too: it is one request
             self.claims[task].polling = True
-        self._out.append(PollMarks(tuple(idle)))
+        self._out.append(hv.PollMarks(tuple(idle)))
 
     def _stop(self, unit: _Unit) -> None:
         for task in unit.tasks:
             self.claims[task].stage = ClaimStage.STOPPED
-        self._out.append(Stop(unit.tasks))
+        self._out.append(hv.Stop(unit.tasks))
         marks = {task: owner for task in unit.tasks if (owner := self._next_owner(unit, task))}
-        self._out.append(CommitLast(unit.token, unit.tasks, marks, self.generation))
+        self._out.append(hv.CommitLast(unit.token, unit.tasks, marks, self.generation))
 
     def _give_up_unopened(self, task: TaskId, *, surrendered: bool = False) -> None:
         """A task that never ran has nothing to commit."""
         claim = self.claims[task]
         claim.stage, claim.surrendered = ClaimStage.RELEASED, surrendered
-        self._out.append(Close(task))
+        self._out.append(hv.Close(task))
 
     def _give_up_for_join(self) -> None:
         """Begin the unit of an announced join, or let the join go on if there is nothing to do."""
@@ -548,7 +541,7 @@ class Handover:
 
     def _leave(self, reason: str) -> None:
         self._left = True
-        self._out.append(LeaveForGood(reason))
+        self._out.append(hv.LeaveForGood(reason))
 
     def check_invariants(self) -> None:
         """Assert what always holds between two calls; for tests and simulations."""

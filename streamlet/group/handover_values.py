@@ -1,18 +1,19 @@
-"""The decisions of ``handover``, and the few values it works on."""
+"""The decisions of ``handover``, the values it works on, and the copies it follows; pure."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
 import attrs
 
+from streamlet.assignor.values import Copy, Role
 from streamlet.config import Settings
-from streamlet.group.commit_metadata import CommitMetadata, InputNote
+from streamlet.group.commit_metadata import Positions
 from streamlet.group.events import BlockJoin, Rejoin, UnblockJoin
-from streamlet.group.messages import Committed
-from streamlet.types import TaskId, TopicPartition
+from streamlet.group.values import Assignment
+from streamlet.types import TaskId
 
 #: The longer a mark has not come, the less often it is looked for: 1/64 of the time waited.
 _PATIENCE = 64
@@ -134,59 +135,6 @@ class Claim:
         return waiting or self.stage is ClaimStage.OPENING
 
 
-@attrs.frozen
-class Positions:
-    """Committed positions of a task's inputs, with what was committed beside them."""
-
-    offsets: dict[TopicPartition, int]
-    metadata: tuple[CommitMetadata | None, ...]
-
-    @classmethod
-    def of(
-        cls, inputs: Iterable[TopicPartition], committed: Mapping[TopicPartition, Committed]
-    ) -> Positions:
-        """Take the task's inputs out of a fetch; text that cannot be read says nothing."""
-        inputs = tuple(inputs)
-        offsets = {partition: committed[partition].offset for partition in inputs}
-        texts = (committed[partition].metadata for partition in inputs)
-        return cls(offsets, tuple(map(CommitMetadata.read, texts)))
-
-    @property
-    def notes(self) -> dict[TopicPartition, InputNote]:
-        """The notes of the commit, by input."""
-        texts = zip(self.offsets, self.metadata, strict=True)
-        return {tp: one.note for tp, one in texts if one is not None}
-
-    @property
-    def newest(self) -> CommitMetadata | None:
-        """The text of the newest commit; the same on all inputs unless a tool set some."""
-        found = [one for one in self.metadata if one is not None]
-        return max(found, key=lambda one: (one.epoch, one.state), default=None)
-
-    def unlike(self, newest: CommitMetadata | None) -> frozenset[TopicPartition]:
-        """The inputs whose commit does not bear this text: another tool set them, or none."""
-        texts = zip(self.offsets, self.metadata, strict=True)
-        return frozenset(tp for tp, one in texts if one is None or one != newest)
-
-    def are(self, offsets: Mapping[TopicPartition, int], by: str, epoch: int) -> bool:
-        """True if this is the commit of that member, epoch and positions, and no other (F4)."""
-        same = offsets == self.offsets and bool(self.metadata)
-        return same and all(
-            one is not None and (one.by, one.epoch) == (by, epoch) for one in self.metadata
-        )
-
-    def mark_for(self, member_id: str, generation: int) -> bool:
-        """True if all inputs bear the marker of this very order (M7).
-
-        Those without any commit aside: they are new, and its owner does not know of them yet.
-        """
-        texts = zip(self.offsets.values(), self.metadata, strict=True)
-        committed = [one for at, one in texts if at >= 0 or one is not None]
-        return bool(committed) and all(
-            one is not None and one.is_mark_for(member_id, generation) for one in committed
-        )
-
-
 # -- decisions -------------------------------------------------------------------------------------
 
 
@@ -284,3 +232,168 @@ Decision: TypeAlias = (
     | Rejoin
     | LeaveForGood
 )
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+
+@attrs.define
+class CopyProgress:
+    """A copy that reads its changelog. ``reported``: the group knows that it is ready.
+
+    ``awaited``: a standby whose readiness the group waits for, as for a learner's.
+    """
+
+    role: Role  # LEARNER or STANDBY
+    lag: int | None = None
+    ready: bool = False
+
+    reported: bool = False
+    awaited: bool = False
+
+    @property
+    def is_waited_for(self) -> bool:
+        """True if the group plans again when the copy is ready."""
+        return self.role is Role.LEARNER or self.awaited
+
+    @property
+    def is_news(self) -> bool:
+        """True if the group waits for the copy and does not know that it is ready."""
+        return self.is_waited_for and self.ready and not self.reported
+
+
+class FollowedCopies:
+    """The copies an assignment names, how far each is, and when to report those that are ready.
+
+    Args:
+        rules: the member's settings.
+    """
+
+    def __init__(self, rules: HandoverRules) -> None:
+        self._rules = rules
+        self.copies: dict[TaskId, CopyProgress] = {}
+        #: Those that are read: what was decided last.
+        self.read = SetCopies(frozenset(), frozenset())
+        self._report_at_ms: int | None = None
+
+    def follow(self, orders: Assignment, now_ms: int) -> None:
+        """Follow what is to be copied from now on; what is known of a copy stays known."""
+        wanted = dict.fromkeys(orders.standby, Role.STANDBY)
+        wanted |= dict.fromkeys(orders.learner | orders.pending.keys(), Role.LEARNER)
+        before = self.copies
+        self.copies = {
+            task: attrs.evolve(
+                before.get(task, CopyProgress(role)), role=role, awaited=task in orders.awaited
+            )
+            for task, role in sorted(wanted.items())
+        }
+        if any(copy.awaited and copy.is_news for copy in self.copies.values()):
+            self._report_soon(now_ms)  # it was ready before the group began to wait for it
+
+    def drop(self, task: TaskId) -> None:
+        """Forget a copy, if it was one."""
+        self.copies.pop(task, None)
+
+    def read_beside(self, ours: Collection[TaskId]) -> SetCopies | None:
+        """The copies to read while those tasks are ours; None while they stay as they were."""
+        read = {task: copy.role for task, copy in self.copies.items() if task not in ours}
+        wanted = SetCopies(*(_of_role(read, role) for role in (Role.LEARNER, Role.STANDBY)))
+        if wanted == self.read:
+            return None
+        self.read = wanted
+        return wanted
+
+    # -- reporting of copies ---------------------------------------------------------------------
+
+    @property
+    def report_due(self) -> bool:
+        """True if the readiness of a copy is about to be reported."""
+        return self._report_at_ms is not None
+
+    @property
+    def report_at_ms(self) -> int | None:
+        """The time to report: later while those to report have more than a little left to read."""
+        if self._report_at_ms is None:
+            return None
+        return self._report_at_ms + (0 if self._settled() else self._rules.settle_ms)
+
+    def progress(self, task: TaskId, lag: int, now_ms: int) -> bool:
+        """Note the records a copy has still to read; True if there is news to report."""
+        copy = self.copies.get(task)
+        if copy is None:
+            return False
+        copy.lag, copy.ready = lag, lag <= self._rules.acceptable_lag
+        if not copy.ready:
+            copy.reported = False
+        return copy.is_news and self._report_soon(now_ms)
+
+    def _report_soon(self, now_ms: int) -> bool:
+        """Report news after a short while; True if it is to be reported yet."""
+        enough = self._enough_ready()
+        if enough and self._report_at_ms is None:
+            self._report_at_ms = now_ms + self._rules.linger_ms
+        return enough
+
+    def put_off(self, now_ms: int) -> None:
+        """Delay the next report a while."""
+        if self._report_at_ms is not None:
+            self._report_at_ms = max(self._report_at_ms, now_ms + self._rules.linger_ms)
+
+    def report(self) -> str | None:
+        """Take the reason to report now; None if no copy is ready any more."""
+        self._report_at_ms = None
+        news = {copy.role for copy in self.copies.values() if copy.is_news}
+        if Role.LEARNER in news:
+            return "a learner is ready"
+        return "a standby that another makes way for is ready" if news else None
+
+    def reported(self) -> None:
+        """Note that the group knows how far each copy is."""
+        for copy in self.copies.values():
+            copy.reported = copy.ready
+        self._report_at_ms = None
+
+    def _enough_ready(self) -> bool:
+        waited_for = (copy for copy in self.copies.values() if copy.is_waited_for)
+        return self._rules.partial or all(copy.ready for copy in waited_for)
+
+    def _settled(self) -> bool:
+        """True if the copies to be reported have next to nothing left to read."""
+        lags = (copy.lag for copy in self.copies.values() if copy.is_news)
+        return all(lag is None or lag <= self._rules.settled_lag for lag in lags)
+
+
+def copies_of(
+    claims: Mapping[TaskId, Claim],
+    copies: Mapping[TaskId, CopyProgress],
+    dormant: Mapping[TaskId, int | None],
+) -> dict[TaskId, Copy]:
+    """Describe the tasks of a member for its subscription.
+
+    Args:
+        claims: tasks that are its own, or will be, or were until it gave them up.
+        copies: what it reads.
+        dormant: state on disk that no thread reads, with its lag.
+    """
+    said = {task: Copy(Role.DORMANT, lag=lag) for task, lag in dormant.items()}
+    for task, copy in copies.items():
+        said[task] = Copy(copy.role, ready=copy.ready, lag=copy.lag)
+    for task, claim in claims.items():
+        copy = copies.get(task, CopyProgress(Role.LEARNER))
+        match claim.stage:
+            case ClaimStage.WAITING:
+                role = Role.PENDING
+                said[task] = Copy(role, claim.generation, ready=copy.ready, lag=copy.lag)
+            case ClaimStage.RELEASED if (
+                claim.next_owner
+            ):  # which may have taken it over and gone on since
+                said[task] = Copy(Role.RELEASED, ready=copy.ready, lag=copy.lag)
+            case ClaimStage.RELEASED:
+                said[task] = Copy(Role.RELEASED, ready=True, lag=0)
+            case _:
+                said[task] = Copy(Role.ACTIVE, claim.generation)
+    return dict(sorted(said.items()))
+
+
+def _of_role(read: Mapping[TaskId, Role], role: Role) -> frozenset[TaskId]:
+    return frozenset(task for task, its in read.items() if its is role)

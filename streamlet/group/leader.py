@@ -13,20 +13,12 @@ tasks' numbers came as close as 90 ms.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import attrs
 
-from streamlet.assignor.values import (
-    GroupState,
-    MemberPlan,
-    MemberState,
-    Plan,
-    Role,
-    Rules,
-    TaskInfo,
-)
+from streamlet.assignor.values import GroupState, MemberPlan, Plan, Role, Rules, TaskInfo
 from streamlet.control.values import MemberKey
 from streamlet.group import type_migration, wire
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_subscription
@@ -38,7 +30,7 @@ from streamlet.group.values import (
     AssignmentError,
     Subscription,
     TypeMigration,
-    leaving_now,
+    member_state,
     newest_imbalance,
     staying,
 )
@@ -75,7 +67,7 @@ class LeaderView:
     flip_timeout_ms: int = 60_000
     latest: int = wire.VERSION
     before: Mapping[MemberKey, str] = attrs.field(factory=dict)
-    belongings: tuple[tuple[str, ...], ...] = ()
+    belongings: Sequence[Sequence[str]] = ()
 
 
 @attrs.frozen
@@ -126,14 +118,11 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
     turns = release_delays(decided.members)
     prefixes = all(r.head is not None and r.head.latest >= wire.PREFIX_VERSION for r in read)
     for_all = Assignment(flip=flip, prefixes=prefixes)
-    answers = {
-        r.member_id: _answer(run, view, decided, for_all, r, reason, turns.get(r.member_id, 0))
-        for r in read
-    }
-    versions = {r.member_id: r for r in read}
-    for member, why in refused.items():
-        answers[member] = _encoded(view, _refusal(said[member], why), versions[member])
-    return answers
+    answers = {r.member_id: _answer(decided, for_all, r, turns.get(r.member_id, 0)) for r in read}
+    if view.leader in said:
+        answers[view.leader] = _signed(answers[view.leader], run, view, decided, reason)
+    answers |= {member: _refusal(said[member], why) for member, why in refused.items()}
+    return {r.member_id: _encoded(view, answers[r.member_id], r) for r in read}
 
 
 def _refused(view: LeaderView, said: Mapping[str, Subscription]) -> dict[str, str]:
@@ -217,29 +206,8 @@ def _group_state(
     if run.reduced >= 2:  # the last resort against a group too large to store
         rules = attrs.evolve(rules, standbys=0)  # each is named in two places
     stay = staying(said.values())
-    members = tuple(_member_state(m, said[m], view.subtopologies, stay) for m in sorted(said))
+    members = tuple(member_state(m, said[m], view.subtopologies, stay) for m in sorted(said))
     return GroupState(view.tasks, members, run.generation, view.wall_ms, rules)
-
-
-def _member_state(
-    member_id: str, said: Subscription, ours: tuple[bytes, ...], stay: Set[str]
-) -> MemberState:
-    pairs = zip(said.subtopologies, ours, strict=False)
-    same = {number for number, (theirs, mine) in enumerate(pairs) if theirs == mine}
-    return MemberState(
-        member_id=member_id,
-        instance=said.instance,
-        number=said.member,
-        capacity=said.capacity,
-        instance_id=said.instance_id,
-        runs=None if len(same) == len(ours) else frozenset(same),
-        copies=said.copies,
-        tags=said.tags,
-        leaving=leaving_now(said, stay),
-        learners=said.learners,
-        joined_generation=said.joined_generation,
-        deferral_deadline_ms=said.deferral_deadline_ms,
-    )
 
 
 def _read(member: JoinedMember, protocol_type: str, latest: int) -> _Read:
@@ -300,57 +268,29 @@ def _follow_up(plan: Plan, wall_ms: int) -> int | None:
     return max(plan.follow_up_ms, wall_ms)
 
 
-def _answer(
-    run: RunAssignor,
-    view: LeaderView,
-    decided: Plan,
-    for_all: Assignment,
-    read: _Read,
-    reason: str,
-    turn_ms: int,
-) -> bytes:
-    """Encode one member's part at a version it reads; ``for_all`` are fields with equal values."""
-    answer = attrs.evolve(
-        _part(run, view, decided, read, reason),
-        flip=for_all.flip,
-        prefixes=for_all.prefixes,
-        turn_ms=turn_ms,
-    )
-    return _encoded(view, answer, read)
-
-
 def _encoded(view: LeaderView, answer: Assignment, read: _Read) -> bytes:
+    """One member's answer at a version it reads."""
     data = wire.encode_assignment(answer, read.version, view.latest)
     if view.protocol_type == CONSUMER:
         data = view.envelope.assignment(answer, data, read.layout)
     return data
 
 
-def _part(
-    run: RunAssignor, view: LeaderView, decided: Plan, read: _Read, reason: str
-) -> Assignment:
+def _answer(decided: Plan, for_all: Assignment, read: _Read, turn_ms: int) -> Assignment:
+    """One member's part of the plan; ``for_all`` are fields with equal values."""
     if read.head is None:
-        return Assignment(error=AssignmentError.UNREADABLE)
+        return attrs.evolve(for_all, error=AssignmentError.UNREADABLE)
     if read.said is None:
-        return Assignment(error=AssignmentError.TOO_NEW)
+        return attrs.evolve(for_all, error=AssignmentError.TOO_NEW)
     part = decided.members.get(read.member_id, MemberPlan())
-    answer = Assignment(
-        active=part.active,
-        learner=part.learner,
-        standby=part.standby,
-        release=part.release,
-        pending=part.pending,
-        revoke=part.revoke,
-        being_learned=part.being_learned,
-        awaited=part.awaited,
-        leave=part.leave,
+    return attrs.evolve(
+        for_all,
+        **attrs.asdict(part, recurse=False),
         deferral_deadline_ms=decided.deferral_deadline_ms,
         answers_nonce=read.said.nonce,
         answers_identity=wire.identity_of(read.said),
+        turn_ms=turn_ms,
     )
-    if read.member_id == view.leader:
-        answer = _signed(answer, run, view, decided, reason)
-    return answer
 
 
 def _signed(

@@ -8,38 +8,15 @@ from __future__ import annotations
 import attrs
 
 from streamlet.errors import GroupError
+from streamlet.group import events as ev
+from streamlet.group import messages as msg
 from streamlet.group.coordinator_connection import (
     Backoff,
     ConnectionState,
     CoordinatorConnection,
-    InFlightRequest,
     InFlightRequests,
 )
-from streamlet.group.events import (
-    Abandon,
-    Assigned,
-    Command,
-    CommitDone,
-    CommitOutcome,
-    Connection,
-    Failed,
-    FetchDone,
-    FetchOutcome,
-    JoinSoon,
-    Left,
-    Lost,
-    NeedMetadata,
-)
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.messages import (
-    Heartbeat,
-    JoinGroup,
-    LeaveGroup,
-    OffsetCommit,
-    OffsetFetch,
-    Request,
-    SyncGroup,
-)
 from streamlet.group.states import ENDED, LIVE, MOVES, IllegalMoveError, MembershipState
 
 #: How often in succession a group may turn out to be of another type than we tried: it changes its
@@ -119,7 +96,7 @@ class Member:
     backoff: Backoff = attrs.field(init=False)
     size_backoff: Backoff = attrs.field(init=False)
     in_flight: InFlightRequests = attrs.field(factory=InFlightRequests)
-    out: list[Command] = attrs.field(factory=list)
+    out: list[ev.Command] = attrs.field(factory=list)
 
     def __attrs_post_init__(self) -> None:
         """Set up what depends on the settings."""
@@ -143,7 +120,7 @@ class Member:
         self.state = state
 
     def send(
-        self, request: Request, connection: Connection, timeout_ms: int, token: int = -1
+        self, request: msg.Request, connection: ev.Connection, timeout_ms: int, token: int = -1
     ) -> None:
         """Put a request on its way."""
         self.out.append(self.in_flight.add(request, connection, timeout_ms, self.now_ms, token))
@@ -157,19 +134,19 @@ class Member:
         self.last_problem = problem
         self.link.lose(self.now_ms)
 
-    def drop(self, *kinds: type[Request]) -> list[InFlightRequest]:
+    def drop(self, *kinds: type[msg.Request]) -> list[ev.Send]:
         """Stop waiting for all requests of some kinds."""
         dropped = self.in_flight.of(*kinds)
         for flight in dropped:
             self.in_flight.complete(flight.number)
-            self.out.append(Abandon(flight.number, flight.connection))
+            self.out.append(ev.Abandon(flight.number, flight.connection))
         return dropped
 
     def prepare(self, wait_ms: int) -> None:
         """Give up a join under way, if any, and join again after ``wait_ms``; not when leaving."""
         if self.state is MembershipState.LEAVING or self.state in ENDED:
             return
-        self.drop(JoinGroup, SyncGroup)
+        self.drop(msg.JoinGroup, msg.SyncGroup)
         self.force = self.force or self.forced
         self.forced = False
         self.retry_at_ms = self.now_ms + wait_ms
@@ -199,7 +176,7 @@ class Member:
         self.announced_joins += 1
         token = -self.announced_joins
         self.holds[token] = self.now_ms + self.config.hold_timeout_ms
-        self.out.append(JoinSoon(token, self.generation))
+        self.out.append(ev.JoinSoon(token, self.generation))
 
     def order_flip(self, kind: str) -> None:
         """Begin to go over to another type: give the worker time to stop and commit (F2).
@@ -215,7 +192,7 @@ class Member:
         # A member that stays makes all the others wait, so even a slow batch is better waited for.
         self.holds[token] = self.now_ms + self.config.rebalance_timeout_ms // 2
         self.flip_to, self.flip_token = kind, token
-        self.out.append(JoinSoon(token, self.generation, flip=True))
+        self.out.append(ev.JoinSoon(token, self.generation, flip=True))
 
     def end_hold(self, token: int) -> None:
         """A unit is over. That of a flip in time means that we may leave for it."""
@@ -233,7 +210,7 @@ class Member:
     def gone_over(self) -> None:
         """Join as the other type: our id was of the group we left."""
         assert self.flip_to is not None
-        self.drop(Heartbeat, LeaveGroup)
+        self.drop(msg.Heartbeat, msg.LeaveGroup)
         self.kind, self.flip_to = self.flip_to, None
         self.insist_until_ms = self.now_ms + self.config.rebalance_timeout_ms
         self.member_id = ""
@@ -270,7 +247,7 @@ class Member:
         self.description += 1
         self.move_to(MembershipState.DESCRIBING)
         self.out.append(
-            NeedMetadata(
+            ev.NeedMetadata(
                 self.description,
                 self.member_id,
                 self.generation,
@@ -283,13 +260,13 @@ class Member:
 
     def send_join(self) -> None:
         """Send JoinGroup with the metadata at hand; no commit may be in flight (M2)."""
-        assert not self.in_flight.of(OffsetCommit), "JoinGroup beside a commit in flight"
+        assert not self.in_flight.of(msg.OffsetCommit), "JoinGroup beside a commit in flight"
         c = self.config
         protocol_type, protocols = self.metadata
         self.move_to(MembershipState.JOINING)
         self.join_sent = True
         self.restarted = self.restarted or (c.instance_id is not None and not self.member_id)
-        request = JoinGroup(
+        request = msg.JoinGroup(
             c.group,
             self.member_id,
             c.instance_id,
@@ -299,13 +276,13 @@ class Member:
             c.rebalance_timeout_ms,
             self.reason,
         )
-        self.send(request, Connection.JOIN, c.rebalance_timeout_ms + c.request_timeout_ms)
+        self.send(request, ev.Connection.JOIN, c.rebalance_timeout_ms + c.request_timeout_ms)
 
     def send_sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
         """Send SyncGroup; a leader sends all assignments."""
         c = self.config
         self.move_to(MembershipState.SYNCING)
-        request = SyncGroup(
+        request = msg.SyncGroup(
             c.group,
             self.newest,
             self.member_id,
@@ -314,7 +291,7 @@ class Member:
             self.protocol_name,
             assignments,
         )
-        self.send(request, Connection.JOIN, c.rebalance_timeout_ms + c.request_timeout_ms)
+        self.send(request, ev.Connection.JOIN, c.rebalance_timeout_ms + c.request_timeout_ms)
 
     def deliver(self, assignment: bytes) -> None:
         """Take the assignment of the newest generation; join again if that was wanted meanwhile."""
@@ -330,7 +307,7 @@ class Member:
         self.heartbeat_at_ms = self.now_ms + self.config.heartbeat_interval_ms
         self.move_to(MembershipState.STABLE)
         part = (self.generation, self.member_id, assignment, self.leads, self.restarted)
-        self.out.append(Assigned(*part))
+        self.out.append(ev.Assigned(*part))
         self.restarted = False
         if self.poisoned != self.generation:
             self.poisoned = None
@@ -341,10 +318,10 @@ class Member:
         """Give up every claim; commits in flight count as lost with it (M1)."""
         self.last_problem = reason
         if self.generation >= 0:
-            self.out.append(Lost(reason))
+            self.out.append(ev.Lost(reason))
             self.losses += 1
-        for flight in self.drop(OffsetCommit):
-            self.out.append(CommitDone(flight.token, CommitOutcome.LOST))
+        for flight in self.drop(msg.OffsetCommit):
+            self.out.append(ev.CommitDone(flight.token, ev.CommitOutcome.LOST))
         self.generation = -1
         self.poisoned = None
         self.holds.clear()
@@ -353,14 +330,14 @@ class Member:
     def forget_id(self, reason: str) -> None:
         """Give up the member id, and with it every claim."""
         self.lose_tasks(reason)
-        self.drop(Heartbeat)
+        self.drop(msg.Heartbeat)
         self.member_id = ""
         self.newest = -1
         self.join_sent = False
 
     def stall(self, reason: str) -> None:
         """Leave because the worker does; come back when it makes progress."""
-        self.drop(JoinGroup, SyncGroup)
+        self.drop(msg.JoinGroup, msg.SyncGroup)
         self.lose_tasks(reason)
         if self.member_id and self.linked():
             self.send_leave(reason)
@@ -369,12 +346,12 @@ class Member:
 
     def send_leave(self, reason: str) -> None:
         """Send LeaveGroup for our member id."""
-        request = LeaveGroup(self.config.group, self.member_id, self.config.instance_id, reason)
-        self.send(request, Connection.MAIN, self.config.leave_timeout_ms)
+        request = msg.LeaveGroup(self.config.group, self.member_id, self.config.instance_id, reason)
+        self.send(request, ev.Connection.MAIN, self.config.leave_timeout_ms)
 
     def begin_leaving(self, reason: str, *, quiet: bool) -> None:
         """Stop joining; LeaveGroup follows when the commits in flight are answered."""
-        self.drop(JoinGroup, SyncGroup)
+        self.drop(msg.JoinGroup, msg.SyncGroup)
         self.reason, self.quiet = reason, quiet
         self.leave_by_ms = self.now_ms + self.config.leave_timeout_ms
         self.goodbye_by_ms = self.now_ms + self.config.leave_timeout_ms // 2
@@ -385,19 +362,19 @@ class Member:
         """End for a reason that trying again cannot mend."""
         self.lose_tasks(str(error))
         self._end(MembershipState.FAILED)
-        self.out.append(Failed(error))
+        self.out.append(ev.Failed(error))
 
     def left(self) -> None:
         """End as wanted."""
-        for flight in self.drop(OffsetCommit):
-            self.out.append(CommitDone(flight.token, CommitOutcome.UNKNOWN))
+        for flight in self.drop(msg.OffsetCommit):
+            self.out.append(ev.CommitDone(flight.token, ev.CommitOutcome.UNKNOWN))
         self._end(MembershipState.LEFT)
-        self.out.append(Left())
+        self.out.append(ev.Left())
 
     def _end(self, state: MembershipState) -> None:
-        for flight in self.drop(OffsetFetch):
-            self.out.append(FetchDone(flight.token, FetchOutcome.RETRY))
-        self.drop(JoinGroup, SyncGroup, Heartbeat, LeaveGroup)
+        for flight in self.drop(msg.OffsetFetch):
+            self.out.append(ev.FetchDone(flight.token, ev.FetchOutcome.RETRY))
+        self.drop(msg.JoinGroup, msg.SyncGroup, msg.Heartbeat, msg.LeaveGroup)
         self.generation = self.newest = -1
         self.member_id = ""
         self.join_sent = False
@@ -405,25 +382,25 @@ class Member:
         self.holds.clear()
         self.move_to(state)
 
-    def gate(self, hold: int | None, losses_seen: int | None) -> CommitOutcome | None:
+    def gate(self, hold: int | None, losses_seen: int | None) -> ev.CommitOutcome | None:
         """Say why no commit may be begun now, None if one may (M2, M6)."""
         if losses_seen not in (None, self.losses):
-            return CommitOutcome.LOST  # by now we may have other tasks, under another id
+            return ev.CommitOutcome.LOST  # by now we may have other tasks, under another id
         if self.generation < 0 or self.state is MembershipState.LEAVING or self.state in ENDED:
-            return CommitOutcome.LOST
+            return ev.CommitOutcome.LOST
         if self.poisoned is not None or not self.linked():
-            return CommitOutcome.GATED
+            return ev.CommitOutcome.GATED
         if hold is not None and hold not in self.holds:
             # Its time is over: a JoinGroup may have said meanwhile that we go on with these tasks.
-            return CommitOutcome.GATED
+            return ev.CommitOutcome.GATED
         if self.state is MembershipState.STABLE or (
             self.state is MembershipState.PREPARING and hold in self.holds
         ):
             return None
-        return None if self._parked_long() else CommitOutcome.GATED
+        return None if self._parked_long() else ev.CommitOutcome.GATED
 
     def _parked_long(self) -> bool:
         """Others keep our JoinGroup waiting, so commits of the old generation are still taken."""
         after_ms = self.config.parked_commit_after_ms
-        joins = self.in_flight.of(JoinGroup)
+        joins = self.in_flight.of(msg.JoinGroup)
         return after_ms is not None and bool(joins) and self.now_ms - joins[0].sent_ms >= after_ms

@@ -22,55 +22,19 @@ its generation lasts (M6): nothing else is committed in it, and we rejoin to end
 from __future__ import annotations
 
 from streamlet.group import answers
+from streamlet.group import events as ev
+from streamlet.group import messages as msg
 from streamlet.group.coordinator_connection import ConnectionState
-from streamlet.group.events import (
-    Answered,
-    AssignmentsReady,
-    AssignorFailed,
-    BlockJoin,
-    Command,
-    CommitDone,
-    CommitWanted,
-    Connection,
-    CoordinatorFound,
-    CoordinatorNotFound,
-    Event,
-    FailureKind,
-    FetchDone,
-    FetchOutcome,
-    FetchWanted,
-    HeartbeatWanted,
-    JoinBlocked,
-    LeaveWanted,
-    MetadataReady,
-    MigrationOrdered,
-    ProgressMade,
-    Rejoin,
-    RequestFailed,
-    StartMembership,
-    Tick,
-    UnblockJoin,
-    WakeAt,
-    Wish,
-)
 from streamlet.group.member import Member
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.messages import (
-    Answer,
-    Heartbeat,
-    HeartbeatAnswer,
-    JoinGroup,
-    JoinGroupAnswer,
-    LeaveGroup,
-    LeaveGroupAnswer,
-    OffsetCommit,
-    OffsetCommitAnswer,
-    OffsetFetch,
-    OffsetFetchAnswer,
-    SyncGroup,
-    SyncGroupAnswer,
+from streamlet.group.states import (
+    BETWEEN,
+    ENDED,
+    LIVE,
+    IllegalEventError,
+    MembershipState,
+    MembershipView,
 )
-from streamlet.group.states import BETWEEN, ENDED, LIVE, IllegalEventError, MembershipState
 
 __all__ = ["IllegalEventError", "Membership", "MembershipState"]
 
@@ -86,52 +50,31 @@ class Membership:
         self._announced: int | None = None
 
     @property
-    def state(self) -> MembershipState:
-        """The state of the membership."""
-        return self._member.state
-
-    @property
-    def member_id(self) -> str:
-        """The id the coordinator gave us, empty for none."""
-        return self._member.member_id
-
-    @property
-    def generation(self) -> int:
-        """Generation of the last assignment delivered under this id, -1 for none."""
-        return self._member.generation
-
-    @property
-    def last_heartbeat_ms(self) -> int:
-        """The time at which the last heartbeat known to have arrived was sent."""
-        return self._member.last_heartbeat_ms
-
-    @property
-    def linked(self) -> bool:
-        """True if the coordinator is known and answers, as far as we know."""
-        return self._member.linked()
-
-    @property
-    def join_sent_ms(self) -> int | None:
-        """The time at which the JoinGroup was sent that is not answered yet; None: none is."""
-        return next((flight.sent_ms for flight in self._member.in_flight.of(JoinGroup)), None)
-
-    @property
-    def last_problem(self) -> str:
-        """The last thing that went wrong, for people."""
-        return self._member.last_problem
+    def view(self) -> MembershipView:
+        """The membership as it is now."""
+        m = self._member
+        return MembershipView(
+            m.state,
+            m.member_id,
+            m.generation,
+            m.last_heartbeat_ms,
+            m.last_problem,
+            next((flight.sent_ms for flight in m.in_flight.of(msg.JoinGroup)), None),
+            m.linked(),
+        )
 
     def __repr__(self) -> str:
         m = self._member
         return f"<{m.state} {m.member_id or '?'} gen {m.generation}, {m.link.state}>"
 
-    def handle(self, event: Event, now_ms: int) -> list[Command]:
+    def handle(self, event: ev.Event, now_ms: int) -> list[ev.Command]:
         """Take one event and give the commands that follow from it, in order.
 
         Raises:
             IllegalEventError: for an event before ``StartMembership``, or for a second one.
         """
         m = self._member
-        if isinstance(event, StartMembership) != (m.state is MembershipState.NEW):
+        if isinstance(event, ev.StartMembership) != (m.state is MembershipState.NEW):
             raise IllegalEventError(f"{type(event).__name__} in state {m.state}")
         m.now_ms = max(m.now_ms, now_ms)
         self._apply(event)
@@ -140,51 +83,51 @@ class Membership:
         m.out, commands = [], m.out
         return commands
 
-    def _apply(self, event: Event) -> None:
+    def _apply(self, event: ev.Event) -> None:
         m = self._member
         match event:
-            case StartMembership():
+            case ev.StartMembership():
                 m.last_progress_ms = m.last_heartbeat_ms = m.now_ms
                 m.move_to(MembershipState.PREPARING)
-            case CoordinatorFound(address):
+            case ev.CoordinatorFound(address):
                 self._found(address)
-            case CoordinatorNotFound(error):
+            case ev.CoordinatorNotFound(error):
                 if m.link.state is ConnectionState.FINDING:
                     answers.on_find_failed(m, error)
-            case Answered(number, answer):
+            case ev.Answered(number, answer):
                 self._answered(number, answer)
-            case RequestFailed(number, kind):
+            case ev.RequestFailed(number, kind):
                 self._failed(number, kind)
-            case Tick():
+            case ev.Tick():
                 pass  # time itself is dealt with after each event
-            case MetadataReady(request, protocol_type, protocols):
+            case ev.MetadataReady(request, protocol_type, protocols):
                 self._described(request, protocol_type, protocols)
-            case AssignmentsReady(generation, assignments):
+            case ev.AssignmentsReady(generation, assignments):
                 self._assigned(generation, assignments)
-            case MigrationOrdered(protocol_type, generation):
+            case ev.MigrationOrdered(protocol_type, generation):
                 if m.state is MembershipState.STABLE and generation == m.generation:
                     m.order_flip(protocol_type)
-            case AssignorFailed(generation, reason):
+            case ev.AssignorFailed(generation, reason):
                 if m.state is MembershipState.ASSIGNING and generation == m.newest:
                     m.last_problem = f"assignor: {reason}"
                     m.prepare(m.backoff.next_ms())
             case _:
                 self._wish(event)
 
-    def _wish(self, event: Wish) -> None:
+    def _wish(self, event: ev.Wish) -> None:
         m = self._member
         match event:
-            case Rejoin(reason, descriptions):
+            case ev.Rejoin(reason, descriptions):
                 known = descriptions is not None and descriptions < m.description
                 if known and m.state in BETWEEN:
                     m.described = True
                 else:
                     m.want_join(reason, force=True)
-            case CommitWanted():
+            case ev.CommitWanted():
                 self._commit(event)
-            case FetchWanted(token, partitions):
-                self._fetch(OffsetFetch(m.config.group, partitions), token)
-            case BlockJoin(token, generation):
+            case ev.FetchWanted(token, partitions):
+                self._fetch(msg.OffsetFetch(m.config.group, partitions), token)
+            case ev.BlockJoin(token, generation):
                 granted = (
                     m.state is MembershipState.STABLE
                     and generation == m.generation
@@ -193,16 +136,16 @@ class Membership:
                 )
                 if granted:
                     m.holds[token] = m.now_ms + m.config.hold_timeout_ms
-                m.out.append(JoinBlocked(token, granted))
-            case UnblockJoin(token):
+                m.out.append(ev.JoinBlocked(token, granted))
+            case ev.UnblockJoin(token):
                 m.end_hold(token)
-            case HeartbeatWanted():
+            case ev.HeartbeatWanted():
                 m.heartbeat_at_ms = min(m.heartbeat_at_ms, m.now_ms)
-            case ProgressMade():
+            case ev.ProgressMade():
                 m.last_progress_ms = m.now_ms
                 if m.state is MembershipState.STALLED:
                     m.prepare(0)
-            case LeaveWanted(reason, quietly):
+            case ev.LeaveWanted(reason, quietly):
                 if m.state in LIVE or m.state is MembershipState.STALLED:
                     m.begin_leaving(reason, quiet=quietly)
 
@@ -215,29 +158,29 @@ class Membership:
         if moved and m.state in (MembershipState.JOINING, MembershipState.SYNCING):
             m.prepare(m.pause_ms())  # it is parked where no coordinator will answer it
 
-    def _answered(self, number: int, answer: Answer) -> None:
+    def _answered(self, number: int, answer: msg.Answer) -> None:
         m = self._member
         flight = m.in_flight.complete(number)
         if flight is None:
             return
         m.link.backoff.reset()
         match flight.request, answer:
-            case JoinGroup(), JoinGroupAnswer():
+            case msg.JoinGroup(), msg.JoinGroupAnswer():
                 answers.on_join(m, flight, answer)
-            case SyncGroup(), SyncGroupAnswer():
+            case msg.SyncGroup(), msg.SyncGroupAnswer():
                 answers.on_sync(m, flight, answer)
-            case Heartbeat(), HeartbeatAnswer():
+            case msg.Heartbeat(), msg.HeartbeatAnswer():
                 answers.on_heartbeat(m, flight, answer)
-            case OffsetCommit(), OffsetCommitAnswer():
+            case msg.OffsetCommit(), msg.OffsetCommitAnswer():
                 answers.on_commit(m, flight, answer)
-            case OffsetFetch(), OffsetFetchAnswer():
+            case msg.OffsetFetch(), msg.OffsetFetchAnswer():
                 answers.on_fetch(m, flight, answer)
-            case LeaveGroup(), LeaveGroupAnswer():
+            case msg.LeaveGroup(), msg.LeaveGroupAnswer():
                 answers.on_leave(m, answer)
             case request, other:
                 raise IllegalEventError(f"{type(other).__name__} for {type(request).__name__}")
 
-    def _failed(self, number: int, kind: FailureKind) -> None:
+    def _failed(self, number: int, kind: ev.FailureKind) -> None:
         flight = self._member.in_flight.complete(number)
         if flight is not None:
             answers.on_failure(self._member, flight, kind)
@@ -263,28 +206,30 @@ class Membership:
         else:
             m.prepare(0)
 
-    def _commit(self, wanted: CommitWanted) -> None:
+    def _commit(self, wanted: ev.CommitWanted) -> None:
         m = self._member
         refusal = m.gate(wanted.hold, wanted.losses_seen)
         if refusal is not None:
-            m.out.append(CommitDone(wanted.token, refusal))
+            m.out.append(ev.CommitDone(wanted.token, refusal))
             return
         c = m.config
-        request = OffsetCommit(c.group, m.generation, m.member_id, c.instance_id, wanted.offsets)
-        m.send(request, Connection.MAIN, c.commit_timeout_ms, wanted.token)
+        request = msg.OffsetCommit(
+            c.group, m.generation, m.member_id, c.instance_id, wanted.offsets
+        )
+        m.send(request, ev.Connection.MAIN, c.commit_timeout_ms, wanted.token)
 
-    def _fetch(self, request: OffsetFetch, token: int) -> None:
+    def _fetch(self, request: msg.OffsetFetch, token: int) -> None:
         m = self._member
         if m.linked() and m.state not in ENDED:
-            m.send(request, Connection.MAIN, m.config.request_timeout_ms, token)
+            m.send(request, ev.Connection.MAIN, m.config.request_timeout_ms, token)
         else:
-            m.out.append(FetchDone(token, FetchOutcome.RETRY))
+            m.out.append(ev.FetchDone(token, ev.FetchOutcome.RETRY))
 
     def _settle(self) -> None:
         """Do all that is due now, whatever the event was."""
         m = self._member
         for flight in m.in_flight.overdue(m.now_ms):
-            self._failed(flight.number, FailureKind.TIMEOUT)
+            self._failed(flight.number, ev.FailureKind.TIMEOUT)
         m.holds = {token: until for token, until in m.holds.items() if until > m.now_ms}
         if m.state in LIVE and m.now_ms >= self._progress_due_ms():
             limit_ms = m.config.max_poll_interval_ms
@@ -313,7 +258,7 @@ class Membership:
 
     def _free(self) -> bool:
         """True if nothing is in flight that the next JoinGroup has to wait for (M2)."""
-        return not self._member.holds and not self._member.in_flight.of(OffsetCommit)
+        return not self._member.holds and not self._member.in_flight.of(msg.OffsetCommit)
 
     def _go(self) -> None:
         """Leave as soon as the commits in flight are answered, or half of the time is up.
@@ -329,28 +274,28 @@ class Membership:
             m.gone_over()
         elif not over and (late or m.quiet or not m.member_id):
             m.left()
-        elif m.linked() and m.retry_at_ms <= m.now_ms and not m.in_flight.of(LeaveGroup):
+        elif m.linked() and m.retry_at_ms <= m.now_ms and not m.in_flight.of(msg.LeaveGroup):
             m.send_leave(m.reason)
 
     def _beats(self) -> bool:
         """A heartbeat is wanted, now or later."""
         m = self._member
         beats = m.state in LIVE and m.state is not MembershipState.FLIPPING
-        return beats and m.newest >= 0 and m.linked() and not m.in_flight.of(Heartbeat)
+        return beats and m.newest >= 0 and m.linked() and not m.in_flight.of(msg.Heartbeat)
 
     def _heartbeat(self) -> None:
         m = self._member
         c = m.config
         m.heartbeat_at_ms = m.now_ms + c.heartbeat_interval_ms
         timeout_ms = min(c.request_timeout_ms, c.session_timeout_ms // 2)
-        request = Heartbeat(c.group, m.newest, m.member_id, c.instance_id)
-        m.send(request, Connection.MAIN, timeout_ms)
+        request = msg.Heartbeat(c.group, m.newest, m.member_id, c.instance_id)
+        m.send(request, ev.Connection.MAIN, timeout_ms)
 
     def _announce(self) -> None:
         """Say when to be woken, if that changed."""
         at_ms = self._wake_at_ms()
         if at_ms is not None and at_ms != self._announced:
-            self._member.out.append(WakeAt(at_ms))
+            self._member.out.append(ev.WakeAt(at_ms))
         self._announced = at_ms
 
     def _wake_at_ms(self) -> int | None:
@@ -375,11 +320,11 @@ class Membership:
     def check_invariants(self) -> None:
         """Assert what always holds between two events; for tests and simulations."""
         m = self._member
-        joins, syncs = len(m.in_flight.of(JoinGroup)), len(m.in_flight.of(SyncGroup))
-        commits = m.in_flight.of(OffsetCommit)
+        joins, syncs = len(m.in_flight.of(msg.JoinGroup)), len(m.in_flight.of(msg.SyncGroup))
+        commits = m.in_flight.of(msg.OffsetCommit)
         assert joins == (m.state is MembershipState.JOINING), (m.state, joins)
         assert syncs == (m.state is MembershipState.SYNCING), (m.state, syncs)
-        assert len(m.in_flight.of(Heartbeat)) <= 1
+        assert len(m.in_flight.of(msg.Heartbeat)) <= 1
         assert -1 <= m.generation <= m.newest, (m.generation, m.newest)
         assert m.member_id or m.newest == -1, "a generation without a member id"
         assert m.state is not MembershipState.STABLE or m.generation == m.newest >= 0

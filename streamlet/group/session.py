@@ -19,30 +19,37 @@ more. And what a worker says of its progress 200 times a second must not wake th
 
 from __future__ import annotations
 
+import logging
+import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TypeAlias, assert_never
+
+import attrs
 
 from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
-from streamlet.errors import BrokerError, TimedOutError
-from streamlet.group.codes import Remedy, RequestKind, judge
-from streamlet.group.control import Control, ControlRunner, ControlThread
-from streamlet.group.events import (
-    CommitWanted,
-    Connection,
-    FailureKind,
-    LeaveWanted,
-    Rejoin,
-    SessionEvent,
-    Tick,
-    Wish,
-)
+from streamlet.errors import FatalGroupError, StreamletError
+from streamlet.group import events as ev
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.membership import MembershipState
-from streamlet.group.messages import Committed, OffsetFetch, OffsetFetchAnswer
-from streamlet.group.session_ports import GroupProtocol, GroupTransport, TransportError
-from streamlet.group.states import BETWEEN
+from streamlet.group.membership import Membership
+from streamlet.group.messages import Answer, Committed
+from streamlet.group.ports import (
+    GroupProtocol,
+    GroupTransport,
+    answered,
+    fetch_committed,
+    looked_up,
+)
+from streamlet.group.states import BETWEEN, MembershipState, MembershipView
 from streamlet.types import TaskId, TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: An event for the machine, an error that ends everything, or None: close.
+Item: TypeAlias = ev.Event | StreamletError | None
 
 
 class GroupSession:
@@ -59,7 +66,6 @@ class GroupSession:
         on_member_id: called on the control thread when the member id changes, empty for none.
         start_timeout_ms: how long to look for the first coordinator before giving up; later ones
             are looked for as long as it takes.
-        runner: makes what runs the membership.
     """
 
     def __init__(
@@ -68,76 +74,57 @@ class GroupSession:
         protocol: GroupProtocol,
         transport: GroupTransport,
         clock: Clock,
-        on_event: Callable[[SessionEvent], None],
+        on_event: Callable[[ev.SessionEvent], None],
         *,
         describe: Callable[[], Mapping[TaskId, Copy]] = dict,
         on_member_id: Callable[[str], None] = lambda member_id: None,
         start_timeout_ms: int = 30_000,
-        runner: Callable[[Control, Clock], ControlRunner] = ControlThread,
     ) -> None:
         self._config = config
+        self._protocol = protocol
         self._transport = transport
         self._clock = clock
+        self._on_event = on_event
+        self._describe = describe
+        self._on_member_id = on_member_id
+        self._start_timeout_ms = start_timeout_ms
         self._closing = threading.Event()
-        self._control = Control(
-            config,
-            protocol,
-            transport,
-            clock,
-            on_event,
-            describe,
-            on_member_id,
-            start_timeout_ms,
-            runner,
-        )
+        self._changed = threading.Condition()
+        #: The membership as it was after the last event; written under ``_changed``.
+        self.view = MembershipView()
+        #: The membership is over.
+        self.ended = threading.Event()
+        #: How often tasks were lost, and how many of these losses the worker has seen.
+        self._losses = self._losses_seen = 0
+        #: The worker made progress that the machine was not told of yet.
+        self.progressed = False
+        self.machine = Membership(config)
+        self._next: deque[ev.Event] = deque()
+        self._sent: dict[int, Future[Answer]] = {}
+        #: When ``take`` is to have a Tick, if nothing else comes before.
+        self.wake_at_ms: int | None = None
+        #: When to give up looking for a coordinator; None once one was found.
+        self._give_up_ms: int | None = None
+        self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="streamlet-group", daemon=True)
 
-    # -- what others may ask -------------------------------------------------------------------
-
-    @property
-    def member_id(self) -> str:
-        """The id the coordinator gave us, empty for none."""
-        return self._control.view.member_id
-
-    @property
-    def generation(self) -> int:
-        """Generation of the last assignment under this id, -1 for none."""
-        return self._control.view.generation
+    # -- for others ----------------------------------------------------------------------------
 
     @property
-    def state(self) -> MembershipState:
-        """The state of the membership."""
-        return self._control.view.state
-
-    @property
-    def last_problem(self) -> str:
-        """The last thing that went wrong, for people."""
-        return self._control.view.last_problem
-
-    @property
-    def last_heartbeat_ms(self) -> int:
-        """The time, on the clock's ``now_ms``, of the last heartbeat known to have arrived."""
-        return self._control.view.last_heartbeat_ms
-
-    @property
-    def linked(self) -> bool:
-        """True if the group coordinator can be reached, as far as we know."""
-        return self._control.view.linked
-
-    @property
-    def joining(self) -> bool:
-        """True if a join is under way or due."""
-        state = self._control.view.state
-        return state in BETWEEN or state in (MembershipState.PREPARING, MembershipState.FLIPPING)
+    def loss_unseen(self) -> bool:
+        """True if tasks were lost that the worker still believes to have."""
+        return self._losses != self._losses_seen
 
     @property
     def gated(self) -> bool:
         """True if a commit would be turned away: a join is under way, or the tasks were lost."""
-        if self._control.loss_unseen:
+        if self.loss_unseen:
             return True
-        view, after_ms = self._control.view, self._config.parked_commit_after_ms
+        view, after_ms = self.view, self._config.parked_commit_after_ms
         if view.join_sent_ms is not None and after_ms is not None:
             return self._clock.now_ms() - view.join_sent_ms < after_ms
-        return self.joining
+        due = (MembershipState.PREPARING, MembershipState.FLIPPING)
+        return view.state in BETWEEN or view.state in due
 
     def alive(self) -> bool:
         """True if the group has heard of us within the session timeout; if not, we try once more.
@@ -146,11 +133,11 @@ class GroupSession:
         not as the owner of what the worker has. Blocks for at most half a session timeout, and only
         if the last sign of life is too old.
         """
-        if self._control.loss_unseen:
+        if self.loss_unseen:
             return False
         timeout_ms = self._config.session_timeout_ms
-        if self._clock.now_ms() - self.last_heartbeat_ms < timeout_ms:
-            return self.generation >= 0
+        if self._clock.now_ms() - self.view.last_heartbeat_ms < timeout_ms:
+            return self.view.generation >= 0
         return self.heartbeat_now(timeout_ms // 2)
 
     def heartbeat_now(self, timeout_ms: int) -> bool:
@@ -159,15 +146,16 @@ class GroupSession:
         Blocks for at most ``timeout_ms``.
         """
         since = self._clock.now_ms()
-        self._control.put(Tick())
+        self.put(ev.Tick())
 
-        control = self._control
-        with control.changed:
-            control.changed.wait_for(
-                lambda: control.view.last_heartbeat_ms >= since or control.view.generation < 0,
-                timeout_ms / 1000,
+        def answered() -> bool:
+            return self.view.last_heartbeat_ms >= since
+
+        with self._changed:
+            self._changed.wait_for(
+                lambda: answered() or self.view.generation < 0, timeout_ms / 1000
             )
-            return control.view.last_heartbeat_ms >= since and control.view.generation >= 0
+            return answered() and self.view.generation >= 0
 
     def fetch_committed(
         self, partitions: Sequence[TopicPartition], timeout_ms: int
@@ -187,11 +175,9 @@ class GroupSession:
             pause=self._closing.wait,
         )
 
-    # -- what others may want ------------------------------------------------------------------
-
     def start(self) -> None:
         """Begin to join."""
-        self._control.runner.start()
+        self._thread.start()
 
     def rejoin(self, reason: str, descriptions: int | None = None) -> None:
         """Have the group rebalance, with what we then say of ourselves.
@@ -199,13 +185,10 @@ class GroupSession:
         ``descriptions``: how often ``describe`` had been called when this was wanted. If it was
         since, the join that it was called for may be all that is needed.
         """
-        self.want(Rejoin(reason, descriptions))
+        self.want(ev.Rejoin(reason, descriptions))
 
     def commit(
-        self,
-        token: int,
-        offsets: Mapping[TopicPartition, tuple[int, str]],
-        hold: int | None = None,
+        self, token: int, offsets: Mapping[TopicPartition, tuple[int, str]], hold: int | None = None
     ) -> None:
         """Commit (offset, metadata text) of partitions; one ``CommitDone`` with the token follows.
 
@@ -213,21 +196,21 @@ class GroupSession:
         """
         # Whether it still counts is decided where losses happen, not here: between a look and the
         # sending the membership may be lost and had again under another id.
-        self._control.put(CommitWanted(token, dict(offsets), hold, self._control.losses_seen))
+        self.put(ev.CommitWanted(token, dict(offsets), hold, self._losses_seen))
 
-    def want(self, wish: Wish) -> None:
+    def want(self, wish: ev.Wish) -> None:
         """Hand a wish of the worker's to the membership; it is answered as ``events`` says."""
-        self._control.put(wish)
+        self.put(wish)
 
     def progress(self) -> None:
         """The worker's loop went round and takes now all events up to here, before anything else.
 
         Without this for ``max.poll.interval.ms`` the member leaves the group by itself.
         """
-        self._control.losses_seen = self._control.losses
-        self._control.progressed = True
-        if self._control.view.state is MembershipState.STALLED:
-            self._control.put(Tick())
+        self._losses_seen = self._losses
+        self.progressed = True
+        if self.view.state is MembershipState.STALLED:
+            self.put(ev.Tick())
 
     def leave(self, reason: str, timeout_ms: int, *, quietly: bool | None = None) -> bool:
         """End the membership and wait for it; False if it is not over in ``timeout_ms``.
@@ -235,75 +218,171 @@ class GroupSession:
         ``quietly``: without telling the group, so that a successor with our static id goes on with
         our tasks; None: exactly if we have a static id. Blocks.
         """
-        if not self._control.runner.running:
+        if not self.running:
             return True
         static = self._config.instance_id is not None
-        self._control.put(LeaveWanted(reason, quietly=static if quietly is None else quietly))
-        return self._control.ended.wait(timeout_ms / 1000)
+        self.put(ev.LeaveWanted(reason, quietly=static if quietly is None else quietly))
+        return self.ended.wait(timeout_ms / 1000)
 
     def close(self) -> None:
         """End the thread and the transport, without leaving; no events follow."""
         self._closing.set()
-        self._control.put(None)
-        self._control.runner.join()
+        self.put(None)
+        if self.running and self._thread is not threading.current_thread():
+            self._thread.join()
         self._transport.close()
 
+    def put(self, item: Item) -> None:
+        """Queue an item."""
+        self._queue.put(item)
 
-_ATTEMPT_MS = 5_000
-#: An open transaction usually ends within a few ms; a coordinator that moves takes longer.
-_UNSTABLE_PAUSE_MS = 10
-_RETRY_PAUSE_MS = 100
+    @property
+    def running(self) -> bool:
+        """True if it was started and did not end."""
+        return self._thread.is_alive()
 
+    # -- on the control thread -----------------------------------------------------------------
 
-def fetch_committed(
-    transport: GroupTransport,
-    group: str,
-    partitions: Sequence[TopicPartition],
-    *,
-    timeout_ms: int,
-    clock: Clock,
-    pause: Callable[[float], bool],
-) -> dict[TopicPartition, Committed]:
-    """Ask until every partition has an answer that is stable. Blocks.
-
-    Args:
-        transport: the way to the coordinator.
-        group: whose positions.
-        partitions: which.
-        timeout_ms: how long to try.
-        clock: the time.
-        pause: waits for some seconds; True means to give up.
-
-    Raises:
-        TimedOutError: no answer, or an unstable one, for ``timeout_ms``.
-        BrokerError: the coordinator refuses, or trying again cannot help.
-    """
-    if not partitions:
-        return {}
-    deadline = clock.now_ms() + timeout_ms
-    request = OffsetFetch(group, tuple(partitions))
-    problem = "no answer"
-    while (remaining := deadline - clock.now_ms()) > 0:
-        wait_ms = _RETRY_PAUSE_MS
+    def _run(self) -> None:
         try:
-            sent = transport.send(request, Connection.MAIN, min(remaining, _ATTEMPT_MS))
-            answer = sent.result()
-        except TransportError as error:
-            if not error.passing:
-                raise
-            problem = str(error)
+            self.begin()
+            while not self.ended.is_set() and (item := self._await()) is not None:
+                self.take(item)
+        except Exception as error:  # a bug of ours or of the protocol: the worker must learn of it
+            text = f"the membership of group {self._config.group} broke"
+            log.exception(text)
+            self._fail(FatalGroupError(f"{text}: {error!r}"))
+        finally:
+            self.ended.set()
+            with self._changed:
+                self._changed.notify_all()
+
+    def _await(self) -> Item:
+        """Wait for the next item; a Tick when it is time for one."""
+        at_ms = self.wake_at_ms
+        wait_s = None if at_ms is None else max(at_ms - self._clock.now_ms(), 0) / 1000
+        try:
+            return self._queue.get(timeout=wait_s)
+        except queue.Empty:
+            return ev.Tick()
+
+    def begin(self) -> None:
+        """Begin to join."""
+        self._give_up_ms = self._clock.now_ms() + self._start_timeout_ms
+        self.take(ev.StartMembership())
+
+    def take(self, item: ev.Event | StreamletError) -> None:
+        """Take an item; an error of ours that it leads to ends the membership."""
+        try:
+            if isinstance(item, StreamletError):
+                raise item
+            if isinstance(item, (ev.Answered, ev.RequestFailed)):
+                self._sent.pop(item.number, None)
+            elif isinstance(item, ev.CoordinatorFound):
+                self._give_up_ms = None
+            elif isinstance(item, ev.CoordinatorNotFound) and self._given_up():
+                raise item.cause
+            self._feed(item)
+        except StreamletError as error:
+            self._fail(error)
+
+    def _given_up(self) -> bool:
+        return self._give_up_ms is not None and self._clock.now_ms() >= self._give_up_ms
+
+    def _feed(self, event: ev.Event) -> None:
+        """Hand the machine an event and do what it says, and so on until it wants nothing more."""
+        if self.progressed and not isinstance(event, ev.StartMembership):
+            self.progressed = False
+            self._next.append(ev.ProgressMade())
+        self._next.append(event)
+        while self._next and not self.ended.is_set():
+            for command in self.machine.handle(self._next.popleft(), self._clock.now_ms()):
+                self._perform(command)
+        self.publish()
+
+    def publish(self) -> None:
+        """Show other threads how the machine is now."""
+        view = self.machine.view
+        if view != self.view:
+            if view.member_id != self.view.member_id:
+                self._on_member_id(view.member_id)
+            with self._changed:
+                self.view = view
+                self._changed.notify_all()
+
+    def _perform(self, command: ev.Command) -> None:
+        match command:
+            case ev.FindCoordinator(timeout_ms):
+                if self._give_up_ms is not None:
+                    timeout_ms = min(timeout_ms, self._give_up_ms - self._clock.now_ms())
+                found = self._transport.find_coordinator(self._config.group, max(timeout_ms, 1))
+                found.add_done_callback(lambda done: self.put(looked_up(done)))
+            case ev.Send():
+                self._send(command)
+            case ev.Abandon(number, connection):
+                self._abandon(number, connection)
+            case ev.NeedMetadata():
+                protocols = self._protocol.subscribe(command, self._describe())
+                ready = ev.MetadataReady(command.request, self._protocol.protocol_type, protocols)
+                self._next.append(ready)
+            case ev.RunAssignor():
+                self._assign(command)
+            case ev.Assigned():
+                self._deliver(command)
+            case ev.Lost():
+                self.publish()  # who learns of the loss must not read the old generation
+                self._on_event(command)
+                self._losses += 1  # after the event: see ``progress``
+            case ev.CommitDone() | ev.FetchDone() | ev.JoinBlocked() | ev.JoinSoon():
+                self._on_event(command)
+            case ev.WakeAt(at_ms):
+                self.wake_at_ms = at_ms
+            case ev.Failed(error):
+                self._fail(error)
+            case ev.Left():
+                self.publish()
+                self._on_event(command)
+                self.ended.set()
+            case _:
+                assert_never(command)
+
+    def _send(self, command: ev.Send) -> None:
+        future = self._transport.send(command.request, command.connection, command.timeout_ms)
+        self._sent[command.number] = future
+        future.add_done_callback(lambda done: self.put(answered(command.number, done)))
+
+    def _abandon(self, number: int, connection: ev.Connection) -> None:
+        future = self._sent.pop(number, None)
+        # A parked JoinGroup blocks its connection for whatever comes next. On the other one nothing
+        # is parked for long, and cutting it would leave commits without an answer.
+        if connection is ev.Connection.JOIN and future is not None and not future.done():
+            self._transport.hang_up(connection)
+
+    def _assign(self, command: ev.RunAssignor) -> None:
+        try:
+            assignments = dict(self._protocol.assign(command))
+        except StreamletError as error:
+            log.warning("no plan for generation %d: %s", command.generation, error)
+            self._next.append(ev.AssignorFailed(command.generation, str(error)))
         else:
-            assert isinstance(answer, OffsetFetchAnswer), answer
-            codes = [answer.committed[p].error for p in partitions if p in answer.committed]
-            missing = [] if answer.error or len(codes) == len(partitions) else [-1]
-            verdict = judge(RequestKind.FETCH, [answer.error, *codes, *missing])
-            if verdict.remedy is Remedy.PROCEED:
-                return {p: answer.committed[p] for p in partitions}
-            if verdict.remedy in (Remedy.REFUSED, Remedy.FATAL):
-                raise BrokerError(f"reading committed offsets of group {group}: {verdict}")
-            problem = str(verdict)
-            if verdict.remedy is Remedy.UNSTABLE:
-                wait_ms = _UNSTABLE_PAUSE_MS
-        if pause(wait_ms / 1000):
-            raise TransportError(FailureKind.CLOSED, "closed while reading committed offsets")
-    raise TimedOutError(f"committed offsets of group {group}: {problem} for {timeout_ms} ms")
+            self._next.append(ev.AssignmentsReady(command.generation, assignments))
+
+    def _deliver(self, command: ev.Assigned[bytes]) -> None:
+        assignment = self._protocol.decode(command.assignment)
+        self.publish()
+        told = (command.generation, command.member_id, assignment)
+        self._on_event(ev.Assigned(*told, command.leader, command.restarted))
+        flip = assignment.flip
+        if flip is not None and flip.protocol_type != self._protocol.protocol_type:
+            self._next.append(ev.MigrationOrdered(flip.protocol_type, command.generation))
+
+    def _fail(self, error: StreamletError) -> None:
+        """Tell the worker that this is the end; the machine may not know it."""
+        if self.machine.view.generation >= 0:
+            self._on_event(ev.Lost(str(error)))
+        self._losses += 1
+        self.view = attrs.evolve(
+            self.view, state=MembershipState.FAILED, member_id="", generation=-1
+        )
+        self._on_event(ev.Failed(error))
+        self.ended.set()

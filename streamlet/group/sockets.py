@@ -12,51 +12,42 @@ import socket
 import ssl
 
 
-class DataFirstSocket(socket.socket):
-    """A plain socket; not blocking."""
+class _DataFirst:
+    """Reads so that an end right behind data is "nothing just now", and the end the next time."""
 
+    #: The errors that say that there is nothing just now.
+    _NOTHING: tuple[type[OSError], ...] = (BlockingIOError,)
     _data_before = False
 
-    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
-        """Read; an end right behind data is "nothing just now", and the end the next time."""
+    def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
+        """Read."""
         try:
-            data = super().recv(bufsize, flags)
-        except BlockingIOError:
+            data: bytes = super().recv(buflen, flags)  # type: ignore[misc]
+        except self._NOTHING:
             self._data_before = False
             raise
-        if data:
-            self._data_before = True
-        elif self._data_before:
+        if not data and self._data_before:
             self._data_before = False
-            raise BlockingIOError
+            raise self._NOTHING[0]
+        self._data_before = bool(data)
         return data
 
 
-class DataFirstSslSocket(ssl.SSLSocket):
+class DataFirstSocket(_DataFirst, socket.socket):
+    """A plain socket; not blocking."""
+
+
+class DataFirstSslSocket(_DataFirst, ssl.SSLSocket):
     """The same for TLS; made by a context whose ``sslsocket_class`` this is."""
 
-    _data_before = False
+    _NOTHING = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
     def do_handshake(self, block: bool = False) -> None:
         """Go on with the handshake; close if it failed."""
         try:
             super().do_handshake(block)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except self._NOTHING:
             raise
         except OSError:
             self.close()
             raise
-
-    def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
-        """Read; an end right behind data is "nothing just now", and the end the next time."""
-        try:
-            data = super().recv(buflen, flags)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            self._data_before = False
-            raise
-        if data:
-            self._data_before = True
-        elif self._data_before:
-            self._data_before = False
-            raise ssl.SSLWantReadError
-        return data

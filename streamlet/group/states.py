@@ -22,6 +22,8 @@ from __future__ import annotations
 
 import enum
 
+import attrs
+
 
 class MembershipState(enum.StrEnum):
     """The states of a member."""
@@ -86,6 +88,25 @@ MOVES: dict[MembershipState, frozenset[MembershipState]] = {
     MembershipState.LEFT: frozenset(),
     MembershipState.FAILED: frozenset(),
 }
+
+
+@attrs.frozen
+class MembershipView:
+    """A membership as others may see it: as it was after its last event.
+
+    ``generation`` is that of the last assignment delivered under this id, -1 for none;
+    ``last_heartbeat_ms`` when the last heartbeat known to have arrived was sent; ``join_sent_ms``
+    when the JoinGroup was that is not answered yet. ``linked``: the coordinator is known and
+    answers, as far as we know. ``last_problem`` is for people.
+    """
+
+    state: MembershipState = MembershipState.NEW
+    member_id: str = ""
+    generation: int = -1
+    last_heartbeat_ms: int = 0
+    last_problem: str = ""
+    join_sent_ms: int | None = None
+    linked: bool = False
 
 
 class IllegalEventError(AssertionError):

@@ -4,7 +4,7 @@ Pure but for what a member must remember between two rebalances. It knows neithe
 assignor it calls, which is any function of ``GroupState -> Plan``.
 
 A member describes itself in each JoinGroup (``subscribe``). The leader reads all descriptions, has
-the assignor plan and encodes all assignments (``leader``). Each member reads its own (``receive``)
+the assignor plan and encodes all assignments (``leader``). Each member reads its own (``decode``)
 and compares it with what it runs (``orders``): tasks in both go on untouched, only those that move
 stop. Moves take two rounds: the owner is ordered to ``revoke``, stops and commits, and rejoins
 without the task; the next plan gives it to the other.
@@ -17,13 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from streamlet.assignor.values import (
-    Copy,
-    Leaving,
-    Role,
-    Rules,
-    TaskInfo,
-)
+from streamlet.assignor.values import Copy, Leaving, Role, Rules, TaskInfo
 from streamlet.config import Settings
 from streamlet.control.values import MemberKey
 from streamlet.errors import FatalGroupError, RefusedError
@@ -52,38 +46,6 @@ def types_for(mode: str) -> tuple[str, str]:
     return (CONSUMER, STREAM) if TYPES[mode] == CONSUMER else (STREAM, CONSUMER)
 
 
-@attrs.frozen
-class Identity:
-    """The identity of a member in every description; fields as in ``Subscription``.
-
-    ``mode`` is its ``stream.rebalancing.mode``. ``belongings`` are the names of what each
-    subtopology reads and keeps.
-    """
-
-    instance: str
-    name: str
-    number: int = 0
-    instance_members: int = 1
-    capacity: float = 1.0
-    subtopologies: tuple[bytes, ...] = ()
-    stateful: frozenset[int] = frozenset()
-    instance_id: str | None = None
-    tags: dict[str, str] = attrs.field(factory=dict)
-    learners: bool = True
-    mode: str = "incremental"
-    imbalance: float | None = None
-    started_ms: int = 0
-    belongings: tuple[tuple[str, ...], ...] = ()
-
-
-@attrs.frozen
-class ReceivedAssignment:
-    """An assignment as read. ``rejoin`` says why to join again at once, if that is needed."""
-
-    assignment: Assignment
-    rejoin: str | None = None
-
-
 def rules_from(settings: Settings, *, learners: bool) -> Rules:
     """Take the settings that shape a plan. ``learners``: whether members of this version learn."""
     s = settings
@@ -109,12 +71,13 @@ class TasksProtocol:
     """One member's side of the protocol; for the thread that owns the membership machine.
 
     Args:
-        identity: what the member is.
+        identity: what is the same in each of the member's descriptions.
         rules: shape the plans this member makes as leader.
         assign: the assignor.
         tasks: every task there is, by our own view of topics and topology; asked when we lead.
         wall_ms: wall-clock time, for deadlines.
         rejoin: called with a reason when an assignment read calls for another rebalance.
+        belongings: the names of what each subtopology reads and keeps.
         envelope: what goes around our bytes in a group of type "consumer".
         flip_timeout_ms: as leader, how long to wait for all to come into a group of another type.
         latest: the highest version of our bytes this member knows.
@@ -123,13 +86,14 @@ class TasksProtocol:
 
     def __init__(
         self,
-        identity: Identity,
+        identity: Subscription,
         rules: Rules,
         assign: Assignor,
         *,
         tasks: Callable[[], Sequence[TaskInfo]],
         wall_ms: Callable[[], int],
         rejoin: Callable[[str], None],
+        belongings: Sequence[Sequence[str]] = (),
         envelope: Envelope | None = None,
         flip_timeout_ms: int = 60_000,
         latest: int = wire.VERSION,
@@ -143,11 +107,12 @@ class TasksProtocol:
         self._tasks = tasks
         self._wall_ms = wall_ms
         self._rejoin = rejoin
+        self._belongings = belongings
         self._envelope = envelope or Envelope()
         self._flip_timeout_ms = flip_timeout_ms
         self._before = before
         #: The change of type that we were ordered to make, or made; None once all have come.
-        self._flip: TypeMigration | None = None
+        self.migration: TypeMigration | None = None
         #: Says that this member is on its way out, in every description from now on.
         self.leaving: Leaving | None = None
         #: Version to write at; lower than ours while the leader is older.
@@ -159,19 +124,9 @@ class TasksProtocol:
         self._deferral_deadline_ms: int | None = None
 
     @property
-    def said_nonce(self) -> int | None:
-        """The nonce of our last description, None before the first one."""
-        return None if self._said is None else self._said.nonce
-
-    @property
-    def migration(self) -> TypeMigration | None:
-        """The change of type that we were ordered to make, or made; None once all have come."""
-        return self._flip
-
-    @property
     def gathering(self) -> bool:
         """True if some members have not come over into this group of another type yet."""
-        return self._flip is not None and self._flip.protocol_type == self.protocol_type
+        return self.migration is not None and self.migration.protocol_type == self.protocol_type
 
     def subscribe(
         self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
@@ -184,36 +139,24 @@ class TasksProtocol:
             self._joined_generation = -1
         elif self._joined_generation < 0:
             self._joined_generation = need.generation
-        who = self._identity
-        said = Subscription(
-            instance=who.instance,
-            name=who.name,
-            member=who.number,
-            capacity=who.capacity,
-            instance_members=who.instance_members,
-            subtopologies=who.subtopologies,
+        mode = self._identity.mode
+        said = attrs.evolve(
+            self._identity,
             copies=dict(sorted(copies.items())),
-            instance_id=who.instance_id,
             leaving=self.leaving,
             deferral_deadline_ms=self._deferral_deadline_ms,
-            tags=who.tags,
             joined_generation=self._joined_generation,
             nonce=need.nonce,
-            wants_type=TYPES[who.mode],
-            learners=who.learners,
-            stateful=who.stateful,
-            imbalance=who.imbalance,
-            started_ms=who.started_ms,
-            mode=who.mode,
-            flip=self._flip,
+            wants_type=TYPES[mode],
+            flip=self.migration,
             reason=self._own_reason(need),
-            belongings=packed(who.belongings),
+            belongings=packed(self._belongings),
         )
         self._said = _reduced(said, need.reduced)
         data = wire.encode_subscription(self._said, self._version, self._latest)
         if self.protocol_type == CONSUMER:
             data = self._envelope.subscription(
-                self._said, data, eager=who.mode == "eager", generation=need.generation
+                self._said, data, eager=mode == "eager", generation=need.generation
             )
         return ((PROTOCOL, data),)
 
@@ -236,11 +179,11 @@ class TasksProtocol:
             self._flip_timeout_ms,
             self._latest,
             self._before(),
-            self._identity.belongings,
+            self._belongings,
         )
         return plan(run, view, self._assign)
 
-    def decode(self, assignment: bytes) -> Assignment:
+    def decode(self, data: bytes) -> Assignment:
         """Read our own assignment, and ask for another rebalance where it calls for one.
 
         Raises:
@@ -248,18 +191,11 @@ class TasksProtocol:
             FatalGroupError: if the leader cannot read ours.
             RefusedError: if our subtopologies have other numbers than the group's.
         """
-        received = self.receive(assignment)
-        if received.rejoin is not None:
-            self._rejoin(received.rejoin)
-        return received.assignment
-
-    def receive(self, data: bytes) -> ReceivedAssignment:
-        """Read our own assignment; raises as ``decode``."""
         data = open_assignment(data, self.protocol_type)
         try:
             assignment = wire.decode_assignment(data, self._latest)
         except wire.TooNewError as error:  # from a newer program with our static id
-            return ReceivedAssignment(Assignment(), f"restarted as an older program: {error}")
+            return self._again(Assignment(), f"restarted as an older program: {error}")
         if assignment.error == AssignmentError.UNREADABLE:
             raise FatalGroupError(
                 "the group's leader cannot read what we say of ourselves;"
@@ -270,36 +206,44 @@ class TasksProtocol:
         if assignment.error == AssignmentError.TOO_NEW:
             known = f"the leader knows version {self._version} at most"
             log.info("%s, we know %d: joining again", known, self._latest)
-            return ReceivedAssignment(Assignment(), known)
+            return self._again(Assignment(), known)
         answers_us = self._said is None or assignment.answers_nonce == self._said.nonce
         if assignment.error == AssignmentError.MOVED and answers_us:
             raise RefusedError(refusal(assignment.reason))
         self._deferral_deadline_ms = assignment.deferral_deadline_ms
         if assignment.flip is not None or self.gathering:
-            self._flip = assignment.flip  # else it failed, and leaders had better know
-        if data and self._said is not None and assignment.answers_nonce != self._said.nonce:
-            return _predecessors(self._said, assignment)
-        return ReceivedAssignment(assignment)
+            self.migration = assignment.flip  # else it failed, and leaders had better know
+        if data and self._said is not None and not answers_us:
+            return self._predecessors(self._said, assignment)
+        return assignment
 
+    def _again(self, assignment: Assignment, reason: str) -> Assignment:
+        """Take this, and have the group rebalance."""
+        self._rejoin(reason)
+        return assignment
 
-def _predecessors(said: Subscription, cached: Assignment) -> ReceivedAssignment:
-    """Take over the assignment of a process with our static id before us (M9).
+    def _predecessors(self, said: Subscription, cached: Assignment) -> Assignment:
+        """Take over the assignment of a process with our static id before us (M9).
 
-    The coordinator hands a restarted static member its old assignment without asking the leader;
-    the nonce gives it away. Tasks that simply run are ours, also while the group plans again
-    because our settings are others. Hand-overs are not to be carried out a second time: their tasks
-    are not run, and the group plans again. Of another program or state folder nothing is run.
-    """
-    identity = wire.identity_of(said)
-    if not wire.same_program(cached.answers_identity, identity):
-        return ReceivedAssignment(
-            Assignment(), "restarted with another topology or another state folder"
+        The coordinator hands a restarted static member its old assignment without asking the
+        leader; the nonce gives it away. Tasks that simply run are ours, also while the group plans
+        again because our settings are others. Hand-overs are not to be carried out a second time:
+        their tasks are not run, and the group plans again. Of another program or state folder
+        nothing is run.
+        """
+        identity = wire.identity_of(said)
+        if not wire.same_program(cached.answers_identity, identity):
+            return self._again(
+                Assignment(), "restarted with another topology or another state folder"
+            )
+        quiet = attrs.evolve(
+            cached, release={}, pending={}, revoke=frozenset(), leave=False, flip=None
         )
-    quiet = attrs.evolve(cached, release={}, pending={}, revoke=frozenset(), leave=False, flip=None)
-    if quiet != cached:
-        return ReceivedAssignment(quiet, "restarted in the middle of a hand-over")
-    other = cached.answers_identity != identity
-    return ReceivedAssignment(cached, "restarted with other settings" if other else None)
+        if quiet != cached:
+            return self._again(quiet, "restarted in the middle of a hand-over")
+        if cached.answers_identity != identity:
+            return self._again(cached, "restarted with other settings")
+        return cached
 
 
 def _reduced(said: Subscription, level: int) -> Subscription:

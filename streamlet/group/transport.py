@@ -26,8 +26,8 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.group.codes import name_of
 from streamlet.group.events import Connection, FailureKind
 from streamlet.group.messages import Answer, GroupDescription, GroupListing, Request
+from streamlet.group.ports import CoordinatorRefused, TransportError
 from streamlet.group.security import client_settings
-from streamlet.group.session_ports import CoordinatorRefused, TransportError
 from streamlet.group.sockets import DataFirstSocket
 from streamlet.group.transport_codec import (
     WireRequest,

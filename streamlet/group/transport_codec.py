@@ -11,30 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace as Row
-from typing import Any, assert_never
+from typing import Any
 
 import attrs
 
-from streamlet.group.messages import (
-    Answer,
-    Committed,
-    GroupDescription,
-    Heartbeat,
-    HeartbeatAnswer,
-    JoinedMember,
-    JoinGroup,
-    JoinGroupAnswer,
-    LeaveGroup,
-    LeaveGroupAnswer,
-    MemberDescription,
-    OffsetCommit,
-    OffsetCommitAnswer,
-    OffsetFetch,
-    OffsetFetchAnswer,
-    Request,
-    SyncGroup,
-    SyncGroupAnswer,
-)
+from streamlet.group import messages as msg
 from streamlet.types import TopicPartition
 
 
@@ -48,176 +29,134 @@ class WireRequest:
     fields: dict[str, object]
 
 
-def encode(request: Request) -> WireRequest:
+#: Lowest and highest version of each request.
+_VERSIONS: dict[type[msg.Request], tuple[int, int]] = {
+    msg.JoinGroup: (7, 9),
+    msg.SyncGroup: (5, 5),
+    msg.Heartbeat: (3, 4),
+    msg.LeaveGroup: (3, 5),
+    msg.OffsetCommit: (7, 9),
+    msg.OffsetFetch: (7, 7),
+}
+#: Kafka's names of our fields that have other names here.
+_NAMES = {"group": "group_id", "generation": "generation_id", "instance_id": "group_instance_id"}
+
+
+def encode(request: msg.Request) -> WireRequest:
     """The request on the wire."""
+    plain = attrs.asdict(request, recurse=False)
+    fields = {_NAMES.get(name, name): value for name, value in plain.items()}
     match request:
-        case JoinGroup():
-            return WireRequest("JoinGroup", 7, 9, _join_fields(request))
-        case SyncGroup():
-            return WireRequest("SyncGroup", 5, 5, _sync_fields(request))
-        case Heartbeat():
-            return WireRequest("Heartbeat", 3, 4, _member_fields(request))
-        case LeaveGroup():
-            leaver = (request.member_id, request.instance_id)
-            return encode_leave(request.group, [leaver], request.reason)
-        case OffsetCommit():
-            return WireRequest("OffsetCommit", 7, 9, _commit_fields(request))
-        case OffsetFetch():
-            return WireRequest("OffsetFetch", 7, 7, _fetch_fields(request))
-        case _:
-            assert_never(request)
+        case msg.JoinGroup():
+            fields["protocols"] = [Row(name=n, metadata=data) for n, data in request.protocols]
+        case msg.SyncGroup():
+            given = request.assignments
+            fields["assignments"] = [Row(member_id=m, assignment=data) for m, data in given]
+        case msg.LeaveGroup():
+            return encode_leave(
+                request.group, [(request.member_id, request.instance_id)], request.reason
+            )
+        case msg.OffsetCommit():
+            fields["generation_id_or_member_epoch"] = fields.pop("generation_id")
+            fields["topics"] = _topics(_offset_rows(fields.pop("offsets")), "partitions")
+        case msg.OffsetFetch():
+            asked = {tp: tp.partition for tp in fields.pop("partitions")}
+            fields["topics"] = _topics(asked, "partition_indexes")
+        case msg.Heartbeat():
+            pass
+    return _wire(type(request), fields)
 
 
 def encode_leave(group: str, leavers: Iterable[tuple[str, str | None]], reason: str) -> WireRequest:
     """Several members, by member id or static id, in one request."""
     members = [Row(member_id=m, group_instance_id=i, reason=reason) for m, i in leavers]
-    return WireRequest("LeaveGroup", 3, 5, {"group_id": group, "members": members})
+    return _wire(msg.LeaveGroup, {"group_id": group, "members": members})
 
 
-def _join_fields(request: JoinGroup) -> dict[str, object]:
+def _wire(kind: type[msg.Request], fields: dict[str, object]) -> WireRequest:
+    return WireRequest(kind.__name__, *_VERSIONS[kind], fields)
+
+
+def _offset_rows(offsets: Mapping[TopicPartition, tuple[int, str]]) -> dict[TopicPartition, Row]:
     return {
-        "group_id": request.group,
-        "session_timeout_ms": request.session_timeout_ms,
-        "rebalance_timeout_ms": request.rebalance_timeout_ms,
-        "member_id": request.member_id,
-        "group_instance_id": request.instance_id,
-        "protocol_type": request.protocol_type,
-        "protocols": [Row(name=name, metadata=data) for name, data in request.protocols],
-        "reason": request.reason,
-    }
-
-
-def _sync_fields(request: SyncGroup) -> dict[str, object]:
-    return {
-        **_member_fields(request),
-        "protocol_type": request.protocol_type,
-        "protocol_name": request.protocol_name,
-        "assignments": [Row(member_id=m, assignment=a) for m, a in request.assignments],
-    }
-
-
-def _member_fields(request: SyncGroup | Heartbeat) -> dict[str, object]:
-    return {
-        "group_id": request.group,
-        "generation_id": request.generation,
-        "member_id": request.member_id,
-        "group_instance_id": request.instance_id,
-    }
-
-
-def _commit_fields(request: OffsetCommit) -> dict[str, object]:
-    topics = _by_topic(request.offsets)
-    return {
-        "group_id": request.group,
-        "generation_id_or_member_epoch": request.generation,
-        "member_id": request.member_id,
-        "group_instance_id": request.instance_id,
-        "topics": [
-            Row(
-                name=topic,
-                partitions=[
-                    Row(
-                        partition_index=p.partition,
-                        committed_offset=request.offsets[p][0],
-                        committed_leader_epoch=-1,
-                        committed_metadata=request.offsets[p][1],
-                    )
-                    for p in partitions
-                ],
-            )
-            for topic, partitions in topics.items()
-        ],
-    }
-
-
-def _fetch_fields(request: OffsetFetch) -> dict[str, object]:
-    return {
-        "group_id": request.group,
-        "topics": [
-            Row(name=topic, partition_indexes=[p.partition for p in partitions])
-            for topic, partitions in _by_topic(request.partitions).items()
-        ],
-        "require_stable": request.require_stable,
-    }
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    topics: dict[str, list[TopicPartition]] = {}
-    for partition in sorted(partitions):
-        topics.setdefault(partition.topic, []).append(partition)
-    return topics
-
-
-def decode(request: Request, response: Any) -> Answer:
-    """Decode the response to this request."""
-    match request:
-        case JoinGroup():
-            return JoinGroupAnswer(
-                response.error_code,
-                response.generation_id,
-                response.protocol_type,
-                response.protocol_name,
-                response.leader or "",
-                response.member_id or "",
-                bool(response.skip_assignment),
-                tuple(
-                    JoinedMember(m.member_id, m.group_instance_id, bytes(m.metadata))
-                    for m in response.members or ()
-                ),
-            )
-        case SyncGroup():
-            return SyncGroupAnswer(
-                response.error_code,
-                bytes(response.assignment or b""),
-                response.protocol_type,
-                response.protocol_name,
-            )
-        case Heartbeat():
-            return HeartbeatAnswer(response.error_code)
-        case LeaveGroup():
-            members = [m.error_code for m in response.members or () if m.error_code]
-            return LeaveGroupAnswer(response.error_code or next(iter(members), 0))
-        case OffsetCommit():
-            return OffsetCommitAnswer(
-                {
-                    TopicPartition(topic.name, p.partition_index): p.error_code
-                    for topic in response.topics
-                    for p in topic.partitions
-                }
-            )
-        case OffsetFetch():
-            return OffsetFetchAnswer(response.error_code, _committed(response.topics))
-        case _:
-            assert_never(request)
-
-
-def _committed(topics: Sequence[Any]) -> dict[TopicPartition, Committed]:
-    # librdkafka ends metadata that it commits with a NUL.
-    return {
-        TopicPartition(topic.name, p.partition_index): Committed(
-            p.committed_offset, (p.metadata or "").rstrip("\0"), p.error_code
+        tp: Row(
+            partition_index=tp.partition,
+            committed_offset=offset,
+            committed_leader_epoch=-1,
+            committed_metadata=text,
         )
-        for topic in topics
-        for p in topic.partitions
+        for tp, (offset, text) in offsets.items()
     }
 
 
-def codes_of(answer: Answer) -> set[int]:
+def _topics(rows: Mapping[TopicPartition, object], name: str) -> list[Row]:
+    """The rows of the partitions, by topic, as a field of this name."""
+    topics: dict[str, list[object]] = {}
+    for partition, row in sorted(rows.items(), key=lambda item: item[0]):
+        topics.setdefault(partition.topic, []).append(row)
+    return [Row(name=topic, **{name: found}) for topic, found in topics.items()]
+
+
+def decode(request: msg.Request, response: Any) -> msg.Answer:
+    """Decode the response to this request."""
+    r = response
+    match request:
+        case msg.JoinGroup():
+            members = tuple(
+                msg.JoinedMember(m.member_id, m.group_instance_id, bytes(m.metadata))
+                for m in r.members or ()
+            )
+            return msg.JoinGroupAnswer(
+                r.error_code,
+                r.generation_id,
+                r.protocol_type,
+                r.protocol_name,
+                r.leader or "",
+                r.member_id or "",
+                bool(r.skip_assignment),
+                members,
+            )
+        case msg.SyncGroup():
+            data = bytes(r.assignment or b"")
+            return msg.SyncGroupAnswer(r.error_code, data, r.protocol_type, r.protocol_name)
+        case msg.Heartbeat():
+            return msg.HeartbeatAnswer(r.error_code)
+        case msg.LeaveGroup():
+            codes = [m.error_code for m in r.members or () if m.error_code]
+            return msg.LeaveGroupAnswer(r.error_code or next(iter(codes), 0))
+        case msg.OffsetCommit():
+            return msg.OffsetCommitAnswer({tp: p.error_code for tp, p in _partitions(r.topics)})
+        case msg.OffsetFetch():
+            # librdkafka ends metadata that it commits with a NUL.
+            found = {
+                tp: msg.Committed(p.committed_offset, (p.metadata or "").rstrip("\0"), p.error_code)
+                for tp, p in _partitions(r.topics)
+            }
+            return msg.OffsetFetchAnswer(r.error_code, found)
+
+
+def _partitions(topics: Sequence[Any]) -> Iterator[tuple[TopicPartition, Any]]:
+    for topic in topics:
+        for row in topic.partitions:
+            yield TopicPartition(topic.name, row.partition_index), row
+
+
+def codes_of(answer: msg.Answer) -> set[int]:
     """Every error code in an answer."""
-    if isinstance(answer, OffsetCommitAnswer):
+    if isinstance(answer, msg.OffsetCommitAnswer):
         return set(answer.errors.values())
     return {answer.error}
 
 
-def decode_group(described: Any) -> GroupDescription:
+def decode_group(described: Any) -> msg.GroupDescription:
     """One group of a DescribeGroups response."""
-    return GroupDescription(
+    return msg.GroupDescription(
         described.group_id,
         described.group_state or "",
         described.protocol_type or "",
         described.protocol_data or "",
         tuple(
-            MemberDescription(
+            msg.MemberDescription(
                 m.member_id,
                 m.group_instance_id,
                 m.client_id,
@@ -243,8 +182,6 @@ def decode_log_sizes(response: Any) -> Iterator[tuple[TopicPartition, int]]:
     A replica that moves between folders of a broker is there twice: the copy is left out.
     """
     for folder in response.results:
-        for topic in folder.topics:
-            for partition in topic.partitions:
-                if not partition.is_future_key:
-                    where = TopicPartition(topic.name, partition.partition_index)
-                    yield where, partition.partition_size
+        for where, partition in _partitions(folder.topics):
+            if not partition.is_future_key:
+                yield where, partition.partition_size

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Set
 
 import attrs
 
-from streamlet.assignor.values import Copy, Leaving
+from streamlet.assignor.values import Copy, Leaving, MemberPlan, MemberState
 from streamlet.types import TaskId
 
 
@@ -43,10 +43,10 @@ class Subscription:
 
     instance: str  # process id, persisted with the state folder
     name: str  # what --name says, for people
-    member: int  # number of the member within its instance
-    capacity: float
-    instance_members: int
-    subtopologies: tuple[bytes, ...]
+    member: int = 0  # number of the member within its instance
+    capacity: float = 1.0
+    instance_members: int = 1
+    subtopologies: tuple[bytes, ...] = ()
     copies: dict[TaskId, Copy] = attrs.field(factory=dict)
     instance_id: str | None = None
     leaving: Leaving | None = None
@@ -70,14 +70,32 @@ def staying(said: Iterable[Subscription]) -> frozenset[str]:
     return frozenset(one.instance for one in said if one.leaving is None)
 
 
-def leaving_now(said: Subscription, staying: Set[str]) -> Leaving | None:
-    """The time at which the member's instance has to leave; None if it stays.
+def member_state(
+    member_id: str, said: Subscription, leaders: tuple[bytes, ...], staying: Set[str]
+) -> MemberState:
+    """The state of a member when it joined, as the assignor takes it.
 
-    None while one of its successors is not among those that stay: an instance that is being
-    replaced keeps its tasks if the new one is lost.
+    ``leaders`` are the leader's subtopologies. A member whose instance has to leave stays while one
+    of its successors is not among those that stay: an instance that is being replaced keeps its
+    tasks if the new one is lost.
     """
+    pairs = enumerate(zip(said.subtopologies, leaders, strict=False))
+    same = frozenset(number for number, (theirs, leads) in pairs if theirs == leads)
     leaving = said.leaving
-    return leaving if leaving is not None and staying >= {*leaving.successors} else None
+    return MemberState(
+        member_id=member_id,
+        instance=said.instance or member_id,
+        number=said.member,
+        capacity=said.capacity,
+        instance_id=said.instance_id,
+        runs=None if len(same) == len(leaders) else same,
+        copies=said.copies,
+        tags=said.tags,
+        leaving=leaving if leaving is not None and staying >= {*leaving.successors} else None,
+        learners=said.learners,
+        joined_generation=said.joined_generation,
+        deferral_deadline_ms=said.deferral_deadline_ms,
+    )
 
 
 def newest_imbalance(said: Iterable[Subscription]) -> float | None:
@@ -103,26 +121,18 @@ class AssignmentError(enum.IntEnum):
 
 
 @attrs.frozen
-class Assignment:
+class Assignment(MemberPlan):
     """The leader's answer to one member; its orders bear the generation of the SyncGroup answer.
 
-    ``revoke`` are tasks to stop, commit and give up, followed by a rejoin (revoke, then assign).
-    ``leave`` is an order to leave once nothing is owned. ``follow_up_ms`` is the wall-clock time
-    of the next follow-up rebalance, None for none. ``being_learned`` are tasks of ``active`` that
-    another member learns, ``awaited`` those of ``standby`` that another member's standby is to
-    make way for: the member asks for a rebalance when they have caught up. ``turn_ms`` after the
-    first plan that says what to release the member begins with it. ``prefixes``: all members can
-    read prefixes in repartition topics, so that they may be written. ``flip`` to another type than
-    the group's is an order to go there; to its own, that some members are missing.
+    The plan for the member, and what it has to know besides. ``release`` names the member id that
+    gets a task, ``pending`` the one that has it. ``leave`` is an order to leave once nothing is
+    owned. ``follow_up_ms`` is the wall-clock time of the next follow-up rebalance, None for none.
+    ``turn_ms`` after the first plan that says what to release the member begins with it.
+    ``prefixes``: all members can read prefixes in repartition topics, so that they may be written.
+    ``flip`` to another type than the group's is an order to go there; to its own, that some members
+    are missing.
     """
 
-    active: frozenset[TaskId] = frozenset()
-    learner: frozenset[TaskId] = frozenset()
-    standby: frozenset[TaskId] = frozenset()
-    release: dict[TaskId, str] = attrs.field(factory=dict)  # task -> member id that gets it
-    pending: dict[TaskId, str] = attrs.field(factory=dict)  # task -> member id that has it
-    revoke: frozenset[TaskId] = frozenset()
-    leave: bool = False
     follow_up_ms: int | None = None
     deferral_deadline_ms: int | None = None
     error: int = 0
@@ -132,12 +142,10 @@ class Assignment:
     generation: int = -1  # of the rebalance it comes from, for status
     made_ms: int | None = None  # wall-clock time the leader made it, for status
     reason: str = ""  # of the rebalance, for status; of the error where there is one
-    being_learned: frozenset[TaskId] = frozenset()
     flip: TypeMigration | None = None
     turn_ms: int = 0
     prefixes: bool = False
     unassigned: frozenset[TaskId] = frozenset()  # tasks with no member at all, for status
-    awaited: frozenset[TaskId] = frozenset()
 
     def summary(self) -> str:
         """The tasks in it, for the log."""

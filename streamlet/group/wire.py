@@ -25,19 +25,12 @@ import fastavro
 
 from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.errors import GroupError
+from streamlet.group import wire_schemas as schemas
 from streamlet.group.values import Assignment, Subscription, TypeMigration
-from streamlet.group.wire_schemas import (
-    ASSIGNMENTS,
-    SUBSCRIPTIONS,
-    TASK_SETS,
-    ordered,
-    tasks_of,
-    tasks_record,
-)
 from streamlet.types import TaskId
 
 #: The latest version this code writes and reads.
-VERSION = 7
+VERSION = schemas.VERSION
 
 #: Programs that know this version read prefixes in repartition topics.
 PREFIX_VERSION = 7
@@ -99,7 +92,9 @@ def encode_subscription(
     subscription: Subscription, version: int = VERSION, latest: int = VERSION
 ) -> bytes:
     """Write a subscription at a version its reader knows."""
-    return _encode(SUBSCRIPTIONS, version, latest, _subscription_record(subscription, version))
+    return _encode(
+        schemas.SUBSCRIPTIONS, version, latest, _subscription_record(subscription, version)
+    )
 
 
 def decode_subscription(data: bytes, latest: int = VERSION) -> Subscription:
@@ -109,7 +104,7 @@ def decode_subscription(data: bytes, latest: int = VERSION) -> Subscription:
         TooNewError: if its version is above ours.
         WireError: if the bytes are malformed.
     """
-    record = _decode(SUBSCRIPTIONS, data, latest)
+    record = _decode(schemas.SUBSCRIPTIONS, data, latest)
     return _checked(_subscription, record)
 
 
@@ -117,7 +112,7 @@ def encode_assignment(
     assignment: Assignment, version: int = VERSION, latest: int = VERSION
 ) -> bytes:
     """Write an assignment at a version its reader knows."""
-    return _encode(ASSIGNMENTS, version, latest, _assignment_record(assignment, version))
+    return _encode(schemas.ASSIGNMENTS, version, latest, _assignment_record(assignment, version))
 
 
 def decode_assignment(data: bytes, latest: int = VERSION) -> Assignment:
@@ -129,7 +124,7 @@ def decode_assignment(data: bytes, latest: int = VERSION) -> Assignment:
     """
     if not data:
         return Assignment()
-    record = _decode(ASSIGNMENTS, data, latest)
+    record = _decode(schemas.ASSIGNMENTS, data, latest)
     return _checked(_assignment, record)
 
 
@@ -140,7 +135,7 @@ def identity_of(subscription: Subscription) -> bytes:
     its settings.
     """
     s = subscription
-    program = Subscription(s.instance, "", 0, 1.0, 1, s.subtopologies, stateful=s.stateful)
+    program = Subscription(s.instance, "", subtopologies=s.subtopologies, stateful=s.stateful)
     settings = attrs.evolve(
         s,
         copies={},
@@ -157,7 +152,7 @@ def identity_of(subscription: Subscription) -> bytes:
 
 def _part_of_identity(said: Subscription, version: int) -> bytes:
     record = _subscription_record(said, version)
-    return short_hash(_pack(SUBSCRIPTIONS[version], record))[:_IDENTITY_BYTES]
+    return short_hash(_pack(schemas.SUBSCRIPTIONS[version], record))[:_IDENTITY_BYTES]
 
 
 def same_program(identity: bytes, other: bytes) -> bool:
@@ -215,29 +210,17 @@ def _subscription_record(s: Subscription, version: int) -> dict[str, Any]:
     if any(len(item) != _HASH_BYTES for item in s.subtopologies):
         raise ValueError(f"a subtopology hash has {_HASH_BYTES} bytes")
     return {
+        **attrs.asdict(s, recurse=False),
         "instance": _pack_id(s.instance),
-        "name": s.name,
-        "member": s.member,
-        "capacity": s.capacity,
-        "instance_members": s.instance_members,
         "subtopologies": b"".join(s.subtopologies),
         "copies": _copies_record(s.copies, version),
-        "instance_id": s.instance_id,
         "leaving": None if s.leaving is None else attrs.asdict(s.leaving),
         "successors": [_pack_id(one) for one in (s.leaving.successors if s.leaving else ())],
-        "deferral_deadline_ms": s.deferral_deadline_ms,
-        "tags": {key: s.tags[key] for key in sorted(s.tags)},
-        "joined_generation": s.joined_generation,
-        "nonce": s.nonce,
+        "tags": dict(sorted(s.tags.items())),
         "wants_type": None if s.wants_type == _USUAL_TYPE else s.wants_type,
-        "learners": s.learners,
         "stateful": sorted(s.stateful),
-        "imbalance": s.imbalance,
-        "started_ms": s.started_ms,
         "mode": None if s.mode == _USUAL_MODE else s.mode,
         "flip": None if s.flip is None else attrs.asdict(s.flip),
-        "reason": s.reason,
-        "belongings": list(s.belongings),
     }
 
 
@@ -279,10 +262,10 @@ def _copies_record(copies: dict[TaskId, Copy], version: int) -> list[dict[str, A
         groups.setdefault(alike, []).append(task)
     records = []
     for (role, generation, ready), tasks in sorted(groups.items()):
-        listed = ordered(tasks, version)
+        listed = schemas.ordered(tasks, version)
         lags = [0 if (lag := copies[t].lag) is None else lag + 1 for t in listed]
         fields = {"role": role, "generation": generation, "ready": ready}
-        record = {**fields, "tasks": tasks_record(listed, version)}
+        record = {**fields, "tasks": schemas.tasks_record(listed, version)}
         records.append({**record, "lags": lags if any(lags) else []})
     return records
 
@@ -290,7 +273,7 @@ def _copies_record(copies: dict[TaskId, Copy], version: int) -> list[dict[str, A
 def _copies(records: list[dict[str, Any]]) -> dict[TaskId, Copy]:
     copies: dict[TaskId, Copy] = {}
     for record in records:
-        tasks = tasks_of(record["tasks"])
+        tasks = schemas.tasks_of(record["tasks"])
         lags = record["lags"] or [0] * len(tasks)
         if record["role"] < 0:
             raise ValueError(f"role {record['role']}")
@@ -303,22 +286,15 @@ def _copies(records: list[dict[str, Any]]) -> dict[TaskId, Copy]:
 
 def _assignment_record(a: Assignment, version: int) -> dict[str, Any]:
     return {
-        **{n: tasks_record(ordered(getattr(a, n), version), version) for n in TASK_SETS},
+        **attrs.asdict(a, recurse=False),
+        **{
+            n: schemas.tasks_record(schemas.ordered(getattr(a, n), version), version)
+            for n in schemas.TASK_SETS
+        },
         "release": _orders_record(a.release),
         "pending": _orders_record(a.pending),
-        "leave": a.leave,
-        "follow_up_ms": a.follow_up_ms,
-        "deferral_deadline_ms": a.deferral_deadline_ms,
-        "error": a.error,
         "leader": _pack_id(a.leader),
-        "answers_nonce": a.answers_nonce,
-        "answers_identity": a.answers_identity,
-        "generation": a.generation,
-        "made_ms": a.made_ms,
-        "reason": a.reason,
         "flip": None if a.flip is None else attrs.asdict(a.flip),
-        "turn_ms": a.turn_ms,
-        "prefixes": a.prefixes,
     }
 
 
@@ -326,7 +302,7 @@ def _assignment(r: dict[str, Any]) -> Assignment:
     return Assignment(
         **{
             **r,
-            **{name: frozenset(tasks_of(r.get(name, []))) for name in TASK_SETS},
+            **{name: frozenset(schemas.tasks_of(r.get(name, []))) for name in schemas.TASK_SETS},
             "release": _orders(r["release"]),
             "pending": _orders(r["pending"]),
             "leader": _unpack_id(r["leader"]),

@@ -7,6 +7,7 @@ cross: implementations raise ``streamlet.errors``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Protocol, TypeAlias
 
 import attrs
@@ -36,6 +37,30 @@ class PartitionBatch:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def slice(self, start: int, stop: int | None = None) -> PartitionBatch:
+        """The records from an index on, up to another one (exclusive) or the end."""
+        return PartitionBatch(
+            self.topic,
+            self.partition,
+            self.offsets[start:stop],
+            self.keys[start:stop],
+            self.values[start:stop],
+            self.timestamps[start:stop],
+            None if self.headers is None else self.headers[start:stop],
+        )
+
+    def select(self, mask: Sequence[bool]) -> PartitionBatch:
+        """The records whose mask entry is true."""
+        return PartitionBatch(
+            self.topic,
+            self.partition,
+            list(compress(self.offsets, mask)),
+            list(compress(self.keys, mask)),
+            list(compress(self.values, mask)),
+            list(compress(self.timestamps, mask)),
+            None if self.headers is None else list(compress(self.headers, mask)),
+        )
 
 
 class RecordSource(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import compress
 
 import attrs
 
@@ -101,7 +100,7 @@ class TopicReader:
                 tp = TopicPartition(batch.topic, batch.partition)
                 kept = sum(offset < left[tp] for offset in batch.offsets)
                 if kept:
-                    yield head(batch, kept)
+                    yield batch.slice(0, kept)
             self._finish(left)
             if batches:
                 self._heard_ms = self.clock.now_ms()
@@ -154,27 +153,4 @@ def _new(batch: PartitionBatch, repeats: RepeatFilter) -> PartitionBatch:
         repeats.takes(batch.topic, batch.partition, offset, own)
         for offset, own in zip(batch.offsets, headers, strict=True)
     ]
-    return PartitionBatch(
-        batch.topic,
-        batch.partition,
-        list(compress(batch.offsets, keep)),
-        list(compress(batch.keys, keep)),
-        list(compress(batch.values, keep)),
-        list(compress(batch.timestamps, keep)),
-        list(compress(headers, keep)),
-    )
-
-
-def head(batch: PartitionBatch, count: int) -> PartitionBatch:
-    """The first records of a batch."""
-    if count >= len(batch):
-        return batch
-    return PartitionBatch(
-        batch.topic,
-        batch.partition,
-        batch.offsets[:count],
-        batch.keys[:count],
-        batch.values[:count],
-        batch.timestamps[:count],
-        batch.headers[:count] if batch.headers else None,
-    )
+    return batch.select(keep)

@@ -32,7 +32,7 @@ from streamlet.group.codes import name_of
 from streamlet.group.messages import Committed, OffsetCommit, OffsetCommitAnswer
 from streamlet.group.outside.inspector import describe, fetch_positions
 from streamlet.group.outside.members import removal_hint
-from streamlet.group.session_ports import TransportError
+from streamlet.group.ports import TransportError
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.reset.plan import (
     EARLIEST,

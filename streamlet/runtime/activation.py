@@ -31,7 +31,7 @@ from streamlet.errors import (
     StreamletError,
     TaskCorruptedError,
 )
-from streamlet.group.handover_values import Positions
+from streamlet.group.commit_metadata import Positions
 from streamlet.kafka.limits import largest_record
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader

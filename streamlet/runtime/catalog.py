@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterable, Mapping
+
+import attrs
 
 from streamlet.assignor.values import TaskInfo
 from streamlet.config import Settings
@@ -18,6 +19,7 @@ from streamlet.types import TaskId, TopicPartition
 log = logging.getLogger(__name__)
 
 
+@attrs.define(eq=False)
 class Catalog:
     """Partition counts of the topology's topics, and the tasks that follow from them.
 
@@ -31,29 +33,19 @@ class Catalog:
             goes on with them where those that are there now would be refused.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        admin: Admin,
-        settings: Settings,
-        known: Mapping[str, int] | None = None,
-    ) -> None:
-        self._topology = topology
-        self._admin = admin
-        self._known = known
-        self._settings = settings
-        self._lock = threading.Lock()
-        self._tasks: tuple[TaskInfo, ...] = ()
-        #: Partitions by topic; ids of the topics that are read.
-        self.counts: dict[str, int] = {}
-        self.topic_ids: dict[str, str] = {}
-        self._next_look_ms: int | None = None
-        #: What topics that are written take less than the producer.
-        self.limits = NO_LIMITS
-        #: Topics that are read by name.
-        self._named = {*topology.source_topics, *topology.repartition_topics}
-        #: Partitions of the topics that each subtopology reads.
-        self._read: dict[int, dict[str, int]] = {}
+    _topology: Topology
+    _admin: Admin
+    _settings: Settings
+    _known: Mapping[str, int] | None = None
+    _tasks: tuple[TaskInfo, ...] = attrs.field(default=(), init=False)
+    #: Partitions by topic; ids of the topics that are read.
+    counts: dict[str, int] = attrs.field(factory=dict, init=False)
+    topic_ids: dict[str, str] = attrs.field(factory=dict, init=False)
+    _next_look_ms: int | None = attrs.field(default=None, init=False)
+    #: What topics that are written take less than the producer.
+    limits: TopicLimits = attrs.field(default=NO_LIMITS, init=False)
+    #: Partitions of the topics that each subtopology reads.
+    _read: dict[int, dict[str, int]] = attrs.field(factory=dict, init=False)
 
     def prepare(self) -> None:
         """Check topics, and create those that are ours.
@@ -99,8 +91,7 @@ class Catalog:
 
     def tasks(self) -> tuple[TaskInfo, ...]:
         """Every task there is, in order."""
-        with self._lock:
-            return self._tasks
+        return self._tasks
 
     def inputs_of(self, task: TaskId) -> tuple[TopicPartition, ...]:
         """The input partitions of a task, as far as its topics have so many; from any thread."""
@@ -129,7 +120,8 @@ class Catalog:
             return False
         self._next_look_ms = now_ms + self._settings.metadata_max_age_ms
         counts = {name: info.partitions for name, info in self._admin.topics().items()}
-        if self._read_among(counts) == self._read and self._named <= counts.keys():
+        by_name = {*self._topology.source_topics, *self._topology.repartition_topics}
+        if self._read_among(counts) == self._read and by_name <= counts.keys():
             return False
         before = self._tasks
         try:
@@ -162,8 +154,7 @@ class Catalog:
         if not tasks:
             raise TopologyError("the topology has no task: its topics have no partitions")
         self._read = self._read_among(counts)
-        with self._lock:
-            self._tasks = tasks
+        self._tasks = tasks
 
     def _read_among(self, counts: Mapping[str, int]) -> dict[int, dict[str, int]]:
         return {

@@ -320,7 +320,7 @@ class AtLeastOnceCommit:
 
     def _send(self) -> None:
         now = self._now
-        member_id, generation = self._group.member_id, self._group.generation
+        member_id, generation = self._group.view.member_id, self._group.view.generation
         now.by = member_id
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         for part in now.parts:

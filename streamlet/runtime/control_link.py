@@ -16,8 +16,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
-
-import attrs
+from functools import partial
 
 from streamlet.assignor.values import GroupState, Leaving
 from streamlet.clock import Clock
@@ -40,21 +39,6 @@ RETRY_MS = 500
 #: over is away for up to half a minute and still bound by its instance's mark.
 MEMBER_GONE_MS = 15_000
 INSTANCE_GONE_MS = 60_000
-
-
-@attrs.frozen
-class _OwnMark:
-    """Mark our own instance, unless it is marked."""
-
-    mark: Mark
-
-
-@attrs.frozen(eq=False)
-class _Announcement:
-    """Write this for all instances, and set ``done`` when it is delivered."""
-
-    entry: Shutdown
-    done: threading.Event
 
 
 class ControlLink:
@@ -99,7 +83,8 @@ class ControlLink:
         self._words: dict[MemberKey, MemberProgress] = {}
         #: Of the last assignment, -1 before the first.
         self._generation = -1
-        self._orders: queue.SimpleQueue[Entry | _OwnMark | _Announcement] = queue.SimpleQueue()
+        #: What other threads ask for, to be called on the thread.
+        self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._was_read = threading.Event()
         self._thread = threading.Thread(target=self._run, name="streamlet-control", daemon=True)
@@ -161,16 +146,17 @@ class ControlLink:
     def announce(self, entry: Shutdown, timeout_ms: int) -> bool:
         """Write a shutdown for all instances; False if it was not delivered in time."""
         done = threading.Event()
-        self._orders.put(_Announcement(entry, done))
+        self._orders.put(partial(self._announce, entry, done))
         return done.wait(timeout_ms / 1000)
 
     def publish(self, entry: MemberProgress | Endpoint) -> None:
         """Say this of ourselves, soon; it is removed when we close."""
-        self._orders.put(entry)
+        self._orders.put(partial(self._publish, entry))
 
     def mark(self, since_ms: int) -> None:
         """Mark our own instance, soon; a mark that is there already stays as it is."""
-        self._orders.put(_OwnMark(Mark(self._member.instance, since_ms, name=self.name)))
+        mark = Mark(self._member.instance, since_ms, name=self.name)
+        self._orders.put(partial(self._mark, mark))
 
     def take(self, event: SessionEvent) -> None:
         """Note the leader, and the generation of the assignment."""
@@ -275,16 +261,19 @@ class ControlLink:
 
     def _take_orders(self) -> None:
         while not self._orders.empty():
-            order = self._orders.get()
-            if isinstance(order, _OwnMark):
-                before = self.view.marks.get(order.mark.instance)
-                if before is None or before.successors:  # ours waits for no other instance
-                    self._pending[place_of(order.mark)] = order.mark
-            elif isinstance(order, _Announcement):
-                self._pending[place_of(order.entry)] = order.entry
-                self._announcing.append(order.done)
-            else:
-                self._mine[place_of(order)] = self._pending[place_of(order)] = order
+            self._orders.get()()
+
+    def _announce(self, entry: Shutdown, done: threading.Event) -> None:
+        self._pending[place_of(entry)] = entry
+        self._announcing.append(done)
+
+    def _publish(self, entry: MemberProgress | Endpoint) -> None:
+        self._mine[place_of(entry)] = self._pending[place_of(entry)] = entry
+
+    def _mark(self, mark: Mark) -> None:
+        before = self.view.marks.get(mark.instance)
+        if before is None or before.successors:  # ours waits for no other instance
+            self._pending[place_of(mark)] = mark
 
     def _write(self, topic: ControlTopic) -> None:
         if not self._pending:

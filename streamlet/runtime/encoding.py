@@ -15,6 +15,7 @@ from streamlet.topology.nodes import SinkNode
 from streamlet.types import TopicPartition
 
 
+@attrs.frozen
 class SinkEncoder:
     """Makes the records that one sink writes to one topic.
 
@@ -25,16 +26,10 @@ class SinkEncoder:
         by_record: the topic was chosen for these records.
     """
 
-    def __init__(
-        self,
-        node: SinkNode,
-        count: int,
-        dropped: Callable[[int], None],
-        by_record: bool = False,
-    ) -> None:
-        self._node, self._count, self._by_record = node, count, by_record
-        self._dropped = dropped
-        self._by_base = node.by_base and count > 1
+    _node: SinkNode
+    _count: int
+    _dropped: Callable[[int], None]
+    _by_record: bool = False
 
     @cached_property
     def _by_key(self) -> KeyPartitioner:
@@ -58,11 +53,11 @@ class SinkEncoder:
         if node.partitioner is not None:
             rows, partitions = self._chosen(batch, keys)
             if rows is not None:
-                batch = _rows_of(batch, rows)
+                batch = batch.pick(rows)
                 keys, values = [keys[row] for row in rows], [values[row] for row in rows]
         elif node.partitions_of is not None:
             partitions = node.partitions_of(values)
-        elif self._by_base:
+        elif node.by_base and self._count > 1:
             window = -node.key.window_bytes
             bases = [None if key is None else key[:window] for key in keys]
             partitions = self._by_key.choose(bases, batch.offsets)
@@ -112,15 +107,3 @@ class SinkEncoder:
                     f"or None, got {found!r}"
                 )
         return chosen
-
-
-def _rows_of(batch: Batch, rows: list[int]) -> Batch:
-    return attrs.evolve(
-        batch,
-        offsets=[batch.offsets[row] for row in rows],
-        keys=[batch.keys[row] for row in rows],
-        values=[batch.values[row] for row in rows],
-        timestamps=[batch.timestamps[row] for row in rows],
-        headers=None if batch.headers is None else [batch.headers[row] for row in rows],
-        olds=None,
-    )

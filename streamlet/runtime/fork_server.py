@@ -83,18 +83,14 @@ class ForkServer:
         self._module = module
         self._channel: Connection | None = None
         self._forked: dict[int, ForkedProcess] = {}
-        self._pid = 0
-
-    @property
-    def pid(self) -> int:
-        """Process id of the server; 0 before it runs."""
-        return self._pid
+        #: Process id of the server; 0 before it runs.
+        self.pid = 0
 
     def __enter__(self) -> ForkServer:
         program: Program = import_module(self._module).main
         ours, theirs = multiprocessing.Pipe()
-        self._pid = os.fork()
-        if not self._pid:
+        self.pid = os.fork()
+        if not self.pid:
             code = 1
             try:
                 ours.close()
@@ -111,7 +107,7 @@ class ForkServer:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-            os.waitpid(self._pid, 0)
+            os.waitpid(self.pid, 0)
 
     def launch(self) -> Launched:
         """Fork a worker's process; it does nothing before its orders come.
@@ -127,7 +123,7 @@ class ForkServer:
             os.close(to_worker)
             os.close(events)
             raise StreamletError(
-                f"no worker can be started: the process that forks them (pid {self._pid}) is "
+                f"no worker can be started: the process that forks them (pid {self.pid}) is "
                 "gone, perhaps killed where memory is short"
             ) from error
         finally:
@@ -143,7 +139,7 @@ class ForkServer:
             raise BrokenPipeError("the server has ended")
         channel.send(None)
         for fd in (orders, events):
-            send_handle(channel, fd, self._pid)
+            send_handle(channel, fd, self.pid)
         while True:
             pid, code = channel.recv()
             if code is None:

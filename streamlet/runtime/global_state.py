@@ -12,8 +12,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.record_decoder import RecordDecoder, Undecoded
-from streamlet.runtime.record_failures import RecordFailures, TaskCounters
-from streamlet.runtime.retry_pause import RetryPause
+from streamlet.runtime.record_failures import RecordCounters, RecordFailures, RetryPause
 from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
 from streamlet.topology.nodes import GlobalTableSpec
@@ -46,7 +45,7 @@ class GlobalState:
         #: Next offset to read of each partition.
         self.positions: dict[TopicPartition, int] = dict(state.positions)
         #: Counts what the error policy took out.
-        self.counters = TaskCounters()
+        self.counters = RecordCounters()
         self._pause = pause
         self._failures = RecordFailures(
             *(policy, application, None, self.counters, emit, lambda: 0, pause)
@@ -71,7 +70,6 @@ class GlobalState:
             ProcessingError: one cannot be decoded, under the policy ``fail``.
         """
         self._waiting.append(raw)
-        self._failures.keep(raw)
         self.go_on(self._pause.now_ms)
 
     def go_on(self, now_ms: int) -> bool:
@@ -86,18 +84,15 @@ class GlobalState:
         return bool(self._waiting)
 
     def _put(self, given: PartitionBatch | Undecoded) -> None:
-        raw, attempt = (given.raw, given.attempt) if isinstance(given, Undecoded) else (given, 1)
-        source, table = self._tables[raw.topic]
-        received = raw.offsets[-1] + 1
-        batch = self._decoder.batch(source, raw, attempt)
+        source, table = self._tables[(given.raw if isinstance(given, Undecoded) else given).topic]
+        batch, received = self._decoder.next(source, given, None)
         rest = self._decoder.undecoded
         if rest is not None:
             self._waiting.appendleft(rest)
             self._pause.begin(rest.pause_ms)
-            received = rest.raw.offsets[0]
         mask = [key is not None for key in batch.keys]
         table.process(batch if all(mask) else batch.select(mask))
-        self.positions[TopicPartition(raw.topic, raw.partition)] = received
+        self.positions[TopicPartition(batch.topic, batch.partition)] = received
 
     @property
     def changed(self) -> bool:

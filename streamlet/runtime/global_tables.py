@@ -28,8 +28,7 @@ from streamlet.kafka.ports import Admin, RecordSink, RecordSource
 from streamlet.runtime.global_state import GlobalState
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.record_collector import RecordCollector
-from streamlet.runtime.record_failures import TaskCounters
-from streamlet.runtime.retry_pause import RetryPause
+from streamlet.runtime.record_failures import RecordCounters, RetryPause
 from streamlet.state.directory import DATABASE, FolderLock
 from streamlet.state.rocksdb import wipe_folder
 from streamlet.state.store import CachedStore
@@ -124,7 +123,7 @@ class GlobalTables:
         return tuple(lags.items())
 
     @property
-    def counters(self) -> TaskCounters:
+    def counters(self) -> RecordCounters:
         """The records that the error policy took out."""
         return self._global.counters
 

@@ -67,6 +67,7 @@ class WorkerProcess:
         return self.process is not None and self.process.poll() is None
 
 
+@attrs.define(eq=False)
 class Supervisor:
     """Runs worker processes until they are stopped, or have ended by themselves.
 
@@ -85,36 +86,28 @@ class Supervisor:
             time out, or their successors have the same static ids.
     """
 
-    def __init__(
-        self,
-        launch: Callable[[], Launched],
-        orders: dict[str, Any],
-        count: int,
-        *,
-        clock: Clock,
-        on_event: Callable[[int, dict[str, Any]], None],
-        restart: RestartPolicy | None = None,
-        stop_timeout_ms: int = 90_000,
-        drain_on_sigterm: bool = False,
-        earlier: GracefulStop | None = None,
-        dead_members: DeadMembers | None = None,
-    ) -> None:
-        self._launch = launch
-        self._orders = orders
-        self._clock = clock
-        self._on_event = on_event
-        self._restart = restart or RestartPolicy()
-        self._dead_members = dead_members
-        self._stop_timeout_ms = stop_timeout_ms
-        self._workers = [WorkerProcess(member) for member in range(count)]
-        self._drain_on_sigterm = drain_on_sigterm
-        self._earlier = earlier
-        #: Since when the instance was to be drained by a signal, wall-clock ms.
-        self._drain_since_ms: int | None = None
-        #: Whether a worker has said that the instance is marked: who starts now reads it himself.
-        self._marked = False
-        self._stopping_since: int | None = None
-        self._interrupts = 0
+    _launch: Callable[[], Launched]
+    _orders: dict[str, Any]
+    _count: int
+    _clock: Clock
+    _on_event: Callable[[int, dict[str, Any]], None]
+    _restart: RestartPolicy = attrs.field(factory=RestartPolicy)
+    _stop_timeout_ms: int = 90_000
+    _drain_on_sigterm: bool = False
+    _earlier: GracefulStop | None = None
+    _dead_members: DeadMembers | None = None
+    #: Since when the instance was to be drained by a signal, wall-clock ms.
+    _drain_since_ms: int | None = attrs.field(default=None, init=False)
+    #: Whether a worker has said that the instance is marked: who starts now reads it himself.
+    _marked: bool = attrs.field(default=False, init=False)
+    _stopping_since: int | None = attrs.field(default=None, init=False)
+    _interrupts: int = attrs.field(default=0, init=False)
+    _workers: list[WorkerProcess] = attrs.field(init=False)
+    _wake_read: int = attrs.field(init=False)
+    _wake_write: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._workers = [WorkerProcess(member) for member in range(self._count)]
         self._wake_read, self._wake_write = os.pipe()
 
     def run(self) -> int:

@@ -1,4 +1,4 @@
-"""Listeners that a user may set: for states, and for stores being restored.
+"""Observers of a worker, and listeners that a user may set: for states, for restored stores.
 
 Kafka Streams' ``StateListener`` and ``StateRestoreListener``. They are called on the loop of the
 worker they report on, in its process, so what they do holds up processing. As in Kafka Streams an
@@ -10,8 +10,9 @@ logged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
 
@@ -20,7 +21,6 @@ from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
     from streamlet.runtime.outputs import Output
-    from streamlet.runtime.outside import Observer
     from streamlet.runtime.restore_job import RestoreProgress
 
 log = logging.getLogger(__name__)
@@ -57,6 +57,22 @@ class StateRestoreListener:
         """The restore was given up, because the task went elsewhere or must begin again."""
 
 
+class Observer(Protocol):
+    """Observes what a worker does (the supervisor's pipe, a notebook, a test)."""
+
+    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
+        """The worker's state (Kafka Streams' names) or the set of running tasks changed."""
+        ...
+
+    def restoring(self, progress: RestoreProgress) -> None:
+        """A store is being restored."""
+        ...
+
+    def produced(self, outputs: list[Output]) -> None:
+        """These were handed to the producer."""
+        ...
+
+
 @attrs.define
 class Listeners:
     """The listeners of an application."""
@@ -86,37 +102,35 @@ class _Listening:
         listener = self.listeners.state
         if listener is None or old == state:
             return
-        try:
+        with _checked(f"the state listener failed on {old} -> {state}", state in _ENDING):
             listener(state, old)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            what = f"the state listener failed on {old} -> {state}: {error_text(error)}"
-            if state not in _ENDING:
-                raise ListenerError(what) from error
-            log.exception("%s", what)
 
     def restoring(self, progress: RestoreProgress) -> None:
         """A store is being restored."""
         self.observer.restoring(progress)
         if self.listeners.restore is None:
             return
-        try:
+        where = f"{progress.phase} of store {progress.store} of task {progress.task}"
+        with _checked(f"the restore listener failed on {where}", progress.phase == "suspended"):
             _tell(self.listeners.restore, progress)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            what = (
-                f"the restore listener failed on {progress.phase} of store {progress.store} "
-                f"of task {progress.task}: {error_text(error)}"
-            )
-            if progress.phase != "suspended":
-                raise ListenerError(what) from error
-            log.exception("%s", what)
 
     def produced(self, outputs: list[Output]) -> None:
         """These were handed to the producer."""
         self.observer.produced(outputs)
+
+
+@contextmanager
+def _checked(what: str, ending: bool) -> Iterator[None]:
+    """End the worker with an error of a listener; while it is ending already, log the error."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        text = f"{what}: {error_text(error)}"
+        if not ending:
+            raise ListenerError(text) from error
+        log.exception("%s", text)
 
 
 def _tell(listener: StateRestoreListener, progress: RestoreProgress) -> None:

@@ -57,46 +57,28 @@ class Output:
             index -= count
         raise AssertionError(f"no origin for record {index} to {self.topic}")
 
-    def with_values(self, values: list[bytes | None], partitions: list[int]) -> Output:
-        """The same records with other values, each for a partition."""
-        return attrs.evolve(self, values=values, partitions=partitions)
-
-    def before(self, index: int) -> Output:
-        """The records before the one at ``index``."""
+    def slice(self, start: int, stop: int) -> Output:
+        """Records ``start`` to ``stop`` (exclusive)."""
         origins: list[Origin] = []
-        left = index
+        begin = 0
         for count, partition, offsets in self.origins:
-            if left > 0:
-                origins.append((min(count, left), partition, offsets[:left]))
-            left -= count
+            run = offsets[max(0, start - begin) : max(0, stop - begin)]
+            if run:
+                origins.append((len(run), partition, run))
+            begin += count
         return attrs.evolve(
             self,
-            keys=self.keys[:index],
-            values=self.values[:index],
-            timestamps=self.timestamps[:index],
-            partitions=None if self.partitions is None else self.partitions[:index],
-            headers=None if self.headers is None else self.headers[:index],
+            keys=self.keys[start:stop],
+            values=self.values[start:stop],
+            timestamps=self.timestamps[start:stop],
+            partitions=None if self.partitions is None else self.partitions[start:stop],
+            headers=None if self.headers is None else self.headers[start:stop],
             origins=origins,
         )
 
     def behind(self, index: int) -> Output:
         """The records behind the one at ``index``."""
-        start = index + 1
-        origins: list[Origin] = []
-        skip = start
-        for count, partition, offsets in self.origins:
-            if skip < count:
-                origins.append((count - skip, partition, offsets[skip:]))
-            skip = max(0, skip - count)
-        return attrs.evolve(
-            self,
-            keys=self.keys[start:],
-            values=self.values[start:],
-            timestamps=self.timestamps[start:],
-            partitions=None if self.partitions is None else self.partitions[start:],
-            headers=None if self.headers is None else self.headers[start:],
-            origins=origins,
-        )
+        return self.slice(index + 1, len(self.keys))
 
     def same_shape(self, other: Output) -> bool:
         """True if ``extend`` would keep every column whole."""

@@ -1,8 +1,11 @@
-"""The policy for records that fail: an answer for each stage, or a handler that gives one."""
+"""The policy for records that fail: an answer for each stage, or a handler that gives one.
+
+The handler is given an ``ErrorContext`` and a ``FailedRecord``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias, cast
 
@@ -11,14 +14,17 @@ import attrs
 from streamlet.config.values import duration
 from streamlet.errors import ConfigError, HandlerError, ProcessingError, error_text
 from streamlet.kafka.ports import Headers
-from streamlet.runtime.error_context import ErrorContext, FailedRecord, RecordFailure, Stage
 from streamlet.runtime.uncaught import (
     UNCAUGHT_EXPECTED,
     UncaughtAnswer,
     UncaughtHandler,
     uncaught_answer,
 )
+from streamlet.types import TaskId
 from streamlet.user_code import raised_at
+
+#: The stages of a record at which it may fail.
+Stage: TypeAlias = Literal["deserialization", "processing", "production"]
 
 Action = Literal["fail", "skip", "dead_letter"]
 
@@ -29,6 +35,66 @@ FinalWords: TypeAlias = Literal["fail", "skip"] | tuple[str, str]
 _REASON = "streamlet."
 
 _EXPECTED = '"fail", "skip", ("dead_letter", topic) or streamlet.Retry(...)'
+
+
+@attrs.frozen
+class ErrorContext:
+    """The place and time of a failure, as Kafka Streams' ``ErrorHandlerContext``.
+
+    Attributes:
+        stage: "deserialization", "processing" or "production".
+        application: the application's name.
+        task: the task that failed; None for a global table, which belongs to none.
+        node: the operator, source or sink, as ``streamlet describe`` names it.
+        topic: the topic of the input record.
+        partition: its partition there.
+        offset: its offset there.
+        timestamp: the time of the record at this stage, ms since the epoch.
+        headers: the headers of the record at this stage; empty where none are read.
+        attempt: 1 for the first failure of the record at this node, 2 after one retry.
+    """
+
+    stage: Stage
+    application: str
+    task: TaskId | None
+    node: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    headers: tuple[tuple[str, bytes | None], ...]
+    attempt: int
+
+
+@attrs.frozen
+class FailedRecord:
+    """The record that failed, as it was at that stage.
+
+    Attributes:
+        key: bytes at deserialization, else as the node got it; bytes too where the producer
+            refuses the record.
+        value: likewise.
+        topic: the topic that the record was to be written to; None but at production.
+    """
+
+    key: Any
+    value: Any
+    topic: str | None = None
+
+
+@attrs.frozen
+class RecordFailure:
+    """A failure, before it is known what is to be done about it.
+
+    ``record`` is None where an operator acts without one (a punctuator, a timer). ``final``: it
+    cannot be tried again.
+    """
+
+    context: ErrorContext
+    record: FailedRecord | None
+    reason: str
+    cause: BaseException | None
+    final: bool = False
 
 
 @attrs.frozen
@@ -167,23 +233,19 @@ class ErrorPolicy:
         return cls(**{stage: rule or default for stage, rule in rules.items()}, uncaught=uncaught)
 
     @property
-    def rules(self) -> Mapping[Stage, Rule]:
-        """The rules by stage."""
-        return {
-            "deserialization": self.deserialization,
-            "processing": self.processing,
-            "production": self.production,
-        }
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules of the stages."""
+        return self.deserialization, self.processing, self.production
 
     @property
     def asks(self) -> bool:
         """True if a function of the user's decides at some stage, about any topic."""
-        return any(callable(rule) for rule in self.rules.values())
+        return any(callable(rule) for rule in self.rules)
 
     @property
     def topics(self) -> frozenset[str]:
         """The topics of dead letters, as far as they are known before one is written."""
-        finals = (one.then if isinstance(one, Retry) else one for one in self.rules.values())
+        finals = (one.then if isinstance(one, Retry) else one for one in self.rules)
         return frozenset(one.topic for one in finals if isinstance(one, FinalAnswer) and one.topic)
 
     @property
@@ -197,7 +259,7 @@ class ErrorPolicy:
         Raises:
             HandlerError: a handler failed, or returned no answer.
         """
-        rule = self.rules[failure.context.stage]
+        rule: Rule = getattr(self, failure.context.stage)
         if callable(rule):
             rule = _asked(rule, failure)
         if isinstance(rule, FinalAnswer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 import attrs
 
@@ -10,9 +11,16 @@ from streamlet.clock import pause
 from streamlet.errors import ProcessingError, RecordRefusedError
 from streamlet.kafka.ports import RecordSink
 from streamlet.runtime.edges.writer import EdgeWriter
-from streamlet.runtime.error_context import ErrorContext, FailedRecord, RecordFailure
 from streamlet.runtime.outputs import Output
-from streamlet.runtime.policy import ErrorPolicy, has_reason, reason_headers
+from streamlet.runtime.policy import (
+    ErrorContext,
+    ErrorPolicy,
+    FailedRecord,
+    RecordFailure,
+    has_reason,
+    reason_headers,
+)
+from streamlet.runtime.record_failures import RecordCounters, decide
 from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
@@ -32,19 +40,19 @@ class Resend:
 
 @attrs.define
 class RecordCollector:
-    """Counts what the producer refused in ``skipped``, and its dead letters among them.
+    """Sends records of tasks, and applies the error policy to those that the producer refuses.
 
     Args:
         sink: the producer.
         policy: what becomes of a refused record.
         application: for dead letters.
+        counters: count what was refused, and its dead letters.
     """
 
     sink: RecordSink
     policy: ErrorPolicy
     application: str
-    skipped: int = 0
-    dead_lettered: int = 0
+    counters: RecordCounters = attrs.field(factory=RecordCounters)
 
     def send(
         self,
@@ -99,21 +107,10 @@ class RecordCollector:
     def _refused(
         self, output: Output, refused: RecordRefusedError, task: TaskId | None, attempt: int
     ) -> int | None:
-        """Apply the error policy to a refused record: as ``ErrorPolicy.decide``, None: left out."""
+        """Apply the error policy to a refused record; as ``decide``."""
         failure = self._failure(output, refused, task, attempt)
-        decision = self.policy.decide(failure)
-        if isinstance(decision, int):
-            return decision
-        at = failure.context
-        error = ProcessingError(str(refused), at.topic, at.partition, at.offset, at.node)
-        if decision.action == "fail":
-            raise error from refused
-        self.skipped += 1
-        if decision.topic is not None:
-            error.__cause__ = refused
-            self.dead_lettered += 1
-            self._dead_letter(decision.topic, output, refused.index, error)
-        return None
+        letter = partial(self._dead_letter, output, refused.index)
+        return decide(self.policy, failure, self.counters, _error_of, letter)
 
     def _failure(
         self, output: Output, refused: RecordRefusedError, task: TaskId | None, attempt: int
@@ -130,7 +127,7 @@ class RecordCollector:
         record = FailedRecord(output.keys[index], output.values[index], output.topic)
         return RecordFailure(context, record, str(refused), refused)
 
-    def _dead_letter(self, topic: str, output: Output, index: int, error: ProcessingError) -> None:
+    def _dead_letter(self, output: Output, index: int, topic: str, error: ProcessingError) -> None:
         """Write it as it was to be written, with the place of the input record in its headers.
 
         What is too large is left out: first the value, then the record's own headers.
@@ -147,3 +144,11 @@ class RecordCollector:
                 return
             except RecordRefusedError as refused:
                 log.warning("a dead letter cannot hold its record: %s (%s)", refused, error)
+
+
+def _error_of(failure: RecordFailure) -> ProcessingError:
+    """The error that the refusal of a record ends its task with, or that its dead letter names."""
+    at = failure.context
+    error = ProcessingError(failure.reason, at.topic, at.partition, at.offset, at.node)
+    error.__cause__ = failure.cause
+    return error

@@ -7,23 +7,18 @@ an extractor makes negative is left out, as in Kafka Streams.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 
 from streamlet.batch import Batch
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.edges.task_edges import TaskEdges
-from streamlet.runtime.error_context import FailedRecord, RecordFailure
+from streamlet.runtime.edges.plan import TaskEdges
+from streamlet.runtime.policy import FailedRecord, RecordFailure
 from streamlet.runtime.record_failures import RecordFailures
 from streamlet.serdes import ColumnError
 from streamlet.topology.nodes import SourceNode
 from streamlet.types import TopicPartition
-
-#: Applies the error policy to a record of a batch, by its index: with the reason and the cause.
-Failed: TypeAlias = Callable[[SourceNode, Batch, int, str, BaseException], None]
-#: Counts records left out by rule: operator, number.
-Dropped: TypeAlias = Callable[[str, int], None]
 
 #: Kafka keeps times as signed 64-bit numbers.
 _TIME_BITS = 63
@@ -32,69 +27,6 @@ _NO_TIME = (
     "it was written without a time, or before 1970: timestamp= where the topic is read can give "
     "it one, or a negative one to leave it out"
 )
-
-
-@attrs.define
-class Timestamps:
-    """Gives batches their timestamps; knows the highest one of each partition so far.
-
-    Args:
-        failed: called for each record without a valid time.
-        dropped: called for records that an extractor gives a negative time.
-    """
-
-    _failed: Failed
-    _dropped: Dropped
-    _highest: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
-
-    def timed(self, source: SourceNode, batch: Batch) -> Batch:
-        """The records that have a time, with it.
-
-        Raises:
-            ProcessingError: a record has none, under the policy ``fail``.
-        """
-        if source.timestamp is not None:
-            batch = self._extracted(source, batch)
-        if not len(batch) or min(batch.timestamps) >= 0:
-            return batch
-        if source.timestamp is None:
-            for index, time in enumerate(batch.timestamps):
-                if time < 0:
-                    cause = ValueError(f"{time} ms; {_NO_TIME}")
-                    self._failed(source, batch, index, "negative timestamp", cause)
-        else:
-            self._dropped(source.name, sum(time < 0 for time in batch.timestamps))
-        return batch.select([time >= 0 for time in batch.timestamps])
-
-    def _extracted(self, source: SourceNode, batch: Batch) -> Batch:
-        """The batch with the extractor's times; a record that it fails on is left out."""
-        where = TopicPartition(batch.topic, batch.partition)
-        times: list[int] = []
-        while len(times) < len(batch):
-            try:
-                times.extend(self._times(source, batch, times))
-                if len(times) < len(batch):  # one from inside ends a map without a sound
-                    raise RuntimeError("the function raised StopIteration")
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
-                bad = len(times)
-                self._failed(source, batch, bad, "no timestamp", error)
-                batch = batch.select([i != bad for i in range(len(batch))])
-        if source.partition_time:
-            self._highest[where] = max([self._highest.get(where, -1), *times])
-        return attrs.evolve(batch, timestamps=times)
-
-    def _times(self, source: SourceNode, batch: Batch, done: list[int]) -> Iterator[int]:
-        """The times of the records behind those that are done."""
-        function: Callable[..., Any] | None = source.timestamp
-        assert function is not None
-        at = len(done)
-        columns = batch.keys[at:], batch.values[at:], batch.timestamps[at:]
-        if not source.partition_time:
-            return map(_milliseconds, map(function, *columns))
-        where = TopicPartition(batch.topic, batch.partition)
-        return _with_highest(function, columns, max([self._highest.get(where, -1), *done]))
 
 
 def _with_highest(function: Callable[..., Any], columns: Any, highest: int) -> Iterator[int]:
@@ -136,7 +68,9 @@ class RecordDecoder:
 
     def __init__(self, failures: RecordFailures, dropped: Callable[[str, int], None]) -> None:
         self._failures = failures
-        self._timestamps = Timestamps(self._no_time, dropped)
+        self._dropped = dropped
+        #: The highest time of each partition so far.
+        self._highest: dict[TopicPartition, int] = {}
         #: The rest of the batch decoded last; None: it was decoded whole.
         self.undecoded: Undecoded | None = None
 
@@ -172,40 +106,33 @@ class RecordDecoder:
             values = source.value.decode_column(raw.values)
         except ColumnError:
             return self._one_by_one(source, raw, attempt)
-        return self._timestamps.timed(
+        return self._timed(
             source,
             Batch(raw.topic, raw.partition, raw.offsets, keys, values, raw.timestamps, raw.headers),
         )
 
     def _one_by_one(self, source: SourceNode, raw: PartitionBatch, attempt: int) -> Batch:
         """The slow way through a batch with a record that cannot be decoded."""
-        good: list[int] = []
+        good: list[bool] = []
         keys: list[Any] = []
         values: list[Any] = []
         for i, (key, value) in enumerate(zip(raw.keys, raw.values, strict=True)):
             try:
                 keys += source.key.decode_column([key])
                 values += source.value.decode_column([value])
-                good.append(i)
+                good.append(True)
             except ColumnError as failed:
                 del keys[len(values) :]
+                good.append(False)
                 tries = 1 if i else attempt
                 pause_ms = self._failed(source, raw, i, tries, failed.cause)
                 if pause_ms is not None:
-                    self.undecoded = Undecoded(cut(raw, i), tries + 1, pause_ms)
+                    self.undecoded = Undecoded(raw.slice(i), tries + 1, pause_ms)
                     break
-        return self._timestamps.timed(
-            source,
-            Batch(
-                raw.topic,
-                raw.partition,
-                [raw.offsets[i] for i in good],
-                keys,
-                values,
-                [raw.timestamps[i] for i in good],
-                None if raw.headers is None else [raw.headers[i] for i in good],
-            ),
-        )
+        raw = raw.select(good)
+        where, offsets = (raw.topic, raw.partition), raw.offsets
+        batch = Batch(*where, offsets, keys, values, raw.timestamps, raw.headers)
+        return self._timed(source, batch)
 
     def _failed(
         self, source: SourceNode, raw: PartitionBatch, index: int, attempt: int, cause: Exception
@@ -215,6 +142,55 @@ class RecordDecoder:
         record = FailedRecord(raw.keys[index], raw.values[index])
         return self._failures.apply(RecordFailure(context, record, "undecodable record", cause))
 
+    def _timed(self, source: SourceNode, batch: Batch) -> Batch:
+        """The records that have a time, with it.
+
+        Raises:
+            ProcessingError: a record has none, under the policy ``fail``.
+        """
+        if source.timestamp is not None:
+            batch = self._extracted(source, batch)
+        if not len(batch) or min(batch.timestamps) >= 0:
+            return batch
+        if source.timestamp is None:
+            for index, time in enumerate(batch.timestamps):
+                if time < 0:
+                    cause = ValueError(f"{time} ms; {_NO_TIME}")
+                    self._no_time(source, batch, index, "negative timestamp", cause)
+        else:
+            self._dropped(source.name, sum(time < 0 for time in batch.timestamps))
+        return batch.select([time >= 0 for time in batch.timestamps])
+
+    def _extracted(self, source: SourceNode, batch: Batch) -> Batch:
+        """The batch with the extractor's times; a record that it fails on is left out."""
+        where = TopicPartition(batch.topic, batch.partition)
+        times: list[int] = []
+        while len(times) < len(batch):
+            try:
+                times.extend(self._times(source, batch, times))
+                if len(times) < len(batch):  # one from inside ends a map without a sound
+                    raise RuntimeError("the function raised StopIteration")
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                bad = len(times)
+                self._no_time(source, batch, bad, "no timestamp", error)
+                batch = batch.select([i != bad for i in range(len(batch))])
+        if source.partition_time:
+            self._highest[where] = max([self._highest.get(where, -1), *times])
+        return attrs.evolve(batch, timestamps=times)
+
+    def _times(self, source: SourceNode, batch: Batch, done: list[int]) -> Iterator[int]:
+        """The times of the records behind those that are done."""
+        function: Callable[..., Any] | None = source.timestamp
+        assert function is not None
+        at = len(done)
+        columns = batch.keys[at:], batch.values[at:], batch.timestamps[at:]
+        if not source.partition_time:
+            return map(_milliseconds, map(function, *columns))
+        where = TopicPartition(batch.topic, batch.partition)
+        return _with_highest(function, columns, max([self._highest.get(where, -1), *done]))
+
     def _no_time(
         self, source: SourceNode, batch: Batch, index: int, reason: str, cause: BaseException
     ) -> None:
@@ -222,16 +198,3 @@ class RecordDecoder:
         context = self._failures.context("deserialization", source.name, batch, index, 1)
         record = FailedRecord(batch.keys[index], batch.values[index])
         self._failures.apply(RecordFailure(context, record, reason, cause, final=True))
-
-
-def cut(raw: PartitionBatch, start: int, stop: int | None = None) -> PartitionBatch:
-    """The records of a batch from an index on, up to another one (exclusive) or the end."""
-    some = slice(start, stop)
-    return attrs.evolve(
-        raw,
-        offsets=raw.offsets[some],
-        keys=raw.keys[some],
-        values=raw.values[some],
-        timestamps=raw.timestamps[some],
-        headers=None if raw.headers is None else raw.headers[some],
-    )

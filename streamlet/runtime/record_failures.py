@@ -1,4 +1,7 @@
-"""The error policy of a task, applied to one record, and the records as read for dead letters."""
+"""The error policy of a task, applied to one record, its pause before the record is tried again.
+
+And the records as they were read, for dead letters.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,29 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.clock import pause
+from streamlet.errors import ProcessingError
 from streamlet.kafka.ports import Headers, PartitionBatch
-from streamlet.runtime.error_context import ErrorContext, FailedRecord, RecordFailure, Stage
 from streamlet.runtime.outputs import Output
-from streamlet.runtime.policy import ErrorPolicy, FinalAnswer, error_of, reason_headers
-from streamlet.runtime.retry_pause import RetryPause
+from streamlet.runtime.policy import (
+    ErrorContext,
+    ErrorPolicy,
+    FailedRecord,
+    RecordFailure,
+    Stage,
+    error_of,
+    reason_headers,
+)
 from streamlet.topology.nodes import ProcessorNode, SinkNode
 from streamlet.types import TaskId, TopicPartition
 
 
 @attrs.define
-class TaskCounters:
-    """The counts of a task since it was made, or since they were cleared."""
+class RecordCounters:
+    """The counts of a task since it was made or they were cleared, or of a worker since its start.
+
+    A worker's ``records`` are those that it polled.
+    """
 
     records: int = 0
     dropped: int = 0  # by rule: null keys, negative times from an extractor
@@ -29,6 +43,90 @@ class TaskCounters:
     def clear(self) -> None:
         """Begin to count again."""
         self.records = self.dropped = self.late = self.skipped = self.dead_lettered = 0
+
+    def add(self, others: RecordCounters) -> None:
+        """Add what became of the records of a task, all but how many they were."""
+        self.dropped += others.dropped
+        self.late += others.late
+        self.skipped += others.skipped
+        self.dead_lettered += others.dead_lettered
+
+
+def decide(
+    policy: ErrorPolicy,
+    failure: RecordFailure,
+    counters: RecordCounters,
+    error: Callable[[RecordFailure], ProcessingError],
+    letter: Callable[[str, ProcessingError], None],
+) -> int | None:
+    """Apply an error policy to one record.
+
+    Args:
+        policy: of its task.
+        failure: of the record.
+        counters: count it, if it is left out.
+        error: makes the error to raise, or for the dead letter.
+        letter: writes a dead letter to a topic.
+
+    Returns:
+        The pause before the record is to be tried again, ms; None: it is left out.
+
+    Raises:
+        ProcessingError: under ``fail``, or because a handler failed.
+    """
+    decision = policy.decide(failure)
+    if isinstance(decision, int):
+        return decision
+    if decision.action == "fail":
+        raise error(failure)
+    counters.skipped += 1
+    if decision.topic is not None:
+        counters.dead_lettered += 1
+        letter(decision.topic, error(failure))
+    return None
+
+
+@attrs.define
+class RetryPause:
+    """The pause of one task.
+
+    Args:
+        in_parts: whether the caller comes back to the task, so that nothing need block.
+        block: blocks for some ms, where the pause cannot be left for later.
+    """
+
+    in_parts: bool
+    block: Callable[[int], None] = pause
+    #: The time of the task's present step.
+    now_ms: int = 0
+    #: The time at which the record is due, by the same clock; None: there is no pause.
+    due_ms: int | None = None
+
+    def begin(self, pause_ms: int) -> None:
+        """Begin a pause, or lengthen the present one."""
+        self.due_ms = max(self.now_ms + pause_ms, self.due_ms or 0)
+
+    def rest_of(self, pause_ms: int) -> int:
+        """The part of a pause that is left to a caller that comes back, ms; else it is over."""
+        if not self.in_parts:
+            self.block(pause_ms)
+        return pause_ms if self.in_parts else 0
+
+    @property
+    def lasts(self) -> bool:
+        """True if the pause is not over and need not be waited for; else it ends."""
+        if self.due_ms is None:
+            return False
+        if self.in_parts and self.now_ms < self.due_ms:
+            return True
+        self.sit_out()
+        return False
+
+    def sit_out(self) -> None:
+        """Wait for the end of the pause, if there is one."""
+        if self.due_ms is not None:
+            self.block(max(0, self.due_ms - self.now_ms))
+            self.due_ms = None
 
 
 @attrs.define
@@ -48,7 +146,7 @@ class RecordFailures:
     policy: ErrorPolicy
     application: str
     task: TaskId | None
-    counters: TaskCounters
+    counters: RecordCounters
     emit: Callable[[Output], None]
     stream_time: Callable[[], int]
     pause: RetryPause
@@ -139,33 +237,16 @@ class RecordFailures:
     # The answer.
 
     def apply(self, failure: RecordFailure) -> int | None:
-        """Apply the error policy to one record.
+        """Apply the error policy to one record; as ``decide``."""
+        return decide(self.policy, failure, self.counters, error_of, self._letter)
 
-        Returns:
-            The pause before the record is to be tried again, ms; None: it is left out.
-
-        Raises:
-            ProcessingError: under ``fail``, or because a handler failed.
-        """
-        decision = self.policy.decide(failure)
-        if isinstance(decision, int):
-            return decision
-        if decision.action != "skip":
-            self._letter(failure, decision)
-        self.counters.skipped += 1
-        return None
-
-    def _letter(self, failure: RecordFailure, decision: FinalAnswer) -> None:
-        """Write the dead letter of a record; raises under ``fail``."""
-        error, at = error_of(failure), failure.context
-        if decision.topic is None:
-            raise error
-        self.counters.dead_lettered += 1
-        where = TopicPartition(at.topic, at.partition)
-        key, value, time, headers = self._as_read(where, at.offset)
-        letter = reason_headers(error, at.application, headers)
-        origin = (1, where, [at.offset])
-        self.emit(Output(decision.topic, [key], [value], [time], None, [letter], [origin]))
+    def _letter(self, topic: str, error: ProcessingError) -> None:
+        """Write the dead letter of a record."""
+        where = TopicPartition(error.topic, error.partition)
+        key, value, time, headers = self._as_read(where, error.offset)
+        letter = reason_headers(error, self.application, headers)
+        origin = (1, where, [error.offset])
+        self.emit(Output(topic, [key], [value], [time], None, [letter], [origin]))
 
     def _as_read(
         self, where: TopicPartition, offset: int

@@ -20,12 +20,13 @@ from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, Unsent
 from streamlet.runtime.call_pool import call_loop
 from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.listeners import Observer
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.opening import blamed
 from streamlet.runtime.outputs import Output
-from streamlet.runtime.outside import Observer, WorkerCounters
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.record_collector import RecordCollector
+from streamlet.runtime.record_failures import RecordCounters
 from streamlet.runtime.task_failures import OutOfRange
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
@@ -83,7 +84,7 @@ class RecordLoop:
     _sending: RecordCollector
     _observer: Observer
     _meters: Meters
-    _counters: WorkerCounters
+    _counters: RecordCounters
     _fail: Callable[[ActiveTask, ProcessingError], None]
     _restart: Callable[[StateError], None]
     #: Of the last round: whether more records were there than it took; whether some wait, and

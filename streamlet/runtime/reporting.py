@@ -14,9 +14,8 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
-from streamlet.group.copy_progress import CopyProgress
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import OURS, Claim, ClaimStage
+from streamlet.group.handover_values import OURS, Claim, ClaimStage, CopyProgress
 from streamlet.kafka.ports import RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.global_tables import STEP_RECORDS, GlobalTables
@@ -43,14 +42,7 @@ _ACTIVE = {
 _MOVING = frozenset({"learning", "waiting", "restoring", "stopped"})
 
 
-@attrs.frozen
-class _Reached:
-    """The position of a copy at a time, to compute its rate from."""
-
-    at_ms: int
-    offset: int
-
-
+@attrs.define(eq=False)
 class Reporter:
     """Says what one member does.
 
@@ -66,32 +58,21 @@ class Reporter:
         repartitions: the repartition topics with the reasons why some are not exact.
     """
 
-    def __init__(
-        self,
-        member: MemberKey,
-        name: str,
-        board: RebalanceEvents,
-        *,
-        publish: Callable[[MemberProgress], None],
-        member_id: Callable[[], str],
-        clock: Clock,
-        busy: Callable[[int], float | None] = lambda now_ms: None,
-        plans_by: tuple[tuple[str, str], ...] | None = None,
-        repartitions: tuple[tuple[str, str], ...] | None = None,
-    ) -> None:
-        self._member = member
-        self._name = name
-        self._board = board
-        self._publish = publish
-        self._member_id = member_id
-        self._busy = busy
-        self._plans_by, self._repartitions = plans_by, repartitions
-        self._clock = clock
-        self._look_at_ms = 0
-        self._said_at_ms = 0
-        self._traits_said: tuple[object, ...] = ()
-        self._moving = False
-        self._reached: dict[TaskId, _Reached] = {}
+    _member: MemberKey
+    _name: str
+    _board: RebalanceEvents
+    _publish: Callable[[MemberProgress], None]
+    _member_id: Callable[[], str]
+    _clock: Clock
+    _busy: Callable[[int], float | None] = lambda now_ms: None
+    _plans_by: tuple[tuple[str, str], ...] | None = None
+    _repartitions: tuple[tuple[str, str], ...] | None = None
+    _look_at_ms: int = attrs.field(default=0, init=False)
+    _said_at_ms: int = attrs.field(default=0, init=False)
+    _traits_said: tuple[object, ...] = attrs.field(default=(), init=False)
+    _moving: bool = attrs.field(default=False, init=False)
+    #: The positions of copies when something was said last, to compute their rates from.
+    _reached: dict[TaskId, int] = attrs.field(factory=dict, init=False)
 
     def look(
         self,
@@ -117,7 +98,6 @@ class Reporter:
         reads: dict[TaskId, tuple[int, int]] = {**activation.reads()}
         if copies is not None:
             reads |= copies.reads
-        self._traits_said, self._said_at_ms = traits, now_ms
         lags = () if tables is None else tables.topic_lags
         behind = any(lag > STEP_RECORDS for _, lag in lags)
         self._moving = behind or any(task.stage in _MOVING for task in outline.tasks)
@@ -127,7 +107,8 @@ class Reporter:
             )
             for t in outline.tasks
         )
-        self._reached = {task: _Reached(now_ms, offset) for task, (offset, _) in reads.items()}
+        self._traits_said, self._said_at_ms = traits, now_ms
+        self._reached = {task: offset for task, (offset, _) in reads.items()}
         wall, busy = self._clock.wall_ms(), self._busy(now_ms)
         self._publish(attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy, global_tables=lags))
 
@@ -198,10 +179,10 @@ class Reporter:
 
     def _rate(self, task: TaskId, restored: int, now_ms: int) -> float | None:
         """Records per second since it was said last; None the first time."""
-        before = self._reached.get(task)
-        if before is None or now_ms <= before.at_ms:
+        before, since_ms = self._reached.get(task), self._said_at_ms
+        if before is None or now_ms <= since_ms:
             return None
-        return max(restored - before.offset, 0) * 1000 / (now_ms - before.at_ms)
+        return max(restored - before, 0) * 1000 / (now_ms - since_ms)
 
 
 def _problems(holdings: TaskRegistry, activation: Activation) -> dict[str, str]:

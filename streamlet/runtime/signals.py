@@ -7,7 +7,7 @@ import threading
 from _thread import start_new_thread
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TypeAlias
 
 Handler: TypeAlias = Callable[[int, FrameType | None], object]
@@ -58,12 +58,7 @@ class GracefulStop:
         self._handled.enter_context(handled(dict.fromkeys(numbers, self._on_signal)))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._handled.close()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:

@@ -36,15 +36,16 @@ from streamlet.runtime.commit_loop import CommitLoop, Precopy, Purge
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.dormant import Cleanup
 from streamlet.runtime.global_tables import GlobalTables
+from streamlet.runtime.listeners import Observer
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.opening import Closer, close_later_ms
-from streamlet.runtime.outside import Observer, WorkerCounters
 from streamlet.runtime.policy import FAIL, ErrorPolicy
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.record_collector import RecordCollector
+from streamlet.runtime.record_failures import RecordCounters
 from streamlet.runtime.record_loop import RecordLoop
 from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.state_updater import StateUpdater
@@ -125,7 +126,9 @@ class StreamThread:
     def __attrs_post_init__(self) -> None:
         settings, clock = self._settings, self._clock
         application = self._activation.topology.application
-        self._sending = RecordCollector(self._sink, self._policy, application)
+        #: Of the tasks given up so far, all of them once ``run`` has returned.
+        self.counters = RecordCounters()
+        self._sending = RecordCollector(self._sink, self._policy, application, self.counters)
         self._watchdog = Watchdog(clock, settings.max_poll_interval_ms)
         closing_ms = close_later_ms(settings.stream_rebalancing_mode, self._siblings)
         self._closer = Closer(clock, closing_ms)
@@ -144,8 +147,6 @@ class StreamThread:
         parts = (self.holdings, self._activation, self._orders, self.meters)
         self._out_of_range = OutOfRange(settings, *parts, clock)
         self._failures = StoreFailures(*parts, self._lose)
-        #: Of the tasks given up so far, all of them once ``run`` has returned.
-        self.counters = WorkerCounters()
         self._records = RecordLoop(
             *(self._source, self._board, clock, self.holdings, self._activation, self._orders),
             *(self._commit, self._out_of_range, self._sending, self._observer),
@@ -375,25 +376,22 @@ class StreamThread:
         member = MeasuredMember(
             state=self.state,
             mode=self._settings.stream_rebalancing_mode,
-            polled=total.records,
-            dropped=total.dropped,
-            late=total.late,
-            skipped=total.skipped + self._sending.skipped,
-            dead_lettered=total.dead_lettered + self._sending.dead_lettered,
+            counted=total,
             flush_ns=self._commit.flush_ns,
-            tasks=self.holdings.tasks,
+            active=self.holdings.tasks,
             roles=roles,
             lags=lags,
             waiting=tuple(sorted(self._activation.tasks)),
+            meters=self.meters,
+            standing=self._group,
+            ends=self._source,
             advice=None if self._advisor is None else self._advisor.advice,
             global_lags={} if self._globals is None else self._globals.lags,
         )
-        self._measured(measure(member, self.meters, self._group, self._source))
+        self._measured(measure(member))
 
     def _close(self) -> None:
         self._watchdog.close()
-        self.counters.skipped += self._sending.skipped
-        self.counters.dead_lettered += self._sending.dead_lettered
         closers = [
             self._copies.close,
             self._activation.close,

@@ -16,8 +16,7 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.errors import UnreachableError
-from streamlet.group.commit_metadata import CommitMetadata, InputNote, Rebuilt
-from streamlet.group.handover_values import Positions
+from streamlet.group.commit_metadata import CommitMetadata, InputNote, Positions, Rebuilt
 from streamlet.group.messages import Committed
 from streamlet.kafka.ports import Admin, PartitionBatch, RecordSource
 from streamlet.runtime.opening import changelogs_of

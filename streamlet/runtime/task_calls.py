@@ -19,7 +19,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.clock import Clock, SystemClock
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.call_pool import Call, CallPool
-from streamlet.runtime.record_decoder import Undecoded, cut
+from streamlet.runtime.record_decoder import Undecoded
 from streamlet.runtime.record_failures import RecordFailures
 from streamlet.topology.nodes import ProcessorNode
 from streamlet.topology.operator import CallingOperator, TaskContext
@@ -227,8 +227,8 @@ class TaskCalls:
         most = self.most_begun
         if isinstance(raw, Undecoded) or not most or len(raw) <= most:
             return raw
-        rest.appendleft(cut(raw, most))
-        return cut(raw, 0, most)
+        rest.appendleft(raw.slice(most))
+        return raw.slice(0, most)
 
     def send(self, at: Batch) -> Iterator[None]:
         """Send on the results that are there; where the caller waits for all: all of them."""

@@ -15,6 +15,7 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.errors import TaskMigratedError
+from streamlet.group.commit_metadata import Positions
 from streamlet.group.events import (
     BlockJoin,
     CommitDone,
@@ -39,7 +40,6 @@ from streamlet.group.handover_values import (
     Decision,
     LeaveForGood,
     PollMarks,
-    Positions,
     Reclaim,
     ResumeTask,
     SetCopies,

@@ -141,16 +141,7 @@ class Prefetcher:
 def from_offset(batch: PartitionBatch, offset: int) -> PartitionBatch:
     """The records of a batch at or behind an offset."""
     first = bisect_left(batch.offsets, offset)
-    if first == 0:
-        return batch
-    return attrs.evolve(
-        batch,
-        offsets=batch.offsets[first:],
-        keys=batch.keys[first:],
-        values=batch.values[first:],
-        timestamps=batch.timestamps[first:],
-        headers=None if batch.headers is None else batch.headers[first:],
-    )
+    return batch.slice(first) if first else batch
 
 
 @attrs.define(eq=False, slots=False)

@@ -25,7 +25,7 @@ import attrs
 from streamlet.types import TaskId
 
 if TYPE_CHECKING:
-    from streamlet.group.handover_values import Positions
+    from streamlet.group.commit_metadata import Positions
     from streamlet.runtime.opening import OpenTask
     from streamlet.runtime.targets import Target, TargetAnswer
 

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Literal, TypeAlias, cast, get_args
 
+import attrs
+
 from streamlet.clock import Clock
 from streamlet.control.values import Shutdown
 from streamlet.errors import (
@@ -44,6 +46,7 @@ def uncaught_answer(given: object) -> UncaughtAnswer | None:
     return cast(UncaughtAnswer, given) if known else None
 
 
+@attrs.define(eq=False)
 class UncaughtErrors:
     """The errors that end one worker, and shutdowns that other instances ask for.
 
@@ -53,14 +56,11 @@ class UncaughtErrors:
         clock: the time.
     """
 
-    def __init__(
-        self, rule: UncaughtAnswer | UncaughtHandler | None, link: ControlLink | None, clock: Clock
-    ) -> None:
-        self._rule = rule
-        self._link = link
-        self._clock = clock
-        #: The answer to the error that ended the worker; None: there was no question.
-        self.answer: UncaughtAnswer | None = None
+    _rule: UncaughtAnswer | UncaughtHandler | None
+    _link: ControlLink | None
+    _clock: Clock
+    #: The answer to the error that ended the worker; None: there was no question.
+    answer: UncaughtAnswer | None = attrs.field(default=None, init=False)
 
     @property
     def stops(self) -> bool:

@@ -1,6 +1,6 @@
 """The new instances of a swap, while the old ones leave.
 
-The leader keeps the old ones as long as a new one is missing (``group.values.leaving_now``), also
+The leader keeps the old ones as long as a new one is missing (``group.values.member_state``), also
 without a command that watches. The command says so, and after a while gives the swap up.
 """
 

@@ -119,12 +119,13 @@ class PreparedBackfill:
         from streamlet.spark.python_sink import delivered
 
         assert self.ready.clients is not None
-        options = Options(last_only=self.query.written != "updates", epoch=epoch)
+        options = Options(
+            last_only=self.query.written != "updates", epoch=epoch, clients=self.ready.clients
+        )
         rows = frames.staged(self.ready.plan, self.rows, options)
         if self.query.written == "none":
             rows = _changelogs_only(rows, self.ready.topology)
-        clients = self.ready.clients
-        writer = delivered(rows, clients.bootstrap_servers, clients.producer, "append")
+        writer = delivered(rows, self.ready.clients, "append")
         writer = writer.option("checkpointLocation", checkpoint)
         chosen = query_settings.of_query(self.query.spark, self.ready, checkpoint)
         with query_settings.settings(self.query.spark, chosen):

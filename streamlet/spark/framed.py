@@ -70,6 +70,7 @@ def framed(
     ready = prepare(app, spark, python, wish, None, counts)
     ship(spark, ready.plan.reference)
     rows = packed_rows(spark, ready, by_topic, max_records)
+    chosen = attrs.evolve(chosen, clients=ready.clients)
     return frames.unpacked(frames.staged(ready.plan, rows, chosen), OUTPUT_COLUMNS)
 
 

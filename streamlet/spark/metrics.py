@@ -26,7 +26,7 @@ _KINDS: dict[MetricType, tuple[Any, dict[str, Any]]] = {
 
 @attrs.define
 class QueryMetrics:
-    """Follows a query; also what ``runtime.metrics.server`` asks for.
+    """Follows a query.
 
     ``running`` is whether the query runs; the probes fail when it does not. ``readers`` are the
     subtopologies that read topics, by topic: the lag of other topics is that of no task.
@@ -35,7 +35,7 @@ class QueryMetrics:
     application: str
     running: bool = False
     readers: Mapping[str, int] = attrs.field(factory=dict)
-    _registry: CollectorRegistry = attrs.field(factory=CollectorRegistry)
+    registry: CollectorRegistry = attrs.field(factory=CollectorRegistry)
     _records: Any = attrs.field(init=False)
     _seconds: Any = attrs.field(init=False)
     _lag: Any = attrs.field(init=False)
@@ -53,7 +53,7 @@ class QueryMetrics:
     def _made(self, metric: Metric) -> Any:
         kind, more = _KINDS[metric.kind]
         labels = ("application", *metric.labels)
-        made: Any = kind(metric.name, metric.help, labels, registry=self._registry, **more)
+        made: Any = kind(metric.name, metric.help, labels, registry=self.registry, **more)
         return made
 
     def batch(self, one: BatchProgress) -> None:
@@ -80,10 +80,6 @@ class QueryMetrics:
                 labelled.inc(value)
             else:
                 labelled.set(value)
-
-    def registry(self) -> CollectorRegistry:
-        """The registry that is exposed."""
-        return self._registry
 
     def alive(self) -> dict[str, Any]:
         """The document of the liveness probe: this process answers, and ends with the query."""

@@ -6,7 +6,7 @@ in the sender's order, the topic and partition it is for, and the records as one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
@@ -15,6 +15,7 @@ from streamlet.runtime.outputs import Output
 from streamlet.spark.blobs import Records, blob, pack
 from streamlet.spark.placement import key_hash
 from streamlet.spark.plan import SparkPlan
+from streamlet.spark.ranges import Range
 from streamlet.types import TopicPartition as Place
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 PACKED_SCHEMA = (
     "group int, sender string, first bigint, part int, time bigint, topic string, partition int, "
-    "records binary"
+    "records binary, end bigint"
 )
 
 #: What our own source gives: of rows made of the same records the first says how many those
@@ -36,6 +37,9 @@ _RECORDS_PER_ROW = 5_000
 #: Partition of a row that leaves the query.
 LEAVES = -1
 
+#: The ``end`` of a row that has its records.
+HERE = -1
+
 
 class Packed(NamedTuple):
     """One row of ``PACKED_SCHEMA``."""
@@ -48,6 +52,22 @@ class Packed(NamedTuple):
     topic: str
     partition: int
     records: bytes
+    #: Where it is not ``HERE``: the records lie in the topic's partition, from offset ``first`` to
+    #: this one (exclusive), and the task that processes them reads them.
+    end: int = HERE
+
+
+def handed_on(plan: SparkPlan, one: Range) -> Packed:
+    """A range for the task of its partition to read.
+
+    Raises:
+        StateError: the topic has more partitions than it had.
+    """
+    plan.check(one.where)
+    topic, partition = one.where
+    sender = f"{topic}-{partition}"
+    group = plan.address(0, topic, partition, sender)
+    return Packed(group, sender, one.begin, 0, 0, topic, partition, b"", one.end)
 
 
 def pack_raw(plan: SparkPlan, place: Place, rows: pa.RecordBatch) -> Iterator[Packed]:
@@ -80,17 +100,28 @@ class Sender:
         plan: of the query.
         stage: the one that gets the rows next.
         name: of the task.
+        send: takes what leaves the query; None: it is packed too.
     """
 
-    def __init__(self, plan: SparkPlan, stage: int, name: str) -> None:
-        self._plan, self._stage, self._name = plan, stage, name
-        #: Records packed so far.
+    def __init__(
+        self,
+        plan: SparkPlan,
+        stage: int,
+        name: str,
+        send: Callable[[Output], None] | None = None,
+    ) -> None:
+        self._plan, self._stage, self._name, self._send = plan, stage, name, send
+        #: Records packed or sent so far.
         self.records = 0
 
     def rows(self, outputs: Sequence[Output], first: int) -> Iterator[Packed]:
         """Rows in the order of the outputs; ``first`` must grow from call to call."""
         part = 0
         for output in outputs:
+            if self._send is not None and output.topic not in self._plan.inside:
+                self.records += len(output.keys)
+                self._send(output)
+                continue
             for partition, records in self._split(output):
                 group = self._plan.address(self._stage, output.topic, partition, self._name)
                 place = self._name, first, part, records.timestamps[0]

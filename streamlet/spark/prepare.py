@@ -25,7 +25,7 @@ from streamlet.topology.graph import Topology
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from streamlet.spark.python_kafka import Clients
+    from streamlet.spark.clients import Clients
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ def prepare(
         elif where.kafka:
             raise ConfigError(["kafka: Java's settings, and streamlet's own client reads here"])
         else:
-            from streamlet.spark.python_kafka import Clients
+            from streamlet.spark.clients import Clients
 
             kinds = (chosen.client_config(kind) for kind in ("consumer", "producer", "admin"))
             clients = Clients(client["bootstrap.servers"], *kinds)

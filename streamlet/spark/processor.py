@@ -15,9 +15,11 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from streamlet.spark.clients import Clients, Outbox
 from streamlet.spark.collector import without_gc
+from streamlet.spark.daemon import keep_quiet
 from streamlet.spark.latest import Latest
-from streamlet.spark.packing import Packed, Sender
+from streamlet.spark.packing import LEAVES, Packed, Sender
 from streamlet.spark.plan import SparkPlan
 from streamlet.spark.run import Runner
 from streamlet.spark.segments import SegmentLimits
@@ -47,6 +49,10 @@ class Options:
     last_only: bool = False
     #: Epoch of a backfill, whose tasks write their changelogs; None: they write none.
     epoch: int | None = None
+    #: How tasks reach Kafka to read ranges; None: they get all records from Spark.
+    clients: Clients | None = None
+    #: Write what leaves the query to Kafka, rather than make rows of it.
+    writes: bool = False
 
 
 class StageProcessor(StatefulProcessor):
@@ -60,6 +66,7 @@ class StageProcessor(StatefulProcessor):
 
     def __init__(self, plan: SparkPlan, stage: int, options: Options) -> None:
         self._plan, self._stage, self._options = plan, stage, options
+        self._outbox: Outbox | None = None
 
     def init(self, handle: Any) -> None:
         """Name the state that Spark keeps for each group.
@@ -67,7 +74,11 @@ class StageProcessor(StatefulProcessor):
         Spark analyses the types of each state, for each shuffle partition of each batch, in some
         milliseconds: so there is only one. Types written as text it would have to parse, too.
         """
+        keep_quiet()
         self._segments = handle.getMapState("segments", _NUMBER, _SEGMENT)
+        if self._options.writes:
+            assert self._options.clients is not None
+            self._outbox = Outbox(self._options.clients)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Run a task over its rows, or hand rows on."""
@@ -77,17 +88,32 @@ class StageProcessor(StatefulProcessor):
     def _handled(self, key: Any, rows: Iterator[Row]) -> Iterator[Row]:
         packed = [_packed(row) for row in rows]
         task = self._plan.stages[self._stage].tasks.get(key[0])
-        if task is None:
-            packed.sort(key=lambda row: (row.sender, row.first, row.part))
-        found = packed if task is None else self._run(task, packed)
+        found = self._handed_on(packed) if task is None else self._run(task, packed)
         for row in found:
-            yield _PackedRow(*row) if task is not None else _PackedRow(*self._readdressed(row))
+            yield _PackedRow(*row)
 
     def close(self) -> None:
-        """Do nothing: stores outlive the batch."""
+        """Wait for what was written; stores outlive the batch.
+
+        Raises:
+            DeliveryError: not all of it is delivered.
+        """
+        if self._outbox is not None:
+            self._outbox.flush()
+
+    def _handed_on(self, rows: list[Packed]) -> Iterator[Packed]:
+        """Rows that are not for this stage, by their address in the next one."""
+        rows.sort(key=lambda row: (row.sender, row.first, row.part))
+        for row in rows:
+            if row.partition == LEAVES and self._outbox is not None:
+                self._outbox.send_packed(row.topic, row.records)
+            else:
+                group = self._plan.address(self._stage + 1, row.topic, row.partition, row.sender)
+                yield row._replace(group=group)
 
     def _run(self, task: TaskId, rows: list[Packed]) -> Iterator[Packed]:
-        sender = Sender(self._plan, self._stage + 1, str(task))
+        send = None if self._outbox is None else self._outbox.send
+        sender = Sender(self._plan, self._stage + 1, str(task), send)
         inside, latest, count = self._plan.inside, Latest(), 0
         runner = _runner(self._plan, self._stage, self._options)
         for outputs in runner.run(task, rows, _Kept(self._segments), _batch_id()):
@@ -99,10 +125,6 @@ class StageProcessor(StatefulProcessor):
             count += 1
         yield from sender.rows(latest.outputs(), count)
         yield runner.report(task, sender.records).row()
-
-    def _readdressed(self, row: Packed) -> Packed:
-        group = self._plan.address(self._stage + 1, row.topic, row.partition, row.sender)
-        return row._replace(group=group)
 
 
 class _Kept:
@@ -129,15 +151,16 @@ class _Kept:
 
 
 def _runner(plan: SparkPlan, stage: int, options: Options) -> Runner:
+    read = None if options.clients is None else options.clients.records
     place = (_property("sql.streaming.queryId"), stage)
     if not place[0]:  # a bounded DataFrame: no batch comes after this one
-        return Runner(plan, options.limits, options.epoch)
+        return Runner(plan, options.limits, options.epoch, read)
     known = _RUNNERS.get(place)
     if known is not None and known[0] == plan:
         return known[1]
     while len(_RUNNERS) >= _QUERIES_KEPT:
         del _RUNNERS[next(iter(_RUNNERS))]
-    runner = Runner(plan, options.limits, options.epoch)
+    runner = Runner(plan, options.limits, options.epoch, read)
     _RUNNERS[place] = (plan, runner)
     return runner
 
@@ -152,6 +175,5 @@ def _property(name: str) -> str:
 
 
 def _packed(row: Row) -> Packed:
-    fields = list(row)
-    fields[-1] = bytes(fields[-1])
-    return Packed(*fields)
+    found = Packed(*row)
+    return found._replace(records=bytes(found.records))

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import pickle
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,26 +34,23 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from streamlet.errors import StateError
-from streamlet.kafka.client import KafkaAdmin, KafkaSource
+from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.spark.aggregate_rows import folded_rows
+from streamlet.spark.clients import Clients
 from streamlet.spark.collector import without_gc
 from streamlet.spark.columns import columns_as_read, read_rows
-from streamlet.spark.packing import READ_SCHEMA
+from streamlet.spark.daemon import keep_quiet
+from streamlet.spark.packing import READ_SCHEMA, handed_on
 from streamlet.spark.plan import SparkPlan
-from streamlet.spark.ranges import Ends, Range, capped, in_ranges, shared_out
+from streamlet.spark.ranges import HANDED_ON, Ends, Range, capped, shared_out
 from streamlet.spark.tasks import Packer
 from streamlet.types import TopicPartition
 
 FORMAT = "streamlet-kafka"
 
-#: What is fetched behind a range's end is fetched in vain: another worker may read on from there.
-_CONSUMER = {"queued.max.messages.kbytes": 4_096}
-
-#: Clients of this process by their settings; a batch comes after the other. They are not there
-#: while they are in use: whatever goes wrong, the next one to ask gets a new one.
+#: Clients of this process by their settings, not there while they are in use, as in ``clients``.
 _ADMINS: dict[str, KafkaAdmin] = {}
-_SOURCES: dict[str, KafkaSource] = {}
 
 
 class PythonKafka(DataSource):
@@ -68,17 +67,8 @@ class PythonKafka(DataSource):
 
     def streamReader(self, schema: Any) -> KafkaReader:
         """The source."""
+        keep_quiet()
         return KafkaReader(dict(self.options))
-
-
-@attrs.frozen
-class Clients:
-    """The settings to reach Kafka: librdkafka's, for each kind of client."""
-
-    bootstrap_servers: str
-    consumer: Mapping[str, Any] = attrs.field(factory=dict)
-    producer: Mapping[str, Any] = attrs.field(factory=dict)
-    admin: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 def reading(
@@ -103,10 +93,11 @@ def reading(
         "columns": READ_SCHEMA if aggregates is None else f"{aggregates}, read bigint",
         "aggregates": "" if aggregates is None else "yes",
         "bootstrap": clients.bootstrap_servers,
-        "consumer": json.dumps({**_CONSUMER, **clients.consumer}),
+        "consumer": json.dumps(dict(clients.consumer)),
         "admin": json.dumps(dict(clients.admin)),
         "plan": base64.b64encode(pickle.dumps(plan)).decode(),
         "starts": json.dumps(starts),
+        "handed_on": str(HANDED_ON),
     }
     if max_records is not None:
         found["most"] = str(max_records)
@@ -121,9 +112,10 @@ def reading(
 
 @attrs.frozen
 class Ranges(InputPartition):
-    """The ranges that one Spark task reads."""
+    """The ranges that one Spark task reads; others it hands on, to be read where processed."""
 
     ranges: tuple[Range, ...]
+    handed_on: tuple[Range, ...] = ()
 
 
 class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -182,7 +174,10 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     )
                 if begin < until:
                     found.append(Range(TopicPartition(topic, int(partition)), begin, until))
-        return [Ranges(some) for some in shared_out(found)]
+        large = [] if self._given["aggregates"] else self._large(found)
+        small = [one for one in found if one not in large]
+        tasks = [Ranges(some) for some in shared_out(small)]
+        return [*tasks, Ranges((), tuple(large))] if large else tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of ranges, all of them.
@@ -191,20 +186,41 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             BrokerError: they cannot be read.
         """
         assert isinstance(partition, Ranges)
-        bootstrap, consumer = self._given["bootstrap"], self._given["consumer"]
-        source = _SOURCES.pop(bootstrap + consumer, None)
-        if source is None:
-            source = KafkaSource(bootstrap, json.loads(consumer))
-        # Made on the driver by ``reading``; Spark hands on options, and has no types for them.
-        plan: SparkPlan = pickle.loads(base64.b64decode(self._given["plan"]))
-        source.assign({one.where: one.begin for one in partition.ranges})
-        batches = in_ranges(source, partition.ranges)
+        plan = self._plan()
+        for one in partition.handed_on:
+            yield read_rows(one.end - one.begin, [handed_on(plan, one)])
+        if not partition.ranges:
+            return
+        clients = Clients(self._given["bootstrap"], json.loads(self._given["consumer"]))
+        batches = clients.records(partition.ranges)
         with without_gc():
             if self._given["aggregates"]:
                 yield from folded_rows(plan, batches)
             else:
                 yield from _packed_rows(plan, batches)
-        _SOURCES[bootstrap + consumer] = source
+
+    def stop(self) -> None:
+        """End the driver's process of this source where Spark has hung up.
+
+        PySpark would send the end of its input there as an error, which over a Unix socket fails,
+        and print that.
+        """
+        if isinstance(sys.exception(), EOFError):
+            os._exit(0)
+
+    def _plan(self) -> SparkPlan:
+        # Made on the driver by ``reading``; Spark hands on options, and has no types for them.
+        plan: SparkPlan = pickle.loads(base64.b64decode(self._given["plan"]))
+        return plan
+
+    def _large(self, ranges: Sequence[Range]) -> list[Range]:
+        """Ranges to be read where they are processed: their records do not go through Spark."""
+        plan, least = self._plan(), int(self._given["handed_on"])
+        return [
+            one
+            for one in ranges
+            if one.end - one.begin >= least and plan.readers[one.where.topic] not in plan.mapped
+        ]
 
     def _ask(self, which: str) -> Ends:
         bootstrap, settings = self._given["bootstrap"], self._given["admin"]

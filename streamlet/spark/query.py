@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from streamlet.config import Settings
 from streamlet.config.spark import MAX_RECORDS_PER_BATCH
 from streamlet.errors import ConfigError
@@ -225,14 +227,21 @@ def _sunk(ready: Prepared) -> tuple[str, ...] | None:
 
 def _sink(frame: DataFrame, ready: Prepared) -> DataStreamWriter:
     if ready.clients is not None:
-        from streamlet.spark.python_sink import delivered
+        from streamlet.spark.python_sink import delivered, written
 
         mode = "update" if ready.folds else "append"
-        return delivered(frame, ready.clients.bootstrap_servers, ready.clients.producer, mode)
+        if _stages_write(ready):
+            return written(frame, mode)
+        return delivered(frame, ready.clients, mode)
     writer = frame.writeStream.format("kafka").outputMode("update")
     for key, value in sorted(ready.client.items()):
         writer = writer.option(f"kafka.{key}", value)
     return writer
+
+
+def _stages_write(ready: Prepared) -> bool:
+    """True if stages write what leaves the query to Kafka, with our own client."""
+    return ready.clients is not None and bool(ready.plan.stages) and not ready.folds
 
 
 def _frame(
@@ -261,6 +270,8 @@ def _frame(
         )
         if folds:
             return frames.folded(ready.plan, folds, rows, columns)
+        writes = columns is None and _stages_write(ready)
+        chosen = attrs.evolve(chosen, clients=ready.clients, writes=writes)
         staged = frames.staged(ready.plan, rows, chosen)
         return staged if columns is None else frames.unpacked(staged, columns)
     if source is None:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 from zlib import crc32
 
 import attrs
@@ -23,24 +23,29 @@ import msgspec
 
 from streamlet.clock import SystemClock
 from streamlet.errors import StateError
+from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.task import Task
 from streamlet.spark.blobs import unpack
 from streamlet.spark.changelogs import changelog_outputs
-from streamlet.spark.packing import Packed, as_batch
+from streamlet.spark.packing import HERE, Packed, as_batch
 from streamlet.spark.plan import SparkPlan
+from streamlet.spark.ranges import Range
 from streamlet.spark.reference import query_topology, resolve
 from streamlet.spark.segment_engine import SegmentEngine
 from streamlet.spark.segments import ROWS, Extent, Medium, SegmentLimits, Segments
 from streamlet.spark.task_reports import TaskReport
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
-from streamlet.types import StateNumber, TaskId
+from streamlet.types import StateNumber, TaskId, TopicPartition
 
 #: Memory that the stores of one task may use for objects, bytes.
 CACHE_BYTES = 64 * 1024 * 1024
 
 _MARK_BYTES = 12
+
+#: Reads ranges of partitions, all of them.
+ReadRanges: TypeAlias = Callable[[Sequence[Range]], Iterator[PartitionBatch]]
 
 
 class TaskHeader(msgspec.Struct, array_like=True, frozen=True):
@@ -88,10 +93,17 @@ class Runner:
         plan: of the query.
         limits: when state is compacted.
         epoch: of a backfill, whose tasks write changelogs as native ones do; None: it is none.
+        read: reads ranges that rows name in place of records; None: there are no such rows.
     """
 
-    def __init__(self, plan: SparkPlan, limits: SegmentLimits, epoch: int | None = None) -> None:
-        self._plan, self._limits, self._epoch = plan, limits, epoch
+    def __init__(
+        self,
+        plan: SparkPlan,
+        limits: SegmentLimits,
+        epoch: int | None = None,
+        read: ReadRanges | None = None,
+    ) -> None:
+        self._plan, self._limits, self._epoch, self._read = plan, limits, epoch, read
         app = resolve(plan.reference)
         self._topology, self._policy = query_topology(app), app.policy
         self._warm: dict[TaskId, _Warm] = {}
@@ -122,7 +134,7 @@ class Runner:
             segments.medium = kept
         positions = dict(head.positions)
         task.counters.clear()
-        yield from _process(task, rows, positions)
+        yield from _process(task, rows, positions, self._read)
         mark = os.urandom(_MARK_BYTES)
         drained = task.state.drain()
         if self._epoch is not None:
@@ -219,23 +231,34 @@ def _check(was: TaskHeader, now: TaskHeader) -> None:
 
 
 def _process(
-    task: Task, rows: Iterable[Packed], positions: dict[str, int]
+    task: Task, rows: Iterable[Packed], positions: dict[str, int], read: ReadRanges | None
 ) -> Iterator[list[Output]]:
     """All rows of a task, in order; ``positions`` moves behind them."""
     alone = len(task.subtopology.input_topics) == 1
-    for row in in_order(rows):
-        batch = as_batch(row, unpack(row.records), positions.get(row.topic, 0))
-        if batch.offsets[0] < positions.get(row.topic, 0):
+    for batch in _batches(rows, positions, read):
+        if batch.offsets[0] < positions.get(batch.topic, 0):
             raise StateError(
-                f"task {task.task} has had {row.topic}-{row.partition} up to offset "
-                f"{positions[row.topic]} and got {batch.offsets[0]} again"
+                f"task {task.task} has had {batch.topic}-{batch.partition} up to offset "
+                f"{positions[batch.topic]} and got {batch.offsets[0]} again"
             )
-        positions[row.topic] = batch.offsets[-1] + 1
+        positions[batch.topic] = batch.offsets[-1] + 1
         # With several topics nothing is certain before the last row: their ends are not known yet.
         yield task.process(batch) if alone else task.process(batch, 0, lambda _: None)
     if not alone:
         yield task.resume(0)
     yield task.settle()
+
+
+def _batches(
+    rows: Iterable[Packed], positions: Mapping[str, int], read: ReadRanges | None
+) -> Iterator[PartitionBatch]:
+    """The records of rows in order; those that are not in their row are read."""
+    for row in in_order(rows):
+        if row.end == HERE:
+            yield as_batch(row, unpack(row.records), positions.get(row.topic, 0))
+        else:
+            assert read is not None, f"{row.topic}-{row.partition} is to be read, and nothing can"
+            yield from read([Range(TopicPartition(row.topic, row.partition), row.first, row.end)])
 
 
 def in_order(rows: Iterable[Packed]) -> Iterator[Packed]:

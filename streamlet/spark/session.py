@@ -40,6 +40,10 @@ _LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
     # Only here: on a cluster streamlet may come with the job, and a daemon starts without that.
     "spark.python.daemon.module": "streamlet.spark.daemon",
+    # Over TCP the JVM holds the end of what it sends to a worker back until the worker's kernel has
+    # acknowledged the beginning, which it does after 40 ms: each batch waits for that. Only here:
+    # on a cluster the path of a container's temporary folder may be too long for a socket.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

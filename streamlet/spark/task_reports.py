@@ -14,7 +14,7 @@ import msgspec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from streamlet.runtime.record_failures import TaskCounters
+    from streamlet.runtime.record_failures import RecordCounters
     from streamlet.spark.packing import Packed
 
 #: How the name begins of an observed metric with reports of tasks, as ``tasks``.
@@ -28,7 +28,7 @@ class TaskReport(msgspec.Struct, frozen=True):
     """One task in one micro-batch.
 
     ``records`` were processed and ``written`` sent on, to topics and to other tasks; ``dropped``,
-    ``late`` and ``skipped`` are as in ``TaskCounters``. ``seconds`` passed from the task's first
+    ``late`` and ``skipped`` are as in ``RecordCounters``. ``seconds`` passed from the task's first
     record until its state was kept. ``state_bytes`` are the keys and values that it keeps,
     replaced ones that no merge has dropped yet included; None: it has no state.
     """
@@ -44,7 +44,7 @@ class TaskReport(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, task: object, counters: TaskCounters, written: int, took_ns: int, state: int | None
+        cls, task: object, counters: RecordCounters, written: int, took_ns: int, state: int | None
     ) -> Self:
         """The report of a task that began to count with the micro-batch."""
         found = counters.records, written, counters.dropped, counters.late, counters.skipped

@@ -16,7 +16,7 @@ from streamlet.types import TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from streamlet.spark.python_kafka import Clients
+    from streamlet.spark.clients import Clients
 
 _EARLIEST, _LATEST = -2, -1
 

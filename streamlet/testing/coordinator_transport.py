@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from streamlet.clock import Clock
 from streamlet.group.events import Connection, FailureKind
 from streamlet.group.messages import Answer, Request
-from streamlet.group.session_ports import TransportError
+from streamlet.group.ports import TransportError
 from streamlet.testing.coordinator import Answers, FakeCoordinator
 
 

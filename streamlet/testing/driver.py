@@ -23,7 +23,7 @@ from streamlet.runtime.edges.records import edge_of
 from streamlet.runtime.edges.writer import EdgeWriter
 from streamlet.runtime.global_state import GlobalState
 from streamlet.runtime.outputs import Output
-from streamlet.runtime.retry_pause import RetryPause
+from streamlet.runtime.record_failures import RetryPause
 from streamlet.runtime.task import Task
 from streamlet.serdes import SerdeLike
 from streamlet.serdes import serde as serde_of

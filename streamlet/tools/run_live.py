@@ -106,9 +106,12 @@ class Measures:
         if event["event"] == "measured":
             self.take(member, Snapshot.from_event(event))
             return True
-        if event["event"] == "exited":
-            self.live.ended(member)
-        return self.exposition is not None and self.exposition.event(member, event)
+        if event["event"] != "exited":
+            return False
+        self.live.ended(member)
+        if self.exposition is not None:
+            self.exposition.ended(member, failed=event["exit_code"] != 0)
+        return self.exposition is not None
 
 
 def _values(snapshot: Snapshot) -> _Member:

@@ -300,6 +300,7 @@ def _served(report: SparkReport, options: SparkOptions) -> AbstractContextManage
 
     if options.metrics_port is None:
         return nullcontext()
-    server = MetricsServer(report.metrics, options.metrics_port, options.metrics_host)
+    query, port = report.metrics, options.metrics_port
+    server = MetricsServer(query.registry, query.alive, query.ready, port, options.metrics_host)
     report.output.note(f"metrics on {server.url}/metrics")
     return server

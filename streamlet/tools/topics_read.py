@@ -56,7 +56,7 @@ def read(
     "headers"}, where bytes are in base64; one that cannot be decoded has an "error" as well.
     """
     from streamlet.origins import RepeatFilter
-    from streamlet.records.reader import ReadFrom, head, new_records
+    from streamlet.records.reader import ReadFrom, new_records
     from streamlet.records.shown import RecordView, as_json, as_line
     from streamlet.records.types import DataType
 
@@ -66,7 +66,7 @@ def read(
     repeats = RepeatFilter() if without_repeats else None
     with closing(_batches(common, topic, where, follow, wants_headers)) as batches:
         for batch in batches if repeats is None else new_records(batches, repeats):
-            shown = batch if limit is None else head(batch, limit - printed)
+            shown = batch if limit is None else batch.slice(0, limit - printed)
             documents = view.documents(shown)
             if common.output.as_json:
                 common.output.lines([as_json(document) for document in documents])

@@ -7,13 +7,13 @@ from typing import Any
 import attrs
 
 from streamlet.assignor.values import Leaving
-from streamlet.runtime.outside import WorkerCounters
+from streamlet.runtime.record_failures import RecordCounters
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.uncaught import UncaughtAnswer
 
 
 def ended_event(
-    counters: WorkerCounters, drained: bool, answer: UncaughtAnswer | None
+    counters: RecordCounters, drained: bool, answer: UncaughtAnswer | None
 ) -> dict[str, Any]:
     """The event that tells a supervisor what a worker did until it ended, well or not.
 

@@ -21,19 +21,7 @@ import pytest
 from streamlet.assignor.values import Copy
 from streamlet.clock import SystemClock
 from streamlet.errors import BrokerError, FencedError
-from streamlet.group.events import (
-    Assigned,
-    CommitDone,
-    CommitOutcome,
-    Connection,
-    Failed,
-    FailureKind,
-    Left,
-    Lost,
-    NeedMetadata,
-    RunAssignor,
-    SessionEvent,
-)
+from streamlet.group import events as ev
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.membership import MembershipState
 from streamlet.group.messages import (
@@ -46,8 +34,8 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
+from streamlet.group.ports import TransportError
 from streamlet.group.session import GroupSession
-from streamlet.group.session_ports import TransportError
 from streamlet.group.transport import Transport
 from streamlet.group.values import Assignment
 from streamlet.kafka.client import KafkaAdmin
@@ -143,11 +131,11 @@ class TwoTasks:
     protocol_type = "stream"
 
     def subscribe(
-        self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
+        self, need: ev.NeedMetadata, copies: Mapping[TaskId, Copy]
     ) -> tuple[tuple[str, bytes], ...]:
         return (("p", f"nonce {need.nonce}".encode()),)
 
-    def assign(self, run: RunAssignor) -> Mapping[str, bytes]:
+    def assign(self, run: ev.RunAssignor) -> Mapping[str, bytes]:
         members = sorted(m.member_id for m in run.members)
         shares: dict[str, list[str]] = {m: [] for m in members}
         for number in range(2):
@@ -165,16 +153,16 @@ class HeldTransport(Transport):
 
     def __init__(self, bootstrap_servers: str) -> None:
         super().__init__(bootstrap_servers)
-        self._kept: list[tuple[Request, Connection, int, Future[Answer]]] = []
+        self._kept: list[tuple[Request, ev.Connection, int, Future[Answer]]] = []
         self.keeping = threading.Event()
 
     def send(
-        self, request: Request, connection: Connection | str, timeout_ms: int
+        self, request: Request, connection: ev.Connection | str, timeout_ms: int
     ) -> Future[Answer]:
         if not isinstance(request, self.held):
             return super().send(request, connection, timeout_ms)
         future: Future[Answer] = Future()
-        self._kept.append((request, Connection(connection), timeout_ms, future))
+        self._kept.append((request, ev.Connection(connection), timeout_ms, future))
         self.keeping.set()
         return future
 
@@ -190,24 +178,24 @@ class Member:
     """A session with its events in a queue."""
 
     def __init__(self, transport: Transport, config: MembershipConfig) -> None:
-        self.events: queue.Queue[SessionEvent] = queue.Queue()
+        self.events: queue.Queue[ev.SessionEvent] = queue.Queue()
         self.transport = transport
         self.config = config
         self.session = GroupSession(config, TwoTasks(), transport, CLOCK, self.events.put)
         self.session.start()
 
-    def next(self, kind: type[attrs.AttrsInstance]) -> SessionEvent:
+    def next(self, kind: type[attrs.AttrsInstance]) -> ev.SessionEvent:
         """The next event of a kind; others before it are dropped."""
         while True:
             event = self.events.get(timeout=WAIT_S)
             if isinstance(event, kind):
                 return event
 
-    def assigned(self, tasks: int) -> Assigned:
+    def assigned(self, tasks: int) -> ev.Assigned:
         """The next assignment of so many tasks."""
         while True:
-            event = self.next(Assigned)
-            assert isinstance(event, Assigned)
+            event = self.next(ev.Assigned)
+            assert isinstance(event, ev.Assigned)
             if len(event.assignment.active) == tasks:
                 return event
 
@@ -215,10 +203,10 @@ class Member:
         self.session.progress()
         self.session.commit(token, {T0: (offset, "mark")})
 
-    def outcome(self, token: int) -> CommitOutcome:
+    def outcome(self, token: int) -> ev.CommitOutcome:
         while True:
-            event = self.next(CommitDone)
-            assert isinstance(event, CommitDone)
+            event = self.next(ev.CommitDone)
+            assert isinstance(event, ev.CommitDone)
             if event.token == token:
                 return event.outcome
 
@@ -233,10 +221,10 @@ class Member:
             described = self.transport.describe_group(self.config.group, WAIT_MS).result(WAIT_S)
             if (
                 described.state == "PreparingRebalance"
-                and self.session.state is MembershipState.JOINING
+                and self.session.view.state is MembershipState.JOINING
             ):
                 return
-        raise AssertionError(f"not parked: {self.session.state}")
+        raise AssertionError(f"not parked: {self.session.view.state}")
 
 
 @pytest.fixture
@@ -275,11 +263,11 @@ class RawMember:
         request = JoinGroup(
             self.group, self.member_id, None, "stream", (("p", b"raw"),), 10_000, 60_000
         )
-        return self._transport.send(request, Connection.JOIN, WAIT_MS)
+        return self._transport.send(request, ev.Connection.JOIN, WAIT_MS)
 
     def sync(self, generation: int) -> SyncGroupAnswer:
         request = SyncGroup(self.group, generation, self.member_id, None, "stream", "p")
-        answer = self._transport.send(request, Connection.JOIN, WAIT_MS).result(WAIT_S)
+        answer = self._transport.send(request, ev.Connection.JOIN, WAIT_MS).result(WAIT_S)
         assert isinstance(answer, SyncGroupAnswer)
         return answer
 
@@ -319,12 +307,12 @@ def test_members_share_the_tasks_commit_and_take_over_from_one_that_leaves(
     tasks = a.assigned(1).assignment.active | b.assigned(1).assignment.active
     assert tasks == {TaskId(0, 0), TaskId(0, 1)}
     b.commit(1, 5)
-    assert b.outcome(1) is CommitOutcome.ACCEPTED
+    assert b.outcome(1) is ev.CommitOutcome.ACCEPTED
     assert a.committed() == 5
 
     assert b.session.leave("done", WAIT_MS)
 
-    b.next(Left)
+    b.next(ev.Left)
     assert a.assigned(2).generation == 3
 
 
@@ -335,11 +323,12 @@ def test_cut_connections_cost_neither_member_id_nor_generation(
     before = a.assigned(2)
 
     for _ in range(3):
-        a.transport.hang_up(Connection.MAIN)
-        a.transport.hang_up(Connection.JOIN)
+        a.transport.hang_up(ev.Connection.MAIN)
+        a.transport.hang_up(ev.Connection.JOIN)
         assert a.session.heartbeat_now(WAIT_MS)
 
-    assert (a.session.member_id, a.session.generation) == (before.member_id, before.generation)
+    view = a.session.view
+    assert (view.member_id, view.generation) == (before.member_id, before.generation)
     a.session.rejoin("over a new connection")
     assert a.assigned(2).generation == before.generation + 1
 
@@ -354,7 +343,7 @@ def test_a_parked_join_whose_connection_is_cut_is_sent_again_under_the_same_id(
     a.assigned(1)
     a.park()
 
-    a.transport.hang_up(Connection.JOIN)
+    a.transport.hang_up(ev.Connection.JOIN)
     other.enter()
 
     assert a.assigned(1).member_id == before.member_id
@@ -370,9 +359,10 @@ def test_a_restarted_coordinator_finds_the_group_as_it_was(
     served.broker.start()
 
     assert a.session.heartbeat_now(WAIT_MS)
-    assert (a.session.member_id, a.session.generation) == (before.member_id, before.generation)
+    view = a.session.view
+    assert (view.member_id, view.generation) == (before.member_id, before.generation)
     a.commit(1, 8)
-    assert a.outcome(1) is CommitOutcome.ACCEPTED
+    assert a.outcome(1) is ev.CommitOutcome.ACCEPTED
 
 
 def test_a_static_member_that_restarts_gets_its_tasks_without_a_rebalance(
@@ -391,8 +381,8 @@ def test_a_static_member_that_restarts_gets_its_tasks_without_a_rebalance(
     assert (again.generation, again.assignment) == (before.generation, before.assignment)
     assert again.member_id != before.member_id
     assert a.session.heartbeat_now(WAIT_MS)
-    assert a.session.state is MembershipState.STABLE
-    assert a.session.generation == before.generation
+    assert a.session.view.state is MembershipState.STABLE
+    assert a.session.view.generation == before.generation
 
 
 def test_the_same_static_id_twice_fences_the_older_process(enter: Callable[..., Member]) -> None:
@@ -401,9 +391,9 @@ def test_the_same_static_id_twice_fences_the_older_process(enter: Callable[..., 
 
     enter(instance_id="i").assigned(2)
 
-    older.next(Lost)
-    failed = older.next(Failed)
-    assert isinstance(failed, Failed)
+    older.next(ev.Lost)
+    failed = older.next(ev.Failed)
+    assert isinstance(failed, ev.Failed)
     assert isinstance(failed.error, FencedError)
 
 
@@ -423,7 +413,7 @@ def test_a_member_silent_for_longer_than_its_session_loses_its_tasks_and_commits
     other.assigned(2)  # the group went on without it
     zombie.transport.let_go()
 
-    assert zombie.outcome(1) is CommitOutcome.LOST
+    assert zombie.outcome(1) is ev.CommitOutcome.LOST
     assert other.committed() == -1
     assert zombie.assigned(1).member_id != before.member_id
 
@@ -439,15 +429,15 @@ def test_a_commit_is_gated_while_a_join_is_parked_and_goes_through_when_that_tak
     a.park()
     assert a.session.gated
     a.commit(1, 1)
-    assert a.outcome(1) is CommitOutcome.GATED
+    assert a.outcome(1) is ev.CommitOutcome.GATED
 
     token = 2
     a.commit(token, 2)
-    while (outcome := a.outcome(token)) is CommitOutcome.GATED:
+    while (outcome := a.outcome(token)) is ev.CommitOutcome.GATED:
         token += 1
         a.commit(token, 2)
 
-    assert outcome is CommitOutcome.ACCEPTED
+    assert outcome is ev.CommitOutcome.ACCEPTED
     assert not a.session.gated
     assert a.committed() == 2
 
@@ -471,10 +461,10 @@ def test_a_commit_overtaken_by_its_own_rebalance_is_switched_and_not_lost(
 
     a.transport.let_go()
 
-    assert a.outcome(1) is CommitOutcome.SWITCHED
+    assert a.outcome(1) is ev.CommitOutcome.SWITCHED
     assert a.committed() == -1
     a.commit(2, 2)
-    assert a.outcome(2) is CommitOutcome.ACCEPTED
+    assert a.outcome(2) is ev.CommitOutcome.ACCEPTED
 
 
 @pytest.mark.parametrize("protocol", ["sasl_plaintext", "sasl_ssl"])
@@ -502,7 +492,7 @@ def test_a_right_password_lets_in_and_a_wrong_one_is_an_error_at_once(
     find("secret")
     with pytest.raises(TransportError, match="Authentication failed") as failed:
         find("wrong")
-    assert failed.value.kind is FailureKind.AUTHENTICATION
+    assert failed.value.kind is ev.FailureKind.AUTHENTICATION
 
 
 def test_a_broker_whose_certificate_is_not_trusted_is_not_spoken_to(served: Served) -> None:

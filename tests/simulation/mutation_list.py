@@ -43,10 +43,10 @@ MUTATIONS = (
         "tasks are not lost with the id",
         "group/member.py",
         """        self.lose_tasks(reason)
-        self.drop(Heartbeat)
+        self.drop(msg.Heartbeat)
         self.member_id = ""
 """,
-        """        self.drop(Heartbeat)
+        """        self.drop(msg.Heartbeat)
         self.member_id = ""
 """,
     ),
@@ -55,15 +55,15 @@ MUTATIONS = (
         "M2",
         "a join waits for no unit",
         "group/membership.py",
-        "return not self._member.holds and not self._member.in_flight.of(OffsetCommit)",
-        "return not self._member.in_flight.of(OffsetCommit)",
+        "return not self._member.holds and not self._member.in_flight.of(msg.OffsetCommit)",
+        "return not self._member.in_flight.of(msg.OffsetCommit)",
     ),
     Mutation(
         "open-gate",
         "M2",
         "the commit gate is ignored",
         "group/member.py",
-        "return None if self._parked_long() else CommitOutcome.GATED",
+        "return None if self._parked_long() else ev.CommitOutcome.GATED",
         "return None",
     ),
     Mutation(
@@ -224,7 +224,7 @@ MUTATIONS = (
         "M9",
         "a restarted process carries out the orders of its predecessor",
         "group/tasks.py",
-        "        return _predecessors(self._said, assignment)\n",
+        "            return self._predecessors(self._said, assignment)\n",
         "            pass\n",
     ),
     Mutation(
@@ -255,7 +255,7 @@ MUTATIONS = (
         "held-not-claimed",
         "F3",
         "what is held is not said to be active",
-        "group/copy_progress.py",
+        "group/handover_values.py",
         """            case _:
                 said[task] = Copy(Role.ACTIVE, claim.generation)
 """,

@@ -13,7 +13,7 @@ from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.errors import BrokerError, MissingTopicError, TimedOutError, UnreachableError
 from streamlet.group.events import FailureKind
-from streamlet.group.session_ports import TransportError
+from streamlet.group.ports import TransportError
 from streamlet.starting import BrokerWait, StartStoppedError
 
 AWAY = TransportError(FailureKind.TIMEOUT, "cannot reach h:1: no answer")

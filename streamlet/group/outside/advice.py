@@ -17,6 +17,15 @@ import attrs
 
 from streamlet.types import TopicPartition
 
+#: The time in which a lag is to be worked off, seconds.
+_CATCH_UP_S = 300.0
+#: The share of their time that members should work, so that there is room for a peak.
+_BUSY = 0.7
+#: A lag of so many seconds' arrivals is none: commits come once in a while.
+_LAG_S = 5.0
+#: A partition with this share of the lag holds the others up.
+_HOT = 0.8
+
 
 @attrs.frozen
 class Observation:
@@ -44,23 +53,6 @@ class InstanceSample:
     members: int = 1
     busy: float | None = None
     leaving: bool = False
-
-
-@attrs.frozen
-class Aims:
-    """The goals of the advice.
-
-    Args:
-        catch_up_s: the time in which a lag is to be worked off.
-        busy: the share of their time that members should work, so that there is room for a peak.
-        lag_s: a lag of so many seconds' arrivals is none: commits come once in a while.
-        hot: a partition with this share of the lag holds the others up.
-    """
-
-    catch_up_s: float = 300.0
-    busy: float = 0.7
-    lag_s: float = 5.0
-    hot: float = 0.8
 
 
 @attrs.frozen
@@ -94,21 +86,17 @@ class _Rates:
 
 
 def advise(
-    observations: Sequence[Observation],
-    instances: Sequence[InstanceSample],
-    tasks: int,
-    aims: Aims | None = None,
+    observations: Sequence[Observation], instances: Sequence[InstanceSample], tasks: int
 ) -> Advice:
     """Advise, from observations in the order of their time; the first and the last count.
 
     ``tasks`` is how many there are.
     """
-    aims = aims or Aims()
-    rates = _rates(observations, aims)
+    rates = _rates(observations)
     staying = [one for one in instances if not one.leaving]
     current = len(staying)
     most = _most(staying, tasks)
-    wanted, reasons = _wanted(staying, rates, aims)
+    wanted, reasons = _wanted(staying, rates)
     if wanted > most:
         reasons.append(f"{tasks} tasks: with more than {most} some would have nothing to run")
     if rates.hot is not None and wanted > current:
@@ -137,7 +125,7 @@ def _most(staying: Sequence[InstanceSample], tasks: int) -> int:
     return max(1, math.ceil(tasks / max(members, 1.0)))
 
 
-def _rates(observations: Sequence[Observation], aims: Aims) -> _Rates:
+def _rates(observations: Sequence[Observation]) -> _Rates:
     if not observations:
         return _Rates(0.0, 0.0, 0.0, 0, 0.0, None)
     first, last = observations[0], observations[-1]
@@ -145,7 +133,7 @@ def _rates(observations: Sequence[Observation], aims: Aims) -> _Rates:
     total = sum(lag.values())
     worst = max(lag, key=lambda tp: (lag[tp], tp), default=None)
     hot = None
-    if worst is not None and total and len(lag) > 1 and lag[worst] >= aims.hot * total:
+    if worst is not None and total and len(lag) > 1 and lag[worst] >= _HOT * total:
         hot = (worst, lag[worst] / total)
     window_s = (last.at_ms - first.at_ms) / 1000
     if window_s <= 0:
@@ -164,7 +152,7 @@ def _rates(observations: Sequence[Observation], aims: Aims) -> _Rates:
     )
 
 
-def _wanted(staying: Sequence[InstanceSample], rates: _Rates, aims: Aims) -> tuple[int, list[str]]:
+def _wanted(staying: Sequence[InstanceSample], rates: _Rates) -> tuple[int, list[str]]:
     """The number of instances, before the tasks' limit."""
     current = len(staying)
     if not staying:
@@ -172,8 +160,8 @@ def _wanted(staying: Sequence[InstanceSample], rates: _Rates, aims: Aims) -> tup
     if rates.window_s <= 0:
         return current, ["one look shows no trend: look for longer"]
     busy = _busy(staying)
-    if rates.lag <= max(1.0, rates.arriving * aims.lag_s):
-        return _without_lag(current, busy, aims)
+    if rates.lag <= max(1.0, rates.arriving * _LAG_S):
+        return _without_lag(current, busy)
     said = (
         f"lag {rates.lag:,} {'grows' if rates.trend > 0 else 'changes'} by {rates.trend:+,.0f}/s: "
         f"{rates.arriving:,.0f}/s arrive, {rates.processed:,.0f}/s are processed"
@@ -181,21 +169,21 @@ def _wanted(staying: Sequence[InstanceSample], rates: _Rates, aims: Aims) -> tup
     if not rates.processed:
         return current, [said, "nothing is processed: more instances would not mend that"]
     able = rates.processed / busy if busy is not None and 0.1 < busy < 1 else rates.processed
-    needed = rates.arriving + rates.lag / aims.catch_up_s
+    needed = rates.arriving + rates.lag / _CATCH_UP_S
     each = able / current
     wanted = max(current, math.ceil(round(needed / each, 6)))
     return wanted, [
         said,
-        f"{needed:,.0f}/s would work it off in {aims.catch_up_s:,.0f} s, "
+        f"{needed:,.0f}/s would work it off in {_CATCH_UP_S:,.0f} s, "
         f"and an instance is able to {each:,.0f}/s",
     ]
 
 
-def _without_lag(current: int, busy: float | None, aims: Aims) -> tuple[int, list[str]]:
+def _without_lag(current: int, busy: float | None) -> tuple[int, list[str]]:
     if busy is None:
         return current, ["no lag; how busy the members are is not known, so none is taken away"]
-    wanted = max(1, math.ceil(round(current * busy / aims.busy, 6)))
-    return wanted, [f"no lag; members work {busy:.0%} of the time, {aims.busy:.0%} is aimed at"]
+    wanted = max(1, math.ceil(round(current * busy / _BUSY, 6)))
+    return wanted, [f"no lag; members work {busy:.0%} of the time, {_BUSY:.0%} is aimed at"]
 
 
 def _busy(staying: Sequence[InstanceSample]) -> float | None:

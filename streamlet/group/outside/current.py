@@ -39,9 +39,7 @@ def _named(member: MemberSnapshot, control: ControlView) -> MemberSnapshot:
     if member.subscription is not None or said is None:
         return member
     name = instance_name(control, said.instance)
-    return attrs.evolve(
-        member, subscription=Subscription(said.instance, name, said.number, 1.0, 1, ())
-    )
+    return attrs.evolve(member, subscription=Subscription(said.instance, name, said.number))
 
 
 def instance_name(control: ControlView, process_id: str) -> str:

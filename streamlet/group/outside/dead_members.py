@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from streamlet.errors import BrokerError
 from streamlet.group.codes import name_of
-from streamlet.group.messages import Answer, LeaveGroup, LeaveGroupAnswer, Request
+from streamlet.group.messages import LeaveGroup, LeaveGroupAnswer
+
+if TYPE_CHECKING:
+    from streamlet.group.transport import Transport
 
 log = logging.getLogger(__name__)
 
@@ -23,18 +25,6 @@ TIMEOUT_MS = 6_000
 
 #: The coordinator's code for a member that is out of the group already.
 _UNKNOWN_MEMBER_ID = 25
-
-
-class Asks(Protocol):
-    """The part of the coordinator's requests needed here (``group.transport``)."""
-
-    def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:
-        """Send a request to the coordinator of its group."""
-        ...
-
-    def close(self) -> None:
-        """End the connection."""
-        ...
 
 
 class DeadMembers:
@@ -49,7 +39,7 @@ class DeadMembers:
     """
 
     def __init__(
-        self, group: str, connect: Callable[[], Asks], at_once: Callable[[], bool]
+        self, group: str, connect: Callable[[], Transport], at_once: Callable[[], bool]
     ) -> None:
         self._group = group
         self._connect = connect

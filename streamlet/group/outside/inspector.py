@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -20,14 +19,7 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NoSuchGroupError, NotFoundError, TimedOutError
 from streamlet.group.codes import name_of
-from streamlet.group.messages import (
-    Answer,
-    Committed,
-    GroupDescription,
-    OffsetFetch,
-    OffsetFetchAnswer,
-    Request,
-)
+from streamlet.group.messages import Committed, OffsetFetch, OffsetFetchAnswer
 from streamlet.group.outside.advice import Observation, advise
 from streamlet.group.outside.current import CurrentGroup, loads
 from streamlet.group.outside.snapshot import (
@@ -38,8 +30,11 @@ from streamlet.group.outside.snapshot import (
     unassigned_for_good,
 )
 from streamlet.group.outside.status import document
-from streamlet.kafka.ports import TopicInfo
+from streamlet.kafka.ports import Admin
 from streamlet.types import TopicPartition
+
+if TYPE_CHECKING:
+    from streamlet.group.transport import Transport
 
 _REQUEST_MS = 10_000
 #: How long a group that rebalances is waited for: to be read at all, and to be checked.
@@ -52,19 +47,7 @@ _PARTITIONS_AT_ONCE = 5_000
 _CONFIRM_S = 1.5
 
 
-class GroupReader(Protocol):
-    """The coordinator's requests needed here (``group.transport``)."""
-
-    def describe_group(self, group: str, timeout_ms: int) -> Future[GroupDescription]:
-        """A group as its coordinator sees it."""
-        ...
-
-    def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:
-        """Ask the coordinator; again while it is moving or loading the group."""
-        ...
-
-
-def describe(group: GroupReader, application: str) -> GroupSnapshot:
+def describe(group: Transport, application: str) -> GroupSnapshot:
     """An application's group as it is now.
 
     Raises:
@@ -86,7 +69,7 @@ def describe(group: GroupReader, application: str) -> GroupSnapshot:
 
 
 def settled(
-    group: GroupReader,
+    group: Transport,
     application: str,
     wait_ms: int,
     *,
@@ -113,20 +96,8 @@ def settled(
             return found
 
 
-class OffsetReader(Protocol):
-    """The brokers' requests needed here (``kafka.ports.Admin``)."""
-
-    def topics(self) -> dict[str, TopicInfo]:
-        """All topics by name."""
-        ...
-
-    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Offset behind the last record of each partition."""
-        ...
-
-
 def fetch_positions(
-    group: GroupReader, offsets: OffsetReader, application: str
+    group: Transport, offsets: Admin, application: str
 ) -> dict[TopicPartition, Committed]:
     """Every position the application has committed, of whatever partition there is."""
     everything = [
@@ -156,8 +127,8 @@ class GroupInspector:
     advice, made of it and of this look.
     """
 
-    group: GroupReader
-    offsets: OffsetReader
+    group: Transport
+    offsets: Admin
     application: str
     check: bool = False
     rules: Rules = attrs.field(factory=Rules)

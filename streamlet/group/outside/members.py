@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -21,23 +20,16 @@ from streamlet.control.view import ControlView
 from streamlet.errors import NotFoundError
 from streamlet.group.codes import name_of
 from streamlet.group.outside.current import named
-from streamlet.group.outside.inspector import GroupReader, describe, settled
+from streamlet.group.outside.inspector import describe, settled
 from streamlet.group.outside.snapshot import GroupSnapshot, MemberSnapshot
 from streamlet.group.outside.status import member_state
+
+if TYPE_CHECKING:
+    from streamlet.group.transport import Transport
 
 _REQUEST_MS = 30_000
 #: How long a rebalance is waited for where members' own words are wanted.
 _SETTLE_MS = 3_000
-
-
-class GroupEditor(GroupReader, Protocol):
-    """The coordinator's requests needed here (``group.transport``)."""
-
-    def remove_members(
-        self, group: str, instance_ids: Sequence[str], timeout_ms: int, reason: str = ""
-    ) -> Future[dict[str, int]]:
-        """Take static members out of the group; Kafka's code for each."""
-        ...
 
 
 @attrs.frozen
@@ -75,7 +67,7 @@ class MemberAdmin:
 
     def __init__(
         self,
-        group: GroupEditor,
+        group: Transport,
         application: str,
         clock: Clock | None = None,
         pause: Callable[[float], object] | None = None,
@@ -140,10 +132,10 @@ class MemberAdmin:
         codes = self._removed(found, "a later run of the instance has no such member")
         return {one: _error(code) for one, code in codes.items()}
 
-    def settled(self, wait_ms: int = _SETTLE_MS) -> GroupSnapshot:
+    def settled(self) -> GroupSnapshot:
         """The group, once its members' words can be read; as it is when that takes too long."""
         return settled(
-            *(self._group, self._application, wait_ms), clock=self._clock, wait=self._pause
+            *(self._group, self._application, _SETTLE_MS), clock=self._clock, wait=self._pause
         )
 
     def _removed(self, instance_ids: Iterable[str], reason: str) -> dict[str, int]:

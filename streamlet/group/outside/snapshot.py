@@ -7,14 +7,13 @@ the leader of the last rebalance knew and answered, so its own checks can be run
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import attrs
 
 from streamlet.assignor.values import (
     GroupState,
-    MemberPlan,
     MemberState,
     Plan,
     Role,
@@ -24,13 +23,7 @@ from streamlet.assignor.values import (
 )
 from streamlet.group.envelope import open_assignment, open_subscription
 from streamlet.group.messages import GroupDescription, MemberDescription
-from streamlet.group.values import (
-    Assignment,
-    Subscription,
-    leaving_now,
-    newest_imbalance,
-    staying,
-)
+from streamlet.group.values import Assignment, Subscription, member_state, newest_imbalance, staying
 from streamlet.group.wire import WireError, decode_assignment, decode_subscription
 from streamlet.types import TaskId
 
@@ -49,7 +42,7 @@ class MemberSnapshot:
     @property
     def reported(self) -> Subscription:
         """Its subscription, an empty one if there is none to read."""
-        return self.subscription or Subscription("", "", 0, 1.0, 1, ())
+        return self.subscription or Subscription("", "", instance_id=self.described.instance_id)
 
     @property
     def assigned(self) -> Assignment:
@@ -247,7 +240,7 @@ def last_round(group: GroupSnapshot, rules: Rules, now_ms: int) -> tuple[GroupSt
         rules=rules_in(group, rules),
     )
     plan = Plan(
-        {m.described.member_id: _member_plan(m.assigned) for m in group.members},
+        {m.described.member_id: m.assigned for m in group.members},
         deferral_deadline_ms=deferral_deadline_ms(group),
         unassigned=frozenset(info.task for info in everything) - given(group),
     )
@@ -271,47 +264,10 @@ _GIVEN = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
 
 def member_states(group: GroupSnapshot) -> tuple[MemberState, ...]:
     """The state of each member when it last joined, as a leader reads it."""
-    leaders, stay = _leaders_hashes(group), staying(member.reported for member in group.members)
-    return tuple(_member_state(member, leaders, stay) for member in group.members)
-
-
-def _leaders_hashes(group: GroupSnapshot) -> tuple[bytes, ...]:
-    leader = group.leader
-    return () if leader is None else leader.reported.subtopologies
-
-
-def _member_state(
-    member: MemberSnapshot, leaders: tuple[bytes, ...], stay: Set[str]
-) -> MemberState:
-    said = member.reported
-    pairs = enumerate(zip(said.subtopologies, leaders, strict=False))
-    same = frozenset(number for number, (own, theirs) in pairs if own == theirs)
-    return MemberState(
-        member_id=member.described.member_id,
-        instance=said.instance or member.described.member_id,
-        number=said.member,
-        capacity=said.capacity,
-        instance_id=member.described.instance_id,
-        runs=None if len(same) == len(leaders) else same,
-        copies=said.copies,
-        tags=said.tags,
-        leaving=leaving_now(said, stay),
-        learners=said.learners,
-        joined_generation=said.joined_generation,
-        deferral_deadline_ms=said.deferral_deadline_ms,
-    )
-
-
-def _member_plan(assigned: Assignment) -> MemberPlan:
-    return MemberPlan(
-        active=assigned.active,
-        learner=assigned.learner,
-        standby=assigned.standby,
-        release=assigned.release,
-        pending=assigned.pending,
-        revoke=assigned.revoke,
-        leave=assigned.leave,
-        awaited=assigned.awaited,
+    stay = staying(member.reported for member in group.members)
+    leaders = () if group.leader is None else group.leader.reported.subtopologies
+    return tuple(
+        member_state(m.described.member_id, m.reported, leaders, stay) for m in group.members
     )
 
 

@@ -14,31 +14,22 @@ from typing import TypeAlias
 
 import attrs
 
-from streamlet.group.events import (
-    Assigned,
-    CommitDone,
-    CommitOutcome,
-    Failed,
-    FetchDone,
-    JoinBlocked,
-    JoinSoon,
-    Left,
-    Lost,
-    SessionEvent,
-)
-from streamlet.group.partitions.protocol import PartitionsProtocol, ReceivedPartitions
+from streamlet.group import events as ev
+from streamlet.group.partitions.protocol import PartitionsProtocol
+from streamlet.group.partitions.wire import PartitionsAssignment
 
 
 @attrs.frozen
 class Ordered:
     """An assignment to carry out. ``leads``: we made it."""
 
-    received: ReceivedPartitions
-    generation: int
+    received: PartitionsAssignment
     leads: bool
 
 
-Order: TypeAlias = Ordered | Lost | FetchDone | JoinBlocked | JoinSoon | Failed | Left
+Order: TypeAlias = (
+    Ordered | ev.Lost | ev.FetchDone | ev.JoinBlocked | ev.JoinSoon | ev.Failed | ev.Left
+)
 
 
 class PartitionEvents:
@@ -48,25 +39,25 @@ class PartitionEvents:
         self.protocol: PartitionsProtocol | None = None
         self._orders: deque[Order] = deque()
         self._lock = threading.Lock()
-        self._commits: dict[int, Future[CommitDone]] = {}
+        self._commits: dict[int, Future[ev.CommitDone]] = {}
         self._tokens = 0
         self._over = False
 
-    def offer(self, event: SessionEvent) -> None:
+    def offer(self, event: ev.SessionEvent) -> None:
         """Leave an event; called by the control thread."""
         assert self.protocol is not None
         match event:
-            case CommitDone(token):
+            case ev.CommitDone(token):
                 with self._lock:
                     future = self._commits.pop(token, None)
                 if future is not None:
                     future.set_result(event)
-            case Assigned(generation, _, _, leads):
-                self._leave(Ordered(self.protocol.received, generation, leads))
-            case Lost():
+            case ev.Assigned(leader=leads):
+                self._leave(Ordered(self.protocol.received, leads))
+            case ev.Lost():
                 self.protocol.lost()
                 self._leave(event)
-            case Failed() | Left():
+            case ev.Failed() | ev.Left():
                 self._leave(event)
                 self._end()
             case _:
@@ -74,7 +65,7 @@ class PartitionEvents:
 
     def overtaken(self, reason: str) -> None:
         """The group went on without waiting for us: what we have counts as lost."""
-        self._leave(Lost(reason))
+        self._leave(ev.Lost(reason))
 
     def _leave(self, order: Order) -> None:
         with self._lock:
@@ -86,24 +77,24 @@ class PartitionEvents:
             self._over = True
             open_commits, self._commits = self._commits, {}
         for token, future in open_commits.items():
-            future.set_result(CommitDone(token, CommitOutcome.LOST))
+            future.set_result(ev.CommitDone(token, ev.CommitOutcome.LOST))
 
-    def expect_commit(self) -> tuple[int, Future[CommitDone]]:
+    def expect_commit(self) -> tuple[int, Future[ev.CommitDone]]:
         """A token for a commit about to be sent, and its outcome to come."""
-        future: Future[CommitDone] = Future()
+        future: Future[ev.CommitDone] = Future()
         with self._lock:
             self._tokens += 1
             token, over = self._tokens, self._over
             if not over:
                 self._commits[token] = future
         if over:
-            future.set_result(CommitDone(token, CommitOutcome.LOST))
+            future.set_result(ev.CommitDone(token, ev.CommitOutcome.LOST))
         return token, future
 
     def next(self) -> Order | None:
         """The oldest order that still counts, None if there is none."""
         with self._lock:
-            losses = [n for n, order in enumerate(self._orders) if isinstance(order, Lost)]
+            losses = [n for n, order in enumerate(self._orders) if isinstance(order, ev.Lost)]
             for _ in range(losses[-1] if losses else 0):
                 self._orders.popleft()
             return self._orders.popleft() if self._orders else None

@@ -2,31 +2,24 @@
 
 Orders are carried out between two records. What is given up is stopped, committed and announced
 first, and only then do others get it; what is lost is stopped and announced, and nothing else.
+Commits go through the membership: they are fenced, and tried again where that helps.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TypeAlias
 
 import attrs
 
 from streamlet.clock import Clock
-from streamlet.errors import BrokerError, StreamletError
+from streamlet.errors import BrokerError, PartitionsLostError, StreamletError, TimedOutError
+from streamlet.group import events as ev
 from streamlet.group.codes import name_of
-from streamlet.group.events import (
-    Failed,
-    FetchDone,
-    FetchOutcome,
-    FetchWanted,
-    JoinBlocked,
-    JoinSoon,
-    Left,
-    Lost,
-    UnblockJoin,
-)
-from streamlet.group.partitions.commits import Commits
 from streamlet.group.partitions.events import Order, Ordered, PartitionEvents
 from streamlet.group.partitions.protocol import PartitionsProtocol
 from streamlet.group.partitions.reading import Reading
@@ -36,6 +29,9 @@ from streamlet.types import TopicPartition
 log = logging.getLogger(__name__)
 
 _FETCH_PAUSE_MS = 20
+_COMMIT_PAUSE_MS = 20
+#: Giving partitions up holds up their next owners.
+_LAST_TIMEOUT_MS = 5_000
 
 Callback: TypeAlias = Callable[[list[TopicPartition]], None]
 
@@ -50,16 +46,15 @@ class Callbacks:
 
 
 class PartitionsFollower:
-    """Does what the group says; used by the thread that polls.
+    """Does what the group says, and commits; used by the thread that polls.
 
     Args:
         session: the membership.
-        mailbox: where the group's orders are.
+        events: where the group's orders are.
         protocol: what we claim.
         reading: what we read.
-        commits: how we commit.
         reset: says where partitions without a committed position begin.
-        auto_commit: whether to commit without being asked.
+        interval_ms: how often to commit without being asked, None for never.
         callbacks: whom to tell.
         clock: the time.
     """
@@ -67,28 +62,31 @@ class PartitionsFollower:
     def __init__(
         self,
         session: GroupSession,
-        mailbox: PartitionEvents,
+        events: PartitionEvents,
         protocol: PartitionsProtocol,
         reading: Reading,
-        commits: Commits,
         reset: Callable[[list[TopicPartition]], dict[TopicPartition, int]],
-        auto_commit: bool,
+        interval_ms: int | None,
         callbacks: Callbacks,
         clock: Clock,
     ) -> None:
         self._session = session
-        self._mailbox = mailbox
+        self._events = events
         self._protocol = protocol
         self._reading = reading
-        self._commits = commits
         self._reset = reset
-        self._auto_commit = auto_commit
+        self._interval_ms = interval_ms
         self._tell = callbacks
         self._clock = clock
         self._received = protocol.received
         self._fetch: int | None = None  # number of the request for positions under way
         self._fetches = 0
         self._fetch_at_ms = 0
+        self._pause = threading.Event()  # never set
+        #: Token of the announced join that waits for us: only its commits get through then.
+        self._hold: int | None = None
+        self._passing: tuple[Future[ev.CommitDone], dict[TopicPartition, int]] | None = None
+        self._commit_at_ms = 0
         #: Assignments carried out.
         self.rebalances = 0
         #: Whether we made the last one.
@@ -99,33 +97,32 @@ class PartitionsFollower:
     def go_round(self) -> None:
         """Do what is due between any two records."""
         self._session.progress()
-        while (order := self._mailbox.next()) is not None:
+        while (order := self._events.next()) is not None:
             self._obey(order)
         if self._reading.unplaced and self._fetch is None:
             self._look_up_positions()
-        if self._auto_commit:
-            self._commits.in_passing()
+        self._commit_in_passing()
 
     def _look_up_positions(self) -> None:
         if self._clock.now_ms() >= self._fetch_at_ms:
             self._fetches += 1
             self._fetch = self._fetches
-            self._session.want(FetchWanted(self._fetch, tuple(sorted(self._reading.unplaced))))
+            self._session.want(ev.FetchWanted(self._fetch, tuple(sorted(self._reading.unplaced))))
 
     def _obey(self, order: Order) -> None:
         match order:
             case Ordered():
                 self._carry_out(order)
-            case Lost(reason):
+            case ev.Lost(reason):
                 self._lose(reason)
-            case JoinSoon(token=token):
+            case ev.JoinSoon(token=token):
                 self._surrender(token)
-            case FetchDone():
+            case ev.FetchDone():
                 self._place(order)
-            case Failed(error):
+            case ev.Failed(error):
                 self.error = error
                 raise error
-            case Left() | JoinBlocked():
+            case ev.Left() | ev.JoinBlocked():
                 pass
 
     def _carry_out(self, order: Ordered) -> None:
@@ -144,20 +141,20 @@ class PartitionsFollower:
 
     def _surrender(self, token: int) -> None:
         """Eager: everything stops before each join."""
-        self._commits.hold = token
+        self._hold = token
         try:
             self._give_up(set(self._reading.owned))
         finally:
-            self._commits.hold = None
+            self._hold = None
             self._protocol.surrender(self._received)
-            self._session.want(UnblockJoin(token))
+            self._session.want(ev.UnblockJoin(token))
 
     def _give_up(self, partitions: set[TopicPartition]) -> None:
         """Read these no longer, commit them and say so."""
         started = self._reading.stop(partitions)
         try:
-            if self._auto_commit:
-                self._commits.last(started)
+            if self._interval_ms is not None:
+                self._commit_last(started)
             if started:
                 self._tell.revoked(started)
         finally:
@@ -172,14 +169,14 @@ class PartitionsFollower:
             log.warning("lost %s: %s", ", ".join(map(str, started)), reason)
             self._tell.lost(started)
 
-    def _place(self, done: FetchDone) -> None:
+    def _place(self, done: ev.FetchDone) -> None:
         """Begin where the group's committed positions are."""
         if done.token != self._fetch:
             return
         self._fetch = None
-        if done.outcome is FetchOutcome.REFUSED:
+        if done.outcome is ev.FetchOutcome.REFUSED:
             raise BrokerError(f"reading committed positions: {name_of(done.code)}")
-        if done.outcome is not FetchOutcome.FETCHED:
+        if done.outcome is not ev.FetchOutcome.FETCHED:
             self._fetch_at_ms = self._clock.now_ms() + _FETCH_PAUSE_MS
             return
         unplaced = self._reading.unplaced
@@ -196,9 +193,87 @@ class PartitionsFollower:
             return
         self._session.progress()
         try:
-            while (order := self._mailbox.next()) is not None:
-                if isinstance(order, Lost | JoinSoon):
+            while (order := self._events.next()) is not None:
+                if isinstance(order, ev.Lost | ev.JoinSoon):
                     self._obey(order)
             self._give_up(set(self._reading.owned))
         finally:
             self._session.leave("closed", timeout_ms)
+
+    # -- commits -------------------------------------------------------------------------------
+
+    def send_commit(self, offsets: Mapping[TopicPartition, int]) -> Future[ev.CommitDone]:
+        """Send a commit; its outcome to come."""
+        token, future = self._events.expect_commit()
+        texts = {tp: (offset, "") for tp, offset in sorted(offsets.items())}
+        self._session.commit(token, texts, self._hold)
+        return future
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> None:
+        """Commit until it is accepted: a rebalance turns commits away for a moment.
+
+        Raises:
+            PartitionsLostError: a partition is not ours any more.
+            BrokerError: the broker refuses.
+            TimedOutError: not accepted in ``timeout_ms``; it may have happened all the same.
+        """
+        deadline = self._clock.now_ms() + timeout_ms
+        problem = "no answer"
+        while (remaining_ms := deadline - self._clock.now_ms()) > 0:
+            if lost := sorted(offsets.keys() - self._protocol.claims):
+                raise PartitionsLostError(_given_away(lost))
+            try:
+                done = self.send_commit(offsets).result(remaining_ms / 1000)
+            except FutureTimeoutError:
+                break
+            match done.outcome:
+                case ev.CommitOutcome.ACCEPTED:
+                    self._reading.note_committed(offsets)
+                    return
+                case ev.CommitOutcome.LOST:
+                    raise PartitionsLostError(_given_away(sorted(offsets)))
+                case ev.CommitOutcome.REFUSED:
+                    raise BrokerError(f"commit refused: {name_of(done.code)}")
+                case ev.CommitOutcome.GATED | ev.CommitOutcome.SWITCHED | ev.CommitOutcome.UNKNOWN:
+                    pass  # again, in the new generation
+            problem = f"{done.outcome}, {self._session.view.last_problem or 'a join is under way'}"
+            self._pause.wait(_COMMIT_PAUSE_MS / 1000)
+        raise TimedOutError(f"commit not accepted within {timeout_ms} ms: {problem}")
+
+    def _commit_last(self, partitions: Iterable[TopicPartition]) -> None:
+        """Commit what is about to be given up; if that fails, its records are read again."""
+        wanted = self._reading.uncommitted(partitions)
+        try:
+            if wanted:
+                self.commit(wanted, _LAST_TIMEOUT_MS)
+        except StreamletError as error:
+            log.warning("giving partitions up without a commit: %s", error)
+
+    def _commit_in_passing(self) -> None:
+        """Commit every interval, one at a time and without waiting for it."""
+        now_ms = self._clock.now_ms()
+        if self._interval_ms is None or now_ms < self._commit_at_ms:
+            return
+        if self._passing is not None:
+            future, offsets = self._passing
+            if not future.done():
+                return
+            if future.result().outcome is ev.CommitOutcome.ACCEPTED:
+                self._reading.note_committed(offsets)
+            self._passing = None
+        wanted = self._reading.uncommitted(self._reading.positions)
+        if wanted:
+            self._passing = (self.send_commit(wanted), wanted)
+        self._commit_at_ms = now_ms + self._interval_ms
+
+
+def log_failure(future: Future[ev.CommitDone]) -> None:
+    """Log the outcome of a commit that no caller waits for."""
+    done = future.result()
+    if done.outcome is not ev.CommitOutcome.ACCEPTED:
+        log.warning("a commit was not accepted: %s %s", done.outcome, done.code or "")
+
+
+def _given_away(partitions: Sequence[TopicPartition]) -> str:
+    names = ", ".join(map(str, partitions))
+    return f"the group may have given {names} to another member; nothing was committed"

@@ -21,15 +21,8 @@ import attrs
 
 from streamlet.group.consumer_protocol import ConsumerProtocolError
 from streamlet.group.messages import JoinedMember
+from streamlet.group.partitions import wire
 from streamlet.group.partitions.sticky import ConsumerMember, PartitionAssignor
-from streamlet.group.partitions.wire import (
-    V0_EAGER,
-    V1_COOPERATIVE,
-    PartitionsAssignment,
-    PartitionsError,
-    PartitionsSubscription,
-    decode_subscription,
-)
 from streamlet.types import TopicPartition
 
 
@@ -39,7 +32,7 @@ class Described:
 
     member_id: str
     instance_id: str | None
-    said: PartitionsSubscription | None
+    said: wire.PartitionsSubscription | None
 
 
 def read(members: Iterable[JoinedMember]) -> list[Described]:
@@ -47,7 +40,7 @@ def read(members: Iterable[JoinedMember]) -> list[Described]:
     found = []
     for member in members:
         try:
-            said = decode_subscription(member.metadata)
+            said = wire.decode_subscription(member.metadata)
         except ConsumerProtocolError:
             said = None
         found.append(Described(member.member_id, member.instance_id, said))
@@ -56,7 +49,7 @@ def read(members: Iterable[JoinedMember]) -> list[Described]:
 
 def plan(
     members: Sequence[Described], partitions: Mapping[str, int], assign: PartitionAssignor
-) -> dict[str, PartitionsAssignment]:
+) -> dict[str, wire.PartitionsAssignment]:
     """Plan a generation: the assignments, by member id.
 
     Args:
@@ -73,10 +66,10 @@ def plan(
     if len(said) < len(members):
         # One that cannot be read may hold anything: no member gains a partition.
         return {m.member_id: _as_it_is(m.said) for m in members}
-    version = max(versions, default=V0_EAGER)
+    version = max(versions, default=wire.V0_EAGER)
     planned = [m for m in members if said[m.member_id].version == version]
     target = _target(planned, partitions, assign)
-    error = PartitionsError.INCOMPATIBLE if len(versions) > 1 else PartitionsError.NONE
+    error = wire.PartitionsError.INCOMPATIBLE if len(versions) > 1 else wire.PartitionsError.NONE
     keepers = _keepers({name: said[name] for name in target}, target)
     parts = {name: _part(name, said[name], target[name], keepers, error) for name in target}
     for name, each in said.items():
@@ -86,19 +79,19 @@ def plan(
 
 def _part(
     name: str,
-    said: PartitionsSubscription,
+    said: wire.PartitionsSubscription,
     wanted: frozenset[TopicPartition],
     keepers: Mapping[TopicPartition, str],
-    error: PartitionsError,
-) -> PartitionsAssignment:
-    mixed = error is PartitionsError.INCOMPATIBLE
+    error: wire.PartitionsError,
+) -> wire.PartitionsAssignment:
+    mixed = error is wire.PartitionsError.INCOMPATIBLE
     kept = {p for p in said.owned if keepers[p] == name and (mixed or p in wanted)}
     gained = {p for p in wanted if p not in keepers}
     return _answer(said, kept | gained, said.owned - kept, error)
 
 
 def _keepers(
-    said: Mapping[str, PartitionsSubscription], target: Mapping[str, frozenset[TopicPartition]]
+    said: Mapping[str, wire.PartitionsSubscription], target: Mapping[str, frozenset[TopicPartition]]
 ) -> dict[TopicPartition, str]:
     """The members that keep each claimed partition if nothing is taken away.
 
@@ -114,20 +107,20 @@ def _keepers(
 
 
 def _answer(
-    said: PartitionsSubscription,
+    said: wire.PartitionsSubscription,
     assigned: Iterable[TopicPartition] = (),
     revoked: Iterable[TopicPartition] = (),
-    error: PartitionsError = PartitionsError.NONE,
-) -> PartitionsAssignment:
-    version = min(said.version, V1_COOPERATIVE)
-    return PartitionsAssignment(
+    error: wire.PartitionsError = wire.PartitionsError.NONE,
+) -> wire.PartitionsAssignment:
+    version = min(said.version, wire.V1_COOPERATIVE)
+    return wire.PartitionsAssignment(
         version, frozenset(assigned), frozenset(revoked), error, said.nonce, said.identity
     )
 
 
-def _as_it_is(said: PartitionsSubscription | None) -> PartitionsAssignment:
+def _as_it_is(said: wire.PartitionsSubscription | None) -> wire.PartitionsAssignment:
     if said is None:
-        return PartitionsAssignment(V0_EAGER, error=PartitionsError.UNREADABLE)
+        return wire.PartitionsAssignment(wire.V0_EAGER, error=wire.PartitionsError.UNREADABLE)
     return _answer(said, said.owned)
 
 

@@ -29,18 +29,9 @@ from streamlet.assignor.values import Copy
 from streamlet.errors import FatalGroupError
 from streamlet.group.consumer_protocol import ConsumerProtocolError
 from streamlet.group.events import NeedMetadata, RunAssignor
+from streamlet.group.partitions import wire
 from streamlet.group.partitions.leader import plan, read
 from streamlet.group.partitions.sticky import PartitionAssignor, sticky
-from streamlet.group.partitions.wire import (
-    V0_EAGER,
-    V1_COOPERATIVE,
-    PartitionsAssignment,
-    PartitionsError,
-    PartitionsSubscription,
-    decode_assignment,
-    encode_assignment,
-    encode_subscription,
-)
 from streamlet.group.values import Assignment as TasksAssignment
 from streamlet.types import TaskId, TopicPartition
 
@@ -50,16 +41,7 @@ log = logging.getLogger(__name__)
 PROTOCOL_TYPE = "consumer"
 PROTOCOL = "streamlet-partitions"
 
-VERSIONS = {"eager": V0_EAGER, "cooperative": V1_COOPERATIVE}
-
-
-@attrs.frozen
-class ReceivedPartitions:
-    """An assignment as it is to be carried out; ``mixed``: V0 and V1 members are in the group."""
-
-    assigned: frozenset[TopicPartition]
-    revoked: frozenset[TopicPartition] = frozenset()
-    mixed: bool = False
+VERSIONS = {"eager": wire.V0_EAGER, "cooperative": wire.V1_COOPERATIVE}
 
 
 class PartitionsProtocol:
@@ -98,13 +80,13 @@ class PartitionsProtocol:
         self._rejoin = rejoin
         self._overtaken = overtaken
         self._lock = threading.Lock()
-        self._said: PartitionsSubscription | None = None
+        self._said: wire.PartitionsSubscription | None = None
         #: Partitions that the group counts on no other member to read.
         self._claims: frozenset[TopicPartition] = frozenset()
         #: The part of the claims that is ours until further notice; the rest is to be given up.
         self._assigned: frozenset[TopicPartition] = frozenset()
-        #: The last assignment, for the event that follows it.
-        self.received = ReceivedPartitions(frozenset())
+        #: The last assignment as it is to be carried out, for the event that follows it.
+        self.received = wire.PartitionsAssignment(version)
         #: Rebalances whose members were of both versions; ``num.incompatible.rebalance``.
         self.incompatible_rebalances = 0
         #: Partition counts of the last plan made here, empty if none was.
@@ -123,22 +105,17 @@ class PartitionsProtocol:
     ) -> tuple[tuple[str, bytes], ...]:
         """Say what we read and, at V1, what we have. ``copies`` are of no use here."""
         with self._lock:
-            overtaken = self._version == V0_EAGER and bool(self._claims)
+            overtaken = self._version == wire.V0_EAGER and bool(self._claims)
             if overtaken or need.generation < 0:
                 self._claims = self._assigned = frozenset()
-            self._said = PartitionsSubscription(
-                self._version,
-                self._topics,
-                self._claims,
-                need.nonce,
-                need.generation,
-                self._tags,
+            self._said = wire.PartitionsSubscription(
+                self._version, self._topics, self._claims, need.nonce, need.generation, self._tags
             )
             if need.reduced:
                 self._said = attrs.evolve(self._said, tags={})
         if overtaken:
             self._overtaken(f"the group rebalances: {need.reason}")
-        return ((PROTOCOL, encode_subscription(self._said)),)
+        return ((PROTOCOL, wire.encode_subscription(self._said)),)
 
     def assign(self, run: RunAssignor) -> dict[str, bytes]:
         """Plan as the leader; raises what ``leader.plan`` does."""
@@ -146,7 +123,7 @@ class PartitionsProtocol:
         topics = sorted({t for m in members if m.said is not None for t in m.said.topics})
         self.planned_for = dict(self._partitions(topics))
         plans = plan(members, self.planned_for, self._assign)
-        return {name: encode_assignment(part) for name, part in plans.items()}
+        return {name: wire.encode_assignment(part) for name, part in plans.items()}
 
     def decode(self, assignment: bytes) -> TasksAssignment:
         """Take our assignment and leave it in ``received``: what is returned is for tasks only.
@@ -154,18 +131,13 @@ class PartitionsProtocol:
         Raises:
             FatalGroupError: the leader cannot read what we say, or breaks the protocol.
         """
-        self.receive(assignment)
-        return TasksAssignment()
-
-    def receive(self, data: bytes) -> ReceivedPartitions:
-        """Read our assignment, check it, and claim what it gives us; raises as ``decode``."""
         try:
-            given = decode_assignment(data)
+            given = wire.decode_assignment(assignment)
         except ConsumerProtocolError as error:
             raise FatalGroupError(
                 f"the group's leader sent what is no assignment: {error}"
             ) from error
-        if given.error == PartitionsError.UNREADABLE:
+        if given.error == wire.PartitionsError.UNREADABLE:
             raise FatalGroupError(
                 "the group's leader cannot read what this member says of itself;"
                 " is another program using this group?"
@@ -181,21 +153,20 @@ class PartitionsProtocol:
             revoked = self._claims & given.revoked
             self._assigned = given.assigned
             self._claims = given.assigned | revoked
-        mixed = given.error == PartitionsError.INCOMPATIBLE
-        if mixed:
+        self.received = attrs.evolve(given, revoked=revoked)
+        if self.received.mixed:
             self.incompatible_rebalances += 1
             log.warning(
                 "members with rebalance.protocol eager and cooperative are in the group at the"
                 " same time: the eager ones get no partitions until all are the same"
             )
-        self.received = ReceivedPartitions(given.assigned, revoked, mixed)
-        return self.received
+        return TasksAssignment()
 
     def lost(self) -> None:
         """The group gave everything away."""
         with self._lock:
             self._claims = self._assigned = frozenset()
-            self.received = ReceivedPartitions(frozenset())
+            self.received = wire.PartitionsAssignment(self._version)
 
     # -- for the thread that reads the records
     # ---------------------------------------------------------
@@ -211,7 +182,7 @@ class PartitionsProtocol:
         if gone:
             self._rejoin("revoked partitions are given up")
 
-    def surrender(self, seen: ReceivedPartitions) -> None:
+    def surrender(self, seen: wire.PartitionsAssignment) -> None:
         """Reading everything has ended, and the next JoinGroup is to say so (eager).
 
         ``seen`` is the assignment that was being carried out; if the group has given us another
@@ -224,8 +195,8 @@ class PartitionsProtocol:
     # -- inside --------------------------------------------------------------------------------
 
     def _predecessors(
-        self, cached: PartitionsAssignment, said: PartitionsSubscription
-    ) -> PartitionsAssignment:
+        self, cached: wire.PartitionsAssignment, said: wire.PartitionsSubscription
+    ) -> wire.PartitionsAssignment:
         """The assignment of a process with our static id before us, as far as it is of use.
 
         The coordinator hands it out without asking the leader. It is exclusively ours; but if the

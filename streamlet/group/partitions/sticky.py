@@ -89,10 +89,7 @@ def _next_move(
         }
         fits = [t for t in topics if len(loads[takers[t]]) + 2 <= len(loads[giver])]
         if fits:
-            topic = max(
-                fits,
-                key=lambda t: _of(loads[giver], t) - _of(loads[takers[t]], t),
-            )
+            topic = max(fits, key=lambda t: _of(loads[giver], t) - _of(loads[takers[t]], t))
             return max(p for p in loads[giver] if p.topic == topic), giver, takers[topic]
     return None
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from itertools import compress, groupby, islice, repeat
+from itertools import groupby, islice, repeat
 from operator import eq, or_
+
+import attrs
 
 from streamlet.group.commit_metadata import InputNote
 from streamlet.kafka.ports import PartitionBatch
@@ -89,19 +91,9 @@ class EdgeFilter:
 
     def _filtered(self, raw: PartitionBatch, found: Prefixes) -> PartitionBatch:
         keep = self._keep(raw.offsets, found)
-        if all(keep):
-            offsets, keys, values = raw.offsets, raw.keys, found.values
-            times, headers = raw.timestamps, raw.headers
-            return PartitionBatch(raw.topic, raw.partition, offsets, keys, values, times, headers)
-        return PartitionBatch(
-            raw.topic,
-            raw.partition,
-            list(compress(raw.offsets, keep)),
-            list(compress(raw.keys, keep)),
-            list(compress(found.values, keep)),
-            list(compress(raw.timestamps, keep)),
-            None if raw.headers is None else list(compress(raw.headers, keep)),
-        )
+        where, offsets, keys = (raw.topic, raw.partition), raw.offsets, raw.keys
+        bare = PartitionBatch(*where, offsets, keys, found.values, raw.timestamps, raw.headers)
+        return bare if all(keep) else bare.select(keep)
 
     def _keep(self, offsets: Sequence[int], found: Prefixes) -> list[bool]:
         keep: list[bool] = []
@@ -155,26 +147,16 @@ class EdgeFilter:
 
     def _mixed(self, raw: PartitionBatch, bears: Sequence[bool]) -> PartitionBatch:
         """The slow way: some records bear a prefix and some do not."""
-        kept: list[int] = []
-        values: list[bytes | None] = []
+        keep: list[bool] = []
+        values = list(raw.values)
         for at, prefixed in enumerate(bears):
-            value = raw.values[at]
-            found = unpack([value]) if prefixed else None
+            found = unpack([values[at]]) if prefixed else None
             if found is None:
-                kept.append(at)
-                values.append(value)
-            elif self._keep([raw.offsets[at]], found)[0]:
-                kept.append(at)
-                values += found.values
-        return PartitionBatch(
-            raw.topic,
-            raw.partition,
-            [raw.offsets[at] for at in kept],
-            [raw.keys[at] for at in kept],
-            values,
-            [raw.timestamps[at] for at in kept],
-            None if raw.headers is None else [raw.headers[at] for at in kept],
-        )
+                keep.append(True)
+            else:
+                keep += self._keep([raw.offsets[at]], found)
+                values[at : at + 1] = found.values
+        return attrs.evolve(raw, values=values).select(keep)
 
 
 def _forget_earlier(applied: dict[int, int], loose: set[int], edge: int) -> None:

@@ -90,7 +90,7 @@ class EdgeWriter:
             headers = self._with_headers(output, origins, previous)
             return attrs.evolve(output, partitions=partitions, headers=headers)
         values: list[bytes | None] = [*pack(output.values, edges, origins, previous)]
-        return output.with_values(values, partitions)
+        return attrs.evolve(output, values=values, partitions=partitions)
 
     def _with_headers(
         self,
@@ -119,7 +119,7 @@ class EdgeWriter:
         """Take back what ``prefixed`` noted of the record at ``index`` and those behind it."""
         self._chains |= self._before
         if index:
-            self.prefixed(output.before(index))
+            self.prefixed(output.slice(0, index))
 
     def committed(self, positions: Mapping[TopicPartition, int]) -> None:
         """Begin the chains again that end before these accepted positions."""

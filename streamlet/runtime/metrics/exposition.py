@@ -11,12 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 import attrs
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
@@ -25,6 +20,12 @@ from streamlet.runtime.metrics import health
 from streamlet.runtime.metrics.health import HealthLimits, MemberReport
 from streamlet.runtime.metrics.table import COMMON_LABELS, METRICS, SECONDS, Metric, MetricType
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
+
+_FAMILIES: dict[MetricType, Any] = {
+    MetricType.COUNTER: CounterMetricFamily,
+    MetricType.GAUGE: GaugeMetricFamily,
+    MetricType.HISTOGRAM: HistogramMetricFamily,
+}
 
 
 @attrs.frozen
@@ -70,17 +71,6 @@ class Exposition(Collector):
         gone = Snapshot(health=health.RESTARTING if failed else MemberHealth("NOT_RUNNING"))
         self._reports = {**self._reports, member: _Report(gone, self._clock.now_ms())}
 
-    def event(self, member: int, event: Mapping[str, Any]) -> bool:
-        """Take a worker process' event if it is about metrics; True if it was."""
-        match event["event"]:
-            case "measured":
-                self.take(member, Snapshot.from_event(dict(event)))
-            case "exited":
-                self.ended(member, failed=event["exit_code"] != 0)
-            case _:
-                return False
-        return True
-
     # Called by the server.
 
     def alive(self) -> dict[str, Any]:
@@ -90,12 +80,6 @@ class Exposition(Collector):
     def ready(self) -> dict[str, Any]:
         """The readiness document."""
         return health.ready(self._known(), self._limits)
-
-    def registry(self) -> CollectorRegistry:
-        """A registry with nothing but this."""
-        registry = CollectorRegistry()
-        registry.register(self)
-        return registry
 
     def collect(self) -> Iterable[Family]:
         """Every metric that any member reported, in the order of the table."""
@@ -132,14 +116,7 @@ class Exposition(Collector):
 
     def _family(self, metric: Metric, found: list[tuple[str, Sample]]) -> Family:
         labels = [*COMMON_LABELS, *metric.labels]
-        family: Any
-        match metric.kind:
-            case MetricType.COUNTER:
-                family = CounterMetricFamily(metric.name, metric.help, labels=labels)
-            case MetricType.GAUGE:
-                family = GaugeMetricFamily(metric.name, metric.help, labels=labels)
-            case MetricType.HISTOGRAM:
-                family = HistogramMetricFamily(metric.name, metric.help, labels=labels)
+        family = _FAMILIES[metric.kind](metric.name, metric.help, labels=labels)
         for member, sample in found:
             values = [self._application, member, *sample.labels]
             if metric.kind is MetricType.HISTOGRAM:

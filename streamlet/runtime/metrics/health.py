@@ -44,11 +44,6 @@ class MemberReport:
     health: MemberHealth
     age_ms: int
 
-    @property
-    def heartbeat_age_ms(self) -> int:
-        """The age of its last answered heartbeat by now, at most."""
-        return self.health.heartbeat_age_ms
-
 
 def alive(members: Mapping[str, MemberReport], limits: HealthLimits) -> dict[str, Any]:
     """The document of the liveness probe; ``ok`` says whether it passes."""
@@ -68,7 +63,7 @@ def _document(members: Mapping[str, MemberReport], judge: Any) -> dict[str, Any]
             name: {
                 "state": known.health.state,
                 "loop_age_s": known.age_ms / 1000,
-                "heartbeat_age_s": known.heartbeat_age_ms / 1000,
+                "heartbeat_age_s": known.health.heartbeat_age_ms / 1000,
                 "problems": problems,
             }
             for name, (known, problems) in judged.items()

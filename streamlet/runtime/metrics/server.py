@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self, TypeAlias
 
 from prometheus_client import CollectorRegistry, MetricsHandler
 
@@ -25,6 +24,9 @@ from streamlet.runtime.metrics.health import HealthLimits
 ANY_HOST = "0.0.0.0"  # metrics tell no record
 
 MOST_PORT = 65_535
+
+#: Gives the document of a probe.
+Page: TypeAlias = Callable[[], dict[str, Any]]
 #: How long ``close`` waits for the thread to look up, at most.
 _LOOK_UP_S = 0.1
 
@@ -35,27 +37,13 @@ class _Server(ThreadingHTTPServer):
     allow_reuse_port = False
 
 
-class ServedPages(Protocol):
-    """The pages of the server."""
-
-    def registry(self) -> CollectorRegistry:
-        """The registry that ``/metrics`` serves."""
-        ...
-
-    def alive(self) -> dict[str, Any]:
-        """The liveness probe's document, with ``ok``."""
-        ...
-
-    def ready(self) -> dict[str, Any]:
-        """The readiness probe's document, with ``ok``."""
-        ...
-
-
 class MetricsServer:
     """Serves from the moment it is made until ``close``.
 
     Args:
-        exposition: what there is to show.
+        registry: what ``/metrics`` serves.
+        alive: gives the liveness probe's document, with ``ok``.
+        ready: gives that of the readiness probe.
         port: 0 for one that the system chooses; ``port`` tells which.
         host: interface to listen on.
 
@@ -63,10 +51,11 @@ class MetricsServer:
         ConfigError: it cannot listen there.
     """
 
-    def __init__(self, exposition: ServedPages, port: int, host: str = ANY_HOST) -> None:
-        handler = MetricsHandler.factory(exposition.registry())
-        pages = {"/health": exposition.alive, "/ready": exposition.ready}
-        self._server = _listen(host, port, _routed(handler, pages))
+    def __init__(
+        self, registry: CollectorRegistry, alive: Page, ready: Page, port: int, host: str = ANY_HOST
+    ) -> None:
+        handler = MetricsHandler.factory(registry)
+        self._server = _listen(host, port, _routed(handler, {"/health": alive, "/ready": ready}))
         self.host = host
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(
@@ -97,12 +86,7 @@ class MetricsServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -126,7 +110,7 @@ def _listen(host: str, port: int, handler: type) -> _Server:
     return made
 
 
-def _routed(metrics: Any, pages: dict[str, Any]) -> type:
+def _routed(metrics: Any, pages: dict[str, Page]) -> type:
     """A request handler that serves metrics under /metrics and the pages as JSON."""
 
     class Handler(metrics):  # type: ignore[misc]
@@ -188,7 +172,9 @@ def serving(
         return
     limits = HealthLimits.from_settings(settings)
     exposition = Exposition(application, name, members, limits=limits, clock=SystemClock())
-    with MetricsServer(exposition, port, host) as server:
+    registry = CollectorRegistry()
+    registry.register(exposition)
+    with MetricsServer(registry, exposition.alive, exposition.ready, port, host) as server:
         exposition.address = server.address
         told(server.url)
         yield exposition

@@ -5,69 +5,48 @@ What means the same bears the same name there and here.
 
 from __future__ import annotations
 
-from streamlet.runtime.metrics.table import METRICS, Metric, MetricType
+from streamlet.runtime.metrics.table import METRICS, Metric, counter, gauge, histogram
 
 #: Of the query; their only label is ``application``.
 SPARK: tuple[Metric, ...] = (
-    Metric(
-        "streamlet_spark_records_total",
-        MetricType.COUNTER,
-        "Records read by micro-batches that count",
-    ),
-    Metric(
-        "streamlet_spark_batch_seconds",
-        MetricType.HISTOGRAM,
-        "What micro-batches took, all of it",
-    ),
-    Metric("streamlet_spark_lag", MetricType.GAUGE, "Records in Kafka behind the last micro-batch"),
-    Metric(
-        "streamlet_spark_state_bytes",
-        MetricType.GAUGE,
-        "What state takes in Spark's stores, on disk and in memory",
+    counter("streamlet_spark_records_total", "Records read by micro-batches that count"),
+    histogram("streamlet_spark_batch_seconds", "What micro-batches took, all of it"),
+    gauge("streamlet_spark_lag", "Records in Kafka behind the last micro-batch"),
+    gauge(
+        "streamlet_spark_state_bytes", "What state takes in Spark's stores, on disk and in memory"
     ),
 )
 
 #: By field of ``spark.task_reports.TaskReport``: what each task did in micro-batches that count.
 SPARK_TASKS: dict[str, Metric] = {
-    "records": Metric(
+    "records": counter(
         "streamlet_stream_task_process_total",
-        MetricType.COUNTER,
         "Records processed by a task since the query began",
         ("task",),
     ),
-    "written": Metric(
+    "written": counter(
         "streamlet_spark_task_written_total",
-        MetricType.COUNTER,
         "Records that a task wrote, to topics and to other tasks",
         ("task",),
     ),
-    "dropped": Metric(
+    "dropped": counter(
         "streamlet_stream_task_dropped_records_total",
-        MetricType.COUNTER,
         "Records left out by rule since the query began",
         ("task",),
     ),
-    "late": Metric(
-        "streamlet_stream_task_late_records_total",
-        MetricType.COUNTER,
-        METRICS["streamlet_stream_task_late_records_total"].help,
-        ("task",),
-    ),
-    "skipped": Metric(
+    "late": METRICS["streamlet_stream_task_late_records_total"],
+    "skipped": counter(
         "streamlet_stream_task_skipped_records_total",
-        MetricType.COUNTER,
         "Records left out by the error policy since the query began",
         ("task",),
     ),
-    "seconds": Metric(
+    "seconds": counter(
         "streamlet_spark_task_seconds_total",
-        MetricType.COUNTER,
         "Seconds from a task's first record of a micro-batch until its state was kept",
         ("task",),
     ),
-    "state_bytes": Metric(
+    "state_bytes": gauge(
         "streamlet_spark_task_state_bytes",
-        MetricType.GAUGE,
         "Keys and values that a task keeps, replaced ones that no merge has dropped yet included",
         ("task",),
     ),

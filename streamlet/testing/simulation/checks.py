@@ -132,7 +132,7 @@ class Checks:
             self.stateless_moves += 1
             return
         self.stateful_moves += 1
-        self.cold_moves += self._given_cold.get((task, member.machine.member_id), False)
+        self.cold_moves += self._given_cold.get((task, member.machine.view.member_id), False)
 
     def _alone(self, member: SimMember, task: TaskId) -> None:
         """S2. Who was thrown out while it stood still cannot know it yet, but commits nothing."""

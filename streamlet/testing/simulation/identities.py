@@ -8,7 +8,7 @@ import attrs
 
 from streamlet.assignor.values import Copy, MemberState, Role
 from streamlet.group.handover_values import OURS
-from streamlet.group.tasks import Identity
+from streamlet.group.values import Subscription
 from streamlet.testing.simulation.session import WatchedProtocol
 from streamlet.types import TaskId
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from streamlet.testing.simulation.member import SimMember
 
 
-def identity_of(member: SimMember, number: int, static: str | None) -> Identity:
+def identity_of(member: SimMember, number: int, static: str | None) -> Subscription:
     """The identity of a member, the ``number``-th of its instance."""
     spec, settings = member.instance.spec, member.world.settings
-    return Identity(
+    return Subscription(
         instance=member.instance.process_id,
         name=spec.name,
-        number=number,
+        member=number,
         instance_members=spec.members,
         capacity=float(spec.capacity or settings.instance_capacity or spec.members),
         subtopologies=member.world.subtopologies_of(spec),
@@ -63,9 +63,9 @@ def state_of(
     pairs = enumerate(zip(identity.subtopologies, leader.identity.subtopologies, strict=True))
     runs = frozenset(number for number, (own, theirs) in pairs if own == theirs)
     return MemberState(
-        member_id=member.machine.member_id,
+        member_id=member.machine.view.member_id,
         instance=identity.instance,
-        number=identity.number,
+        number=identity.member,
         capacity=identity.capacity,
         instance_id=identity.instance_id,
         runs=None if len(runs) == len(identity.subtopologies) else runs,
@@ -73,6 +73,6 @@ def state_of(
         tags=identity.tags,
         leaving=member.handover.leaving,
         learners=identity.learners,
-        joined_generation=member.machine.generation,
+        joined_generation=member.machine.view.generation,
         deferral_deadline_ms=deferral_deadline_ms,
     )

@@ -136,7 +136,7 @@ class SimMember:
         if self._unread or self.session.thread.waiting:
             return False
         machine = self.machine
-        quiet = machine.state is MembershipState.STABLE or machine.state in ENDED
+        quiet = machine.view.state is MembershipState.STABLE or machine.view.state in ENDED
         handover, worker = self.handover, self.worker
         return quiet and not (handover.busy or handover.confirming or worker.busy)
 

@@ -27,7 +27,7 @@ from streamlet.group.messages import (
     Request,
     SyncGroup,
 )
-from streamlet.group.session_ports import TransportError
+from streamlet.group.ports import TransportError
 from streamlet.runtime.activation import REOPEN_MS
 from streamlet.testing.coordinator_desk import RequestId
 from streamlet.testing.simulation.events import Lose, NetworkSpec

@@ -9,7 +9,7 @@ import attrs
 
 from streamlet.errors import UnreachableError
 from streamlet.runtime.active import ActiveTask, TaskCommit
-from streamlet.runtime.record_failures import TaskCounters
+from streamlet.runtime.record_failures import RecordCounters
 from streamlet.state.drained import Drained
 from streamlet.testing.simulation.cluster import changelog_of, input_of
 from streamlet.testing.simulation.stores import STORE
@@ -76,7 +76,7 @@ class CountingTask:
     positions: dict[TopicPartition, int]
     flushed: int = 0
     epoch: int = 0
-    counters: TaskCounters = attrs.field(factory=TaskCounters)
+    counters: RecordCounters = attrs.field(factory=RecordCounters)
     under_way: bool = False
     retrying: bool = False
     calling: bool = False

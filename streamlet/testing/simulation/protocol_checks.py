@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from streamlet.assignor.values import Copy, GroupState, Role
-from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.commit_metadata import CommitMetadata, Positions
 from streamlet.group.events import CommitOutcome
-from streamlet.group.handover_values import OURS, ClaimStage, Positions
+from streamlet.group.handover_values import OURS, ClaimStage
 from streamlet.group.messages import OffsetCommit, Request
 from streamlet.group.states import BETWEEN
 from streamlet.group.values import Assignment, Subscription
@@ -68,13 +68,13 @@ class ProtocolChecks:
 
     def sent(self, member: SimMember, request: Request) -> None:
         """M2: no commit is begun between JoinGroup and SyncGroup, unless the join is parked."""
-        if not isinstance(request, OffsetCommit) or member.machine.state not in BETWEEN:
+        if not isinstance(request, OffsetCommit) or member.machine.view.state not in BETWEEN:
             return
-        after_ms, join_ms = member.config.parked_commit_after_ms, member.machine.join_sent_ms
+        after_ms, join_ms = member.config.parked_commit_after_ms, member.machine.view.join_sent_ms
         parked = join_ms is not None and after_ms is not None
         if not (parked and self._world.now_ms - join_ms >= after_ms):  # type: ignore[operator]
             task = task_of(min(request.offsets))
-            self._note("M2", f"a commit is begun while {member.machine.state}", task, member)
+            self._note("M2", f"a commit is begun while {member.machine.view.state}", task, member)
 
     def accepted(
         self, member: SimMember, partition: TopicPartition, offset: int, text: str
@@ -98,7 +98,7 @@ class ProtocolChecks:
             self._note("M5", "it commits behind its marker", task, member)
         if said.release_to is not None:
             self._marked[partition] = said.epoch, offset, text
-            if not self._ordered(member.machine.member_id, task, said):
+            if not self._ordered(member.machine.view.member_id, task, said):
                 self._note("M7", "its marker answers no order of its generation", task, member)
         self._committed[partition] = offset
 
@@ -124,7 +124,7 @@ class ProtocolChecks:
         if positions is None or member.loss_unseen:
             return
         orders = {member.handover.generation, member.generation_before}
-        own = {(member.machine.member_id, generation) for generation in orders}
+        own = {(member.machine.view.member_id, generation) for generation in orders}
         answers = {(one.release_to, one.generation) for one in positions.metadata if one}
         if len(answers) != 1 or not answers <= own:
             self._note("M7", f"it begins with a marker for {answers}, not {own}", task, member)

@@ -1,6 +1,6 @@
 """The real membership of a simulated member: its thread, its way to the coordinator.
 
-``group.session`` and ``group.control`` are those that ship. What is simulated is when the control
+``group.session`` is the one that ships. What is simulated is when the control
 thread comes round, what the network does with a request, and the one wait that a session has.
 """
 
@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from streamlet.assignor.values import Copy
-from streamlet.clock import Clock
 from streamlet.errors import StreamletError
-from streamlet.group.control import Control, Item
 from streamlet.group.events import (
     Connection,
     Event,
@@ -26,9 +24,8 @@ from streamlet.group.events import (
     Tick,
     Wish,
 )
-from streamlet.group.membership import Membership
 from streamlet.group.messages import Answer, Request
-from streamlet.group.session import GroupSession
+from streamlet.group.session import GroupSession, Item
 from streamlet.group.tasks import TasksProtocol
 from streamlet.group.values import Assignment
 from streamlet.testing.simulation.cluster import task_of
@@ -41,8 +38,8 @@ if TYPE_CHECKING:
 class SimControl:
     """The control thread of a member: an item waits for as long as a thread takes to come round."""
 
-    def __init__(self, member: SimMember, control: Control) -> None:
-        self._member, self._control = member, control
+    def __init__(self, member: SimMember, session: GroupSession) -> None:
+        self._member, self._session = member, session
         self._started = False
         #: Items that were put and not taken yet.
         self.waiting = 0
@@ -52,18 +49,18 @@ class SimControl:
     @property
     def running(self) -> bool:
         """True if it was started and did not end."""
-        return self._started and not self._control.ended.is_set()
+        return self._started and not self._session.ended.is_set()
 
     def start(self) -> None:
         """Begin."""
         self._started = True
-        self._control.begin()
+        self._session.begin()
         self.arm()
 
     def resume(self) -> None:
         """Go on with a membership that began before the simulation did."""
         self._started = True
-        self._control.publish()
+        self._session.publish()
         self.arm()
 
     def put(self, item: Item) -> None:
@@ -72,9 +69,6 @@ class SimControl:
         self.waiting += 1
         self._last_ms = max(self._last_ms, world.now_ms + world.network.hop())
         world.at(self._last_ms, self._member.when_awake(lambda: self._arrived(item)))
-
-    def join(self) -> None:
-        """Wait for nothing."""
 
     def rest(self, ms: int) -> None:
         """Take what is put from now on not before so long."""
@@ -89,13 +83,13 @@ class SimControl:
 
     def _take(self, item: Event | StreamletError) -> None:
         if self.running:
-            self._control.take(item)
-            self._control.machine.check_invariants()
+            self._session.take(item)
+            self._session.machine.check_invariants()
             self.arm()
 
     def arm(self) -> None:
         """Come round when the membership wants to be woken."""
-        at_ms = self._control.wake_at_ms
+        at_ms = self._session.wake_at_ms
         if at_ms is not None and (self._alarm_ms is None or at_ms < self._alarm_ms):
             self._alarm_ms = at_ms
             self._member.world.at(at_ms, self._member.when_awake(lambda: self._woken(at_ms)))
@@ -104,11 +98,11 @@ class SimControl:
         if alarm_ms != self._alarm_ms:
             return  # an earlier alarm has taken its place
         self._alarm_ms = None
-        wake_at_ms = self._control.wake_at_ms
+        wake_at_ms = self._session.wake_at_ms
         if wake_at_ms is None or wake_at_ms > self._member.world.now_ms:
             self.arm()
         else:
-            self._control.progressed = True  # a worker's loop never rests as a simulated one does
+            self._session.progressed = True  # a worker's loop never rests as a simulated one does
             self._take(Tick())
 
 
@@ -159,35 +153,34 @@ class SimSession(GroupSession):
             member.world.clock,
             on_event,
             describe=describe,
-            runner=self._made,
         )
-
-    def _made(self, control: Control, clock: Clock) -> SimControl:
-        self.thread = SimControl(self._member, control)
-        return self.thread
+        self.thread = SimControl(member, self)
 
     @property
-    def machine(self) -> Membership:
-        """The membership machine."""
-        return self._control.machine
+    def running(self) -> bool:
+        """True if it was started and did not end."""
+        return self.thread.running
 
-    @property
-    def loss_unseen(self) -> bool:
-        """True if tasks were lost and the worker has not come round since."""
-        return self._control.loss_unseen
+    def start(self) -> None:
+        """Begin to join."""
+        self.thread.start()
+
+    def put(self, item: Item) -> None:
+        """Queue an item."""
+        self.thread.put(item)
 
     def lose_unseen(self) -> None:
         """Count a loss that the worker has yet to see; for tests."""
-        self._control.losses += 1
+        self._losses += 1
 
     def heartbeat_now(self, timeout_ms: int) -> bool:
         """False: a worker that has to wait for a heartbeat waits before it begins a commit."""
-        self._control.put(Tick())
+        self.put(Tick())
         return False
 
     def prompt(self) -> None:
         """Send a heartbeat now."""
-        self._control.put(HeartbeatWanted())
+        self.put(HeartbeatWanted())
 
     def want(self, wish: Wish) -> None:
         """Hand a wish over."""
@@ -207,7 +200,7 @@ class SimSession(GroupSession):
 
     def wake_at(self, at_ms: int) -> None:
         """Be woken then."""
-        self._control.wake_at_ms = at_ms
+        self.wake_at_ms = at_ms
 
 
 class WatchedProtocol(TasksProtocol):
@@ -219,9 +212,10 @@ class WatchedProtocol(TasksProtocol):
         """Read our own assignment; a step is over sooner than all turns, so there are none."""
         member = self.member
         orders = super().decode(assignment)
-        member.world.protocol.delivered(member, orders, self.said_nonce)
+        nonce = None if self._said is None else self._said.nonce
+        member.world.protocol.delivered(member, orders, nonce)
         member.deferral_ms = orders.deferral_deadline_ms
         flip = orders.flip
         if flip is not None and flip.protocol_type != self.protocol_type:
-            member.world.protocol.ordered_over(member, member.machine.generation)
+            member.world.protocol.ordered_over(member, member.machine.view.generation)
         return attrs.evolve(orders, turn_ms=0)

@@ -76,7 +76,7 @@ class Settler:
         if plan.follow_up_ms is not None or plan.unassigned:
             return plan.follow_up_ms is None and bool(plan.unassigned)
         for member in self._world.members:
-            part = plan.members.get(member.machine.member_id)
+            part = plan.members.get(member.machine.view.member_id)
             if part is None:
                 continue  # it stands still
             copies = member.handover.copies.items()

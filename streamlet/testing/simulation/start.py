@@ -148,14 +148,14 @@ def _run(world: World, member: SimMember, held: Held) -> None:
     for label in held.active:
         active = _running(world, member, by_label[label].task)
         ends = {changelog_of(active.task): 1}
-        by = member.machine.member_id
+        by = member.machine.view.member_id
         offset = active.committed[input_of(active.task)]
         world.protocol.begun(member, input_of(active.task), offset)
         text = CommitMetadata(active.epoch, by, GENERATION, ends, active.contained).to_text()
         offsets[input_of(active.task)] = (offset, text)
     if offsets:
         request = OffsetCommit(
-            GROUP, GENERATION, member.machine.member_id, member.config.instance_id, offsets
+            GROUP, GENERATION, member.machine.view.member_id, member.config.instance_id, offsets
         )
         key = ("start", member.uid)
         ((_, answer),) = world.coordinator.handle(key, request, world.now_ms)
@@ -171,4 +171,4 @@ def _running(world: World, member: SimMember, task: TaskId) -> ActiveTask:
         world.cluster.logs[task].records.append((StateNumber(1, 1), 1))
         stores_on(world, member.instance, task).load_all()
     world.checks.owner[task] = member.instance.spec.name
-    return member.worker.adopt(task, member.machine.member_id)
+    return member.worker.adopt(task, member.machine.view.member_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from streamlet.group.handover_values import Positions
+from streamlet.group.commit_metadata import Positions
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.state_updater import CopyFailed, Promoted

@@ -219,10 +219,10 @@ class World:
         ):
             return group is None
         joined = set(group.members)
-        if joined - {member.machine.member_id for member in self.members}:
+        if joined - {member.machine.view.member_id for member in self.members}:
             return False  # the coordinator has yet to notice that a member is gone
         return all(
-            m.machine.member_id in joined and m.machine.generation == group.generation
+            m.machine.view.member_id in joined and m.machine.view.generation == group.generation
             for m in self.members
             if not m.paused
         )
@@ -245,7 +245,7 @@ class World:
         self._held = any(
             not member.paused and not member.worker.stopping
             for member in self.members
-            if member.machine.member_id not in joined
+            if member.machine.view.member_id not in joined
         )
         return self._held
 
@@ -308,7 +308,7 @@ class World:
         member.die()
         self.members.remove(member)
         if self.was_forgotten(member):
-            number = member.identity.number
+            number = member.identity.member
             self.later(_RESTART_MS, lambda: self.new_member(member.instance, number).start())
             return
         self.left.add(member.name)
@@ -353,8 +353,8 @@ class World:
             return False  # it is turned away before it is sent, whatever id the member has by now
         view = self.coordinator.view(GROUP)
         machine = member.machine
-        known = view is not None and machine.member_id in view.members
-        return known and view is not None and machine.generation == view.generation
+        known = view is not None and machine.view.member_id in view.members
+        return known and view is not None and machine.view.generation == view.generation
 
     # -- planning ------------------------------------------------------------------------------
 
@@ -363,7 +363,7 @@ class World:
         self.protocol.planned(leader, state)
         plan = self._assign(state)
         violations = self.checks.planned(state, plan, self._assign)
-        key = (state.generation, leader.machine.member_id)
+        key = (state.generation, leader.machine.view.member_id)
         before = self.planned.get(key)  # its SyncGroup was lost, so it plans once more
         reason = self.reasons.take() or ("" if before is None else before.reason)
         self.planned[key] = Planned(leader, state, plan, tuple(violations), reason)
@@ -372,10 +372,10 @@ class World:
     def would_plan(self) -> Plan:
         """The answer of a leader if all members joined now."""
         leader = self.leader() or self.members[0]
-        states = tuple(m.state() for m in self.members if not m.paused and m.machine.member_id)
+        states = tuple(m.state() for m in self.members if not m.paused and m.machine.view.member_id)
         view = self.coordinator.view(GROUP)
         now = 0 if view is None else view.generation
-        last = self.planned.get((now, leader.machine.member_id))
+        last = self.planned.get((now, leader.machine.view.member_id))
         if last is not None:  # it went by the descriptions, which are incomplete from older members
             rules = last.state.rules
         else:

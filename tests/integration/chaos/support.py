@@ -21,7 +21,7 @@ import pytest
 from streamlet.clock import SystemClock
 from streamlet.errors import StreamletError
 from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.session import fetch_committed
+from streamlet.group.ports import fetch_committed
 from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic

@@ -18,8 +18,9 @@ from streamlet.group.envelope import open_subscription
 from streamlet.group.events import Assigned, NeedMetadata, SessionEvent
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.session import GroupSession
-from streamlet.group.tasks import Identity, TasksProtocol
+from streamlet.group.tasks import TasksProtocol
 from streamlet.group.transport import Transport
+from streamlet.group.values import Subscription
 from streamlet.types import TaskId
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import Cluster, Instance, wait_for
@@ -63,7 +64,7 @@ class Member:
         self.tasks: frozenset[TaskId] = frozenset()
         self.copies: dict[TaskId, Copy] = {}
         protocol = TasksProtocol(
-            Identity(name, name),
+            Subscription(name, name),
             Rules(),
             assign,
             tasks=lambda: TASKS,

@@ -37,6 +37,13 @@ def short_lived() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topics of tests are small: of a batch's ranges some are handed on, and some are packed."""
+    pytest.importorskip("pyspark")
+    monkeypatch.setattr("streamlet.spark.python_kafka.HANDED_ON", 3)
+
+
 @pytest.fixture(scope="session")
 def spark(short_lived: None) -> Iterator[SparkSession]:
     """A session on two cores; skips where the extra ``spark`` is missing."""
@@ -48,8 +55,6 @@ def spark(short_lived: None) -> Iterator[SparkSession]:
         config={
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "1g",
-            # As docs/spark.md has it for small batches.
-            "spark.python.unix.domain.socket.enabled": "true",
             # Files that are not needed any more are deleted soon.
             "spark.sql.streaming.stateStore.maintenanceInterval": "500ms",
             # Every sort spills to disk, as large ones do, which mixes the rows of a group.

@@ -10,6 +10,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from streamlet.app import App
+from streamlet.errors import SparkFailedError
+from streamlet.kafka.client import KafkaAdmin
+from streamlet.kafka.ports import NewTopic
 from streamlet.spark import start
 from streamlet.spark.progress import follow
 from tests.integration.spark import words
@@ -56,6 +59,19 @@ def test_records_keep_their_times_and_dead_letters_their_headers(
     ((value, headers),) = words.letters(topics)
     assert (value, headers["streamlet.topic"]) == (b"\xff", b"lines")
     assert times(topics) == {b"a": AT_MS, b"b": AT_MS + 2}
+
+
+def test_an_output_that_its_topic_refuses_ends_the_query(
+    spark: SparkSession, topics: str, tmp_path: Path
+) -> None:
+    admin = KafkaAdmin(topics)
+    admin.delete_topics(["word-counts"])
+    admin.create_topics([NewTopic("word-counts", 3, config=(("max.message.bytes", "500"),))])
+    admin.close()
+    words.produce(topics, ["short", "w" * 1_000])
+    with pytest.raises(SparkFailedError, match="1 records not delivered, first to word-counts"):
+        run(spark, topics, tmp_path, words.APP)
+    assert words.batches(tmp_path) == 0
 
 
 def times(bootstrap: str) -> dict[bytes, int]:

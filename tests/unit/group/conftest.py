@@ -335,8 +335,8 @@ class World:
     def settled(self) -> bool:
         """All live members have the same generation."""
         live = [s for s in self.seats.values() if s.alive and s.ended is None]
-        generations = {s.machine.generation for s in live}
-        return len(generations) == 1 and all(s.machine.state == "stable" for s in live)
+        generations = {s.machine.view.generation for s in live}
+        return len(generations) == 1 and all(s.machine.view.state == "stable" for s in live)
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ def on_join(by_hand: Any, code: int) -> str:
     member.tell(Rejoin("changed"))
     member.describe()
     commands = member.answer(JoinGroupAnswer(code, 2, "stream", "p", "boss", "a"), JoinGroup)
-    if member.machine.state is MembershipState.SYNCING:
+    if member.machine.view.state is MembershipState.SYNCING:
         return "goes on"
     return joins(member, commands)
 
@@ -199,7 +199,7 @@ def on_leave(by_hand: Any, code: int) -> str:
     commands = member.answer(LeaveGroupAnswer(code), LeaveGroup)
     if some(commands, Left):
         return "has left"
-    assert member.machine.state is MembershipState.LEAVING
+    assert member.machine.view.state is MembershipState.LEAVING
     return "looks up" if some(commands, FindCoordinator) else "asks again"
 
 

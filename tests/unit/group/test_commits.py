@@ -60,7 +60,7 @@ def park(member):
     """Get a STABLE member's JoinGroup parked by a rebalance."""
     member.beat(27)
     member.describe()
-    assert member.machine.state is MembershipState.JOINING
+    assert member.machine.view.state is MembershipState.JOINING
     return member
 
 
@@ -103,7 +103,7 @@ def test_no_commit_is_begun_from_joining_to_synced(by_hand):
 def test_the_leader_commits_nothing_while_it_plans(by_hand):
     member = park(by_hand().join())
     member.answer(joined(generation=2, leader="a"), JoinGroup)
-    assert member.machine.state is MembershipState.ASSIGNING
+    assert member.machine.view.state is MembershipState.ASSIGNING
     assert outcomes(member.commit()) == [GATED]
 
 
@@ -124,7 +124,7 @@ def test_a_commit_refused_because_the_generation_switched_keeps_the_tasks(by_han
     member.advance(1_000)
     member.commit()
     assert member.commit_answer(22) == [CommitDone(1, SWITCHED, 22)]
-    assert member.machine.generation == 1
+    assert member.machine.view.generation == 1
 
 
 def test_the_switch_may_be_heard_of_after_the_new_assignment(by_hand):
@@ -135,7 +135,7 @@ def test_the_switch_may_be_heard_of_after_the_new_assignment(by_hand):
     member.answer(joined("a", 2), JoinGroup)
     member.answer(SyncGroupAnswer(0, b"x"), SyncGroup)
     assert member.commit_answer(22) == [CommitDone(1, SWITCHED, 22)]
-    assert member.machine.state is MembershipState.STABLE
+    assert member.machine.view.state is MembershipState.STABLE
 
 
 def test_under_exactly_once_the_gate_stays_shut(by_hand):
@@ -166,7 +166,7 @@ def test_what_the_broker_will_not_have_is_refused_with_its_code(by_hand, code):
     member = by_hand().join()
     member.commit()
     assert member.commit_answer(code) == [CommitDone(1, REFUSED, code)]
-    assert member.machine.state is MembershipState.STABLE
+    assert member.machine.view.state is MembershipState.STABLE
 
 
 @pytest.mark.parametrize("code", [14, 89])
@@ -174,7 +174,7 @@ def test_what_the_coordinator_did_not_look_at_is_asked_again_later(by_hand, code
     member = by_hand().join()
     member.commit()
     assert member.commit_answer(code) == [CommitDone(1, GATED, code)]
-    assert member.machine.state is MembershipState.STABLE
+    assert member.machine.view.state is MembershipState.STABLE
 
 
 def test_a_commit_refused_by_a_rebalance_makes_us_join(by_hand):
@@ -284,7 +284,7 @@ def test_a_commit_that_is_never_heard_of_again_holds_a_join_up_for_its_timeout_o
     assert member.now_ms == 2_000
     member.tell(CoordinatorFound("one"))
     member.describe()
-    assert member.machine.state is MembershipState.JOINING
+    assert member.machine.view.state is MembershipState.JOINING
 
 
 def test_an_unknown_outcome_while_parked_needs_no_rebalance_of_its_own(by_hand):
@@ -297,7 +297,7 @@ def test_an_unknown_outcome_while_parked_needs_no_rebalance_of_its_own(by_hand):
     member.answer(joined("a", 2), JoinGroup)
     (deliver,) = member.answer(SyncGroupAnswer(0, b"x"), SyncGroup)
     assert isinstance(deliver, Assigned)
-    assert member.machine.state is MembershipState.STABLE
+    assert member.machine.view.state is MembershipState.STABLE
 
 
 def test_a_rejoin_that_brings_the_same_generation_does_not_end_an_unknown_outcome(by_hand):
@@ -322,7 +322,7 @@ def test_an_unknown_outcome_of_the_generation_before_gates_nothing(by_hand):
     member.answer(SyncGroupAnswer(0, b"x"), SyncGroup)
     assert outcomes(member.fail(FailureKind.TIMEOUT, OffsetCommit)) == [UNKNOWN]
     member.tell(CoordinatorFound("one"))
-    assert member.machine.state is MembershipState.STABLE
+    assert member.machine.view.state is MembershipState.STABLE
     (send,) = [c for c in member.commit(token=2) if not isinstance(c, Heartbeat)]
     assert send.request.generation == 2
 
@@ -367,7 +367,7 @@ def test_a_join_waits_for_a_unit_of_stopping_and_committing(by_hand):
     (send,) = member.commit(token=3, hold=1)
     assert send.request.generation == 4
     member.commit_answer(0)
-    assert member.machine.state is MembershipState.PREPARING
+    assert member.machine.view.state is MembershipState.PREPARING
     (need,) = member.tell(UnblockJoin(1))
     assert isinstance(need, NeedMetadata)
 

@@ -25,7 +25,8 @@ from streamlet.group.events import (
     Rejoin,
     UnblockJoin,
 )
-from streamlet.group.tasks import Identity, TasksProtocol
+from streamlet.group.tasks import TasksProtocol
+from streamlet.group.values import Subscription
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.group.task_changes import TaskChanges
 
@@ -41,7 +42,7 @@ class Worker:
         self.stopped = Counter()  # how often a task stopped here, for whatever reason
         self.stopping: dict[int, tuple[TaskId, ...]] = {}
         self.protocol = TasksProtocol(
-            Identity(name, name, instance_id=settings.get("instance_id")),
+            Subscription(name, name, instance_id=settings.get("instance_id")),
             Rules(learners=False),
             assign,
             tasks=lambda: crew.tasks,
@@ -138,7 +139,7 @@ class Crew:
         """No task runs at two workers that could both commit it."""
         runs = Counter()
         for worker in self.active():
-            if self.world.coordinator.view("g") and worker.seat.machine.member_id in (
+            if self.world.coordinator.view("g") and worker.seat.machine.view.member_id in (
                 self.world.coordinator.view("g").members
             ):
                 runs.update(worker.running)
@@ -148,9 +149,9 @@ class Crew:
     def settle(self, ms=40_000):
         """Time passes until all tasks run, each once, evenly, and nothing more happens."""
         self.world.run(ms)
-        before = {w.name: w.seat.machine.generation for w in self.active()}
+        before = {w.name: w.seat.machine.view.generation for w in self.active()}
         self.world.run(5_000)
-        assert before == {w.name: w.seat.machine.generation for w in self.active()}, "unrest"
+        assert before == {w.name: w.seat.machine.view.generation for w in self.active()}, "unrest"
         assert self.world.settled()
         runs = Counter(task for worker in self.active() for task in worker.running)
         assert runs == dict.fromkeys([info.task for info in self.tasks], 1)

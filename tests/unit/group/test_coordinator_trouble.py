@@ -55,7 +55,10 @@ def test_a_coordinator_that_restarts_finds_a_stable_member_where_it_was(by_hand)
     (send,) = member.tell(CoordinatorFound("one"))
     assert isinstance(send.request, Heartbeat)
     assert not member.answer(HeartbeatAnswer(0), Heartbeat)
-    assert (member.machine.state, member.machine.generation) == (MembershipState.STABLE, 3)
+    assert (member.machine.view.state, member.machine.view.generation) == (
+        MembershipState.STABLE,
+        3,
+    )
 
 
 def test_a_join_that_was_parked_at_a_coordinator_that_died_is_sent_again(by_hand):
@@ -79,11 +82,11 @@ def test_claims_survive_a_coordinator_that_is_gone_longer_than_the_session(by_ha
         member.tell(CoordinatorNotFound())
         member.until(FindCoordinator)
     assert member.now_ms > 20_000
-    assert (member.machine.generation, member.machine.member_id) == (3, "a")
-    assert member.machine.last_problem == "FindCoordinator: no broker answers"
+    assert (member.machine.view.generation, member.machine.view.member_id) == (3, "a")
+    assert member.machine.view.last_problem == "FindCoordinator: no broker answers"
     member.tell(CoordinatorFound("one"))
     member.answer(HeartbeatAnswer(0), Heartbeat)
-    assert member.machine.state is MembershipState.STABLE
+    assert member.machine.view.state is MembershipState.STABLE
 
 
 def test_look_ups_back_off_until_something_is_answered(by_hand):
@@ -152,7 +155,7 @@ def test_a_look_up_that_finds_the_same_coordinator_leaves_a_parked_join_alone(by
     member.advance(250)
     member.fail(FailureKind.DISCONNECTED, Heartbeat)
     member.tell(CoordinatorFound("one"))
-    assert member.machine.state is MembershipState.JOINING
+    assert member.machine.view.state is MembershipState.JOINING
     assert not [c for c in member.commands if isinstance(c, Abandon)]
 
 
@@ -162,7 +165,7 @@ def test_a_description_made_while_the_coordinator_was_lost_is_made_again(by_hand
     member.advance(250)
     member.answer(HeartbeatAnswer(16), Heartbeat)
     member.describe()
-    assert member.machine.state is MembershipState.PREPARING
+    assert member.machine.view.state is MembershipState.PREPARING
     assert NeedMetadata in kinds(member.tell(CoordinatorFound("one")))
 
 
@@ -173,7 +176,7 @@ def test_a_plan_made_while_the_coordinator_was_lost_is_made_again(by_hand):
     member.answer(joined("a", 7, leader="a"))
     member.beat(16)
     assert not [c for c in member.tell(AssignmentsReady(7, {})) if isinstance(c, Send)]
-    assert member.machine.state is MembershipState.PREPARING
+    assert member.machine.view.state is MembershipState.PREPARING
 
 
 @pytest.mark.parametrize("kind", [JoinGroup, SyncGroup])
@@ -192,7 +195,7 @@ def test_a_join_or_sync_that_is_never_answered_is_given_up(by_hand, kind):
             member.answer(HeartbeatAnswer(27), type(send.request))
     else:
         pytest.fail("never given up")
-    assert member.machine.state in (MembershipState.PREPARING, MembershipState.DESCRIBING)
+    assert member.machine.view.state in (MembershipState.PREPARING, MembershipState.DESCRIBING)
     assert 65_000 <= member.now_ms <= 65_500
 
 
@@ -317,7 +320,7 @@ def test_a_static_id_started_twice_stops_the_older_process(by_hand, request_kind
             commands = member.answer(SyncGroupAnswer(82))
     assert kinds(commands) == [Lost, Failed]
     assert isinstance(commands[-1].error, FencedError)
-    assert member.machine.state is MembershipState.FAILED
+    assert member.machine.view.state is MembershipState.FAILED
 
 
 @pytest.mark.parametrize("answer", [JoinGroupAnswer(25), SyncGroupAnswer(25)])

@@ -12,7 +12,7 @@ import pytest
 from streamlet.group.events import FailureKind
 from streamlet.group.messages import Answer, LeaveGroup, LeaveGroupAnswer, Request
 from streamlet.group.outside.dead_members import DeadMembers
-from streamlet.group.session_ports import TransportError
+from streamlet.group.ports import TransportError
 
 WAIT_S = 30.0
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from streamlet.assignor.values import Copy, Leaving, Role
-from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.commit_metadata import CommitMetadata, Positions
 from streamlet.group.events import BlockJoin, CommitOutcome, Rejoin
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import Close, CommitLast, HandoverRules, Positions, Stop
+from streamlet.group.handover_values import Close, CommitLast, HandoverRules, Stop
 from streamlet.group.values import Assignment
 from streamlet.types import TaskId, TopicPartition
 

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from streamlet.assignor.values import Copy, Leaving, Role
-from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.commit_metadata import CommitMetadata, Positions
 from streamlet.group.events import BlockJoin, CommitOutcome, Rejoin, UnblockJoin
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import (
@@ -17,7 +17,6 @@ from streamlet.group.handover_values import (
     HandoverRules,
     LeaveForGood,
     PollMarks,
-    Positions,
     ResumeTask,
     SetCopies,
     Stop,

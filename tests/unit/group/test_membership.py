@@ -89,7 +89,7 @@ def test_being_asked_for_an_id_again_is_not_answered_at_once(by_hand, given):
     if given:
         member.answer(JoinGroupAnswer(79, member_id="a-1"))
     assert not member.answer(JoinGroupAnswer(79, member_id=given))
-    assert member.machine.state is MembershipState.PREPARING
+    assert member.machine.view.state is MembershipState.PREPARING
 
 
 def test_a_follower_syncs_and_takes_its_assignment(by_hand):
@@ -101,8 +101,8 @@ def test_a_follower_syncs_and_takes_its_assignment(by_hand):
     assert sync.connection is Connection.JOIN
     (deliver,) = member.answer(SyncGroupAnswer(0, b"tasks"))
     assert deliver == Assigned(7, "a", b"tasks", leader=False, restarted=False)
-    assert member.machine.state is MembershipState.STABLE
-    assert (member.machine.member_id, member.machine.generation) == ("a", 7)
+    assert member.machine.view.state is MembershipState.STABLE
+    assert (member.machine.view.member_id, member.machine.view.generation) == ("a", 7)
     assert repr(member.machine) == "<stable a gen 7, found>"
 
 
@@ -128,8 +128,8 @@ def test_a_leader_that_has_no_plan_backs_off_and_joins_again(by_hand):
     member.answer(joined("a", 7, leader="a"))
     assert not member.tell(AssignorFailed(6, "late")), "of an older generation"
     assert not member.tell(AssignorFailed(7, "topics unknown"))
-    assert member.machine.state is MembershipState.PREPARING
-    assert member.machine.last_problem == "assignor: topics unknown"
+    assert member.machine.view.state is MembershipState.PREPARING
+    assert member.machine.view.last_problem == "assignor: topics unknown"
     assert NeedMetadata in kinds(member.advance(100))
 
 
@@ -140,7 +140,7 @@ def test_a_plan_that_comes_too_late_is_not_sent(by_hand):
     member.describe()
     member.answer(joined("a", 7, leader="a"))
     member.beat(25)
-    assert member.machine.state is MembershipState.DESCRIBING
+    assert member.machine.view.state is MembershipState.DESCRIBING
     assert not member.tell(AssignmentsReady(7, {"a": b"1"}))
 
 
@@ -212,7 +212,7 @@ def test_join_answers_with_an_error_are_tried_again_or_final(by_hand, code, stat
     member.start()
     member.describe()
     commands = member.answer(JoinGroupAnswer(code))
-    assert member.machine.state is state
+    assert member.machine.view.state is state
     if state is MembershipState.PREPARING:
         commands += member.advance(200)
         assert any(isinstance(c, NeedMetadata | FindCoordinator) for c in commands)
@@ -249,7 +249,7 @@ def test_a_sync_that_is_overtaken_again_and_again_backs_off(by_hand):
         member.answer(joined())
         commands = member.answer(SyncGroupAnswer(27))
     assert not commands
-    assert member.machine.state is MembershipState.PREPARING
+    assert member.machine.view.state is MembershipState.PREPARING
 
 
 def test_the_next_generation_is_joined_under_the_same_id(by_hand):
@@ -259,7 +259,7 @@ def test_the_next_generation_is_joined_under_the_same_id(by_hand):
     assert send.request.member_id == "a"
     member.answer(joined("a", 2))
     (deliver,) = member.answer(SyncGroupAnswer(0, b"y"))
-    assert deliver.generation == member.machine.generation == 2
+    assert deliver.generation == member.machine.view.generation == 2
 
 
 # -- heartbeats --------------------------------------------------------------------------------
@@ -272,8 +272,8 @@ def test_heartbeats_go_on_while_a_join_is_parked(by_hand):
     member.describe()
     for _ in range(3):
         member.beat(27)
-    assert member.machine.state is MembershipState.JOINING
-    assert member.now_ms - member.machine.last_heartbeat_ms < 500
+    assert member.machine.view.state is MembershipState.JOINING
+    assert member.now_ms - member.machine.view.last_heartbeat_ms < 500
 
 
 def test_heartbeats_bear_the_newest_generation_even_if_its_sync_failed(by_hand):
@@ -286,7 +286,7 @@ def test_heartbeats_bear_the_newest_generation_even_if_its_sync_failed(by_hand):
     member.advance(250)
     beats = [r for r in member.requests() if isinstance(r, Heartbeat)]
     assert [beat.generation for beat in beats] == [2]
-    assert member.machine.generation == 1
+    assert member.machine.view.generation == 1
 
 
 def test_one_heartbeat_is_in_flight_at_most(by_hand):
@@ -302,7 +302,7 @@ def test_a_heartbeat_that_counts_is_dated_by_when_it_was_sent(by_hand):
     sent_ms = member.now_ms
     member.advance(2_000)
     member.answer(HeartbeatAnswer(0), Heartbeat)
-    assert member.machine.last_heartbeat_ms == sent_ms
+    assert member.machine.view.last_heartbeat_ms == sent_ms
 
 
 def test_a_session_begins_with_the_first_join_answer(by_hand):
@@ -312,7 +312,7 @@ def test_a_session_begins_with_the_first_join_answer(by_hand):
     member.describe()
     member.advance(30_000)
     member.answer(joined())
-    assert member.machine.last_heartbeat_ms == 30_000
+    assert member.machine.view.last_heartbeat_ms == 30_000
 
 
 def test_a_member_that_slept_sends_a_heartbeat_first(by_hand):
@@ -359,7 +359,7 @@ def test_a_heartbeat_of_the_old_generation_is_refused_during_the_switch(by_hand)
     member.beat(27)
     member.describe()
     assert not member.beat(22)
-    assert member.machine.state is MembershipState.JOINING
+    assert member.machine.view.state is MembershipState.JOINING
 
 
 def test_a_late_answer_to_a_heartbeat_of_the_old_generation_changes_nothing(by_hand):
@@ -370,7 +370,7 @@ def test_a_late_answer_to_a_heartbeat_of_the_old_generation_changes_nothing(by_h
     member.answer(joined("a", 2), JoinGroup)
     member.answer(SyncGroupAnswer(0, b"y"), SyncGroup)
     assert not member.answer(HeartbeatAnswer(27), Heartbeat)
-    assert member.machine.state is MembershipState.STABLE
+    assert member.machine.view.state is MembershipState.STABLE
 
 
 @pytest.mark.parametrize("code", [14, 7, 999])
@@ -396,28 +396,28 @@ def test_a_worker_that_hangs_makes_its_member_leave_and_come_back(by_hand):
     member = by_hand(max_poll_interval_ms=3_000).join()
     for _ in range(11):
         member.beat()
-    assert member.machine.state is MembershipState.STABLE
+    assert member.machine.view.state is MembershipState.STABLE
     lose = next(c for c in member.advance(250) if isinstance(c, Lost))
     assert "no progress for 3000 ms (max.poll.interval.ms)" in lose.reason
     assert member.now_ms == 3_000
     (leave,) = member.requests()
     assert (leave.member_id, leave.reason) == ("a", lose.reason)
     member.advance(60_000)
-    assert member.machine.state is MembershipState.STALLED
+    assert member.machine.view.state is MembershipState.STALLED
     member.tell(ProgressMade())
-    assert member.machine.state is MembershipState.PREPARING
+    assert member.machine.view.state is MembershipState.PREPARING
     assert NeedMetadata in kinds(member.tell(CoordinatorFound("one")))
-    assert member.machine.member_id == ""
+    assert member.machine.view.member_id == ""
 
 
 def test_a_late_goodbye_of_a_stalled_member_does_not_end_the_new_membership(by_hand):
     member = by_hand(max_poll_interval_ms=1_000).join()
     member.advance(1_000)
-    assert member.machine.state is MembershipState.STALLED
+    assert member.machine.view.state is MembershipState.STALLED
     (need,) = [c for c in member.tell(ProgressMade()) if isinstance(c, NeedMetadata)]
     assert need.member_id == ""
     member.answer(LeaveGroupAnswer(0), LeaveGroup)
-    assert member.machine.state is MembershipState.DESCRIBING
+    assert member.machine.view.state is MembershipState.DESCRIBING
 
 
 def test_a_worker_that_stalls_while_its_join_is_parked_takes_it_back(by_hand):
@@ -426,7 +426,7 @@ def test_a_worker_that_stalls_while_its_join_is_parked_takes_it_back(by_hand):
     member.describe()
     (join,) = member.sent
     assert Abandon(join.number, Connection.JOIN) in member.advance(1_000)
-    assert member.machine.state is MembershipState.STALLED
+    assert member.machine.view.state is MembershipState.STALLED
 
 
 def test_progress_keeps_a_member_in(by_hand):
@@ -434,7 +434,7 @@ def test_progress_keeps_a_member_in(by_hand):
     for _ in range(20):
         member.beat()
         member.tell(ProgressMade())
-    assert member.machine.state is MembershipState.STABLE
+    assert member.machine.view.state is MembershipState.STABLE
 
 
 # -- leaving -----------------------------------------------------------------------------------
@@ -447,7 +447,7 @@ def test_leaving_says_goodbye(by_hand):
     assert send.connection is Connection.MAIN
     commands = member.answer(LeaveGroupAnswer(0))
     assert commands == [Left()]
-    assert member.machine.state is MembershipState.LEFT
+    assert member.machine.view.state is MembershipState.LEFT
 
 
 def test_leaving_quietly_leaves_a_place_for_the_successor(by_hand):
@@ -521,11 +521,11 @@ def test_an_event_before_start_and_a_second_start_are_named_errors():
     machine = Membership(MembershipConfig("g"))
     with pytest.raises(IllegalEventError, match="Tick in state new"):
         machine.handle(Tick(), 0)
-    assert machine.state is MembershipState.NEW
+    assert machine.view.state is MembershipState.NEW
     machine.handle(StartMembership(), 0)
     with pytest.raises(IllegalEventError, match="StartMembership in state preparing"):
         machine.handle(StartMembership(), 0)
-    assert machine.state is MembershipState.PREPARING
+    assert machine.view.state is MembershipState.PREPARING
 
 
 def test_an_answer_of_the_wrong_kind_is_a_named_error(by_hand):
@@ -540,7 +540,7 @@ def test_a_move_that_is_not_in_the_table_is_a_named_error(by_hand):
     member = by_hand()
     with pytest.raises(IllegalMoveError, match="new -> stable in generation -1"):
         member.machine._member.move_to(MembershipState.STABLE)
-    assert member.machine.state is MembershipState.NEW
+    assert member.machine.view.state is MembershipState.NEW
 
 
 def test_every_state_is_in_the_table_and_can_be_reached():

@@ -56,9 +56,9 @@ ANYWHERE = [state for state in MembershipState if state in LIVE]
 @pytest.mark.parametrize("state", ANYWHERE)
 def test_a_member_may_leave_whatever_it_is_doing(by_hand, state):
     member = reach(by_hand, state)
-    assert member.machine.state is state
+    assert member.machine.view.state is state
     member.tell(LeaveWanted("enough"))
-    assert member.machine.state is MembershipState.LEAVING
+    assert member.machine.view.state is MembershipState.LEAVING
 
 
 @pytest.mark.parametrize("state", ANYWHERE)
@@ -66,10 +66,10 @@ def test_a_worker_may_stand_still_whatever_its_member_is_doing(by_hand, state):
     member = reach(by_hand, state)
     member.machine._member.config = attrs.evolve(member.config, max_poll_interval_ms=1)
     commands = member.wait(1)
-    assert member.machine.state is MembershipState.STALLED
+    assert member.machine.view.state is MembershipState.STALLED
     assert any(isinstance(c, Lost) for c in commands) or state is MembershipState.FLIPPING
     member.tell(ProgressMade())
-    assert member.machine.state in (MembershipState.PREPARING, MembershipState.DESCRIBING)
+    assert member.machine.view.state in (MembershipState.PREPARING, MembershipState.DESCRIBING)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_member_may_be_refused_for_good_whatever_it_is_doing(by_hand, state):
     member = reach(by_hand, state)
     member.wait(member.config.heartbeat_interval_ms)
     member.answer(HeartbeatAnswer(30), Heartbeat)
-    assert member.machine.state is MembershipState.FAILED
+    assert member.machine.view.state is MembershipState.FAILED
 
 
 def cut_off(member):
@@ -92,7 +92,7 @@ def cut_off(member):
 def stall(member):
     member.machine._member.config = attrs.evolve(member.config, max_poll_interval_ms=1)
     member.wait(1)
-    assert member.machine.state is MembershipState.STALLED
+    assert member.machine.view.state is MembershipState.STALLED
     return member
 
 
@@ -105,19 +105,19 @@ def test_a_look_up_may_be_refused_for_good_in_between(by_hand, state):
     if state is MembershipState.STABLE:
         stall(member)
     member.tell(CoordinatorNotFound(30))
-    assert member.machine.state is MembershipState.FAILED
+    assert member.machine.view.state is MembershipState.FAILED
 
 
 def test_a_stalled_member_may_leave(by_hand):
     member = stall(reach(by_hand, MembershipState.STABLE))
     member.tell(LeaveWanted("enough"))
-    assert member.machine.state is MembershipState.LEFT
+    assert member.machine.view.state is MembershipState.LEFT
 
 
 def test_a_member_may_be_fenced_while_it_waits_to_leave(by_hand):
     member = reach(by_hand, MembershipState.STABLE)
     member.commit()
     member.tell(LeaveWanted("enough"))
-    assert member.machine.state is MembershipState.LEAVING
+    assert member.machine.view.state is MembershipState.LEAVING
     member.commit_answer(82)
-    assert member.machine.state is MembershipState.FAILED
+    assert member.machine.view.state is MembershipState.FAILED

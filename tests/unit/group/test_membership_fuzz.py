@@ -91,16 +91,16 @@ class AnyBroker:
 
     def tell(self, event):
         """Hand over an event and check everything."""
-        self.story.append(f"{self.now_ms} {self.machine.state}: {event}")
+        self.story.append(f"{self.now_ms} {self.machine.view.state}: {event}")
         self.event = event
         for command in self.machine.handle(event, self.now_ms):
             self.story.append(f"    {command}")
             self.look_at(command)
         self.machine.check_invariants()
         assert all(count == 1 for count in self.told.values()), "answered twice"
-        if self.machine.state in ENDED:
+        if self.machine.view.state in ENDED:
             assert self.told == self.asked, "a wish was never answered"
-        elif self.machine.state is not MembershipState.STALLED:
+        elif self.machine.view.state is not MembershipState.STALLED:
             assert self.machine._wake_at_ms() is not None, "nothing will wake it"
 
     def look_at(self, command):
@@ -129,17 +129,17 @@ class AnyBroker:
                 self.unknown_in.clear()
             case CommitDone(token, outcome):
                 self.told[token] += 1
-                if outcome is CommitOutcome.UNKNOWN and self.machine.generation >= 0:
-                    self.unknown_in.add(self.machine.generation)
+                if outcome is CommitOutcome.UNKNOWN and self.machine.view.generation >= 0:
+                    self.unknown_in.add(self.machine.view.generation)
                 if outcome is CommitOutcome.LOST:
-                    assert not self.claimed or self.machine.state in {
+                    assert not self.claimed or self.machine.view.state in {
                         MembershipState.LEAVING,
                         *ENDED,
                     }
             case FetchDone(token) | JoinBlocked(token):
                 self.told[token] += 1
             case Failed() | Left():
-                assert self.machine.state in ENDED
+                assert self.machine.view.state in ENDED
                 self.claimed = False
             case _:
                 pass
@@ -160,7 +160,7 @@ class AnyBroker:
 
     def help(self):
         """Do what the machine waits for, without an error."""
-        state = self.machine.state
+        state = self.machine.view.state
         if state is MembershipState.DESCRIBING:
             self.describe(self.need.request)
         elif state is MembershipState.ASSIGNING:
@@ -253,7 +253,7 @@ class AnyBroker:
 
     def hold(self):
         """Want no join for a while."""
-        generation = self.machine.generation - self.chance.choice([0, 0, 1])
+        generation = self.machine.view.generation - self.chance.choice([0, 0, 1])
         self.wish(lambda token: BlockJoin(token, generation))
 
     def rejoin(self):

@@ -54,7 +54,7 @@ def test_a_wish_that_the_join_under_way_tells_of_is_carried_out_by_it(by_hand):
     member.answer(join_ok("a", 2))
     member.answer(SyncGroupAnswer(0, b"x"))
     assert [type(c) for c in member.commands if not isinstance(c, Send)] == [Assigned]
-    assert member.machine.state is MembershipState.STABLE
+    assert member.machine.view.state is MembershipState.STABLE
 
 
 def test_such_a_wish_is_carried_out_after_a_join_that_was_no_rebalance(by_hand):
@@ -67,7 +67,7 @@ def test_such_a_wish_is_carried_out_after_a_join_that_was_no_rebalance(by_hand):
     deliver, need = member.answer(SyncGroupAnswer(0, b"x"))
     assert (deliver.generation, need.nonce) == (1, 1)
     member.rejoin(generation=2)
-    assert member.machine.state is MembershipState.STABLE, "it is done"
+    assert member.machine.view.state is MembershipState.STABLE, "it is done"
 
 
 def test_a_wish_that_was_told_of_in_a_join_that_is_over_needs_another(by_hand):

@@ -68,7 +68,8 @@ class Reader:
         """On the control thread."""
         match command:
             case Assigned(assignment=assignment):
-                self.inbox.append(self.protocol.receive(assignment))
+                self.protocol.decode(assignment)
+                self.inbox.append(self.protocol.received)
             case Lost():
                 self.protocol.lost()
                 self.inbox.append("lost")
@@ -173,7 +174,7 @@ class Crowd:
         members = view.members if view else ()
         reads = Counter()
         for reader in self.active():
-            if reader.seat.machine.member_id in members:
+            if reader.seat.machine.view.member_id in members:
                 reads.update(reader.reading)
         twice = [str(p) for p, count in reads.items() if count > 1]
         assert not twice, (twice, {r.name: sorted(r.reading) for r in self.active()})
@@ -181,9 +182,9 @@ class Crowd:
     def settle(self, ms=20_000):
         """Time passes until every partition is read and nothing more happens."""
         self.world.run(ms)
-        before = {r.name: r.seat.machine.generation for r in self.active()}
+        before = {r.name: r.seat.machine.view.generation for r in self.active()}
         self.world.run(3_000)
-        assert before == {r.name: r.seat.machine.generation for r in self.active()}, "unrest"
+        assert before == {r.name: r.seat.machine.view.generation for r in self.active()}, "unrest"
         assert self.world.settled()
         reads = Counter(p for r in self.active() for p in r.reading)
         assert reads == dict.fromkeys(self.all(), 1)

@@ -25,8 +25,8 @@ from streamlet.group.events import (
     SessionEvent,
 )
 from streamlet.group.member_config import MembershipConfig
+from streamlet.group.ports import TransportError
 from streamlet.group.session import GroupSession
-from streamlet.group.session_ports import TransportError
 from streamlet.group.transport import Transport
 from streamlet.group.values import Assignment
 from streamlet.testing.coordinator import FakeCoordinator
@@ -176,7 +176,7 @@ def test_a_wish_that_a_join_tells_of_already_needs_no_other(enter: Callable[...,
     a.assigned(2)
     b = enter()
     b.assigned(1)
-    described, generation = b.protocol.described, b.session.generation
+    described, generation = b.protocol.described, b.session.view.generation
     subscribe = b.protocol.subscribe
 
     def wish(need: NeedMetadata, copies: Mapping[TaskId, Copy]) -> tuple[tuple[str, bytes], ...]:
@@ -267,10 +267,10 @@ def test_a_commit_asked_for_before_the_loss_is_not_sent_however_late_it_arrives(
     """The worker's thread stood still between looking and sending."""
     a = enter()
     before = a.assigned(2)
-    put, late = a.session._control.put, []
-    monkeypatch.setattr(a.session._control, "put", late.append)
+    put, late = a.session.put, []
+    monkeypatch.setattr(a.session, "put", late.append)
     a.session.commit(1, {T0: (5, "stale")})
-    monkeypatch.setattr(a.session._control, "put", put)
+    monkeypatch.setattr(a.session, "put", put)
     cluster.coordinator.expire("g", before.member_id, CLOCK.now_ms())
     a.assigned(2)
     a.session.progress()

@@ -14,8 +14,8 @@ import pytest
 from streamlet.errors import BrokerTooOldError, ConfigError
 from streamlet.group.events import Connection, FailureKind
 from streamlet.group.messages import Heartbeat, OffsetFetch, OffsetFetchAnswer
+from streamlet.group.ports import TransportError
 from streamlet.group.security import client_settings
-from streamlet.group.session_ports import TransportError
 from streamlet.group.sockets import DataFirstSocket
 from streamlet.group.transport import Transport
 from streamlet.group.transport_codec import WireRequest

@@ -8,7 +8,7 @@ import pytest
 from streamlet.assignor.values import Copy, MemberPlan, Plan, Role, Rules, TaskInfo
 from streamlet.errors import FatalGroupError
 from streamlet.group import wire
-from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.group.commit_metadata import CommitMetadata, Positions
 from streamlet.group.envelope import CONSUMER, STREAM, open_assignment
 from streamlet.group.events import (
     CommitDone,
@@ -30,7 +30,6 @@ from streamlet.group.handover_values import (
     Close,
     CommitLast,
     HandoverRules,
-    Positions,
     Reclaim,
     SetCopies,
     Stop,
@@ -47,9 +46,9 @@ from streamlet.group.messages import (
     OffsetCommitAnswer,
 )
 from streamlet.group.states import MembershipState
-from streamlet.group.tasks import Identity, TasksProtocol
+from streamlet.group.tasks import TasksProtocol
 from streamlet.group.type_migration import LOOK_AGAIN_MS, PAUSE_MS
-from streamlet.group.values import Assignment, TypeMigration
+from streamlet.group.values import Assignment, Subscription, TypeMigration
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 T, U, V = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
@@ -79,7 +78,7 @@ def test_a_member_that_is_refused_joins_as_the_other_type(by_hand):
     member.describe()
     commands = member.answer(REFUSED)
     assert [c.protocol_type for c in commands if isinstance(c, NeedMetadata)] == [CONSUMER]
-    assert member.machine.state is MembershipState.DESCRIBING
+    assert member.machine.view.state is MembershipState.DESCRIBING
 
 
 def test_a_group_that_takes_us_as_neither_is_somebody_elses(by_hand):
@@ -88,7 +87,7 @@ def test_a_group_that_takes_us_as_neither_is_somebody_elses(by_hand):
     for _ in range(40):
         member.describe()
         commands = member.answer(REFUSED)
-        if member.machine.state is MembershipState.FAILED:
+        if member.machine.view.state is MembershipState.FAILED:
             break
         member.advance(2_000)
     (fail,) = [c for c in commands if isinstance(c, Failed)]
@@ -105,11 +104,11 @@ def test_an_ordered_member_stops_commits_leaves_and_joins_as_the_other_type(by_h
     commands = member.answer(OffsetCommitAnswer({IN: 0}), OffsetCommit)
     assert CommitDone(1, CommitOutcome.ACCEPTED) in commands
     member.tell(UnblockJoin(due.token))
-    assert member.machine.state is MembershipState.FLIPPING
+    assert member.machine.view.state is MembershipState.FLIPPING
     assert not any(isinstance(r, Heartbeat) for r in member.requests())
     commands = member.answer(LeaveGroupAnswer(0), LeaveGroup)
     assert not any(isinstance(c, Lost) for c in commands)
-    assert (member.machine.member_id, member.machine.generation) == ("", -1)
+    assert (member.machine.view.member_id, member.machine.view.generation) == ("", -1)
     assert (member.need.protocol_type, member.need.generation) == (STREAM, -1)
 
 
@@ -137,7 +136,7 @@ def test_a_member_whose_commit_takes_too_long_stays_and_is_ordered_again(by_hand
     member.wait(member.config.rebalance_timeout_ms // 2)
     assert (member.need.protocol_type, member.need.generation) == (CONSUMER, 4)
     member.tell(UnblockJoin(due.token))
-    assert member.machine.state is MembershipState.DESCRIBING
+    assert member.machine.view.state is MembershipState.DESCRIBING
 
 
 def test_a_leave_that_is_never_answered_is_waited_for_only_so_long(by_hand):
@@ -145,7 +144,7 @@ def test_a_leave_that_is_never_answered_is_waited_for_only_so_long(by_hand):
     (due,) = [c for c in commands if isinstance(c, JoinSoon)]
     member.tell(UnblockJoin(due.token))
     member.wait(member.config.leave_timeout_ms)
-    assert member.machine.generation == -1
+    assert member.machine.view.generation == -1
 
 
 def test_a_commit_without_an_answer_does_not_outlive_the_membership(by_hand):
@@ -159,7 +158,7 @@ def test_a_commit_without_an_answer_does_not_outlive_the_membership(by_hand):
     member.advance(100)
     member.tell(CoordinatorFound("one"))
     member.answer(LeaveGroupAnswer(0), LeaveGroup)
-    assert member.machine.generation == -1
+    assert member.machine.view.generation == -1
     member.describe()
 
 
@@ -303,7 +302,7 @@ class Group:
         tasks = [TaskInfo(task, stateful=True) for task in (T, U, V)]
         self.members = {
             f"m{number}": TasksProtocol(
-                Identity(f"p{number}", f"h{number}", mode=mode),
+                Subscription(f"p{number}", f"h{number}", mode=mode),
                 Rules(),
                 lambda _: self.plan,
                 tasks=lambda: tasks,

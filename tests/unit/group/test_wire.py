@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamlet.assignor.values import Copy, Leaving, Role
-from streamlet.group import numbering, wire
+from streamlet.group import numbering, wire, wire_schemas
 from streamlet.group.values import Assignment, Subscription, TypeMigration
 from streamlet.types import TaskId
 
@@ -303,7 +303,7 @@ PLAIN = Subscription("i", "n", 0, 1.0, 1, (b"12345678",), copies={TaskId(0, 1): 
 
 def subscription_with(version=1, **fields):
     record = wire._subscription_record(PLAIN, version)
-    return packed(wire._pack(wire.SUBSCRIPTIONS[version], {**record, **fields}), version)
+    return packed(wire._pack(wire_schemas.SUBSCRIPTIONS[version], {**record, **fields}), version)
 
 
 def copies_with(version=1, **fields):

@@ -16,7 +16,7 @@ from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.dsl.windows import Windows
 from streamlet.errors import DeliveryError
-from streamlet.group.handover_values import Positions
+from streamlet.group.commit_metadata import Positions
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.opening import TaskOpener

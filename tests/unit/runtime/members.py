@@ -19,7 +19,8 @@ from streamlet.group.handover import Handover
 from streamlet.group.handover_values import HandoverRules
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.session import GroupSession
-from streamlet.group.tasks import Identity, TasksProtocol, rules_from, types_for
+from streamlet.group.tasks import TasksProtocol, rules_from, types_for
+from streamlet.group.values import Subscription
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.changelog_reader import StoreChangelogReader
@@ -275,7 +276,7 @@ class Member:
             protocol_types=types_for(self.mode),
         )
         protocol = TasksProtocol(
-            Identity(
+            Subscription(
                 self.name,
                 self.name,
                 stateful=frozenset({0}),

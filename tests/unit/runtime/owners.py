@@ -22,6 +22,7 @@ from streamlet.config import Settings
 from streamlet.errors import UnreachableError
 from streamlet.group.events import CommitOutcome
 from streamlet.group.messages import Committed
+from streamlet.group.states import MembershipView
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
@@ -97,8 +98,7 @@ class World:
 class Owner:
     """One active period, with the power to die anywhere."""
 
-    member_id = "member"
-    generation = 1
+    view = MembershipView(member_id="member", generation=1)
     gated = False
 
     def __init__(self, world: World, policy: str = "fail", host: Path | None = None) -> None:

@@ -15,8 +15,7 @@ from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.errors import BrokerError, UnreachableError
-from streamlet.group.commit_metadata import CommitMetadata, InputNote
-from streamlet.group.handover_values import Positions
+from streamlet.group.commit_metadata import CommitMetadata, InputNote, Positions
 from streamlet.group.messages import Committed
 from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
 from streamlet.runtime.active import ActiveTask

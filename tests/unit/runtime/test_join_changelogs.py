@@ -17,7 +17,7 @@ import streamlet as sl
 from streamlet.app import App
 from streamlet.dsl.join_windows import LEAST_BUCKET_MS
 from streamlet.errors import DeliveryError
-from streamlet.group.handover_values import Positions
+from streamlet.group.commit_metadata import Positions
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.targets import Target
 from streamlet.runtime.task import Task

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from streamlet.clock import ManualClock
+from streamlet.group.commit_metadata import Positions
 from streamlet.group.events import FetchDone, FetchOutcome, FetchWanted
 from streamlet.group.handover import Handover
-from streamlet.group.handover_values import HandoverRules, Positions, Reclaim
+from streamlet.group.handover_values import HandoverRules, Reclaim
 from streamlet.group.messages import Committed
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit_loop import Precopy

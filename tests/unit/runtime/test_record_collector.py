@@ -80,7 +80,7 @@ def test_a_refused_record_is_skipped_and_counted_and_the_others_are_sent() -> No
     given = output((b"a", LARGE), (b"b", b"1"), (b"c", LARGE), (b"d", b"2"))
     sink, sending = sent(ErrorPolicy.of("skip"), given)
     assert [key for _, key, _, _ in sink.taken] == [b"b", b"d"]
-    assert sending.skipped == 2
+    assert sending.counters.skipped == 2
 
 
 def test_a_refused_record_that_is_too_large_leaves_a_dead_letter_without_its_value() -> None:
@@ -91,7 +91,7 @@ def test_a_refused_record_that_is_too_large_leaves_a_dead_letter_without_its_val
     assert headers["streamlet.offset"] == b"41"
     assert headers["streamlet.operator"] == b"sink to out"
     assert headers["streamlet.error"] == b"RecordRefusedError"
-    assert sending.skipped == 1
+    assert sending.counters.skipped == 1
 
 
 def test_a_dead_letter_keeps_the_value_where_it_can() -> None:
@@ -115,7 +115,7 @@ def test_a_refused_record_leaves_no_gap_between_the_prefixes() -> None:
     assert found is not None
     assert found.values == [b"1", b"3"]
     assert list(found.previous) == [0, found.origins[0] + 1]
-    assert collector.skipped == 2
+    assert collector.counters.skipped == 2
 
 
 def test_a_dead_letter_bears_no_prefix() -> None:
@@ -135,4 +135,4 @@ def test_a_refused_record_is_sent_again_with_all_behind_it_and_not_for_ever() ->
     assert again.rest.origin(0) == (IN, 41)
     assert collector.send(again.rest, attempt=again.attempt) is None
     assert [key for _, key, _, _ in sink.taken] == [b"a", b"c"]
-    assert collector.skipped == 1
+    assert collector.counters.skipped == 1

@@ -8,7 +8,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.edges.task_edges import TaskEdges
+from streamlet.runtime.edges.plan import TaskEdges
 from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.task import Task
 from streamlet.state.task_state import TaskState

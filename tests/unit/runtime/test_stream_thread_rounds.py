@@ -13,6 +13,7 @@ from streamlet.clock import ManualClock, SystemClock
 from streamlet.errors import BrokerError, OutOfRangeError, TaskMigratedError, TimedOutError
 from streamlet.group.events import BlockJoin
 from streamlet.group.handover_values import CommitLast
+from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.commit_loop import COLLECT_MS, HOLD_OFF_MS, PostponedCommit
 from streamlet.runtime.opening import CLOSE_LATER_MS, Closer, OpenTask
 from streamlet.runtime.stream_thread import StreamThread
@@ -175,10 +176,10 @@ def test_input_that_is_gone_under_a_running_task_is_an_error(worker: StreamThrea
 def test_topics_that_are_not_ready_in_time_are_looked_at_again(
     worker: StreamThread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def look(now: int) -> bool:
+    def look(self: Catalog, now: int) -> bool:
         raise TimedOutError("topics without a leader after creation: ['app-counts-changelog']")
 
-    monkeypatch.setattr(worker._catalog, "look", look)
+    monkeypatch.setattr(Catalog, "look", look)
     worker._look_at_topics(0)
     assert "looking at topics: topics without a leader" in caplog.text
 

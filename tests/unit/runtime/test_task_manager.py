@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamlet.group.session import fetch_committed
+from streamlet.group.ports import fetch_committed
 from streamlet.group.states import MembershipState
 from streamlet.state.task_state import TaskState
 from streamlet.types import TaskId, TopicPartition
@@ -136,12 +136,12 @@ def test_a_worker_told_to_stop_after_a_loss_it_has_not_seen_commits_nothing(tmp_
                 commit_step()
                 return
             positions.append(committed(group))
-            before = session.member_id
+            before = session.view.member_id
             group.cluster.coordinator.expire("app", before, CLOCK.now_ms())
             wait_for(
                 lambda: (
-                    session.member_id not in ("", before)
-                    and session.state is MembershipState.STABLE
+                    session.view.member_id not in ("", before)
+                    and session.view.state is MembershipState.STABLE
                 ),
                 "the member is back",
             )

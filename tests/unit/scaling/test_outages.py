@@ -13,7 +13,7 @@ from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.errors import NotFoundError, StreamletError, TimedOutError, UnreachableError
 from streamlet.group.events import FailureKind
-from streamlet.group.session_ports import TransportError
+from streamlet.group.ports import TransportError
 from streamlet.scaling import commands
 from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector
 from streamlet.scaling.commands import CommandPrompts

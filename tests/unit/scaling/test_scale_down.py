@@ -15,7 +15,7 @@ from streamlet.errors import (
     TimedOutError,
 )
 from streamlet.group.events import FailureKind
-from streamlet.group.session_ports import TransportError
+from streamlet.group.ports import TransportError
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest, cancel
 from streamlet.testing.ports import MemoryAdmin
 from streamlet.types import TopicPartition

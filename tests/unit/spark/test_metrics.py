@@ -14,7 +14,7 @@ def test_batches_add_up_and_the_last_one_says_lag_and_state() -> None:
     metrics = QueryMetrics("flights")
     metrics.batch(BatchProgress(batch=0, records=10, took_ms=2_000, lag=5, state_bytes=100))
     metrics.batch(BatchProgress(batch=1, records=5, took_ms=400, lag=0, state_bytes=120))
-    told = generate_latest(metrics.registry()).decode().splitlines()
+    told = generate_latest(metrics.registry).decode().splitlines()
     label = '{application="flights"}'
     assert f"streamlet_spark_records_total{label} 15.0" in told
     assert f"streamlet_spark_batch_seconds_sum{label} 2.4" in told
@@ -29,7 +29,7 @@ def test_tasks_bear_the_names_that_native_ones_have() -> None:
     lags = {TopicPartition("lines", 1): 7, TopicPartition("of no task", 1): 9}
     for number in range(2):
         metrics.batch(BatchProgress(number, 10, 1_000, 16, 100, tasks=(report,), lags=lags))
-    told = generate_latest(metrics.registry()).decode().splitlines()
+    told = generate_latest(metrics.registry).decode().splitlines()
     task = '{application="flights",task="0_1"}'
     assert f"streamlet_stream_task_process_total{task} 20.0" in told
     assert f"streamlet_spark_task_written_total{task} 40.0" in told
@@ -48,7 +48,7 @@ def test_a_task_without_state_has_no_size() -> None:
     metrics = QueryMetrics("flights")
     report = TaskReport("0_1", 10, 20, 0, 0, 0, 0.5)
     metrics.batch(BatchProgress(0, 10, 1_000, 0, 100, tasks=(report,)))
-    assert "task_state_bytes{" not in generate_latest(metrics.registry()).decode()
+    assert "task_state_bytes{" not in generate_latest(metrics.registry).decode()
 
 
 def test_it_is_ready_while_the_query_runs() -> None:

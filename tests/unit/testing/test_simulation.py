@@ -11,8 +11,7 @@ import pytest
 
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, MemberPlan, Plan
-from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.handover_values import Positions
+from streamlet.group.commit_metadata import CommitMetadata, Positions
 from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
 from streamlet.testing.simulation import (
     ScenarioError,
@@ -287,7 +286,7 @@ def thrown_out_and_back() -> Simulation:
     (old,), (new,) = simulation.world.of("S1"), simulation.world.of("S2")
     task = min(old.worker.registry.tasks)
     old.session.lose_unseen()
-    new.worker.adopt(task, new.machine.member_id)
+    new.worker.adopt(task, new.machine.view.member_id)
     simulation.world.checks.started(new, task)
     return simulation
 
@@ -302,8 +301,8 @@ def test_a_commit_of_a_worker_that_has_not_seen_its_loss_is_seen_beside_the_new_
     simulation = thrown_out_and_back()
     (old,) = simulation.world.of("S1")
     task = min(old.worker.registry.tasks)
-    text = CommitMetadata(9, old.machine.member_id, 1, {}, NO_STATE).to_text()
-    request = OffsetCommit("g", 1, old.machine.member_id, None, {input_of(task): (1, text)})
+    text = CommitMetadata(9, old.machine.view.member_id, 1, {}, NO_STATE).to_text()
+    request = OffsetCommit("g", 1, old.machine.view.member_id, None, {input_of(task): (1, text)})
     simulation.world.checks.committed(old, request, OffsetCommitAnswer({input_of(task): 0}))
     assert rules_of(simulation.result()) == {"S2"}
 

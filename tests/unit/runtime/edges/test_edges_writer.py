@@ -103,7 +103,7 @@ def test_what_the_producer_refused_leaves_no_gap() -> None:
     wanted.prefixed(output([b"z"], (1, IN, [0])))
     writer.prefixed(records)
     writer.refused(records, 1)
-    wanted.prefixed(records.before(1))
+    wanted.prefixed(records.slice(0, 1))
     assert writer.prefixed(records.behind(1)) == wanted.prefixed(records.behind(1))
 
 

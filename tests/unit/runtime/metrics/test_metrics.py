@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 import pytest
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamlet.clock import ManualClock
@@ -22,13 +23,13 @@ from streamlet.runtime.metrics.consumer import ConsumerCollector
 from streamlet.runtime.metrics.exposition import Exposition
 from streamlet.runtime.metrics.health import HealthLimits, MemberReport
 from streamlet.runtime.metrics.meters import Meters, Rate
-from streamlet.runtime.metrics.page import page
 from streamlet.runtime.metrics.server import MetricsServer, serving
-from streamlet.runtime.metrics.table import METRICS, SECONDS
+from streamlet.runtime.metrics.spark_table import SPARK, SPARK_LAG, SPARK_SECONDS, SPARK_TASKS
+from streamlet.runtime.metrics.table import METRICS, SECONDS, Metric
 from streamlet.runtime.metrics.values import Histogram, MemberHealth, Sample, Snapshot
 from streamlet.types import TaskId
 
-ROOT = Path(__file__).resolve().parents[4]
+PAGE = (Path(__file__).resolve().parents[4] / "docs" / "metrics.md").read_text("utf-8")
 LIMITS = HealthLimits(loop_ms=300_000, heartbeat_ms=10_000)
 WELL = MemberHealth("RUNNING", 3, 200, True, ())
 HISTOGRAM = [1.0] + [0.0] * (len(SECONDS) - 1) + [2.0, 90.5]
@@ -42,11 +43,21 @@ def snapshot(*samples: Sample, health: MemberHealth = WELL) -> Snapshot:
     return Snapshot(samples or (Sample("streamlet_group_generation", (), 3.0),), health)
 
 
+def registry(of: Exposition) -> CollectorRegistry:
+    made = CollectorRegistry()
+    made.register(of)
+    return made
+
+
+def server(of: Exposition, port: int = 0, host: str = "127.0.0.1") -> MetricsServer:
+    return MetricsServer(registry(of), of.alive, of.ready, port, host)
+
+
 def shown(of: Exposition) -> dict[str, float]:
     """Samples of the text format, by name and labels."""
     from prometheus_client import generate_latest
 
-    text = generate_latest(of.registry()).decode()
+    text = generate_latest(registry(of)).decode()
     return {
         f"{s.name}{json.dumps(s.labels, sort_keys=True)}": s.value
         for family in text_string_to_metric_families(text)
@@ -54,9 +65,18 @@ def shown(of: Exposition) -> dict[str, float]:
     }
 
 
-def test_the_page_is_made_from_the_table() -> None:
-    """Else run `python -m streamlet.runtime.metrics.page > docs/metrics.md`."""
-    assert (ROOT / "docs" / "metrics.md").read_text("utf-8") == page()
+def row(metric: Metric) -> str:
+    """A metric as the page has it."""
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |"
+
+
+def test_the_page_has_the_tables_as_they_are() -> None:
+    found = re.findall(r"^\| `streamlet_\w+` \|.*", PAGE, re.MULTILINE)
+    spark = (*SPARK, *SPARK_TASKS.values(), SPARK_LAG)
+    assert found == [row(metric) for metric in (*METRICS.values(), *spark)]
+    for bounds in (SECONDS, SPARK_SECONDS):
+        assert f"{', '.join(f'{bound:g}' for bound in bounds)} s." in PAGE
 
 
 def test_names_follow_prometheus() -> None:
@@ -70,12 +90,13 @@ def test_names_follow_prometheus() -> None:
 
 
 def test_each_way_to_a_number_of_kafkas_uses_metrics_that_are_there() -> None:
-    for metric in METRICS.values():
-        for name, ours in metric.kafka:
-            used = set(re.findall(r"streamlet_[a-z0-9_]+", ours))
-            assert used, name
-            for one in used:
-                assert one in METRICS or re.sub(r"_(sum|count|bucket)$", "", one) in METRICS, ours
+    ways = re.findall(r"^\| `([\w-]+:[\w-]+|KafkaStreams\..*)` \| `(.*)` \|$", PAGE, re.MULTILINE)
+    assert len(ways) == 48
+    for name, ours in ways:
+        used = set(re.findall(r"streamlet_[a-z0-9_]+", ours))
+        assert used, name
+        for one in used:
+            assert one in METRICS or re.sub(r"_(sum|count|bucket)$", "", one) in METRICS, ours
 
 
 def test_a_duration_falls_into_its_bucket() -> None:
@@ -211,9 +232,9 @@ def document(url: str) -> tuple[int, Any]:
 
 def test_a_probe_without_a_body_is_answered_as_one_with_it() -> None:
     one = exposition(ManualClock())
-    with MetricsServer(one, 0, "127.0.0.1") as server:
+    with server(one) as served:
         for path, status in (("/metrics", 200), ("/health", 200), ("/nothing", 404)):
-            link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+            link = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
             link.request("HEAD", path)
             answer = link.getresponse()
             assert (answer.status, answer.read()) == (status, b"")
@@ -224,40 +245,40 @@ def test_a_probe_without_a_body_is_answered_as_one_with_it() -> None:
 def test_three_paths_are_served() -> None:
     clock = ManualClock()
     one = exposition(clock)
-    with MetricsServer(one, 0, "127.0.0.1") as server:
-        assert server.url == f"http://127.0.0.1:{server.port}"
-        assert document(server.url + "/health")[0] == 200
-        status, found = document(server.url + "/ready")
+    with server(one) as served:
+        assert served.url == f"http://127.0.0.1:{served.port}"
+        assert document(served.url + "/health")[0] == 200
+        status, found = document(served.url + "/ready")
         assert (status, found["members"]["h1-0"]["problems"]) == (
             503,
             ["state STARTING", "not in the group"],
         )
         one.take(0, snapshot())
-        assert document(server.url + "/ready")[0] == 200
-        status, body = get(server.url + "/metrics")
+        assert document(served.url + "/ready")[0] == 200
+        status, body = get(served.url + "/metrics")
         assert status == 200
         assert b'streamlet_group_generation{application="flights",member="h1-0"} 3.0' in body
-        assert document(server.url + "/elsewhere") == (
+        assert document(served.url + "/elsewhere") == (
             404,
             {"paths": ["/metrics", "/health", "/ready"]},
         )
         clock.advance(300_001)
-        status, found = document(server.url + "/health")
+        status, found = document(served.url + "/health")
         assert status == 503
         assert found["members"]["h1-0"]["problems"] == ["the loop has not gone round for 300 s"]
 
 
 def test_a_port_that_is_taken_is_named() -> None:
-    with MetricsServer(exposition(), 0, "127.0.0.1") as server:
-        taken = re.escape(f"port {server.port} on 127.0.0.1 is taken")
+    with server(exposition()) as served:
+        taken = re.escape(f"port {served.port} on 127.0.0.1 is taken")
         with pytest.raises(ConfigError, match=taken):
-            MetricsServer(exposition(), server.port, "127.0.0.1")
+            server(exposition(), served.port)
 
 
 @pytest.mark.parametrize(("port", "host"), [(70_000, "127.0.0.1"), (0, "no.such.host.invalid")])
 def test_what_cannot_be_listened_on_is_refused(port: int, host: str) -> None:
     with pytest.raises(ConfigError, match="metrics: "):
-        MetricsServer(exposition(), port, host)
+        server(exposition(), port, host)
 
 
 def test_without_a_port_nothing_is_served() -> None:
@@ -268,7 +289,7 @@ def test_without_a_port_nothing_is_served() -> None:
 
 
 def test_a_consumers_counters_are_shown() -> None:
-    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client import generate_latest
 
     registry = CollectorRegistry()
     counted = {"num.incompatible.rebalance": 2, "assigned.partitions": 4}
