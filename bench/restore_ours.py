@@ -23,6 +23,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.restore_job import RestoreJob
 from streamlet.runtime.stream_thread import RESTORE_ALONE_MS
+from streamlet.runtime.targets import Target
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
@@ -93,14 +94,14 @@ def main() -> None:
     span = Span()
     source = WatchedSource(KafkaSource(options.bootstrap, headers=True), span)
     admin = KafkaAdmin(options.bootstrap)
-    restorer = StoreChangelogReader(source, admin, SystemClock(), positions=source.source.positions)
+    restorer = StoreChangelogReader(source, admin, SystemClock())
     states = open_states(Path(options.state), options.source)
     for task, state in states.items():
         target = {TopicPartition(options.source, task.partition): log_ends[task.partition]}
-        restorer.add(RestoreJob(task, state, target, limit))
+        restorer.add(RestoreJob(task, state, Target(ends=target, limit=limit)))
     left = set(states)
     while left:
-        left -= set(restorer.step(RESTORE_ALONE_MS))
+        left -= {job.task for job in restorer.step(RESTORE_ALONE_MS)}
     span.end()
     found = [entry for state in states.values() for entry in state.stores[_STORE].range()]
     span.report(

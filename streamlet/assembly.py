@@ -44,6 +44,7 @@ from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.commit import LOOK_MS, AtLeastOnceCommit
 from streamlet.runtime.commit_delivery import ChangelogDelivery
+from streamlet.runtime.commit_loop import Purge
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.dormant import Cleanup, dormant_copies
 from streamlet.runtime.edges.plan import EdgePlan
@@ -52,9 +53,8 @@ from streamlet.runtime.listeners import Observer
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.opening import TaskOpener
+from streamlet.runtime.opening import TaskOpener, changelogs_of
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.purge import Purge
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.restore_job import RestoreProgress
@@ -110,9 +110,9 @@ def open_worker(
             topology, settings, member, catalog, board, link, assignor, clock, on_member_id
         )
         undo.callback(session.close)
-        copies = _copies(topology, settings, session, board, catalog, clock)
-        exact, ids = settings.repartition_exact, catalog.topic_ids
-        edges = EdgePlan(topology, catalog.counts, ids, exact=exact)
+        targets = _targets(topology, settings, session, catalog, clock)
+        copies = _copies(topology, settings, targets, board, clock)
+        edges = _edges(topology, settings, catalog)
         name = f"{topology.application}-{member.member}"
         sink = _sink(topology, settings, name, catalog, policy)
         tables = _global_tables(topology, settings, member, directory, policy, sink, clock, undo)
@@ -123,12 +123,12 @@ def open_worker(
             source=_source(settings, name, headers=True, topics=catalog.inputs),
             sink=sink,
             activation=_activation(
-                topology, settings, session, copies, catalog, edges, policy, clock, progress, tables
+                topology, settings, targets, copies, catalog, edges, policy, clock, progress, tables
             ),
             copies=copies,
             commit=_commit(topology.application, settings, session, sink, admin, clock),
             catalog=catalog,
-            purge=Purge(admin, topology.repartition_topics, session.alive),
+            purge=Purge(admin, frozenset(topology.repartition_topics), session.alive),
             clock=clock,
             policy=policy,
             observer=observer,
@@ -287,13 +287,8 @@ def _source(
 
 def _changelogs(topology: Topology) -> list[str]:
     """Every topic that stores are restored from."""
-    found = {
-        topic
-        for part in topology.subtopologies
-        for spec in part.stores
-        if (topic := part.changelog_topic(spec.name)) is not None
-    }
-    return sorted(found)
+    logs = (changelogs_of(part, TaskId(part.id, 0)) for part in topology.subtopologies)
+    return sorted({tp.topic for some in logs for tp in some.values()})
 
 
 def _changelog_source(topology: Topology, settings: Settings, purpose: str) -> KafkaSource:
@@ -390,7 +385,7 @@ def _identity(
 def _activation(
     topology: Topology,
     settings: Settings,
-    session: GroupSession,
+    targets: Targets,
     copies: StateUpdater,
     catalog: Catalog,
     edges: EdgePlan,
@@ -399,16 +394,7 @@ def _activation(
     restoring: Callable[[RestoreProgress], None],
     tables: GlobalTables | None,
 ) -> Activation:
-    admin, source = admin_for(settings), _changelog_source(topology, settings, "restore")
-    targets = Targets(
-        topology,
-        inputs=catalog.inputs_of,
-        positions=session,
-        admin=admin,
-        settings=settings,
-        open_source=lambda: _changelog_source(topology, settings, "entries"),
-        clock=clock,
-    )
+    source = _changelog_source(topology, settings, "restore")
     new_task = partial(
         Task, policy=policy, partition_counts=catalog.counts, idle_ms=settings.max_task_idle_ms
     )
@@ -417,7 +403,7 @@ def _activation(
         topology,
         targets=targets,
         open_stores=TaskOpener.in_folder(topology, settings),
-        restorer=StoreChangelogReader(source, admin, clock, restoring, positions=source.positions),
+        restorer=StoreChangelogReader(source, targets.admin, clock, restoring),
         copies=copies,
         settings=settings,
         edges=edges,
@@ -425,6 +411,24 @@ def _activation(
         limits=catalog.limits.by_topic,
         clock=clock,
     )
+
+
+def _targets(
+    topology: Topology, settings: Settings, session: GroupSession, catalog: Catalog, clock: Clock
+) -> Targets:
+    return Targets(
+        topology,
+        inputs=catalog.inputs_of,
+        positions=session,
+        admin=admin_for(settings),  # of its own: commits and topics do not wait for it
+        settings=settings,
+        open_source=lambda: _changelog_source(topology, settings, "entries"),
+        clock=clock,
+    )
+
+
+def _edges(topology: Topology, settings: Settings, catalog: Catalog) -> EdgePlan:
+    return EdgePlan(topology, catalog.counts, catalog.topic_ids, exact=settings.repartition_exact)
 
 
 def _global_tables(
@@ -461,18 +465,15 @@ def _global_tables(
 def _copies(
     topology: Topology,
     settings: Settings,
-    session: GroupSession,
+    targets: Targets,
     board: RebalanceEvents,
-    catalog: Catalog,
     clock: Clock,
 ) -> StateUpdater:
-    admin, source = admin_for(settings), _changelog_source(topology, settings, "copies")
+    source = _changelog_source(topology, settings, "copies")
     return StateUpdater(
-        inputs=catalog.inputs_of,
         open_stores=TaskOpener.in_folder(topology, settings),
-        restorer=StoreChangelogReader(source, admin, clock, positions=source.positions),
-        positions=session,
-        admin=admin,
+        restorer=StoreChangelogReader(source, targets.admin, clock),
+        targets=targets,
         settings=settings,
         clock=clock,
         wake=board.wake,

@@ -33,7 +33,7 @@ from streamlet.runtime.listeners import Listeners
 from streamlet.runtime.metrics.server import ANY_HOST, serving
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.replacing import run_replaced
+from streamlet.runtime.restarts import run_replaced
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.signals import GracefulStop
 from streamlet.runtime.stream_thread import StreamThread

@@ -19,10 +19,10 @@ from streamlet.types import TaskId
 _PATIENCE = 64
 _POLL_MAX_MS = 250
 #: How long after a commit of the owner the next may be its last: no pause between those that it
-#: makes before it stops is longer (``runtime/precopy``). Only for so long the learner hurries: all
-#: eight members of a scale-down, in a hurry while any of them waited for its turn, kept each other
-#: from the processors. So the owner's last commit is never its first since the order, unless that
-#: brought nothing (``precopy.LITTLE_ENTRIES``).
+#: makes before it stops is longer (``runtime/commit_loop``). Only for so long the learner hurries:
+#: all eight members of a scale-down, in a hurry while any of them waited for its turn, kept each
+#: other from the processors. So the owner's last commit is never its first since the order, unless
+#: that brought nothing (``LITTLE_ENTRIES``).
 _BRISK_MS = 300
 
 

@@ -8,8 +8,8 @@ A task with a warm copy on this worker is promoted by the thread that keeps it; 
 and restored here, a step at a time, between the batches of tasks that run.
 
 Before that its positions, logs and local state are compared (``mismatch``). What disagrees is read
-once more, since another owner may have committed meanwhile; then ``runtime.decision`` says what to
-do.
+once more, since another owner may have committed meanwhile; then it is decided what to do. Where
+another member may have the state of a task, the task is given back to the group first.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 
 import attrs
 
@@ -34,27 +35,32 @@ from streamlet.group.commit_metadata import Positions
 from streamlet.kafka.limits import largest_record
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
-from streamlet.runtime.decision import Decisions, state_entry
 from streamlet.runtime.edges.plan import EdgePlan
-from streamlet.runtime.kept_copies import CopyFailed, Promoted
 from streamlet.runtime.mismatch import (
+    MOST_OFFERS,
     Mismatch,
+    MismatchKind,
+    chosen,
     copy_may_be_promoted,
+    decided,
     judge,
     lacks,
     needs_entry,
     set_back,
+    state_entry,
+    with_entry,
 )
 from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.restore_job import RestoreJob
-from streamlet.runtime.state_updater import StateUpdater
-from streamlet.runtime.targets import LogRange, Target, Targets
+from streamlet.runtime.state_updater import CopyFailed, Promoted, StateUpdater
+from streamlet.runtime.targets import Target, TargetAnswer, Targets
 from streamlet.runtime.task import Task
 from streamlet.runtime.task_stage import ActivatingTask, TaskStage
+from streamlet.state.entries import CommitEntry
 from streamlet.state.task_state import TaskState
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
-from streamlet.types import NO_STATE, TaskId, TopicPartition
+from streamlet.types import NO_STATE, TaskId
 
 log = logging.getLogger(__name__)
 
@@ -66,15 +72,16 @@ ASK_AGAIN_MS = 500
 REOPEN_MS = 5_000
 
 
+@attrs.define(eq=False, slots=False)
 class Activation:
     """Tasks on their way up; it owns them until they are ready.
 
     Args:
         topology: what the tasks do.
         targets: finds what tasks begin with.
-        open_stores: opens the stores of a task, as ``opening.open_task``.
+        open_stores: opens the stores of a task, as ``opening.TaskOpener``.
         restorer: reads changelogs, on the worker's thread.
-        copies: keeps copies, on its own; None without learners and standbys.
+        copies: keeps copies, on threads of its own.
         settings: the application's.
         edges: knows the repartition topics that are exact.
         new_task: makes what processes the records of an open task, see ``Task``.
@@ -82,49 +89,29 @@ class Activation:
         clock: for retries.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        *,
-        targets: Targets,
-        open_stores: Callable[[TaskId], OpenTask],
-        restorer: StoreChangelogReader,
-        copies: StateUpdater | None = None,
-        settings: Settings,
-        edges: EdgePlan,
-        new_task: Callable[..., Task],
-        limits: Mapping[str, int] | None = None,
-        clock: Clock,
-    ) -> None:
-        self._topology = topology
-        self._open_stores = open_stores
-        self._restorer = restorer
-        self._copies = copies
-        self._targets = targets
-        self._decisions = Decisions(
-            topology.application,
-            settings.state_mismatch_policy,
-            targets.newest_entry,
-            clock=clock,
-            patience_ms=settings.session_timeout_ms,
-        )
-        self._settings = settings
-        self.edges = edges
-        self._limits = dict(limits or {})
-        self._new_task = new_task
-        self._clock = clock
-        self._ask_at_ms = self._read_at_ms = self._retry_ms = 0
-        self._coming: dict[TaskId, ActivatingTask] = {}
-        #: Why tasks cannot be opened now, and when each of them is tried again.
-        self.problems: dict[TaskId, str] = {}
-        self._reopen_at_ms: dict[TaskId, int] = {}
-        #: Tasks that had something too large for a changelog once.
-        self._careful: set[TaskId] = set()
-
-    @property
-    def application(self) -> str:
-        """The application's name."""
-        return self._topology.application
+    topology: Topology
+    targets: Targets
+    _open_stores: Callable[[TaskId], OpenTask]
+    _restorer: StoreChangelogReader
+    _copies: StateUpdater
+    _settings: Settings
+    edges: EdgePlan
+    _new_task: Callable[..., Task]
+    _clock: Clock
+    _limits: Mapping[str, int] = attrs.field(factory=dict)
+    _ask_at_ms: int = attrs.field(default=0, init=False)
+    _read_at_ms: int = attrs.field(default=0, init=False)
+    _retry_ms: int = attrs.field(default=0, init=False)
+    _coming: dict[TaskId, ActivatingTask] = attrs.field(factory=dict, init=False)
+    #: Why tasks cannot be opened now, and when each of them is tried again.
+    problems: dict[TaskId, str] = attrs.field(factory=dict, init=False)
+    _reopen_at_ms: dict[TaskId, int] = attrs.field(factory=dict, init=False)
+    #: What was found to disagree about each task, to be confirmed when it is found again, and
+    #: how often the task was given back for that.
+    _found: dict[TaskId, MismatchKind] = attrs.field(factory=dict, init=False)
+    _offered: dict[TaskId, int] = attrs.field(factory=dict, init=False)
+    #: Tasks that had something too large for a changelog once.
+    _careful: set[TaskId] = attrs.field(factory=set, init=False)
 
     @property
     def tasks(self) -> frozenset[TaskId]:
@@ -144,14 +131,6 @@ class Activation:
     def reads(self) -> Mapping[TaskId, tuple[int, int]]:
         """Offset reached and end, summed over the changelogs, of tasks that are restored here."""
         return self._restorer.reads() if self.restoring else {}
-
-    def inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
-        """The input partitions of a task."""
-        return self._targets.inputs(task)
-
-    def log_range(self, task: TaskId, partition: TopicPartition) -> Future[LogRange]:
-        """Read, beside the loop, what the log of an input partition holds."""
-        return self._targets.log_range(task, partition)
 
     def want(self, task: TaskId, positions: Positions | None = None) -> None:
         """Bring this task up; ``positions`` are those of a mark, None: read them."""
@@ -179,7 +158,6 @@ class Activation:
 
     def cancel(self, task: TaskId) -> None:
         """Bring it up no more; what was opened is closed, as far as it was written."""
-        self._decisions.forget(task)
         self._recovered(task)
         coming = self._coming.pop(task, None)
         if coming is None:
@@ -194,20 +172,17 @@ class Activation:
         if now >= self._ask_at_ms:
             self._aim()
         self._take_answers()
-        for task, found in self._decisions.take():
-            if found is None:  # it could not be read just now
-                self._coming[task].begin_anew()
-            else:
-                self._begin_here(self._coming[task], found)
         if now >= self._retry_ms:
             self._open()
         if not self.restoring or self._clock.now_ms() < self._read_at_ms:
             return []
-        return [active for task in self._restored(max_ms) if (active := self._done(task))]
+        return [active for job in self._restored(max_ms) if (active := self._done(job))]
 
     def given_back(self) -> dict[TaskId, str]:
         """Tasks that another member may have state for, with the reasons; they are not begun."""
-        tasks = self._decisions.given_back()
+        offers = {one.task: one.offer for one in self._at(TaskStage.DECIDING) if one.offer}
+        now = self._clock.now_ms()
+        tasks = {task: reason for task, (at_ms, reason) in offers.items() if at_ms <= now}
         for task in tasks:
             self._coming.pop(task).close()
         return tasks
@@ -216,20 +191,17 @@ class Activation:
         """Raise AssertionError where a stage and what is known of a task contradict each other."""
         for coming in self._coming.values():
             coming.check_invariants()
-        deciding = {one.task for one in self._at(TaskStage.DECIDING)}
-        assert deciding == self._decisions.tasks, (deciding, self._decisions.tasks)
 
     def _at(self, stage: TaskStage) -> list[ActivatingTask]:
         """The tasks of a stage, in order."""
         return [one for _, one in sorted(self._coming.items()) if one.stage is stage]
 
-    def _done(self, task: TaskId) -> ActiveTask | None:
+    def _done(self, job: RestoreJob) -> ActiveTask | None:
         """A task that was read to its ends; None if that proved that positions were set back."""
-        coming = self._coming[task]
-        beyond = self._restorer.beyond(task)
-        if beyond is None:
+        coming = self._coming[job.task]
+        if job.beyond is None:
             return self._ready(coming)
-        self._disagree(coming, set_back(task, coming.known(), beyond))
+        self._disagree(coming, set_back(job.task, coming.known(), job.beyond))
         return None
 
     def _disagree(self, coming: ActivatingTask, mismatch: Mismatch) -> None:
@@ -237,14 +209,46 @@ class Activation:
         opened = coming.take_opened()
         local = state_entry(opened.state)
         opened.close()
-        if self._decisions.confirmed(mismatch):
-            coming.move_to(TaskStage.DECIDING)
-            self._decisions.decide(mismatch, coming.known(), local)
-        else:
+        before, self._found[coming.task] = self._found.get(coming.task), mismatch.kind
+        if before is mismatch.kind:
+            self._decide(coming, mismatch, local)
+        else:  # a commit meanwhile may explain it
             log.info("comparing task %s once more: %s", coming.task, mismatch.reason)
             coming.begin_anew()
 
-    def _restored(self, max_ms: int) -> list[TaskId]:
+    def _decide(
+        self, coming: ActivatingTask, mismatch: Mismatch, local: CommitEntry | None
+    ) -> None:
+        """Offer a task to members that may have its state, then do what the policy says.
+
+        Raises:
+            PositionsMismatchError: the policy is to stop, or cannot be carried out.
+        """
+        task, target = coming.task, coming.known()
+        offered = self._offered.get(task, 0)
+        if mismatch.kind is MismatchKind.CHANGELOG and offered < MOST_OFFERS:
+            self._offered[task] = offered + 1
+            wait_ms = self._settings.session_timeout_ms if offered else 0
+            later = f" in {wait_ms} ms" if wait_ms else ""
+            log.warning(
+                "task %s is given back%s, another member may have its state: %s",
+                task, later, mismatch.reason,
+            )  # fmt: skip
+            coming.offer = self._clock.now_ms() + wait_ms, mismatch.reason
+            coming.move_to(TaskStage.DECIDING)
+            return
+        application, policy = self.topology.application, self._settings.state_mismatch_policy
+        found = decided(policy, application, mismatch, target)
+        choose = partial(chosen, application, mismatch, target, local)
+        rebuilding = target.metadata is not None and target.metadata.rebuilding
+        answer: TargetAnswer = Future()
+        if found is None and target.ends and not rebuilding:
+            answer = self.targets.search(task, target, choose)
+        else:
+            answer.set_result({task: found or choose(None)})
+        coming.wait_for(answer, TaskStage.DECIDING)
+
+    def _restored(self, max_ms: int) -> list[RestoreJob]:
         """Read changelogs for a while; after a pause, if no broker tells where they begin."""
         try:
             return self._restorer.step(max_ms)
@@ -294,7 +298,7 @@ class Activation:
         """Give everything up and free the restore consumer."""
         for task in self.tasks:
             self.cancel(task)
-        self._targets.close()
+        self.targets.close()
         self._restorer.close()
 
     # From where to where.
@@ -305,21 +309,21 @@ class Activation:
         for coming in self._at(TaskStage.CREATED):
             task, mark = coming.task, coming.mark
             if coming.target is not None:
-                coming.ask(self._targets.complete(task, coming.target))
+                self._complete(coming, coming.target)
                 continue
-            target = None if mark is None else self._targets.marked(task, mark)
+            target = None if mark is None else self.targets.marked(task, mark)
             if target is None:
                 unmarked.append(coming)
             else:
                 self._begin(coming, target)
         if unmarked:
-            answer = self._targets.read([coming.task for coming in unmarked])
+            answer = self.targets.read([coming.task for coming in unmarked])
             for coming in unmarked:
-                coming.ask(answer)
+                coming.wait_for(answer, TaskStage.ASKING)
 
     def _take_answers(self) -> None:
         """Begin with the tasks whose targets are known; ask again if no broker could answer."""
-        for coming in self._at(TaskStage.ASKING):
+        for coming in self._at(TaskStage.ASKING) + self._at(TaskStage.DECIDING):
             if coming.answer is None or not coming.answer.done():
                 continue
             incomplete = coming.target is not None
@@ -328,41 +332,40 @@ class Activation:
             except StreamletError as error:
                 if not error.passing:
                     raise
-                log.warning("task %s waits for its positions: %s", coming.task, error)
+                log.warning("task %s waits for its positions or logs: %s", coming.task, error)
                 self._ask_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
             else:
                 (self._begin_here if incomplete else self._begin)(coming, target)
 
     def _begin(self, coming: ActivatingTask, target: Target) -> None:
-        if self._copies is None or coming.task not in self._copies.wanted:
+        if coming.task not in self._copies.wanted:
             self._begin_here(coming, target)
         elif copy_may_be_promoted(target):
-            self._promote(self._copies, coming, target)
+            self._promote(coming, target)
         else:
             self._copies.set(self._copies.wanted - {coming.task})
             self._begin_here(coming, target)
 
-    def _promote(self, copies: StateUpdater, coming: ActivatingTask, target: Target) -> None:
-        task, inputs = coming.task, target.inputs
-        target = target.placed()
-        ends = self._targets.restore_ends(task, target)
+    def _promote(self, coming: ActivatingTask, target: Target) -> None:
+        task, target = coming.task, target.placed()
         lacking = lacks(target)
-        known = {} if target.metadata is None else target.metadata.ends
         if lacking:
             target = attrs.evolve(target, rewrite=frozenset(lacking))
-            ends |= {tp: max(ends[tp], known.get(tp, 0)) for tp in lacking}
             log.warning("task %s: %s; a copy is asked", task, "; ".join(lacking.values()))
         coming.target = target
         coming.move_to(TaskStage.PROMOTING)
-        copies.promote(task, target.limit, ends, inputs=inputs, complete=bool(lacking))
+        self._copies.promote(task, target)
 
     def _begin_here(self, coming: ActivatingTask, target: Target) -> None:
         coming.target = target
         if target.topic_ids is None:  # a mark does not tell them
-            coming.ask(self._targets.complete(coming.task, target))
+            self._complete(coming, target)
         else:
             coming.move_to(TaskStage.OPENING)
             self._retry_ms = 0
+
+    def _complete(self, coming: ActivatingTask, target: Target) -> None:
+        coming.wait_for(self.targets.complete(coming.task, target), TaskStage.ASKING)
 
     # Opening and being ready.
 
@@ -388,8 +391,8 @@ class Activation:
         task, target = coming.task, coming.known()
         if needs_entry(target, state):
             coming.take_opened().close()
-            coming.move_to(TaskStage.DECIDING)
-            self._decisions.look_up(task, target)
+            answer = self.targets.search(task, target, partial(with_entry, target))
+            coming.wait_for(answer, TaskStage.DECIDING)
             return
         judged = judge(task, target, state)
         if isinstance(judged, Mismatch):
@@ -401,25 +404,9 @@ class Activation:
                 task,
                 lacks(target, state)[tp],
             )
-        inputs = judged.inputs
         coming.target = judged = judged.placed()
-        ends = self._targets.restore_ends(task, judged)
         coming.move_to(TaskStage.RESTORING)
-        self._restorer.add(
-            RestoreJob(
-                task,
-                state,
-                ends,
-                judged.limit,
-                judged.topic_ids or {},
-                inputs=inputs,
-                claimed=judged.claimed,
-                rewrite=judged.rewrite,
-                rebuilt=judged.rebuilt_epoch,
-                decided=judged.decided,
-                whole_from=judged.whole_from,
-            )
-        )
+        self._restorer.add(RestoreJob(task, state, judged))
 
     def _ready(self, coming: ActivatingTask) -> ActiveTask:
         """A new active period: an epoch above every one that was met."""
@@ -432,19 +419,27 @@ class Activation:
             state.bound(largest, self._limits)
         # Without a commit of ours to start from everything counted: that is what we carry forward.
         contained = max(target.limit or NO_STATE, state.state)
-        active = ActiveTask(opened, self._part(opened.task), tuple(sorted(target.offsets)))
-        active.contained = contained
-        active.epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
-        active.committed = target.positions()
-        active.notes = self.edges.notes(target, active.committed, self._clock.wall_ms())
-        active.rebuilt = target.rebuilt_in(active.epoch)
-        for tp in sorted(target.rewrite):
-            state.write_all_again(active.stores_by_changelog[tp])
-        self._decisions.over(opened.task)
-        active.ends = {tp: target.ends[tp] for tp in active.changelogs}
-        edges = self.edges.of_task(active.subtopology, active.notes, target.topic_ids or {})
-        parts = (opened.task, active.subtopology, state, active.committed)
-        active.process_with(self._new_task(*parts, edges=edges, in_parts=True))
+        epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
+        part, begin = self._part(opened.task), target.positions()
+        notes = self.edges.notes(target, begin, self._clock.wall_ms())
+        edges = self.edges.of_task(part, notes, target.topic_ids or {})
+        active = ActiveTask(
+            opened,
+            part,
+            tuple(sorted(target.offsets)),
+            self._new_task(opened.task, part, state, begin, edges=edges, in_parts=True),
+            contained=contained,
+            epoch=epoch,
+            committed=begin,
+            notes=notes,
+            rebuilt=target.rebuilt_in(epoch),
+        )
+        for store, tp in active.changelogs.items():
+            active.ends[tp] = target.ends[tp]
+            if tp in target.rewrite:
+                state.write_all_again(store)
+        self._found.pop(opened.task, None)
+        self._offered.pop(opened.task, None)
         coming.move_to(TaskStage.READY)
         del self._coming[opened.task]
         return active
@@ -454,4 +449,4 @@ class Activation:
         self._reopen_at_ms.pop(task, None)
 
     def _part(self, task: TaskId) -> Subtopology:
-        return self._topology.subtopology(task.subtopology)
+        return self.topology.subtopology(task.subtopology)

@@ -21,20 +21,21 @@ from streamlet.clock import Clock
 from streamlet.errors import BrokerError, OutOfRangeError, TaskCorruptedError
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.runtime.opening import blamed
-from streamlet.runtime.outdated import outdated, outdated_table
 from streamlet.runtime.restore_job import (
     OPEN_END,
     ChangelogPart,
     Phase,
     RestoreJob,
     RestoreProgress,
-    RestoreRun,
     mistrust,
+    outdated,
+    outdated_table,
     prepare_rewrite,
     reader_of,
 )
+from streamlet.runtime.targets import Target
 from streamlet.state.plain_reader import PlainReader
-from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
+from streamlet.types import NO_STATE, TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ PREFERRED_RECORDS = 500
 PROGRESS_MS = 250
 
 
+@attrs.define(eq=False, slots=False)
 class StoreChangelogReader:
     """Restores tasks side by side; see the module. For one thread.
 
@@ -67,45 +69,29 @@ class StoreChangelogReader:
         admin: for the starts of changelogs.
         clock: for the bound of a step and for rates.
         progress: called with the progress of each store, a few times a second and at its end.
-        positions: where the consumer is in each partition, past gaps without records. Needed where
-            a changelog may end in such a gap (transaction markers): without it the restore would
-            wait for a record that never comes.
         buffer_records: bound on the records held in memory.
         buffer_bytes: bound on their bytes.
     """
 
-    def __init__(
-        self,
-        source: RecordSource,
-        admin: Admin,
-        clock: Clock,
-        progress: Callable[[RestoreProgress], None] | None = None,
-        *,
-        positions: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] | None = None,
-        buffer_records: int = BUFFER_RECORDS,
-        buffer_bytes: int = BUFFER_BYTES,
-    ) -> None:
-        self._source = source
-        self._admin = admin
-        self._clock = clock
-        self._progress = progress
-        self._positions = positions
-        self._buffer_records = buffer_records
-        self._buffer_bytes = buffer_bytes
-        self._added: list[RestoreJob] = []
-        self._runs: dict[TaskId, RestoreRun] = {}
-        #: Partitions with something left to read: assigned to the consumer, all but the waiting.
-        self._open: dict[TopicPartition, ChangelogPart] = {}
-        self._beyond: dict[TaskId, StateNumber] = {}
-        self._abandoned: list[TaskId] = []
-        self._preferred: frozenset[TaskId] = frozenset()
-        #: Whether there was nothing to read in the last step.
-        self.quiet = True
-        #: Those that wait until preferred tasks are done: not assigned meanwhile, since librdkafka
-        #: may take some hundred ms to fetch a partition again that was paused.
-        self._waiting: set[TopicPartition] = set()
-        #: What the client said last, which it says but once, until it is known what came of it.
-        self._trouble: BrokerError | None = None
+    _source: RecordSource
+    _admin: Admin
+    _clock: Clock
+    _progress: Callable[[RestoreProgress], None] | None = None
+    _buffer_records: int = BUFFER_RECORDS
+    _buffer_bytes: int = BUFFER_BYTES
+    _added: list[RestoreJob] = attrs.field(factory=list, init=False)
+    _runs: dict[TaskId, RestoreJob] = attrs.field(factory=dict, init=False)
+    #: Partitions with something left to read: assigned to the consumer, all but the waiting.
+    _open: dict[TopicPartition, ChangelogPart] = attrs.field(factory=dict, init=False)
+    _abandoned: list[RestoreJob] = attrs.field(factory=list, init=False)
+    _preferred: frozenset[TaskId] = attrs.field(factory=frozenset, init=False)
+    #: Whether there was nothing to read in the last step.
+    quiet: bool = attrs.field(default=True, init=False)
+    #: Those that wait until preferred tasks are done: not assigned meanwhile, since librdkafka
+    #: may take some hundred ms to fetch a partition again that was paused.
+    _waiting: set[TopicPartition] = attrs.field(factory=set, init=False)
+    #: What the client said last, which it says but once, until it is known what came of it.
+    _trouble: BrokerError | None = attrs.field(default=None, init=False)
 
     @property
     def idle(self) -> bool:
@@ -124,42 +110,20 @@ class StoreChangelogReader:
     def remove(self, task: TaskId) -> None:
         """Give a task up, if it is here; its state is as far as it was written last."""
         self._added = [job for job in self._added if job.task != task]
-        run = self._runs.pop(task, None)
-        if run is not None:
-            self._stop(run.parts)
-            self._tell_all(run, "suspended")
+        job = self._runs.pop(task, None)
+        if job is not None:
+            self._stop(job.parts)
+            self._tell_all(job, "suspended")
 
-    def promote(
-        self,
-        task: TaskId,
-        limit: StateNumber | None,
-        ends: Mapping[TopicPartition, int],
-        *,
-        inputs: Mapping[TopicPartition, int] | None = None,
-        complete: bool = False,
-    ) -> bool:
-        """Read a followed task up to these ends only, counting up to ``limit``; False: not here.
+    def promote(self, task: TaskId, target: Target) -> bool:
+        """Promote a followed task, see ``RestoreJob.promote``; False also if it is not here.
 
-        A later ``step`` gives it back as done. ``inputs`` are the positions that ``limit`` belongs
-        to. ``complete``: only if the ends were reached, because the logs are shorter by now.
+        A later ``step`` gives it back as done.
         """
-        run = self._runs.get(task)
-        if complete and (run is None or any(part.position < ends[part.tp] for part in run.parts)):
+        job = self._runs.get(task) or next((one for one in self._added if one.task == task), None)
+        if job is None or not job.promote(target):
             return False
-        if run is not None and run.parked and not complete:
-            return False  # its log was written again since
-        self._added = [
-            attrs.evolve(job, limit=limit, ends=ends, inputs=inputs, follow=False)
-            if job.task == task
-            else job
-            for job in self._added
-        ]
-        if run is None:
-            return any(job.task == task for job in self._added)
-        run.job = attrs.evolve(run.job, limit=limit, ends=ends, inputs=inputs, follow=False)
-        for part in run.parts:
-            part.end = ends[part.tp]
-        self._read_on(run.parts)  # the topic of a table was read to an earlier commit
+        self._read_on(job.parts)  # the topic of a table was read to an earlier commit
         return True
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
@@ -184,8 +148,8 @@ class StoreChangelogReader:
 
     def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
         """Let a followed task read source topics of its tables up to these offsets."""
-        run = self._runs.get(task)
-        parts = () if run is None else run.parts
+        job = self._runs.get(task)
+        parts = () if job is None else job.parts
         tables = [p for p in parts if p.tp in ends and isinstance(p.reader, PlainReader)]
         for part in tables:
             part.end = max(part.end, ends[part.tp])
@@ -199,8 +163,8 @@ class StoreChangelogReader:
         """
         waiting = {self._open[tp].task for tp in self._waiting}
         return {
-            task: max(map(self._lag, run.parts))
-            for task, run in self._runs.items()
+            task: max(map(self._lag, job.parts))
+            for task, job in self._runs.items()
             if task not in waiting
         }
 
@@ -208,10 +172,10 @@ class StoreChangelogReader:
         """Offset reached and end, summed over the changelogs, by task begun."""
         return {
             task: (
-                sum(part.position for part in run.parts),
-                sum(part.position + self._lag(part) for part in run.parts),
+                sum(part.position for part in job.parts),
+                sum(part.position + self._lag(part) for part in job.parts),
             )
-            for task, run in self._runs.items()
+            for task, job in self._runs.items()
         }
 
     def _lag(self, part: ChangelogPart) -> int:
@@ -219,10 +183,10 @@ class StoreChangelogReader:
         if end == OPEN_END:
             end = None if part.tp in self._waiting else self._source.known_end(part.tp)
         if end is None:
-            end = self._runs[part.task].job.ends[part.tp]
+            end = self._runs[part.task].ends[part.tp]
         return max(0, end - part.position)
 
-    def step(self, max_ms: int, *, gentle: bool = False) -> list[TaskId]:
+    def step(self, max_ms: int, *, gentle: bool = False) -> list[RestoreJob]:
         """Restore for about so long; returns as soon as tasks are done, with those.
 
         Reads at least once. Reading and writing a chunk is not interrupted, so a step can take
@@ -270,72 +234,73 @@ class StoreChangelogReader:
             job = self._added[0]
             prepare_rewrite(job, starts)
             reason = mistrust(job, starts)
-            if reason is None and not job.rewrite:  # nothing else has what is written again
+            if reason is None and not job.target.rewrite:  # nothing else has what is written again
                 reason = outdated_table(job, self._admin, self._clock.wall_ms())
             if reason is not None:
                 log.warning("task %s starts over: %s", job.task, reason)
                 with blamed(job.task):
                     job.state.wipe()
-            self._begin(RestoreRun(job, []), starts, old)
+            self._begin(job, starts, old)
             del self._added[0]
 
     def _begin(
         self,
-        run: RestoreRun,
+        job: RestoreJob,
         starts: Mapping[TopicPartition, int],
         old: Mapping[TopicPartition, str] | None = None,
     ) -> None:
         """Read what a task lacks; ``old`` says why changelogs may have forgotten some of that."""
-        state, now = run.job.state, self._clock.now_ms()
+        state, now, ids = job.state, self._clock.now_ms(), job.target.topic_ids or {}
         kept = old if old and state.positions else {}
         for tp in state.changelogs.values():
-            if run.job.topic_ids.get(tp.topic):
-                state.topic_ids[tp.topic] = run.job.topic_ids[tp.topic]
-        run.parts = [
+            if ids.get(tp.topic):
+                state.topic_ids[tp.topic] = ids[tp.topic]
+        job.parts = [
             ChangelogPart(
-                run.job.task,
+                job.task,
                 tp,
                 store,
-                reader_of(run.job, store, tp),
+                reader_of(job, store, tp),
                 state.loader(store),
                 max(state.positions.get(tp, 0), starts[tp]),
-                OPEN_END if run.job.follow and store not in state.plain else run.job.ends[tp],
+                OPEN_END if job.follow and store not in state.plain else job.ends[tp],
                 started_ms=now,
                 reported_ms=now,
                 outdated=kept.get(tp, ""),
-                outdated_end=run.job.ends[tp],
-                look=partial(self._look, tp) if run.job.follow else None,
+                outdated_end=job.ends[tp],
+                look=partial(self._look, tp) if job.follow else None,
             )
             for store, tp in sorted(state.changelogs.items())
         ]
-        self._read_on(run.parts)
-        self._runs[run.job.task] = run
-        self._tell_all(run, "start")
+        job.begun = True
+        self._read_on(job.parts)
+        self._runs[job.task] = job
+        self._tell_all(job, "start")
 
     def _look(self, tp: TopicPartition) -> tuple[int, int | None]:
         """Wall-clock time, and the end of a log that is read just now."""
         read = tp in self._open and tp not in self._waiting
         return self._clock.wall_ms(), self._source.known_end(tp) if read else None
 
-    def _begin_again(self, run: RestoreRun, reason: str) -> None:
-        starts = self._admin.start_offsets([part.tp for part in run.parts])
-        log.warning("task %s starts over: %s", run.job.task, reason)
-        self._stop(run.parts)
-        self._tell_all(run, "suspended")
-        if run.job.rewrite and run.job.limit not in (None, NO_STATE):
-            self._abandon(run)
+    def _begin_again(self, job: RestoreJob, reason: str) -> None:
+        starts = self._admin.start_offsets([part.tp for part in job.parts])
+        log.warning("task %s starts over: %s", job.task, reason)
+        self._stop(job.parts)
+        self._tell_all(job, "suspended")
+        if job.target.rewrite and job.target.limit not in (None, NO_STATE):
+            self._abandon(job)
             return
-        with blamed(run.job.task):
-            run.job.state.wipe()
-        self._begin(run, starts)
+        with blamed(job.task):
+            job.state.wipe()
+        self._begin(job, starts)
 
-    def _abandon(self, run: RestoreRun) -> None:
+    def _abandon(self, job: RestoreJob) -> None:
         """Give up a task whose local state is damaged, and not in its changelogs either."""
-        with blamed(run.job.task):
-            run.job.state.wipe()
-        del self._runs[run.job.task]
-        self._beyond[run.job.task] = run.job.limit or NO_STATE
-        self._abandoned.append(run.job.task)
+        with blamed(job.task):
+            job.state.wipe()
+        del self._runs[job.task]
+        job.beyond = job.target.limit or NO_STATE
+        self._abandoned.append(job)
 
     def _read_on(self, parts: Sequence[ChangelogPart]) -> None:
         """Have the consumer read those that are behind their end."""
@@ -375,9 +340,9 @@ class StoreChangelogReader:
             if part is not None:
                 with blamed(part.task):
                     part.take(batch)
-        if self._positions is not None:
-            for tp, position in self._positions(list(self._open.keys() - self._waiting)).items():
-                self._open[tp].reach(position)
+        reading = list(self._open.keys() - self._waiting)
+        for tp, position in self._source.positions(reading).items():  # past gaps without records
+            self._open[tp].reach(position)
         self._begin_outdated_again()
         stopped = self._stop_read()
         self._tell(self._clock.now_ms())
@@ -391,11 +356,11 @@ class StoreChangelogReader:
 
     def _begin_outdated_again(self) -> None:
         """Begin tasks again whose state is old where compaction removed what it lacks."""
-        for _, run in sorted(self._runs.items()):
-            gaps = [part for part in run.parts if part.gap]
+        for _, job in sorted(self._runs.items()):
+            gaps = [part for part in job.parts if part.gap]
             if gaps:
                 reason = f"{gaps[0].tp} was compacted behind its position, {gaps[0].outdated}"
-                self._begin_again(run, reason)
+                self._begin_again(job, reason)
 
     def _begin_cut_off_again(self) -> bool:
         """Begin tasks again whose logs lost their positions meanwhile; whether there are any.
@@ -405,14 +370,14 @@ class StoreChangelogReader:
         """
         starts = self._admin.start_offsets(list(self._open))
         ends = self._admin.end_offsets(list(self._open))
-        read = [p for _, run in sorted(self._runs.items()) for p in run.parts if p.tp in self._open]
-        beyond = [p for p in read if p.position > ends[p.tp] and self._runs[p.task].job.follow]
+        read = [p for _, job in sorted(self._runs.items()) for p in job.parts if p.tp in self._open]
+        beyond = [p for p in read if p.position > ends[p.tp] and self._runs[p.task].follow]
         for part in beyond:
             log.warning("the copy of task %s is kept: %s lost records", part.task, part.tp)
             self._runs[part.task].parked = True
         self._stop(beyond)
         late = [p for p in read if p.position < starts[p.tp]]
-        late = [p for p in late if self._runs[p.task].job.cut_by_owner(p.tp, starts[p.tp])]
+        late = [p for p in late if self._runs[p.task].cut_by_owner(p.tp, starts[p.tp])]
         for part in late:
             part.position = starts[part.tp]
         self._source.assign({p.tp: p.position for p in late if p.tp not in self._waiting})
@@ -421,69 +386,63 @@ class StoreChangelogReader:
             for part in read
             if not starts[part.tp] <= part.position <= ends[part.tp] and part not in beyond
         }
-        for run in cut_off.values():
-            self._begin_again(run, "its changelog was cut off while it was read")
+        for job in cut_off.values():
+            self._begin_again(job, "its changelog was cut off while it was read")
         return bool(cut_off or beyond or late)
 
     # Writing.
 
     def _write_chunks(self, records: int) -> None:
         """Write the largest chunks until what stays in memory is below the bounds."""
-        parts = [(part, run) for run in self._runs.values() for part in run.parts]
-        for part, run in parts:
-            if run.job.task in self._preferred and part.loader.records > PREFERRED_RECORDS:
-                self._written(run, part.flush)
+        parts = [(part, job) for job in self._runs.values() for part in job.parts]
+        for part, job in parts:
+            if job.task in self._preferred and part.loader.records > PREFERRED_RECORDS:
+                self._written(job, part.flush)
                 return  # one at a time: there may be an order by now
         held = sum(part.loader.records for part, _ in parts)
         size = sum(part.loader.bytes for part, _ in parts)
         parts.sort(key=lambda pair: pair[0].loader.bytes, reverse=True)
-        for part, run in parts:
+        for part, job in parts:
             if held <= records and size <= self._buffer_bytes:
                 return
             held -= part.loader.records
             size -= part.loader.bytes
-            if not self._written(run, part.flush):
+            if not self._written(job, part.flush):
                 return
 
-    def _finish(self) -> list[TaskId]:
-        """Close the runs that have read everything; their tasks."""
-        read = [(task, run) for task, run in sorted(self._runs.items()) if run.read]
-        done = [task for task, run in read if self._written(run, run.finish)]
-        for task in done:
-            run = self._runs.pop(task)
-            self._tell_all(run, "end")
-            if run.beyond is not None:
-                self._beyond[task] = run.beyond
+    def _finish(self) -> list[RestoreJob]:
+        """Close the jobs that have read everything."""
+        read = [job for _, job in sorted(self._runs.items()) if job.read]
+        done = [job for job in read if self._written(job, job.finish)]
+        for job in done:
+            del self._runs[job.task]
+            self._tell_all(job, "end")
         abandoned, self._abandoned = self._abandoned, []
         return done + abandoned
 
-    def beyond(self, task: TaskId) -> StateNumber | None:
-        """A number above the commit's that a done task met, if that proves a later commit."""
-        return self._beyond.pop(task, None)
-
-    def _written(self, run: RestoreRun, write: Callable[[], None]) -> bool:
+    def _written(self, job: RestoreJob, write: Callable[[], None]) -> bool:
         """Write; if the store turns out to be damaged, begin the task again, once."""
         try:
-            with blamed(run.job.task):
+            with blamed(job.task):
                 write()
         except TaskCorruptedError as error:
-            if run.wiped:
+            if job.wiped:
                 raise
-            self._begin_again(run, str(error))
-            run.wiped = True
+            self._begin_again(job, str(error))
+            job.wiped = True
             return False
         return True
 
     def _tell(self, now: int) -> None:
         if self._progress is None:
             return
-        for run in self._runs.values():
-            for part in run.parts:
+        for job in self._runs.values():
+            for part in job.parts:
                 if part.position < part.end and now - part.reported_ms >= PROGRESS_MS:
                     self._progress(part.progress("batch", now))
 
-    def _tell_all(self, run: RestoreRun, phase: Phase) -> None:
+    def _tell_all(self, job: RestoreJob, phase: Phase) -> None:
         if self._progress is not None:
             now = self._clock.now_ms()
-            for part in run.parts:
+            for part in job.parts:
                 self._progress(part.progress(phase, now))

@@ -28,17 +28,8 @@ from streamlet.clock import Clock
 from streamlet.errors import BrokerError, StateError, TaskMigratedError
 from streamlet.group.events import CommitOutcome
 from streamlet.group.session import GroupSession
-from streamlet.runtime.active import ActiveTask
+from streamlet.runtime.active import ActiveTask, TaskCommit
 from streamlet.runtime.commit_delivery import ChangelogDelivery
-from streamlet.runtime.commit_port import (
-    Settled,
-    TaskCommit,
-    claim_of,
-    local_positions,
-    same_of,
-    times_of,
-)
-from streamlet.runtime.opening import blamed
 from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
@@ -107,8 +98,22 @@ class _CommitUnderWay:
         return self.phase is not CommitPhase.SENT and not (self.parts or self.unprepared)
 
 
+@attrs.frozen(eq=False)
+class Settled:
+    """A commit and what became of it.
+
+    ``hold`` is the token of the unit that it belongs to, if any; ``last``: it ends that unit.
+    """
+
+    outcome: CommitOutcome
+    parts: tuple[TaskCommit, ...]
+    hold: int | None = None
+    last: bool = False
+
+
+@attrs.define(eq=False)
 class AtLeastOnceCommit:
-    """The ``CommitPort`` of workers that give at-least-once.
+    """Commits of a worker's tasks, one under way at most.
 
     Args:
         group: our membership.
@@ -118,37 +123,26 @@ class AtLeastOnceCommit:
             others wrote to its changelogs, and to note the age of its stores.
     """
 
-    def __init__(
-        self,
-        group: GroupSession,
-        delivery: ChangelogDelivery,
-        clock: Clock,
-        *,
-        look_ms: int = LOOK_MS,
-    ) -> None:
-        self._group = group
-        self._delivery = delivery
-        self._clock = clock
-        self._look_ms = look_ms
-        self._token = 0
-        self._now = _CommitUnderWay()
-        self.accepted = 0
-        self.flush_ns = 0
-        self.settle: Callable[[ActiveTask], None] = _leave
-
-    @property
-    def phase(self) -> CommitPhase:
-        """The phase of the commit under way."""
-        return self._now.phase
+    _group: GroupSession
+    _delivery: ChangelogDelivery
+    _clock: Clock
+    _look_ms: int = attrs.field(default=LOOK_MS, kw_only=True)
+    #: Called with a task before its share is taken: ends the batch that it has under way.
+    settle: Callable[[ActiveTask], None] = attrs.field(default=lambda active: None, init=False)
+    #: Commits accepted so far, and nanoseconds that the delivery of what they cover took.
+    accepted: int = attrs.field(default=0, init=False)
+    flush_ns: int = attrs.field(default=0, init=False)
+    _token: int = attrs.field(default=0, init=False)
+    _now: _CommitUnderWay = attrs.field(factory=_CommitUnderWay, init=False)
 
     @property
     def under_way(self) -> bool:
-        """True if a commit is not over: see ``CommitPort.under_way``."""
+        """True if a commit is not yet accepted, or not yet written to the local stores."""
         return self._now.phase is not CommitPhase.NONE
 
     @property
     def sent(self) -> bool:
-        """True if an answer is awaited: see ``CommitPort.sent``."""
+        """True if the coordinator has not answered a commit yet."""
         return self._now.phase is CommitPhase.SENT
 
     # What the worker wants.
@@ -156,7 +150,19 @@ class AtLeastOnceCommit:
     def begin(
         self, tasks: Iterable[ActiveTask], hold: int | None = None, *, at_once: bool = False
     ) -> None:
-        """Begin a commit, or go on with the one under way: see ``CommitPort.begin``."""
+        """Prepare and send a commit of every task that has something to say, claims included.
+
+        With one under way, go on with that, and send it again if it was turned away: call this
+        until it is sent, or with ``at_once`` just once. ``hold`` is the token of a unit that waits
+        for it: a join that is due waits for that unit, so it goes out all the same, and at once.
+
+        Raises:
+            TaskMigratedError: our last heartbeat is too old and the group does not know us any
+                more.
+            DeliveryError: something was not delivered; nothing was committed.
+            BrokerError: the broker does not answer just now; call again.
+            StateError: a task's stores fail, which the error names; ``forget`` it and call again.
+        """
         most_ns = None if at_once or hold is not None else STEP_NS
         now = self._now
         if now.phase is CommitPhase.ACCEPTED:
@@ -173,9 +179,12 @@ class AtLeastOnceCommit:
         self._go_on()
 
     def begin_claims(self, hold: int, tasks: Sequence[ActiveTask]) -> bool:
-        """Claim stopped tasks that are not claimed: see ``CommitPort.begin_claims``."""
+        """Claim those stopped tasks of a unit that were not claimed yet; False: there is none.
+
+        What they did can only be committed after that. Raises as ``begin``.
+        """
         assert not self.under_way, "two commits under way"
-        claims = [claim_of(active) for active in tasks if not active.claimed]
+        claims = [TaskCommit.again(active, 0) for active in tasks if not active.claimed]
         if claims:
             self._now = _CommitUnderWay(parts=claims, hold=hold)
             self._now.move_to(CommitPhase.DELIVERED)
@@ -185,7 +194,11 @@ class AtLeastOnceCommit:
     def begin_last(
         self, hold: int, tasks: Sequence[ActiveTask], marks: Mapping[TaskId, str]
     ) -> None:
-        """Commit stopped tasks as a unit: see ``CommitPort.begin_last``."""
+        """Commit stopped tasks, as the unit of a granted hold; none may be under way.
+
+        Every one of them is committed, also with nothing new to say: ``marks`` tells whom it is
+        released to. Raises as ``begin``.
+        """
         assert not self.under_way, "two commits under way"
         self._check_alive()
         parts = [self._share(active) for active in tasks]
@@ -197,7 +210,14 @@ class AtLeastOnceCommit:
         self._go_on()
 
     def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled | None:
-        """Take the coordinator's answer: see ``CommitPort.done``."""
+        """Take the coordinator's answer; None if no commit waits for it any more.
+
+        A commit that was turned away, or whose outcome is unknown, stays under way and is sent
+        again by ``begin``, without its marks: the order they answered is not held any more.
+
+        Raises:
+            BrokerError: the coordinator will never accept it.
+        """
         now = self._now
         if token != self._token or not self.sent:
             return None
@@ -219,29 +239,36 @@ class AtLeastOnceCommit:
         return settled
 
     def forget(self, active: ActiveTask) -> None:
-        """Leave out a task that is about to be closed: see ``CommitPort.forget``."""
+        """Leave a task that is about to be closed out of the commit under way.
+
+        What was accepted of it is written: its copy on disk is then as of its last commit.
+        """
         now = self._now
         own = [part for part in now.parts if part.active is active]
         now.parts = [part for part in now.parts if part.active is not active]
         now.unprepared = deque(task for task in now.unprepared if task is not active)
         for part in own if now.phase is CommitPhase.ACCEPTED else ():
             try:
-                _write(part)
+                part.write()
             except StateError as error:
                 log.warning("the copy of %s stays as of the commit before: %s", active.task, error)
         self._drop_if_empty()
 
     def abort(self) -> None:
-        """Drop the commit under way, but not what was accepted: see ``CommitPort.abort``."""
+        """Drop the commit under way; what was accepted of it is still written."""
         if self._now.phase is not CommitPhase.ACCEPTED:
             self._now = _CommitUnderWay()
 
     def forget_queued(self) -> None:
-        """Deliver nothing of what was written so far: see ``CommitPort.forget_queued``."""
+        """Deliver nothing any more of what was written so far: all tasks it stems from are lost."""
         self._delivery.forget_queued()
 
     def finish(self) -> None:
-        """Write all that was accepted: see ``CommitPort.finish``."""
+        """Write all that was accepted to the local stores.
+
+        Raises:
+            StateError: a store refuses.
+        """
         if self._now.phase is CommitPhase.ACCEPTED:
             self._write(None)
 
@@ -254,7 +281,7 @@ class AtLeastOnceCommit:
         if changed:
             self._check_alive()
         now = self._now
-        now.parts = [claim_of(t) for t in running if not t.claimed]
+        now.parts = [TaskCommit.again(t, 0) for t in running if not t.claimed]
         now.unprepared = deque(changed)
         if not now.empty:
             now.move_to(CommitPhase.PREPARING if changed else CommitPhase.DELIVERED)
@@ -297,8 +324,7 @@ class AtLeastOnceCommit:
         now.by = member_id
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         for part in now.parts:
-            told = part.contained, part.ends, part.release_to, part.notes, part.rebuilt
-            texts = part.active.metadata(member_id, generation, *told)
+            texts = part.metadata(member_id, generation)
             offsets |= {tp: (offset, texts[tp]) for tp, offset in part.offsets.items()}
         self._token += 1
         now.move_to(CommitPhase.SENT)
@@ -319,7 +345,7 @@ class AtLeastOnceCommit:
         """Write what was accepted of the next tasks to their stores."""
         now, began = self._now, self._clock.now_ns()
         while now.parts:
-            _write(now.parts[0])
+            now.parts[0].write()
             now.parts.pop(0)
             if most_ns is not None and self._clock.now_ns() - began >= most_ns:
                 break
@@ -333,11 +359,10 @@ class AtLeastOnceCommit:
 
     def _share(self, active: ActiveTask) -> TaskCommit:
         """Take a task's share; its dirty entries go to its changelogs."""
-        assert active.processor is not None
         self.settle(active)
         if active.processor.calling:
             log.info("task %s: its next owner repeats what its calls are made for", active.task)
-            return same_of(active)
+            return TaskCommit.again(active, active.number)
         return self._delivery.flush(active, look=self._look_due(active))
 
     def _look_due(self, active: ActiveTask) -> bool:
@@ -347,16 +372,3 @@ class AtLeastOnceCommit:
     def _check_alive(self) -> None:
         if not self._group.alive():
             raise TaskMigratedError("no heartbeat was answered for a session timeout")
-
-
-def _leave(active: ActiveTask) -> None:
-    """Leave a task as it is; the worker says how its batch is ended."""
-
-
-def _write(part: TaskCommit) -> None:
-    """Put an accepted part into the local store."""
-    assert part.drained is not None
-    positions = local_positions(part)
-    with blamed(part.active.task):
-        times, inputs = times_of(part), part.offsets
-        part.active.state.write(part.drained, part.contained, positions, times, inputs)

@@ -13,6 +13,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+import attrs
+
 from streamlet.clock import Clock
 from streamlet.errors import (
     BrokerError,
@@ -22,8 +24,7 @@ from streamlet.errors import (
     TaskMigratedError,
 )
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
-from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.commit_port import TaskCommit
+from streamlet.runtime.active import ActiveTask, TaskCommit
 from streamlet.runtime.opening import blamed
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import decode, encode_column
@@ -34,8 +35,11 @@ log = logging.getLogger(__name__)
 
 #: How often to check whether the first records of our changelogs were deleted.
 STARTS_MS = 5_000
+#: How long a poll for zombie writes waits.
+POLL_MS = 50
 
 
+@attrs.define(eq=False)
 class ChangelogDelivery:
     """Sends what commits cover to changelogs, and sees to it that it is there.
 
@@ -47,21 +51,16 @@ class ChangelogDelivery:
         flush_timeout_ms: how long delivery may take.
     """
 
-    def __init__(
-        self,
-        sink: RecordSink,
-        admin: Admin,
-        clock: Clock,
-        *,
-        open_source: Callable[[], RecordSource],
-        flush_timeout_ms: int,
-    ) -> None:
-        self._sink = sink
-        self._admin = admin
-        self._clock = clock
-        self._open_source = open_source
-        self._flush_timeout_ms = flush_timeout_ms
-        self._starts_at_ms = clock.now_ms() + STARTS_MS
+    _sink: RecordSink
+    _admin: Admin
+    _clock: Clock
+    _open_source: Callable[[], RecordSource]
+    _flush_timeout_ms: int
+    _starts_at_ms: int = attrs.field(init=False)
+
+    @_starts_at_ms.default
+    def _first_starts_ms(self) -> int:
+        return self._clock.now_ms() + STARTS_MS
 
     def flush(self, active: ActiveTask, *, look: bool) -> TaskCommit:
         """Send the dirty entries of a task's stores to their changelogs.
@@ -72,7 +71,6 @@ class ChangelogDelivery:
             StateError: its stores fail.
             DeliveryError: a changelog takes no more.
         """
-        assert active.processor is not None
         number = active.number + 1
         contained = StateNumber(active.epoch, number)
         with blamed(active.task):
@@ -81,19 +79,16 @@ class ChangelogDelivery:
         part = TaskCommit(active, number, positions, contained, drained, active.notes_now)
         part.checked = dict(active.ends)
         part.look = look
-        flushed: dict[TopicPartition, Columns] = {}
-        for store, columns in drained.columns.items():
-            changelog = active.changelog(store)
-            if changelog is not None:
-                flushed[changelog] = columns
+        logs, columns = active.changelogs, drained.columns
+        flushed = {logs[store]: columns[store] for store in columns if store in logs}
         if number == 1:
             flushed = _fences(active) | flushed
         active.written |= {changelog.topic: number for changelog in flushed}
         starts = {} if part.rebuilt is None else part.rebuilt.starts
         written_from = {tp.topic: start for tp, start in starts.items()}
         entry = CommitEntry(contained, positions, active.written, written_from).header()
-        for changelog, columns in flushed.items():
-            self._send_flush(part, changelog, columns, entry)
+        for changelog, flush in flushed.items():
+            self._send_flush(part, changelog, flush, entry)
         return part
 
     def deliver(self, parts: Sequence[TaskCommit]) -> None:
@@ -162,20 +157,12 @@ class ChangelogDelivery:
         """
         found = False
         for part in parts:
-            for changelog, store in part.active.stores_by_changelog.items():
+            for store, changelog in part.active.changelogs.items():
                 start, end = part.checked[changelog], part.ends[changelog]
                 if end <= start + part.sent.get(changelog, 0):
                     self._checked(part, changelog)
                     continue
-                keys = foreign_keys(
-                    self._open_source,
-                    changelog,
-                    start,
-                    end,
-                    part.active.epoch,
-                    clock=self._clock,
-                    timeout_ms=self._flush_timeout_ms,
-                )
+                keys = self._foreign_keys(changelog, start, end, part.active.epoch)
                 self._checked(part, changelog)  # not before: they may not be readable just now
                 log.warning(
                     "%s: a process that lost the task wrote %d keys; writing them again",
@@ -187,6 +174,43 @@ class ChangelogDelivery:
                 self._send_entries(part, changelog, keys, values)
                 found = True
         return found
+
+    def _foreign_keys(
+        self, changelog: TopicPartition, start: int, end: int, epoch: int
+    ) -> list[bytes]:
+        """Keys of the records in [start, end) that bear another epoch than ours, once, in order.
+
+        Raises:
+            TaskMigratedError: a later epoch is among them: then we are the zombie.
+            BrokerError: they cannot be read in the time limit of a flush.
+        """
+        timeout_ms = self._flush_timeout_ms
+        deadline = self._clock.now_ms() + timeout_ms
+        found: dict[bytes, None] = {}
+        source = self._open_source()
+        try:
+            source.assign({changelog: start})
+            position = start
+            while position < end:
+                if self._clock.now_ms() > deadline:
+                    raise BrokerError(f"{changelog} could not be read again in {timeout_ms} ms")
+                for batch in source.poll(10_000, POLL_MS):
+                    heads = batch.headers or [None] * len(batch)
+                    rows = zip(batch.offsets, batch.keys, batch.values, heads, strict=True)
+                    for offset, key, value, head in rows:
+                        theirs = decode(value, head)[0].epoch
+                        if offset >= end or key is None or theirs == epoch:
+                            continue
+                        if theirs > epoch:
+                            raise TaskMigratedError(
+                                f"{changelog} has records of epoch {theirs}, ours is {epoch}: "
+                                "another member took the task over"
+                            )
+                        found[key] = None
+                    position = batch.offsets[-1] + 1
+        finally:
+            source.close()
+        return list(found)
 
     @staticmethod
     def _checked(part: TaskCommit, changelog: TopicPartition) -> None:
@@ -200,13 +224,13 @@ class ChangelogDelivery:
         Raises:
             ChangelogLostError: one is shorter than what we know to be in it.
         """
-        wanted = [tp for part in parts for tp in part.active.changelogs]
+        wanted = [tp for part in parts for tp in part.active.changelogs.values()]
         wanted += [tp for part in parts if part.look for tp in part.active.tables]
         now_ms, ends = self._clock.wall_ms(), self._admin.end_offsets(wanted)
         self._look_at_starts(parts)
         for part in parts:
             part.ends_ms = now_ms
-            part.ends = {tp: ends[tp] for tp in part.active.changelogs}
+            part.ends = {tp: ends[tp] for tp in part.active.changelogs.values()}
             part.table_ends = {tp: ends[tp] for tp in part.active.tables if tp in ends}
             for tp, end in part.ends.items():
                 known = part.checked[tp] + part.sent.get(tp, 0)
@@ -222,10 +246,11 @@ class ChangelogDelivery:
         if now < self._starts_at_ms:
             return
         self._starts_at_ms = now + STARTS_MS
-        starts = self._admin.start_offsets([tp for part in parts for tp in part.active.changelogs])
+        wanted = [tp for part in parts for tp in part.active.changelogs.values()]
+        starts = self._admin.start_offsets(wanted)
         for part in parts:
             whole = {} if part.active.rebuilt is None else part.active.rebuilt.starts
-            for tp in part.active.changelogs:
+            for tp in part.active.changelogs.values():
                 if starts[tp] > whole.get(tp, 0):
                     raise ChangelogLostError(
                         f"{tp} begins at {starts[tp]}, its records before that are gone"
@@ -239,55 +264,8 @@ def _fences(active: ActiveTask) -> dict[TopicPartition, Columns]:
     changelog of ours that bears no mark of us.
     """
     found = {}
-    for changelog, store in active.stores_by_changelog.items():
+    for store, changelog in active.changelogs.items():
         with blamed(active.task):
             key, value = active.state.some_entry(store)
         found[changelog] = Columns(store, [key], [value])
     return found
-
-
-POLL_MS = 50
-
-
-def foreign_keys(
-    open_source: Callable[[], RecordSource],
-    changelog: TopicPartition,
-    start: int,
-    end: int,
-    epoch: int,
-    *,
-    clock: Clock,
-    timeout_ms: int,
-) -> list[bytes]:
-    """Keys of the records in [start, end) that bear another epoch than ours, each once, in order.
-
-    Raises:
-        TaskMigratedError: a later epoch is among them: then we are the zombie.
-        BrokerError: they cannot be read in ``timeout_ms``.
-    """
-    deadline = clock.now_ms() + timeout_ms
-    found: dict[bytes, None] = {}
-    source = open_source()
-    try:
-        source.assign({changelog: start})
-        position = start
-        while position < end:
-            if clock.now_ms() > deadline:
-                raise BrokerError(f"{changelog} could not be read again in {timeout_ms} ms")
-            for batch in source.poll(10_000, POLL_MS):
-                heads = batch.headers or [None] * len(batch)
-                rows = zip(batch.offsets, batch.keys, batch.values, heads, strict=True)
-                for offset, key, value, head in rows:
-                    theirs = decode(value, head)[0].epoch
-                    if offset >= end or key is None or theirs == epoch:
-                        continue
-                    if theirs > epoch:
-                        raise TaskMigratedError(
-                            f"{changelog} has records of epoch {theirs}, ours is {epoch}: another "
-                            "member took the task over"
-                        )
-                    found[key] = None
-                position = batch.offsets[-1] + 1
-    finally:
-        source.close()
-    return list(found)

@@ -27,7 +27,7 @@ LONGEST_REST_MS = 100
 
 
 class CopyRunner(Protocol):
-    """Calls ``StateUpdater.round`` again and again, until that is closed."""
+    """Has the ``StateUpdater`` take orders and step again and again, until that is closed."""
 
     def ordered(self, *, begin: bool) -> None:
         """Take an order soon; ``begin``: even if there was no round yet."""
@@ -109,7 +109,8 @@ class CopyThreads:
     def _round(self) -> None:
         self._asked.clear()
         began = self._clock.thread_ns()
-        self._rest(self._copies.round())
+        self._copies.take_orders()
+        self._rest(self._copies.step())
         used_ns = self._clock.thread_ns() - began
         if not self._copies.awaited:
             self._rest(self._rest_ms(used_ns))

@@ -13,6 +13,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+import attrs
+
 from streamlet.clock import Clock
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, StateError
@@ -85,6 +87,7 @@ def copies_elsewhere(view: ControlView, task: TaskId, instance: str) -> int:
     )
 
 
+@attrs.define(eq=False)
 class Cleanup:
     """Looks after the dormant folders of one instance; several workers of it may do so at once.
 
@@ -98,29 +101,22 @@ class Cleanup:
         clock: the time.
     """
 
-    def __init__(
-        self,
-        directory: StateDirectory,
-        instance: str,
-        *,
-        delay_ms: int,
-        needed: int,
-        view: Callable[[], ControlView],
-        forget: Callable[[TaskId], None],
-        clock: Clock,
-    ) -> None:
-        self._directory = directory
-        self._instance = instance
-        self._delay_ms = delay_ms
-        self._needed = needed
-        self._view = view
-        self._forget = forget
-        self._clock = clock
-        #: Since when, on our clock, a folder has been seen as it is; its files may be older than
-        #: that, where a machine was down.
-        self._seen: dict[TaskId, tuple[TaskFolder, int]] = {}
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="streamlet-cleanup", daemon=True)
+    _directory: StateDirectory
+    _instance: str
+    _delay_ms: int
+    _needed: int
+    _view: Callable[[], ControlView]
+    _forget: Callable[[TaskId], None]
+    _clock: Clock
+    #: Since when, on our clock, a folder has been seen as it is; its files may be older than
+    #: that, where a machine was down.
+    _seen: dict[TaskId, tuple[TaskFolder, int]] = attrs.field(factory=dict, init=False)
+    _closing: threading.Event = attrs.field(factory=threading.Event, init=False)
+    _thread: threading.Thread = attrs.field(init=False)
+
+    @_thread.default
+    def _not_started(self) -> threading.Thread:
+        return threading.Thread(target=self._run, name="streamlet-cleanup", daemon=True)
 
     def start(self) -> None:
         """Begin to look."""

@@ -1,28 +1,34 @@
 """Compares a task's committed positions, logs and local state before the task begins.
 
-Pure. What disagrees is either mended from state that is exactly that of the commit, or it is a
-``Mismatch``, and ``state.mismatch.policy`` decides. Histories of crashes never look like one:
-nothing is written to a changelog before a claim is committed, a store is never ahead of the
-commit, and an owner writes number n + 1 only after commit n was accepted. So positions were lost
-where there is no commit and the changelog is not empty; they were set back where a record bears
-number n + 2 beside a commit of number n. State of an epoch before the commit's proves nothing: a
-decision may have given it up.
+And works out what becomes of a task where they disagree. Pure. What disagrees is either mended from
+state that is exactly that of the commit, or it is a ``Mismatch``, and ``state.mismatch.policy``
+decides. Histories of crashes never look like one: nothing is written to a changelog before a claim
+is committed, a store is never ahead of the commit, and an owner writes number n + 1 only after
+commit n was accepted. So positions were lost where there is no commit and the changelog is not
+empty; they were set back where a record bears number n + 2 beside a commit of number n. State of an
+epoch before the commit's proves nothing: a decision may have given it up.
 """
 
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Mapping
 
 import attrs
 
 from streamlet.errors import PositionsMismatchError
 from streamlet.group.commit_metadata import started
-from streamlet.runtime.changelog_ends import short_of_commit
 from streamlet.runtime.targets import Target
 from streamlet.state.entries import CommitEntry
 from streamlet.state.task_state import TaskState
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: How often a task is given back to the group before the policy decides: at once, and once more
+#: after a while, since the last owner may just be starting again.
+MOST_OFFERS = 2
 
 
 class MismatchKind(enum.StrEnum):
@@ -98,13 +104,29 @@ def needs_entry(target: Target, state: TaskState) -> bool:
 
 def lacks(target: Target, state: TaskState | None = None) -> dict[TopicPartition, str]:
     """The changelogs that do not hold what the commit or the local state relies upon, and why."""
-    found = short_of_commit(target.metadata, target.starts, target.ends)
+    found = _short_of_commit(target)
     if state is None:
         return found
     remade = _remade(target, state)
     if target.limit in (None, state.state):
         found |= _short_of_state(target, state) | remade
     return {tp: remade.get(tp, reason) for tp, reason in found.items()}
+
+
+def _short_of_commit(target: Target) -> dict[TopicPartition, str]:
+    found = {}
+    metadata, wholes = target.metadata, target.whole_from()
+    for tp, end in target.ends.items():
+        wanted = 0 if metadata is None else metadata.ends.get(tp, 0)
+        whole = wholes.get(tp)
+        start = target.starts.get(tp, 0)
+        if end < wanted:
+            found[tp] = f"{tp} ends at {end}, the commit was made when it ended at {wanted}"
+        elif start > (whole or 0):
+            found[tp] = f"{tp} begins at {start}, its records before that are gone"
+        elif metadata is not None and metadata.rebuilding and whole is not None:
+            found[tp] = f"{tp} lost records, and its state was not yet written again"
+    return found
 
 
 def _short_of_state(target: Target, state: TaskState) -> dict[TopicPartition, str]:
@@ -147,7 +169,9 @@ def _lost(task: TaskId, target: Target, state: TaskState) -> Mismatch | None:
 
 def _ahead(task: TaskId, target: Target, state: TaskState) -> Mismatch | None:
     reach = max(state.state, state.reach)
-    if target.limit is None or reach <= target.limit or not proves_set_back(reach, target):
+    if target.limit is None or target.claimed is None or reach <= target.limit:
+        return None
+    if reach.epoch < target.claimed:  # a reset or another decision left such state behind
         return None
     return Mismatch(
         task,
@@ -166,14 +190,6 @@ def set_back(task: TaskId, target: Target, met: StateNumber) -> Mismatch:
         f"{_committed(target)} belong to commit {tuple(target.limit)}, but a changelog has records "
         f"for commit {tuple(met)}: positions were set back",
     )
-
-
-def proves_set_back(reach: StateNumber, target: Target) -> bool:
-    """True if state of this number cannot be there beside the commit.
-
-    State of an epoch before the commit's is what a reset or another decision left behind.
-    """
-    return target.claimed is not None and reach.epoch >= target.claimed
 
 
 def _recorded(target: Target, state: TaskState) -> Mapping[TopicPartition, int] | None:
@@ -219,6 +235,66 @@ def _committed(target: Target) -> str:
 # -- what a policy makes of a target ---------------------------------------------------------------
 
 
+def state_entry(state: TaskState) -> CommitEntry | None:
+    """The local state with the input positions it belongs to; None where they are not known."""
+    if state.inputs is None or state.state == NO_STATE or not state.on_disk:
+        return None
+    return CommitEntry(state.state, state.inputs, {})
+
+
+def decided(policy: str, application: str, mismatch: Mismatch, target: Target) -> Target | None:
+    """The target by ``state.mismatch.policy``; None: ``chosen`` makes it.
+
+    Raises:
+        PositionsMismatchError: the policy is to stop.
+    """
+    if policy == "reset":
+        log.warning("task %s is reset: %s", mismatch.task, mismatch.reason)
+        return begun_anew(target)
+    if policy == "fail":
+        raise mismatch.error(application)
+    if mismatch.kind is MismatchKind.INPUT:
+        reason = mismatch.reason
+        log.warning("task %s goes on at the ends of its inputs: %s", mismatch.task, reason)
+        return at_the_end(target)
+    return None
+
+
+def chosen(
+    application: str,
+    mismatch: Mismatch,
+    target: Target,
+    local: CommitEntry | None,
+    entry: CommitEntry | None,
+) -> Target:
+    """The target under ``continue``, with what the local state and the changelogs tell.
+
+    Raises:
+        PositionsMismatchError: no state is known that the task could go on with.
+    """
+    found = continued(target, local, entry)
+    if found is None:
+        more = (
+            "To continue is not possible: neither the local state nor the changelogs tell for "
+            "certain which positions their state belongs to."
+        )
+        raise mismatch.error(application, more)
+    log.warning(
+        "task %s goes on with commit %s at %s: %s",
+        mismatch.task,
+        tuple(found.limit or NO_STATE),
+        ", ".join(f"{tp} {at}" for tp, at in sorted(found.offsets.items())),
+        mismatch.reason,
+    )
+    return found
+
+
+def with_entry(target: Target, entry: CommitEntry | None) -> Target:
+    """The target with the positions that a commit entry of its very commit tells, if any."""
+    same = entry is not None and entry.state == target.limit
+    return attrs.evolve(target, recorded=entry.inputs if entry and same else {})
+
+
 def begun_anew(target: Target) -> Target:
     """The target under ``reset``: an empty state, and positions by ``auto.offset.reset``.
 
@@ -227,6 +303,7 @@ def begun_anew(target: Target) -> Target:
     return attrs.evolve(
         target,
         offsets=dict.fromkeys(target.offsets, -1),
+        first=None,
         limit=NO_STATE,
         metadata=None,
         decided=True,
@@ -242,7 +319,7 @@ def at_the_end(target: Target) -> Target:
         for tp, at in target.offsets.items()
     }
     moved = frozenset(tp for tp, at in offsets.items() if at != target.offsets[tp])
-    return attrs.evolve(target, offsets=offsets, moved=moved)
+    return attrs.evolve(target, offsets=offsets, first=None, moved=moved)
 
 
 def continued(
@@ -255,21 +332,22 @@ def continued(
     that can be relied upon it is not known what they lack, or whether they were cut since the state
     was written. Else the changelogs are read from their starts.
     """
-    chosen = newer(local, entry)
-    if chosen is None:
+    newest = newer(local, entry)
+    if newest is None:
         return None
-    starts = {tp: chosen.starts[tp.topic] for tp in target.ends if tp.topic in chosen.starts}
+    starts = {tp: newest.starts[tp.topic] for tp in target.ends if tp.topic in newest.starts}
     return attrs.evolve(
         target,
-        offsets={tp: chosen.inputs.get(tp, -1) for tp in target.offsets},
-        limit=chosen.state,
+        offsets={tp: newest.inputs.get(tp, -1) for tp in target.offsets},
+        first=None,
+        limit=newest.state,
         metadata=None,
         unmarked=frozenset(),
-        recorded=chosen.inputs,
+        recorded=newest.inputs,
         decided=True,
-        rewrite=frozenset(target.ends) if chosen is local else frozenset(),
+        rewrite=frozenset(target.ends) if newest is local else frozenset(),
         rebuilt=started(target.rebuilt, starts),
-        moved=frozenset(tp for tp, at in target.offsets.items() if chosen.inputs.get(tp) != at),
+        moved=frozenset(tp for tp, at in target.offsets.items() if newest.inputs.get(tp) != at),
     )
 
 

@@ -1,15 +1,18 @@
-"""Opens a task's stores on this disk, for an active task or a copy."""
+"""Opens and closes a task's stores on this disk, for an active task or a copy."""
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import attrs
 
+from streamlet.clock import Clock
 from streamlet.config import Settings
-from streamlet.errors import StateError, TaskCorruptedError
+from streamlet.errors import StateError, StreamletError, TaskCorruptedError
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.topology.graph import Topology
@@ -51,27 +54,19 @@ def blamed(task: TaskId) -> Iterator[None]:
         raise
 
 
-def changelogs_of(part: Subtopology, task: TaskId) -> dict[str, TopicPartition]:
-    """The changelog partition of each store of a task that has one."""
+def changelogs_of(
+    part: Subtopology, task: TaskId, *, tables: bool = True
+) -> dict[str, TopicPartition]:
+    """The changelog partition of each store that has one; without ``tables`` those it writes.
+
+    A table's own topic is its changelog, and others write it.
+    """
     return {
         spec.name: TopicPartition(topic, task.partition)
         for spec in part.stores
         if (topic := part.changelog_topic(spec.name)) is not None
+        and (tables or spec.source_topic is None)
     }
-
-
-def open_task(
-    directory: StateDirectory, part: Subtopology, task: TaskId, cache_bytes: int
-) -> OpenTask:
-    """Open a task's stores; damaged ones are wiped and come back from the changelog.
-
-    Raises:
-        StateLockedError: another worker has them open.
-        StateError: the folder cannot be used, or holds the stores of another topology.
-    """
-    with blamed(task):
-        lock = directory.lock_task(task)
-        return OpenTask(task, _opened(lock, part, task, cache_bytes), lock)
 
 
 @attrs.frozen(eq=False)
@@ -89,22 +84,83 @@ class TaskOpener:
         return cls(topology, directory, settings.cache_max_bytes)
 
     def __call__(self, task: TaskId) -> OpenTask:
-        """Open a task's stores; raises as ``open_task``."""
+        """Open a task's stores; damaged ones are wiped and come back from the changelog.
+
+        Raises:
+            StateLockedError: another worker has them open.
+            StateError: the folder cannot be used, or holds the stores of another topology.
+        """
+        with blamed(task):
+            lock = self.directory.lock_task(task)
+            try:
+                return OpenTask(task, self._state(lock, task), lock)
+            except BaseException:
+                lock.release()
+                raise
+
+    def _state(self, lock: FolderLock, task: TaskId) -> TaskState:
         part = self.topology.subtopology(task.subtopology)
-        return open_task(self.directory, part, task, self.cache_bytes)
-
-
-def _opened(lock: FolderLock, part: Subtopology, task: TaskId, cache_bytes: int) -> TaskState:
-    """The stores in a locked folder; the lock is released if they cannot be opened."""
-    changelogs = changelogs_of(part, task)
-    folder = lock.folder if part.stores else None
-    try:
+        folder = lock.folder if part.stores else None
+        parts = (folder, part.stores, self.cache_bytes, changelogs_of(part, task))
         try:
-            return TaskState.open(folder, part.stores, cache_bytes, changelogs)
+            return TaskState.open(*parts)
         except TaskCorruptedError as error:
             log.warning("state of task %s is damaged (%s); restoring it again", task, error)
             lock.wipe()
-            return TaskState.open(folder, part.stores, cache_bytes, changelogs)
-    except BaseException:
-        lock.release()
-        raise
+            return TaskState.open(*parts)
+
+
+#: How long after a task was given up its stores are closed, if no worker here waits for them, ms.
+CLOSE_LATER_MS = 1_000
+
+
+def close_later_ms(mode: str, siblings: bool) -> int:
+    """The time to put it off, ms; ``siblings``: other workers share the folder.
+
+    In mode ``eager`` stores that were given up are opened again by us, after each join.
+    """
+    return 0 if siblings or mode == "eager" else CLOSE_LATER_MS
+
+
+class Closer:
+    """Closes stores on a thread of its own, one after the other: no task waits for the disk.
+
+    Closing a task's database flushes it: tens of milliseconds in which the worker's other tasks
+    would stand still, at the very moment in which one of them changes hands. So it can be put off
+    until the new owner is at work, which may be on the same machine. Until it is done the folder is
+    locked; an opener tries again.
+
+    Args:
+        clock: the time.
+        pause_ms: how long nothing is done about a task, unless in a hurry.
+    """
+
+    def __init__(self, clock: Clock, pause_ms: int = 0) -> None:
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="streamlet-closer")
+        self._pause_ms = pause_ms
+        self._hurry = threading.Event()  # for what was given so far
+
+    def close(self, opened: OpenTask) -> None:
+        """Close these stores soon; the caller must not use them any more."""
+        due_ms = self._clock.now_ms() + self._pause_ms
+        self._thread.submit(self._close, opened, due_ms, self._hurry)
+
+    def hurry(self) -> None:
+        """Close all that was given so far without a pause: another worker may want it."""
+        self._hurry.set()
+        self._hurry = threading.Event()
+
+    def finish(self) -> None:
+        """Wait until all are closed; nothing can be given to it any more."""
+        self.hurry()
+        self._thread.shutdown(wait=True)
+
+    def _close(self, opened: OpenTask, due_ms: int, hurry: threading.Event) -> None:
+        hurry.wait(max(0, due_ms - self._clock.now_ms()) / 1000)
+        try:
+            opened.close()
+        except StreamletError as error:
+            log.warning("closing the stores of %s: %s", opened.task, error)
+        except Exception:
+            log.exception("closing the stores of %s", opened.task)

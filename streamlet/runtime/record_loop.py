@@ -11,13 +11,15 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+import attrs
+
 from streamlet.clock import Clock, pause
 from streamlet.errors import OutOfRangeError, ProcessingError, StateError
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, Unsent
 from streamlet.runtime.call_pool import call_loop
-from streamlet.runtime.commit_port import CommitPort
+from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.listeners import Observer
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.opening import blamed
@@ -50,6 +52,7 @@ IDLE_MS = 50
 POLL_BUSY_RECORDS = 1_000
 
 
+@attrs.define(eq=False, slots=False)
 class RecordLoop:
     """Polls and processes for the running tasks of a worker.
 
@@ -70,37 +73,29 @@ class RecordLoop:
         restart: called when the stores of a task fail.
     """
 
-    def __init__(
-        self,
-        source: RecordSource,
-        board: RebalanceEvents,
-        clock: Clock,
-        *,
-        holdings: TaskRegistry,
-        activation: Activation,
-        orders: TaskManager,
-        commit: CommitPort,
-        out_of_range: OutOfRange,
-        sending: RecordCollector,
-        observer: Observer,
-        meters: Meters,
-        counters: RecordCounters,
-        fail: Callable[[ActiveTask, ProcessingError], None],
-        restart: Callable[[StateError], None],
-    ) -> None:
-        self._source, self._board, self._clock = source, board, clock
-        self._holdings, self._activation = holdings, activation
-        self._orders, self._commit = orders, commit
-        self._out_of_range, self._sending, self._observer = out_of_range, sending, observer
-        self._meters, self._counters = meters, counters
-        self._fail, self._restart = fail, restart
-        #: Of the last round: whether more records were there than it took; whether some wait, and
-        #: whether a task has more to come of its batch.
-        self._backlog = self._waiting = self._under_way = False
-        #: Whether records wait for calls of async functions.
-        self._calling = False
-        #: Whether this round has sent anything.
-        self._sent = False
+    _source: RecordSource
+    _board: RebalanceEvents
+    _clock: Clock
+    _holdings: TaskRegistry
+    _activation: Activation
+    _orders: TaskManager
+    _commit: AtLeastOnceCommit
+    _out_of_range: OutOfRange
+    _sending: RecordCollector
+    _observer: Observer
+    _meters: Meters
+    _counters: RecordCounters
+    _fail: Callable[[ActiveTask, ProcessingError], None]
+    _restart: Callable[[StateError], None]
+    #: Of the last round: whether more records were there than it took; whether some wait, and
+    #: whether a task has more to come of its batch.
+    _backlog: bool = attrs.field(default=False, init=False)
+    _waiting: bool = attrs.field(default=False, init=False)
+    _under_way: bool = attrs.field(default=False, init=False)
+    #: Whether records wait for calls of async functions.
+    _calling: bool = attrs.field(default=False, init=False)
+    #: Whether this round has sent anything.
+    _sent: bool = attrs.field(default=False, init=False)
 
     def process(self) -> None:
         """Poll once, process what came and what may go on."""
@@ -132,8 +127,6 @@ class RecordLoop:
             StreamletError: a record failed for good.
             StateError: the stores fail.
         """
-        if active.processor is None:
-            return
         try:
             self._send_rest_now(active)
             self._send(active, active.processor.settle())
@@ -156,7 +149,6 @@ class RecordLoop:
 
     def _ends(self, active: ActiveTask) -> bool:
         """True if a task has come to the end of what it has begun, as far as calls are in it."""
-        assert active.processor is not None
         try:
             if active.processor.calling and not active.retrying:
                 self.settle(active)
@@ -205,7 +197,6 @@ class RecordLoop:
     # Processing.
 
     def _process_batch(self, active: ActiveTask, batch: PartitionBatch, now: int) -> None:
-        assert active.processor is not None
         if active.halted:
             return
         self._counters.records += len(batch)
@@ -220,7 +211,6 @@ class RecordLoop:
             self._restart(error)
 
     def _process_waiting(self, active: ActiveTask, now: int) -> None:
-        assert active.processor is not None
         self._calling |= active.processor.calling
         if active.halted and not active.processor.calling:
             return
@@ -247,13 +237,11 @@ class RecordLoop:
 
     def _trim(self, active: ActiveTask) -> None:
         """Bound the cache of a task that is through with what it has begun."""
-        assert active.processor is not None
         if not active.processor.under_way:
             active.state.trim()
 
     def _waits_for_retry(self, active: ActiveTask, now: int) -> bool:
         """True if a record of a task is to be tried again, and not yet."""
-        assert active.processor is not None
         if active.unsent is not None:
             return now < active.unsent.due_ms
         if not active.processor.pausing or active.processor.waits(now):

@@ -160,7 +160,8 @@ class Reporter:
             lag, active = _input_lag(task, holdings, source), holdings.tasks.get(task)
             if active is None:
                 return attrs.evolve(said, lag=lag)
-            late, dropped = active.late or None, active.dropped or None  # none is shorter
+            counters = active.processor.counters
+            late, dropped = counters.late or None, counters.dropped or None  # none is shorter
             return attrs.evolve(said, lag=lag, late=late, dropped=dropped)
         if task not in reads or said.role == "released":
             return said

@@ -1,10 +1,21 @@
-"""Decides when a worker that failed starts again, and when its instance gives up."""
+"""Decides when a worker that failed starts again, and when its instance gives up.
+
+And replaces a worker that runs in the calling process, as a supervisor replaces processes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
+
+from streamlet.clock import Clock
+
+if TYPE_CHECKING:
+    from streamlet.runtime.stream_thread import StreamThread
 
 #: Exit codes that a restart cannot mend: usage, not found, refused, fenced, shut down.
 FINAL_CODES = frozenset({2, 3, 5, 6, 7})
@@ -49,3 +60,49 @@ def how_ended(reported: int | None, returncode: int) -> str:
     if returncode < 0:
         return f"killed by signal {-returncode}"
     return f"exit code {returncode} without a report of its end; os._exit in user code does that"
+
+
+log = logging.getLogger(__name__)
+
+#: How often a pause looks for a stop, s.
+LOOK_S = 0.05
+
+
+def run_replaced(
+    opened: Callable[[], StreamThread],
+    run: Callable[[StreamThread], None],
+    *,
+    clock: Clock,
+    stopped: Callable[[], bool],
+    restart: RestartPolicy | None = None,
+) -> StreamThread:
+    """Run a worker, and another one each time ``uncaught_handler`` has it replaced; the last one.
+
+    Args:
+        opened: makes a worker.
+        run: runs it to its end.
+        clock: the time.
+        stopped: whether a pause before the next worker is to end, and with it everything.
+        restart: the pauses; workers are replaced as often as the handler wants.
+
+    Raises:
+        StreamletError: what ended a worker that is not to be replaced.
+    """
+    restart, failures = restart or RestartPolicy(), list[int]()
+    while True:
+        worker, began_ms = opened(), clock.now_ms()
+        try:
+            run(worker)
+            return worker
+        except Exception as error:
+            if worker.uncaught.answer != "replace_thread":
+                raise
+            now = clock.now_ms()
+            failures = [*restart.recent(failures, now), now]
+            pause = restart.pause_ms(len(failures), now - began_ms, passing=False)
+            log.warning("the worker is replaced in %d ms: %s", pause, error)
+        until_ms = clock.now_ms() + pause
+        while not stopped() and clock.now_ms() < until_ms:
+            threading.Event().wait(LOOK_S)
+        if stopped():
+            return worker

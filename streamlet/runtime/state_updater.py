@@ -14,10 +14,12 @@ a rest: ``runtime.copy_threads`` goes round, and the simulator does.
 from __future__ import annotations
 
 import contextlib
+import enum
 import logging
 import queue
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeAlias
 
 import attrs
 
@@ -31,24 +33,14 @@ from streamlet.errors import (
     TaskCorruptedError,
     TimedOutError,
 )
-from streamlet.group.commit_metadata import CommitMetadata, Positions
-from streamlet.group.messages import Committed
-from streamlet.kafka.ports import Admin
-from streamlet.runtime.changelog_ends import short_of_commit, whole_from
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.copy_threads import CopyRunner, CopyThreads
-from streamlet.runtime.kept_copies import (
-    CopyEvent,
-    CopyFailed,
-    CopyLag,
-    CopyStage,
-    KeptCopy,
-    Promoted,
-)
+from streamlet.runtime.mismatch import lacks
 from streamlet.runtime.opening import OpenTask
 from streamlet.runtime.restore_job import RestoreJob
+from streamlet.runtime.targets import Target, Targets
 from streamlet.state.task_state import TaskState
-from streamlet.types import StateNumber, TaskId, TopicPartition
+from streamlet.types import StateNumber, TaskId
 
 log = logging.getLogger(__name__)
 
@@ -69,91 +61,117 @@ AGAIN_MS = 5_000
 _BROKE = "the thread that keeps copies broke"
 
 
-class CommittedPositions(Protocol):
-    """Reads committed positions (``group.session``)."""
+class CopyStage(enum.StrEnum):
+    """The stages of a copy: WANTED ──▶ FOLLOWED ──▶ PROMOTING; back to WANTED where stores fail."""
 
-    def fetch_committed(
-        self, partitions: Sequence[TopicPartition], timeout_ms: int
-    ) -> dict[TopicPartition, Committed]:
-        """Stable committed positions of these."""
-        ...
+    WANTED = "wanted"  # to be opened, as soon as its folder and its changelogs allow it
+    FOLLOWED = "followed"  # open; its changelogs are read on
+    PROMOTING = "promoting"  # read to the ends of its owner's last commit, then not ours any more
 
 
-@attrs.frozen
-class _Promote:
+@attrs.define(eq=False)
+class KeptCopy:
+    """One copy. ``lag``: the one reported last."""
+
     task: TaskId
-    limit: StateNumber | None
-    ends: Mapping[TopicPartition, int]
-    inputs: Mapping[TopicPartition, int] | None
-    complete: bool
+    stage: CopyStage = CopyStage.WANTED
+    opened: OpenTask | None = None
+    lag: int | None = None
+
+    @property
+    def state(self) -> TaskState:
+        """The stores of an open copy."""
+        assert self.opened is not None, self.task
+        return self.opened.state
 
 
 @attrs.frozen
-class _Prefer:
-    tasks: frozenset[TaskId]
+class CopyLag:
+    """The lag of a copy: records left to read in its changelog that is furthest behind."""
+
+    task: TaskId
+    lag: int
 
 
-_Order: TypeAlias = frozenset[TaskId] | _Promote | _Prefer | None
+@attrs.frozen(eq=False)
+class Promoted:
+    """A copy is as of the commit it was promoted to; its stores are the taker's from now on.
+
+    ``limit`` is that commit's state.
+    """
+
+    opened: OpenTask
+    limit: StateNumber | None
 
 
+@attrs.frozen
+class CopyFailed:
+    """A copy cannot be kept here."""
+
+    task: TaskId
+    reason: str
+
+
+CopyEvent: TypeAlias = CopyLag | Promoted | CopyFailed
+
+
+@attrs.frozen(eq=False)
+class _Order:
+    """Something for the runner to do; ``promotes``: the copy that it promotes."""
+
+    carry_out: Callable[[], None]
+    promotes: TaskId | None = None
+
+
+@attrs.define(eq=False, slots=False)
 class StateUpdater:
     """The copies of one worker; all methods are the worker's, everything else the runner's.
 
     Args:
-        inputs: the input partitions of a task, as they are just now.
-        open_stores: opens the stores of a task, as ``opening.open_task``.
+        open_stores: opens the stores of a task, as ``opening.TaskOpener``.
         restorer: with a consumer of its own.
-        positions: knows committed positions, for tables that are their own changelog.
-        admin: knows ends and ids of topics.
+        targets: knows what there is to read.
         settings: the application's.
         clock: the time.
         wake: called, from the thread, when there is something to ``take``.
         runner: makes what goes round, on threads of its own.
     """
 
-    def __init__(
-        self,
-        *,
-        inputs: Callable[[TaskId], tuple[TopicPartition, ...]],
-        open_stores: Callable[[TaskId], OpenTask],
-        restorer: StoreChangelogReader,
-        positions: CommittedPositions,
-        admin: Admin,
-        settings: Settings,
-        clock: Clock,
-        wake: Callable[[], None] = lambda: None,
-        runner: Callable[[StateUpdater, Clock, float], CopyRunner] = CopyThreads,
-    ) -> None:
-        self._wake = wake
-        self._inputs = inputs
-        self._open_stores = open_stores
-        self._restorer = restorer
-        self._positions = positions
-        self._admin = admin
-        self._settings = settings
-        self._clock = clock
-        self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
-        self._events: queue.SimpleQueue[CopyEvent] = queue.SimpleQueue()
-        #: Whether the worker runs tasks, which come first; the worker says so.
-        self.has_actives = False
-        #: What the worker last asked for.
-        self.wanted: frozenset[TaskId] = frozenset()
-        self._preferred: frozenset[TaskId] = frozenset()
-        #: Offset reached and end, summed over the changelogs, of each copy that is read.
-        self.reads: Mapping[TaskId, tuple[int, int]] = {}
-        # The runner's own.
-        self.kept: dict[TaskId, KeptCopy] = {}
-        #: When to open copies again whose stores failed, or whose changelogs lost records.
-        self._again_ms: dict[TaskId, int] = {}
-        self._next_lag_ms = 0
-        self._next_reads_ms = 0
-        self._next_tables_ms = 0
-        self._retry_ms = 0
-        #: There are no more rounds.
-        self.closed = False
-        #: What broke the runner.
-        self._failure: StreamletError | None = None
-        self.runner = runner(self, clock, settings.restore_max_share)
+    _open_stores: Callable[[TaskId], OpenTask]
+    _restorer: StoreChangelogReader
+    _targets: Targets
+    _settings: Settings
+    _clock: Clock
+    _wake: Callable[[], None] = lambda: None
+    _new_runner: Callable[[StateUpdater, Clock, float], CopyRunner] = attrs.field(
+        default=CopyThreads, alias="runner"
+    )
+    _orders: queue.SimpleQueue[_Order] = attrs.field(factory=queue.SimpleQueue, init=False)
+    _events: queue.SimpleQueue[CopyEvent] = attrs.field(factory=queue.SimpleQueue, init=False)
+    #: Whether the worker runs tasks, which come first; the worker says so.
+    has_actives: bool = attrs.field(default=False, init=False)
+    #: What the worker last asked for.
+    wanted: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
+    _preferred: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
+    #: Offset reached and end, summed over the changelogs, of each copy that is read.
+    reads: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict, init=False)
+    # The runner's own.
+    kept: dict[TaskId, KeptCopy] = attrs.field(factory=dict, init=False)
+    #: When to open copies again whose stores failed, or whose changelogs lost records.
+    _again_ms: dict[TaskId, int] = attrs.field(factory=dict, init=False)
+    _next_lag_ms: int = attrs.field(default=0, init=False)
+    _next_reads_ms: int = attrs.field(default=0, init=False)
+    _next_tables_ms: int = attrs.field(default=0, init=False)
+    _retry_ms: int = attrs.field(default=0, init=False)
+    #: There are no more rounds.
+    closed: bool = attrs.field(default=False, init=False)
+    #: What broke the runner.
+    _failure: StreamletError | None = attrs.field(default=None, init=False)
+    runner: CopyRunner = attrs.field(init=False)
+
+    @runner.default
+    def _a_runner(self) -> CopyRunner:
+        return self._new_runner(self, self._clock, self._settings.restore_max_share)
 
     # The worker's.
 
@@ -161,31 +179,22 @@ class StateUpdater:
         """Keep copies of exactly these; others are closed, their files stay."""
         if tasks != self.wanted:
             self.wanted = tasks
-            self._order(tasks)
+            self._order(_Order(partial(self._keep_only, tasks)), begin=bool(tasks))
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
         """Let other copies wait while these, which are about to be promoted, are read."""
         if tasks != self._preferred:
             self._preferred = tasks
-            self._order(_Prefer(tasks))
+            self._order(_Order(partial(self._restorer.prefer, tasks)))
 
-    def promote(
-        self,
-        task: TaskId,
-        limit: StateNumber | None,
-        ends: Mapping[TopicPartition, int],
-        *,
-        inputs: Mapping[TopicPartition, int] | None = None,
-        complete: bool = False,
-    ) -> None:
+    def promote(self, task: TaskId, target: Target) -> None:
         """Bring a wanted copy to a commit and hand it over: ``Promoted`` or ``CopyFailed`` follows.
 
-        It is no copy any more, whatever ``set`` is given afterwards. ``inputs`` are the positions
-        that ``limit`` belongs to. ``complete``: only if the copy was read to the ends already,
-        because its changelogs have lost records since.
+        It is no copy any more, whatever ``set`` is given afterwards. Where the target is to rewrite
+        changelogs, because they have lost records since, the copy must have read to the ends.
         """
         self.wanted -= {task}
-        self._order(_Promote(task, limit, dict(ends), inputs, complete))
+        self._order(_Order(partial(self._promote, task, target), task))
 
     def check(self) -> None:
         """Raise what broke the thread: without it no task would ever be learned here."""
@@ -201,16 +210,16 @@ class StateUpdater:
 
     def close(self) -> None:
         """End the rounds; copies are as far as they were written last."""
-        self._order(None)
+        self._order(_Order(self._end), begin=False)
         self.runner.join()
         for event in self.take():
             if isinstance(event, Promoted):
                 event.opened.close()
         self._restorer.close()
 
-    def _order(self, order: _Order) -> None:
+    def _order(self, order: _Order, *, begin: bool = True) -> None:
         self._orders.put(order)
-        self.runner.ordered(begin=bool(order))
+        self.runner.ordered(begin=begin)
         if self.closed:
             self._refuse_orders()
 
@@ -219,24 +228,19 @@ class StateUpdater:
         with contextlib.suppress(queue.Empty):
             while True:
                 order = self._orders.get_nowait()
-                if isinstance(order, _Promote):
-                    self._tell(CopyFailed(order.task, _BROKE))
+                if order.promotes is not None:
+                    self._tell(CopyFailed(order.promotes, _BROKE))
 
     # The runner's.
 
-    def round(self) -> int:
-        """Take orders, make one step and report; the pause after it, where brokers fail, in ms."""
-        self.take_orders()
-        return self.step()
-
     def step(self) -> int:
-        """Make one step and report: see ``round``."""
+        """Make one step and report; the pause after it, where brokers fail, in ms."""
         pause_ms = 0
         try:
             self._open_wanted()
             step_ms = STEP_BUSY_MS if self.promoting else 0 if self.awaited else STEP_MS
-            for task in self._restorer.step(step_ms, gentle=self.has_actives):
-                self._promoted(self.kept[task])
+            for job in self._restorer.step(step_ms, gentle=self.has_actives):
+                self._promoted(self.kept[job.task], job)
             self._follow_tables()
         except (BrokerError, TimedOutError) as error:
             log.warning("copies wait: %s", error)
@@ -288,30 +292,24 @@ class StateUpdater:
         """The copies of a stage, in order."""
         return [copy for _, copy in sorted(self.kept.items()) if copy.stage is stage]
 
-    def _promoted(self, copy: KeptCopy) -> None:
+    def _promoted(self, copy: KeptCopy, job: RestoreJob) -> None:
         """Hand a copy over that was read to its ends; one ahead of its commit stays on disk."""
-        beyond = self._restorer.beyond(copy.task)
-        if beyond is None:
+        if job.beyond is None:
             del self.kept[copy.task]
             assert copy.opened is not None, copy.task
-            self._tell(Promoted(copy.opened, copy.limit))
+            self._tell(Promoted(copy.opened, job.target.limit))
         else:
             self._drop(copy)
-            reason = f"it is of commit {tuple(beyond)}, ahead of the commit"
+            reason = f"it is of commit {tuple(job.beyond)}, ahead of the commit"
             self._tell(CopyFailed(copy.task, reason))
 
     def take_orders(self) -> None:
         """Take all orders there are."""
         while not self._orders.empty():
-            match self._orders.get():
-                case None:
-                    self.closed = True
-                case _Promote() as order:
-                    self._promote(order)
-                case _Prefer(tasks):
-                    self._restorer.prefer(tasks)
-                case tasks:
-                    self._keep_only(tasks)
+            self._orders.get().carry_out()
+
+    def _end(self) -> None:
+        self.closed = True
 
     def _keep_only(self, tasks: frozenset[TaskId]) -> None:
         """Keep copies of exactly these, beside those that are about to change hands."""
@@ -321,23 +319,17 @@ class StateUpdater:
         for task in tasks - self.kept.keys():
             self.kept[task] = KeptCopy(task)
 
-    def _promote(self, order: _Promote) -> None:
-        copy = self.kept.get(order.task)
+    def _promote(self, task: TaskId, target: Target) -> None:
+        copy = self.kept.get(task)
         reason = "it was not open yet"
         if copy is not None and copy.opened is not None:
-            if self._restorer.promote(
-                order.task,
-                order.limit,
-                order.ends,
-                inputs=order.inputs,
-                complete=order.complete,
-            ):
-                copy.stage, copy.limit = CopyStage.PROMOTING, order.limit
+            if self._restorer.promote(task, target):
+                copy.stage = CopyStage.PROMOTING
                 return
             reason = "its changelogs lost records"
         if copy is not None:
             self._drop(copy)
-        self._tell(CopyFailed(order.task, reason))
+        self._tell(CopyFailed(task, reason))
 
     def _open_wanted(self) -> None:
         now = self._clock.now_ms()
@@ -371,34 +363,14 @@ class StateUpdater:
 
     def _followed(self, opened: OpenTask) -> RestoreJob | None:
         """The job of a copy; None while its changelogs do not hold what the commit relies upon."""
-        task, state, inputs = opened.task, opened.state, self._inputs(opened.task)
-        logs = sorted(state.changelogs.values())
-        starts = self._admin.start_offsets(logs)  # raised only after a commit that says so
-        metadata = self._newest(inputs)
-        ends = self._admin.end_offsets(logs)
-        written = {tp: ends[tp] for s, tp in state.changelogs.items() if s not in state.plain}
-        short = short_of_commit(metadata, starts, written)
+        task, state = opened.task, opened.state
+        target = self._targets.of_copy(task, state)
+        short = lacks(target)
         if short:
             log.warning("no copy of task %s is made: %s", task, "; ".join(short.values()))
             return None
-        ends |= self._table_ends(state)
-        ids = self._admin.topic_ids(sorted({tp.topic for tp in logs}))
-        rebuilt = None if metadata is None else metadata.rebuilt_epoch
-        job = RestoreJob(task, state, ends, None, ids, rebuilt=rebuilt, follow=True)
-        return attrs.evolve(job, whole_from=lambda: whole_from(self._newest(inputs)))
-
-    def _newest(self, inputs: Sequence[TopicPartition]) -> CommitMetadata | None:
-        """The metadata of a task's newest commit."""
-        committed = self._positions.fetch_committed(inputs, self._settings.session_timeout_ms)
-        return Positions.of(inputs, committed).newest
-
-    def _table_ends(self, state: TaskState) -> dict[TopicPartition, int]:
-        """The ends up to which tables over source topics may be read: their owner's commit."""
-        tables = sorted(state.changelogs[name] for name in state.plain)
-        if not tables:
-            return {}
-        committed = self._positions.fetch_committed(tables, self._settings.session_timeout_ms)
-        return {tp: max(0, committed[tp].offset) for tp in tables}
+        newest = partial(self._targets.whole_from, task)
+        return RestoreJob(task, state, target, follow=True, whole_from=newest)
 
     def _follow_tables(self) -> None:
         now = self._clock.now_ms()
@@ -406,7 +378,7 @@ class StateUpdater:
             return
         self._next_tables_ms = now + TABLES_MS
         for copy in self._at(CopyStage.FOLLOWED):
-            ends = self._table_ends(copy.state)
+            ends = self._targets.table_ends(copy.state)
             if ends:
                 self._restorer.extend(copy.task, ends)
 

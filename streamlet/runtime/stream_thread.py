@@ -12,13 +12,14 @@ import gc
 import logging
 from collections.abc import Callable
 
+import attrs
+
 from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.errors import (
     BrokerError,
     EntryTooLargeError,
     ProcessingError,
-    StateError,
     StreamletError,
     TaskMigratedError,
     TimedOutError,
@@ -30,9 +31,8 @@ from streamlet.kafka.ports import RecordSink, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.catalog import Catalog
-from streamlet.runtime.closing import Closer, close_later_ms
-from streamlet.runtime.commit_loop import CommitLoop
-from streamlet.runtime.commit_port import CommitPort, Settled
+from streamlet.runtime.commit import AtLeastOnceCommit, Settled
+from streamlet.runtime.commit_loop import CommitLoop, Precopy, Purge
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.dormant import Cleanup
 from streamlet.runtime.global_tables import GlobalTables
@@ -41,8 +41,8 @@ from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
+from streamlet.runtime.opening import Closer, close_later_ms
 from streamlet.runtime.policy import FAIL, ErrorPolicy
-from streamlet.runtime.purge import Purge
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.record_collector import RecordCollector
 from streamlet.runtime.record_failures import RecordCounters
@@ -73,6 +73,7 @@ FAREWELL_MS = 1_000
 MEASURE_MS = 1_000
 
 
+@attrs.define(eq=False, slots=False)
 class StreamThread:
     """Runs the tasks the group gives it.
 
@@ -83,14 +84,14 @@ class StreamThread:
         source: consumer of input partitions.
         sink: producer.
         activation: brings tasks up.
-        copies: keeps copies of others' tasks; None without learners and standbys.
-        commit: the commit port.
+        copies: keeps copies of others' tasks.
+        commit: the worker's commits.
         catalog: knows what topics there are.
         purge: deletes what is not needed any more of internal topics.
         clock: the time.
         policy: what becomes of records that fail.
         observer: called when something happens.
-        meters: counts beside the work; its own if none is given.
+        meters: counts beside the work.
         advisor: works out how many instances are needed, started and ended with the worker.
         cleanup: deletes state that is not needed any more, likewise.
         measured: is given a snapshot once a second and at every change of state; or None.
@@ -100,68 +101,67 @@ class StreamThread:
         siblings: whether other workers share our folder, so that they may wait for what we close.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        group: GroupSession,
-        board: RebalanceEvents,
-        source: RecordSource,
-        sink: RecordSink,
-        activation: Activation,
-        copies: StateUpdater | None,
-        commit: CommitPort,
-        catalog: Catalog,
-        purge: Purge,
-        clock: Clock,
-        policy: ErrorPolicy,
-        observer: Observer,
-        meters: Meters | None = None,
-        measured: Callable[[Snapshot], None] | None = None,
-        advisor: Advisor | None = None,
-        cleanup: Cleanup | None = None,
-        link: ControlLink | None = None,
-        reporter: Reporter | None = None,
-        global_tables: GlobalTables | None = None,
-        siblings: bool = False,
-    ) -> None:
-        self._settings, self._measured = settings, measured
-        self.meters = meters or Meters(clock)
-        self._advisor, self._cleanup = advisor, cleanup
-        self._group, self._board, self._source, self._sink = group, board, source, sink
+    _settings: Settings
+    _group: GroupSession
+    _board: RebalanceEvents
+    _source: RecordSource
+    _sink: RecordSink
+    _activation: Activation
+    _copies: StateUpdater
+    _commit: AtLeastOnceCommit
+    _catalog: Catalog
+    _purge: Purge
+    _clock: Clock
+    _policy: ErrorPolicy
+    _observer: Observer
+    meters: Meters
+    _measured: Callable[[Snapshot], None] | None = None
+    _advisor: Advisor | None = None
+    _cleanup: Cleanup | None = None
+    _link: ControlLink | None = None
+    _reporter: Reporter | None = None
+    _globals: GlobalTables | None = attrs.field(default=None, alias="global_tables")
+    _siblings: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        settings, clock = self._settings, self._clock
+        application = self._activation.topology.application
         #: Of the tasks given up so far, all of them once ``run`` has returned.
         self.counters = RecordCounters()
-        self._sending = RecordCollector(sink, policy, activation.application, self.counters)
-        self._activation, self._copies, self._commit = activation, copies, commit
-        self._catalog, self._purge = catalog, purge
+        self._sending = RecordCollector(self._sink, self._policy, application, self.counters)
         self._watchdog = Watchdog(clock, settings.max_poll_interval_ms)
-        self._clock, self._observer = clock, observer
-        self._link, self._reporter, self._globals = link, reporter, global_tables
-        self._closer = Closer(clock, close_later_ms(settings.stream_rebalancing_mode, siblings))
+        closing_ms = close_later_ms(settings.stream_rebalancing_mode, self._siblings)
+        self._closer = Closer(clock, closing_ms)
         self.holdings = TaskRegistry(
-            source,
+            self._source,
             cache_bytes=settings.cache_max_bytes,
             most_buffered=settings.buffered_records_per_partition,
             forget=self._forget,
             close=self._closer.close,
         )
         self._orders = TaskManager(
-            board,
-            group=group,
-            holdings=self.holdings,
-            activation=activation,
-            copies=copies,
-            commit=commit,
-            clock=clock,
-            settled=self._settled,
-            meters=self.meters,
-            handover_timeout_ms=settings.handover_timeout_ms,
+            *(self._board, self._group, self.holdings, self._activation, self._copies),
+            *(self._commit, clock, self._settled, self.meters),
+            precopy=Precopy(settings.handover_timeout_ms),
         )
-        parts = (self.holdings, activation, self._orders, self.meters)
+        parts = (self.holdings, self._activation, self._orders, self.meters)
         self._out_of_range = OutOfRange(settings, *parts, clock)
-        self._failures = StoreFailures(*parts)
-        self._records = self._record_loop()
-        commit.settle = self._records.settle
+        self._failures = StoreFailures(*parts, self._lose)
+        self._records = RecordLoop(
+            *(self._source, self._board, clock, self.holdings, self._activation, self._orders),
+            *(self._commit, self._out_of_range, self._sending, self._observer),
+            *(self.meters, self.counters),
+            fail=self._fail,
+            restart=self._failures.restart,
+        )
+        self._commit.settle = self._records.settle
+        self._commits = CommitLoop(
+            *(settings, self._commit, clock, self._group, self.holdings, self._orders),
+            *(self.meters, self._failures),
+            too_large=self._check_entry_size,
+            lose=self._lose,
+            tidy=self._tidy,
+        )
         self.state = "CREATED"
         #: Asked when it stops: whether for good; if not, a static id waits in the group for its
         #: next process.
@@ -170,39 +170,7 @@ class StreamThread:
         self.on_drained: Callable[[], None] = lambda: None
         self._reported_tasks: tuple[TaskId, ...] = ()
         self._next_measure_ms = 0
-        self.uncaught = UncaughtErrors(policy.uncaught, link, clock)
-        self._commits = self._commit_loop()
-
-    def _record_loop(self) -> RecordLoop:
-        return RecordLoop(
-            self._source,
-            self._board,
-            self._clock,
-            holdings=self.holdings,
-            activation=self._activation,
-            orders=self._orders,
-            commit=self._commit,
-            out_of_range=self._out_of_range,
-            sending=self._sending,
-            observer=self._observer,
-            meters=self.meters,
-            counters=self.counters,
-            fail=self._fail,
-            restart=self._restart,
-        )
-
-    def _commit_loop(self) -> CommitLoop:
-        return CommitLoop(
-            *(self._settings, self._commit, self._clock),
-            group=self._group,
-            holdings=self.holdings,
-            orders=self._orders,
-            meters=self.meters,
-            too_large=self._check_entry_size,
-            lose=self._lose,
-            restart=self._restart,
-            tidy=self._tidy,
-        )
+        self.uncaught = UncaughtErrors(self._policy.uncaught, self._link, clock)
 
     # The loop.
 
@@ -226,10 +194,9 @@ class StreamThread:
             if self._link is not None:
                 self._link.check_reset(starting=True)
             self._group.start()
-            if self._advisor is not None:
-                self._advisor.start()
-            if self._cleanup is not None:
-                self._cleanup.start()
+            for beside in (self._advisor, self._cleanup):
+                if beside is not None:
+                    beside.start()
             while keep_going() and self._orders.leaving is None and not self.uncaught.stops:
                 self.run_once()
             self.stop()
@@ -254,8 +221,7 @@ class StreamThread:
             self._link.check_reset()
         if self._globals is not None:
             self._globals.step()
-        if self._copies is not None:
-            self._copies.check()
+        self._copies.check()
         self._group.progress()  # before taking: what is lost from now on is seen in the next round
         self._orders.take()
         if self._out_of_range.waiting:
@@ -283,7 +249,7 @@ class StreamThread:
             self._activation.cancel(task)
         self._records.stop()
         try:
-            self._commits.last(self._board, self._failures)
+            self._commits.last(self._board)
         except EntryTooLargeError as error:
             if self._sending.policy.processing == FAIL:
                 raise
@@ -319,8 +285,7 @@ class StreamThread:
             given_back = self._activation.given_back()
             if given_back:
                 self._orders.give_back(given_back)
-        if self._copies is not None:
-            self._copies.has_actives = bool(self.holdings.by_partition)
+        self._copies.has_actives = bool(self.holdings.by_partition)
         running = self._activation.idle and self._orders.generation >= 0
         self._set_state("RUNNING" if running else "REBALANCING")
 
@@ -332,18 +297,12 @@ class StreamThread:
         self.stop()
         raise error
 
-    def _restart(self, error: StateError) -> None:
-        """The stores of a task fail: restore it, alone where that can be."""
-        if not self._failures.restart(error):
-            self._lose(error)
-
     def _forget(self, active: ActiveTask) -> None:
         """A task is about to be closed."""
         self._commit.forget(active)
-        if active.processor is not None:
-            counted = active.processor.counters
-            self.counters.add(counted)
-            self.meters.gone(active.task, counted.records)
+        counted = active.processor.counters
+        self.counters.add(counted)
+        self.meters.gone(active.task, counted.records)
 
     # Commits.
 
@@ -407,18 +366,17 @@ class StreamThread:
         """Take a snapshot of everything worth knowing, and pass it on."""
         assert self._measured is not None
         self._next_measure_ms = self._clock.now_ms() + MEASURE_MS
-        live = [one.processor.counters for one in self.holdings.tasks.values() if one.processor]
+        total = attrs.evolve(self.counters)
+        for active in self.holdings.tasks.values():
+            total.add(active.processor.counters)
         if self._globals is not None:
-            live.append(self._globals.counters)
-        counted = RecordCounters(self.counters.records)
-        for one in (self.counters, *live):
-            counted.add(one)
+            total.add(self._globals.counters)
         with self._board.rules() as rules:
             roles, lags = roles_of(rules), lags_of(rules)
         member = MeasuredMember(
             state=self.state,
             mode=self._settings.stream_rebalancing_mode,
-            counted=counted,
+            counted=total,
             flush_ns=self._commit.flush_ns,
             active=self.holdings.tasks,
             roles=roles,
@@ -435,13 +393,12 @@ class StreamThread:
     def _close(self) -> None:
         self._watchdog.close()
         closers = [
+            self._copies.close,
             self._activation.close,
             self._closer.finish,
             self._source.close,
             self._sink.close,
         ]
-        if self._copies is not None:
-            closers.insert(0, self._copies.close)
         if self._globals is not None:
             closers.append(self._globals.close)
         for close in closers:
@@ -449,10 +406,7 @@ class StreamThread:
                 close()
             except StreamletError as error:
                 log.warning("while closing: %s", error)
-        if self._advisor is not None:
-            self._advisor.close()
-        if self._cleanup is not None:
-            self._cleanup.close()
-        if self._link is not None:
-            self._link.close()
+        for beside in (self._advisor, self._cleanup, self._link):
+            if beside is not None:
+                beside.close()
         self._group.close()

@@ -1,28 +1,36 @@
-"""Finds from where to where a task is restored, on a thread of its own.
+"""Finds from where to where a task is restored, or a copy is read, by asking brokers.
 
-Positions and ends are asked of brokers that may be away. The loop must not wait for them: its other
-tasks have records to process and commits to finish, and may have to stop.
+For tasks of this worker that is done on a thread of its own. Brokers may be away, and the loop must
+not wait for them: its other tasks have records to process and commits to finish, and may have to
+stop. The thread that keeps copies asks by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Protocol, TypeAlias
 
 import attrs
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
+from streamlet.errors import UnreachableError
 from streamlet.group.commit_metadata import CommitMetadata, InputNote, Positions, Rebuilt
-from streamlet.kafka.ports import Admin, RecordSource
-from streamlet.runtime.entry_search import search_entries
+from streamlet.group.messages import Committed
+from streamlet.kafka.ports import Admin, PartitionBatch, RecordSource
 from streamlet.runtime.opening import changelogs_of
 from streamlet.runtime.start import InputRange, input_ranges
-from streamlet.runtime.state_updater import CommittedPositions
-from streamlet.state.entries import CommitEntry
+from streamlet.state.changelog import decode
+from streamlet.state.entries import ChangelogEntries, CommitEntry, newest_complete
+from streamlet.state.task_state import TaskState
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
+
+#: One poll of a search for commit entries.
+POLL_MS = 100
+POLL_RECORDS = 10_000
 
 
 @attrs.frozen
@@ -34,11 +42,11 @@ class Target:
     mark was seen only the ends are known, and needed.
     """
 
-    offsets: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
-    epoch: int
+    offsets: Mapping[TopicPartition, int] = attrs.field(factory=dict)
+    ends: Mapping[TopicPartition, int] = attrs.field(factory=dict)
+    epoch: int = 0
     #: State of the commit; None without a commit: everything in the changelogs counts.
-    limit: StateNumber | None
+    limit: StateNumber | None = None
     #: Ids of the topics it is restored from; None as long as they were not read.
     topic_ids: Mapping[str, str] | None = None
     starts: Mapping[TopicPartition, int] = attrs.field(factory=dict)
@@ -56,8 +64,32 @@ class Target:
     #: What the commit notes of each input, and the inputs that do not begin at its position.
     notes: Mapping[TopicPartition, InputNote] = attrs.field(factory=dict)
     moved: frozenset[TopicPartition] = frozenset()
-    #: The committed positions where ``offsets`` are by now the first ones to read.
-    committed: Mapping[TopicPartition, int] | None = None
+    #: The first offset to read of each input, once that is worked out: see ``placed``.
+    first: Mapping[TopicPartition, int] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        positions: Positions,
+        ends: Mapping[TopicPartition, int],
+        *,
+        starts: Mapping[TopicPartition, int] | None = None,
+        ranges: Mapping[TopicPartition, InputRange] | None = None,
+    ) -> Target:
+        """The target that committed positions tell, and what was read of the logs."""
+        newest = positions.newest
+        return cls(
+            positions.offsets,
+            ends,
+            0 if newest is None else newest.epoch,
+            None if newest is None else newest.state,
+            starts=starts or {},
+            ranges=ranges or {},
+            metadata=newest,
+            unmarked=positions.unlike(newest),
+            rebuilt=None if newest is None else newest.rebuilt,
+            notes=positions.notes,
+        )
 
     @property
     def inputs(self) -> dict[TopicPartition, int] | None:
@@ -78,12 +110,12 @@ class Target:
         return None if self.metadata is None else self.metadata.rebuilt_epoch
 
     def placed(self) -> Target:
-        """The same, with ``offsets`` the first ones to read.
+        """The same, with the first offsets to read worked out once.
 
         Raises:
             BrokerError: as ``InputRange.start``.
         """
-        return attrs.evolve(self, offsets=self.positions(), committed=self.offsets)
+        return attrs.evolve(self, first=self.positions())
 
     def whole_from(self) -> Mapping[TopicPartition, int]:
         """The offsets from which on changelogs are whole, of those that may lack older records."""
@@ -102,6 +134,8 @@ class Target:
         Raises:
             BrokerError: as ``InputRange.start``.
         """
+        if self.first is not None:
+            return dict(self.first)
         ranges = self.ranges
         return {
             tp: ranges[tp].start(tp, offset) if tp in ranges else offset
@@ -109,17 +143,23 @@ class Target:
         }
 
 
-@attrs.frozen
-class LogRange:
-    """The range that an input partition's log holds now, and the epoch of its task's commit."""
-
-    first: int
-    end: int
-    epoch: int
+#: What brokers will say of targets, by task.
+TargetAnswer: TypeAlias = Future[dict[TaskId, Target]]
 
 
+class CommittedPositions(Protocol):
+    """Reads committed positions (``group.session``)."""
+
+    def fetch_committed(
+        self, partitions: Sequence[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, Committed]:
+        """Stable committed positions of these."""
+        ...
+
+
+@attrs.define(eq=False)
 class Targets:
-    """Finds targets: a mark's at once, any other on the thread.
+    """Finds targets: a mark's at once, a copy's on the thread that asks, any other on its own.
 
     Args:
         topology: what the tasks do.
@@ -129,30 +169,21 @@ class Targets:
         settings: the application's.
         open_source: a consumer with headers, to search changelogs for commit entries.
         clock: for the time limit of that.
-        thread: runs what reads from brokers; None: a thread of its own.
+        thread: runs what reads from brokers.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        *,
-        inputs: Callable[[TaskId], tuple[TopicPartition, ...]],
-        positions: CommittedPositions,
-        admin: Admin,
-        settings: Settings,
-        open_source: Callable[[], RecordSource],
-        clock: Clock,
-        thread: Executor | None = None,
-    ) -> None:
-        self._open_source = open_source
-        self._clock = clock
-        self._topology = topology
-        #: The input partitions of a task.
-        self.inputs = inputs
-        self._positions = positions
-        self._admin = admin
-        self._settings = settings
-        self._thread = thread or ThreadPoolExecutor(1, thread_name_prefix="streamlet-targets")
+    _topology: Topology
+    #: The input partitions of a task.
+    inputs: Callable[[TaskId], tuple[TopicPartition, ...]]
+    _positions: CommittedPositions
+    #: Knows topics and logs; from any thread.
+    admin: Admin
+    _settings: Settings
+    _open_source: Callable[[], RecordSource]
+    _clock: Clock
+    _thread: Executor = attrs.field(
+        factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="streamlet-targets")
+    )
 
     def marked(self, task: TaskId, positions: Positions) -> Target | None:
         """The target of a hand-over marker; None if it does not know all that is needed.
@@ -164,17 +195,9 @@ class Targets:
             return None
         if min(positions.offsets.values()) < 0:
             return None
-        return Target(
-            positions.offsets,
-            metadata.ends,
-            metadata.epoch,
-            metadata.state,
-            metadata=metadata,
-            rebuilt=metadata.rebuilt,
-            notes=positions.notes,
-        )
+        return Target.of(positions, metadata.ends)
 
-    def read(self, tasks: Sequence[TaskId]) -> Future[dict[TaskId, Target]]:
+    def read(self, tasks: Sequence[TaskId]) -> TargetAnswer:
         """Read the targets of tasks, topic ids included.
 
         The future's exception is a ``BrokerError`` or a ``TimedOutError``, whose ``passing`` says
@@ -182,36 +205,58 @@ class Targets:
         """
         return self._thread.submit(self._read, tuple(tasks))
 
-    def complete(self, task: TaskId, target: Target) -> Future[dict[TaskId, Target]]:
+    def complete(self, task: TaskId, target: Target) -> TargetAnswer:
         """Read the topic ids that a mark does not tell; exceptions as for ``read``."""
-        return self._thread.submit(self._complete, task, target)
+        return self._thread.submit(lambda: self._with_ids({task: target}))
 
-    def log_range(self, task: TaskId, partition: TopicPartition) -> Future[LogRange]:
-        """Read what the log of an input partition holds; exceptions as for ``read``."""
-        return self._thread.submit(self._log_range, task, partition)
-
-    def restore_ends(self, task: TaskId, target: Target) -> dict[TopicPartition, int]:
-        """The ends to read to: the changelog's end; in a table's own topic the commit."""
-        part = self._part(task)
-        ends = dict(target.ends)
-        tables = set(changelogs_of(part, task).values()) - ends.keys()
-        if tables:
-            ends |= target.positions()
-        return {tp: ends[tp] for tp in changelogs_of(part, task).values()}
-
-    def newest_entry(self, task: TaskId, target: Target) -> Future[CommitEntry | None]:
+    def search(
+        self, task: TaskId, target: Target, then: Callable[[CommitEntry | None], Target]
+    ) -> TargetAnswer:
         """Search the changelogs for the newest state whose input positions they hold.
 
-        The future's exception is a ``BrokerError`` whose ``passing`` says whether to ask again.
+        ``then`` makes a target of it, on the thread. The future's exception is what that raises, or
+        a ``BrokerError`` whose ``passing`` says whether to ask again.
         """
-        logs = {tp: (target.starts[tp], target.ends[tp]) for tp in self._changelogs(task)}
-        whole = target.whole_from()
-        late = {tp.topic: at for tp, (at, _) in logs.items() if at > whole.get(tp, 0)}
-        return self._thread.submit(self._search, logs, late)
+        return self._thread.submit(lambda: {task: then(self._search(task, target))})
 
     def close(self) -> None:
         """Ask nothing any more; pending requests get no answer."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # Of copies, on the thread that keeps them.
+
+    def of_copy(self, task: TaskId, state: TaskState) -> Target:
+        """The newest commit of a task that another member runs, and where its changelogs end.
+
+        A copy counts nothing up to that commit only: it has no ``limit``.
+
+        Raises:
+            BrokerError: no broker answers.
+            TimedOutError: the group coordinator does not answer.
+        """
+        logs = sorted(tp for s, tp in state.changelogs.items() if s not in state.plain)
+        starts = self.admin.start_offsets(logs)  # raised only after a commit that says so
+        positions = self._committed(task)
+        target = Target.of(positions, self.admin.end_offsets(logs), starts=starts)
+        ids = self.admin.topic_ids(sorted({tp.topic for tp in state.changelogs.values()}))
+        return attrs.evolve(target, limit=None, topic_ids=ids)
+
+    def whole_from(self, task: TaskId) -> Mapping[TopicPartition, int]:
+        """``Target.whole_from`` of the newest commit; raises as ``of_copy``."""
+        return Target.of(self._committed(task), {}).whole_from()
+
+    def table_ends(self, state: TaskState) -> dict[TopicPartition, int]:
+        """The ends up to which tables over source topics may be read: their owner's commit."""
+        tables = sorted(state.changelogs[name] for name in state.plain)
+        if not tables:
+            return {}
+        timeout_ms = self._settings.session_timeout_ms
+        committed = self._positions.fetch_committed(tables, timeout_ms)
+        return {tp: max(0, committed[tp].offset) for tp in tables}
+
+    def _committed(self, task: TaskId) -> Positions:
+        inputs, timeout_ms = self.inputs(task), self._settings.session_timeout_ms
+        return Positions.of(inputs, self._positions.fetch_committed(inputs, timeout_ms))
 
     # On the thread.
 
@@ -223,50 +268,49 @@ class Targets:
         )
         ranges = input_ranges(
             {tp: self._part(task) for task in tasks for tp in inputs[task]},
-            *(self._admin, self._settings),
+            *(self.admin, self._settings),
         )
         logs = {task: self._changelogs(task) for task in tasks}
-        starts = self._admin.start_offsets(_all(logs.values()))
-        ends = self._admin.end_offsets(_all(logs.values()))
+        starts = self.admin.start_offsets(_all(logs.values()))
+        ends = self.admin.end_offsets(_all(logs.values()))
         found = {}
         for task in tasks:
-            positions = Positions.of(inputs[task], committed)
-            newest = positions.newest
-            found[task] = Target(
-                positions.offsets,
+            found[task] = Target.of(
+                Positions.of(inputs[task], committed),
                 {tp: ends[tp] for tp in logs[task]},
-                0 if newest is None else newest.epoch,
-                None if newest is None else newest.state,
                 starts={tp: starts[tp] for tp in logs[task]},
                 ranges={tp: ranges[tp] for tp in inputs[task]},
-                metadata=newest,
-                unmarked=positions.unlike(newest),
-                rebuilt=None if newest is None else newest.rebuilt,
-                notes=positions.notes,
             )
         return self._with_ids(found)
 
-    def _log_range(self, task: TaskId, partition: TopicPartition) -> LogRange:
-        inputs = self.inputs(task)
-        committed = self._positions.fetch_committed(inputs, self._settings.rebalance_timeout_ms)
-        metadata = Positions.of(inputs, committed).newest
-        first = self._admin.start_offsets([partition])[partition]
-        end = self._admin.end_offsets([partition])[partition]
-        return LogRange(first, end, 0 if metadata is None else metadata.epoch)
+    def _search(self, task: TaskId, target: Target) -> CommitEntry | None:
+        """Read the whole changelogs; None if their entries do not tell for certain.
 
-    def _search(
-        self, logs: Mapping[TopicPartition, tuple[int, int]], starts: Mapping[str, int]
-    ) -> CommitEntry | None:
-        return search_entries(
-            self._open_source,
-            logs,
-            clock=self._clock,
-            timeout_ms=self._settings.session_timeout_ms,
-            starts=starts,
-        )
-
-    def _complete(self, task: TaskId, target: Target) -> dict[TaskId, Target]:
-        return self._with_ids({task: target})
+        Raises:
+            UnreachableError: nothing can be read in a session timeout.
+            BrokerError: what the client reports as fatal.
+        """
+        starts, whole = target.starts, target.whole_from()
+        found = {tp: ChangelogEntries() for tp in self._changelogs(task)}
+        left = {tp: target.ends[tp] for tp in found if starts[tp] < target.ends[tp]}
+        timeout_ms, source = self._settings.session_timeout_ms, self._open_source()
+        try:
+            source.assign({tp: starts[tp] for tp in left})
+            deadline = self._clock.now_ms() + timeout_ms
+            while left:
+                if self._clock.now_ms() > deadline:
+                    names = ", ".join(map(str, sorted(left)))
+                    raise UnreachableError(f"{names} could not be read in {timeout_ms} ms")
+                for batch in source.poll(POLL_RECORDS, POLL_MS):
+                    deadline = self._clock.now_ms() + timeout_ms
+                    _take_entries(found[TopicPartition(batch.topic, batch.partition)], batch)
+                for tp, position in source.positions(list(left)).items():
+                    if position >= left[tp]:
+                        del left[tp]
+        finally:
+            source.close()
+        late = {tp.topic: starts[tp] for tp in found if starts[tp] > whole.get(tp, 0)}
+        return newest_complete({tp.topic: entries for tp, entries in found.items()}, late)
 
     def _with_ids(self, targets: Mapping[TaskId, Target]) -> dict[TaskId, Target]:
         topics = {
@@ -274,18 +318,27 @@ class Targets:
             | {tp.topic for tp in self.inputs(task)}
             for task in targets
         }
-        ids = self._admin.topic_ids(sorted(set().union(*topics.values())))
+        ids = self.admin.topic_ids(sorted(set().union(*topics.values())))
         return {
             task: attrs.evolve(target, topic_ids={t: ids[t] for t in topics[task] if t in ids})
             for task, target in targets.items()
         }
 
     def _changelogs(self, task: TaskId) -> tuple[TopicPartition, ...]:
-        topics = self._part(task).changelog_topics
-        return tuple(TopicPartition(topic, task.partition) for topic in topics)
+        return tuple(changelogs_of(self._part(task), task, tables=False).values())
 
     def _part(self, task: TaskId) -> Subtopology:
         return self._topology.subtopology(task.subtopology)
+
+
+def _take_entries(entries: ChangelogEntries, batch: PartitionBatch) -> None:
+    heads = batch.headers or [None] * len(batch)
+    for value, head in zip(batch.values, heads, strict=True):
+        try:
+            state, _ = decode(value, head)
+        except ValueError:
+            continue  # restoring says what is wrong with it
+        entries.take(state, head)
 
 
 def _all(groups: Iterable[Sequence[TopicPartition]]) -> list[TopicPartition]:

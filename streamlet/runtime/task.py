@@ -24,6 +24,7 @@ from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.record_decoder import RecordDecoder, Undecoded
 from streamlet.runtime.record_failures import RecordCounters, RecordFailures, RetryPause
 from streamlet.runtime.stream_times import StreamTimes
+from streamlet.runtime.task_calls import TaskCalls
 from streamlet.state.progress_store import ProgressStore
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
@@ -72,13 +73,12 @@ class Task:
         has_headers: bool = True,
         pause: Callable[[int], None] = pause,
     ) -> None:
-        self.task = task
-        self.application = subtopology.application
+        self.task, self.application = task, subtopology.application
         self.has_headers = has_headers
         self.subtopology = subtopology
-        self.state = state
+        self.state: TaskState = state
         self._global_stores = global_stores or {}
-        self.counters = RecordCounters()
+        self.counters: RecordCounters = RecordCounters()
         #: Highest timestamp met, ms since the epoch; -1 before the first record.
         self.stream_time = -1
         #: Offset behind the last processed record of each input partition: what a commit writes.
@@ -108,7 +108,8 @@ class Task:
         self._stream_times = StreamTimes()
         nodes = self._nodes = NodeSteps(subtopology, self, self._failures, partition_counts or {})
         #: ``calls`` are of async operators; None: there are none.
-        self.calls, self._timed, self._punctuated = nodes.calls, nodes.timed, nodes.punctuated
+        self.calls: TaskCalls | None = nodes.calls
+        self._timed, self._punctuated = nodes.timed, nodes.punctuated
         self._sources = {
             topic: (source := subtopology.source_of(topic), nodes.behind(source.name))
             for topic in {tp.topic for tp in positions}

@@ -21,7 +21,7 @@ lost its end. It is asked, beside the loop, what it holds now.
 from __future__ import annotations
 
 import logging
-from concurrent.futures import Future
+from collections.abc import Callable
 
 import attrs
 
@@ -31,8 +31,8 @@ from streamlet.errors import StateError, StreamletError, TaskCorruptedError
 from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.metrics.meters import Meters
-from streamlet.runtime.start import is_table, reset_policy
-from streamlet.runtime.targets import LogRange
+from streamlet.runtime.start import InputRange, is_table, reset_policy
+from streamlet.runtime.targets import Target, TargetAnswer
 from streamlet.runtime.task_manager import TaskManager
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.task_stage import TaskStage
@@ -41,7 +41,7 @@ from streamlet.types import TopicPartition
 log = logging.getLogger(__name__)
 
 
-@attrs.define(eq=False)
+@attrs.frozen(eq=False)
 class StoreFailures:
     """Handles errors of the stores of active tasks.
 
@@ -50,18 +50,20 @@ class StoreFailures:
         activation: opens them again.
         orders: closes them.
         meters: counts.
+        lose: called when all tasks are to be brought up again.
     """
 
     _holdings: TaskRegistry
     _activation: Activation
     _orders: TaskManager
     _meters: Meters
+    _lose: Callable[[StreamletError], None]
 
-    def restart(self, error: StateError) -> bool:
+    def restart(self, error: StateError) -> None:
         """Close the task that the error names, and bring it up again from its last commit.
 
-        False if that is not enough, because its last commit is on its way to another member: then
-        all tasks are to be brought up again.
+        That is not enough where its last commit is on its way to another member: then all tasks are
+        brought up again.
 
         Raises:
             StateError: this one, if it names no active task.
@@ -69,13 +71,13 @@ class StoreFailures:
         active = self._blame(error)
         self._meters.store_failures += 1
         if active.stage is not TaskStage.RUNNING:
-            return False
+            self._lose(error)
+            return
         if active.opened.damaged:
             log.warning("task %s is restored, and the others go on: %s", active.task, error)
         else:
             self._activation.put_off(active.task, error)
         self._orders.restart(active)
-        return True
 
     def give_up(self, error: StateError) -> None:
         """Close the task that the error names, for good; raises as ``restart``."""
@@ -91,7 +93,7 @@ class StoreFailures:
         return active
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, slots=False)
 class OutOfRange:
     """Positions of running tasks that their logs do not hold.
 
@@ -110,7 +112,7 @@ class OutOfRange:
     _orders: TaskManager
     _meters: Meters
     _clock: Clock
-    _asked: dict[TopicPartition, tuple[ActiveTask, Future[LogRange]]] = attrs.field(
+    _asked: dict[TopicPartition, tuple[ActiveTask, TargetAnswer]] = attrs.field(
         factory=dict, init=False
     )
     _ask_again_ms: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
@@ -124,7 +126,7 @@ class OutOfRange:
         """Ask what the log of this partition holds; False if no running task reads it."""
         active = self._holdings.by_partition.get(partition)
         if active is not None:
-            found = self._activation.log_range(active.task, partition)
+            found = self._activation.targets.read([active.task])
             self._asked[partition] = active, found
         return active is not None
 
@@ -144,23 +146,28 @@ class OutOfRange:
                 if self._holdings.by_partition.get(partition) is active:
                     self._take(active, partition, found)
 
-    def _take(self, active: ActiveTask, partition: TopicPartition, found: Future[LogRange]) -> None:
+    def _take(
+        self,
+        active: ActiveTask,
+        partition: TopicPartition,
+        found: TargetAnswer,
+    ) -> None:
         try:
-            held = found.result()
+            target = found.result()[active.task]
         except StreamletError as error:
             if not error.passing:
                 raise
             log.warning("task %s waits for what %s holds: %s", active.task, partition, error)
             self._ask_again_ms[partition] = self._clock.now_ms() + ASK_AGAIN_MS
         else:
-            self._decide(active, partition, held)
+            self._decide(active, partition, target)
 
-    def _decide(self, active: ActiveTask, partition: TopicPartition, held: LogRange) -> None:
-        assert active.processor is not None
+    def _decide(self, active: ActiveTask, partition: TopicPartition, target: Target) -> None:
+        held = target.ranges[partition]
         position, task = active.processor.received[partition], active.task
         where = f"task {task}: {partition} holds {held.first} to {held.end}, its position is "
         where += str(position)
-        if held.epoch > active.epoch:
+        if target.epoch > active.epoch:
             log.warning("%s; another member has taken the task over", where)
         elif held.first <= position <= held.end:
             self._holdings.skip_to(active, partition, position)
@@ -172,7 +179,7 @@ class OutOfRange:
             self._reset(active, partition, held, where)
 
     def _reset(
-        self, active: ActiveTask, partition: TopicPartition, held: LogRange, where: str
+        self, active: ActiveTask, partition: TopicPartition, held: InputRange, where: str
     ) -> None:
         policy = reset_policy(active.subtopology, partition.topic, self._settings)
         if policy == "none":

@@ -7,8 +7,11 @@ that touches tasks goes through here or through the worker's own loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
+
+import attrs
 
 from streamlet.clock import Clock
 from streamlet.errors import TaskMigratedError
@@ -45,20 +48,22 @@ from streamlet.group.handover_values import (
 from streamlet.group.session import GroupSession
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.commit_port import CommitPort, Settled
-from streamlet.runtime.kept_copies import CopyEvent, CopyFailed, CopyLag, Promoted
+from streamlet.runtime.commit import AtLeastOnceCommit, Settled
+from streamlet.runtime.commit_loop import Precopy
 from streamlet.runtime.metrics.meters import Meters
-from streamlet.runtime.precopy import Precopy, ReleaseDelays
 from streamlet.runtime.rebalance_events import RebalanceEvents
-from streamlet.runtime.reclaim import Reclaims
-from streamlet.runtime.state_updater import StateUpdater
+from streamlet.runtime.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
 from streamlet.runtime.task_registry import TaskRegistry
 from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
+#: How soon to ask again for the last commits of held tasks when there is no stable answer, ms.
+RETRY_MS = 20
 
+
+@attrs.define(eq=False, slots=False)
 class TaskManager:
     """Carries out the decisions about a worker's tasks.
 
@@ -67,61 +72,49 @@ class TaskManager:
         group: our membership.
         holdings: the active tasks.
         activation: brings tasks up.
-        copies: keeps copies; None without learners and standbys.
-        commit: the commit port.
+        copies: keeps copies.
+        commit: the worker's commits.
         clock: the time.
         settled: called with each accepted commit.
         meters: counts moves.
-        handover_timeout_ms: when the new owner of a task of ours gives up waiting.
+        precopy: the usual commits before the last one.
     """
 
-    def __init__(
-        self,
-        board: RebalanceEvents,
-        *,
-        group: GroupSession,
-        holdings: TaskRegistry,
-        activation: Activation,
-        copies: StateUpdater | None,
-        commit: CommitPort,
-        clock: Clock,
-        settled: Callable[[Settled], None],
-        meters: Meters,
-        handover_timeout_ms: int,
-    ) -> None:
-        self._board = board
-        self._meters = meters
-        self._group = group
-        self._holdings = holdings
-        self._activation = activation
-        self._copies = copies
-        self._commit = commit
-        self._clock = clock
-        self._settled = settled
-        self._fetches: dict[int, tuple[TaskId, ...]] = {}
-        self._fetch_token = 0
-        self._reclaims = Reclaims(self._fetch, clock)
-        #: Closed, to be brought up again once no commit of theirs is on its way.
-        self._restarts: set[TaskId] = set()
-        #: A hold to ask for once what is dirty has been committed the usual way.
-        self._hold_wanted: BlockJoin | None = None
-        #: The last commit of stopped tasks, until the commit port is free for it.
-        self._last: CommitLast | None = None
-        #: The usual commits before that.
-        self.precopy = Precopy(handover_timeout_ms)
-        self._turns = ReleaseDelays()
-        #: Whether something is open that others wait for.
-        self.busy = False
-        #: Whether they wait right now, or will in a moment: poll shorter.
-        self.urgent = False
-        #: Whether a task of ours runs nowhere, or soon will not, until we begin.
-        self.awaited = False
-        #: The rules want us to leave for good.
-        self.leaving: str | None = None
-        #: The copies that the rules asked for last.
-        self._asked: frozenset[TaskId] = frozenset()
-        #: Generation of the last assignment applied, for the log.
-        self.generation = -1
+    _board: RebalanceEvents
+    _group: GroupSession
+    _holdings: TaskRegistry
+    _activation: Activation
+    _copies: StateUpdater
+    _commit: AtLeastOnceCommit
+    _clock: Clock
+    _settled: Callable[[Settled], None]
+    _meters: Meters
+    precopy: Precopy
+    _fetches: dict[int, tuple[TaskId, ...]] = attrs.field(factory=dict, init=False)
+    _fetch_token: int = attrs.field(default=0, init=False)
+    #: Tasks held open while the group changes its type, whose last commits are looked up (F4); by
+    #: token, those that were asked about; and when to ask again.
+    _held: dict[TaskId, ActiveTask] = attrs.field(factory=dict, init=False)
+    _held_asked: dict[int, tuple[TaskId, ...]] = attrs.field(factory=dict, init=False)
+    _ask_held_ms: int = attrs.field(default=0, init=False)
+    #: Closed, to be brought up again once no commit of theirs is on its way.
+    _restarts: set[TaskId] = attrs.field(factory=set, init=False)
+    #: A hold to ask for once what is dirty has been committed the usual way.
+    _hold_wanted: BlockJoin | None = attrs.field(default=None, init=False)
+    #: The last commit of stopped tasks, until no other is under way.
+    _last: CommitLast | None = attrs.field(default=None, init=False)
+    #: Whether something is open that others wait for.
+    busy: bool = attrs.field(default=False, init=False)
+    #: Whether they wait right now, or will in a moment: poll shorter.
+    urgent: bool = attrs.field(default=False, init=False)
+    #: Whether a task of ours runs nowhere, or soon will not, until we begin.
+    awaited: bool = attrs.field(default=False, init=False)
+    #: The rules want us to leave for good.
+    leaving: str | None = attrs.field(default=None, init=False)
+    #: The copies that the rules asked for last.
+    _asked: frozenset[TaskId] = attrs.field(factory=frozenset, init=False)
+    #: Generation of the last assignment applied, for the log.
+    generation: int = attrs.field(default=-1, init=False)
 
     # News.
 
@@ -150,7 +143,7 @@ class TaskManager:
         if assigned is not None and assigned.generation != self.generation:
             self.generation = assigned.generation
             orders = assigned.assignment
-            self._turns.ordered(orders.release, orders.turn_ms, now)
+            self.precopy.ordered(orders.release, orders.turn_ms, now)
             if not orders.error:
                 self._activation.edges.agreement.prefixes = orders.prefixes
             self._meters.rebalanced()
@@ -166,16 +159,17 @@ class TaskManager:
             self.precopy.end()  # the join may wait for that unit, and the group for the join
         self._read_ahead(awaited, seen)
         for answer in _of(FetchDone, events):
-            for active, positions in self._reclaims.fetched(answer):
-                self._go_on_with(active, positions)
-        self._reclaims.step()
-        if self._restarts and not self._commit.sent:
-            self._bring_up_again()
-        if self._copies is not None:
-            self._copies.prefer(awaited)
+            self._held_found(answer)
+        if self._held:
+            self._look_up_held()
+        if self._restarts and not self._commit.sent:  # else it could begin before that commit
+            for task in sorted(self._restarts):
+                self._activation.want(task)
+            self._restarts.clear()
+        self._copies.prefer(awaited)
         for end in _of(Failed, events):
             raise end.error
-        for news in () if self._copies is None else self._copies.take():
+        for news in self._copies.take():
             self._copy_news(news)
 
     def _take(
@@ -230,8 +224,8 @@ class TaskManager:
         if settled is None:
             return
         self._settled(settled)
-        with self._board.rules() as rules:
-            now = self._clock.now_ms()
+        now = self._clock.now_ms()
+        with self._ruling() as rules:
             if settled.outcome is CommitOutcome.ACCEPTED and not lost:
                 for part in settled.parts:
                     rules.claimed(part.active.task, now)
@@ -240,8 +234,6 @@ class TaskManager:
             if settled.hold is not None and over:
                 self._last = None
                 rules.committed(settled.hold, settled.outcome, now)
-            decisions = rules.take()
-        self._perform(decisions)
 
     def _entries_to_go(self, settled: Settled) -> int:
         """Changed entries of a commit that belong to tasks about to be stopped."""
@@ -253,10 +245,8 @@ class TaskManager:
     def _copy_news(self, news: CopyEvent) -> None:
         match news:
             case CopyLag(task=task, lag=lag):
-                with self._board.rules() as rules:
+                with self._ruling() as rules:
                     rules.progress(task, lag, self._clock.now_ms())
-                    decisions = rules.take()
-                self._perform(decisions)
             case Promoted() | CopyFailed():
                 ready = self._activation.promoted(news)
                 if ready is not None:
@@ -287,29 +277,16 @@ class TaskManager:
                 log.info("task %s reads other partitions from now on", active.task)
                 self.restart(active)
 
-    def _bring_up_again(self) -> None:
-        """Bring up what was closed by ``restart``.
-
-        Not before the commit on its way is answered: the task could begin before it otherwise.
-        """
-        for task in sorted(self._restarts):
-            self._activation.want(task)
-        self._restarts.clear()
-
     def give_back(self, tasks: Mapping[TaskId, str]) -> None:
         """Join without these tasks, which cannot be taken over here, for these reasons."""
-        with self._board.rules() as rules:
+        with self._ruling() as rules:
             for task, reason in tasks.items():
                 rules.failed(task, reason)
-            decisions = rules.take()
-        self._perform(decisions)
 
     def _say_runs(self, active: ActiveTask) -> None:
         self._meters.running(active.task)
-        with self._board.rules() as rules:
+        with self._ruling() as rules:
             rules.running(active.task, self._clock.now_ms())
-            decisions = rules.take()
-        self._perform(decisions)
 
     def take_answers(self) -> None:
         """Take answers to commits and nothing else: everything is stopped.
@@ -327,12 +304,12 @@ class TaskManager:
                 self._settled(settled)
 
     def go_on(self) -> None:
-        """Ask for a hold, or commit stopped tasks for the last time; the commit port is free.
+        """Ask for a hold, or commit stopped tasks for the last time; no commit is under way.
 
         Raises:
             TaskMigratedError: our membership is gone.
             DeliveryError: something was not delivered.
-            BrokerError: the broker does not answer just now; go on with the port's ``begin``.
+            BrokerError: the broker does not answer just now; go on with the commits' ``begin``.
         """
         assert not self._commit.under_way
         ask = self._hold_wanted
@@ -366,7 +343,7 @@ class TaskManager:
         for task in self._activation.tasks:
             self._activation.cancel(task)
         for active in list(self._holdings.tasks.values()):
-            self._reclaims.forget(active.task)
+            self._held.pop(active.task, None)
             self._drop(active)
 
     def lose_all(self) -> None:
@@ -383,6 +360,14 @@ class TaskManager:
 
     # Decisions.
 
+    @contextmanager
+    def _ruling(self) -> Iterator[Handover]:
+        """The rules, for as long as the block lasts; what they decide is carried out behind it."""
+        with self._board.rules() as rules:
+            yield rules
+            decisions = rules.take()
+        self._perform(decisions)
+
     def _perform(self, decisions: Sequence[Decision]) -> None:
         activating = frozenset(d.task for d in decisions if isinstance(d, Activate))
         for decision in decisions:
@@ -395,7 +380,8 @@ class TaskManager:
                 self._meters.activating(task, marked=positions is not None)
                 self._activation.want(task, positions)
             case Reclaim(task=task):
-                self._reclaims.want(self._holdings.tasks[task])
+                self._held[task] = self._holdings.tasks[task]
+                self._ask_held_ms = self._clock.now_ms()
             case Stop(tasks=tasks):
                 self._meters.stopping(tasks)
                 self._holdings.stop(self._holdings.tasks[task] for task in tasks)
@@ -412,18 +398,36 @@ class TaskManager:
             case BlockJoin(tasks=tasks):
                 self._hold_wanted = decision
                 now = self._clock.now_ms()
-                self.precopy.begin(now, self._turns.wait_ms(tasks, now))
+                self.precopy.begin(now, self.precopy.wait_ms(tasks, now))
             case UnblockJoin():
                 self._group.want(decision)
             case CommitLast():
                 self._last = decision
             case PollMarks(tasks=tasks):
-                self._poll_marks(tasks)
+                inputs = [tp for task in tasks for tp in self._inputs(task)]
+                self._fetches[self._fetch(inputs)] = tasks
             case Rejoin(reason=reason):
                 log.info("rejoining: %s", reason)
                 self._group.want(decision)
             case LeaveForGood(reason=reason):
                 self.leaving = reason
+
+    def _look_up_held(self) -> None:
+        """Ask for the last commits of held tasks, which stand still until they are known."""
+        asked = {task for tasks in self._held_asked.values() for task in tasks}
+        tasks = tuple(sorted(self._held.keys() - asked))
+        if tasks and self._clock.now_ms() >= self._ask_held_ms:
+            inputs = [tp for task in tasks for tp in self._held[task].inputs]
+            self._held_asked[self._fetch(inputs)] = tasks
+
+    def _held_found(self, done: FetchDone) -> None:
+        """Go on with held tasks whose last commits are known now; without an answer ask again."""
+        tasks = self._held_asked.pop(done.token, ())
+        if done.outcome is not FetchOutcome.FETCHED:
+            self._ask_held_ms = self._clock.now_ms() + RETRY_MS
+            return
+        for active in [self._held.pop(task) for task in tasks if task in self._held]:
+            self._go_on_with(active, Positions.of(active.inputs, done.committed))
 
     def _go_on_with(self, active: ActiveTask, positions: Positions) -> None:
         """Process a task again that was held open, or start it again (F4)."""
@@ -439,7 +443,7 @@ class TaskManager:
     def _close(self, task: TaskId) -> None:
         if self._last is not None and task in self._last.tasks:
             self._last = None  # its unit was overdue
-        self._reclaims.forget(task)
+        self._held.pop(task, None)
         self._restarts.discard(task)
         active = self._holdings.tasks.get(task)
         if active is None:
@@ -456,13 +460,8 @@ class TaskManager:
 
     def _set_copies(self, activating: frozenset[TaskId]) -> None:
         """Keep the copies that were asked for, and those about to be promoted until they are."""
-        if self._copies is not None:
-            needed = (activating | self._activation.tasks) & self._copies.wanted
-            self._copies.set(self._asked | needed)
-
-    def _poll_marks(self, tasks: tuple[TaskId, ...]) -> None:
-        inputs = [tp for task in tasks for tp in self._inputs(task)]
-        self._fetches[self._fetch(inputs)] = tasks
+        needed = (activating | self._activation.tasks) & self._copies.wanted
+        self._copies.set(self._asked | needed)
 
     def _fetch(self, inputs: Sequence[TopicPartition]) -> int:
         self._fetch_token += 1
@@ -471,7 +470,7 @@ class TaskManager:
 
     def _inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         """The input partitions of a task as they are now, which may not be those it runs with."""
-        return self._activation.inputs(task)
+        return self._activation.targets.inputs(task)
 
 
 _Event = TypeVar("_Event")

@@ -45,6 +45,7 @@ class _Fetched:
         self.start = offset
 
 
+@attrs.define(eq=False)
 class Prefetcher:
     """Reads the input of tasks before they are ours, and keeps it by task.
 
@@ -52,9 +53,8 @@ class Prefetcher:
         source: the worker's consumer.
     """
 
-    def __init__(self, source: RecordSource) -> None:
-        self._source = source
-        self._fetched: dict[TopicPartition, _Fetched] = {}
+    _source: RecordSource
+    _fetched: dict[TopicPartition, _Fetched] = attrs.field(factory=dict, init=False)
 
     def read(self, task: TaskId, committed: Mapping[TopicPartition, int]) -> None:
         """Read this task's input from these offsets, or drop what is below them; -1 is unknown.
@@ -144,6 +144,7 @@ def from_offset(batch: PartitionBatch, offset: int) -> PartitionBatch:
     return batch.slice(first) if first else batch
 
 
+@attrs.define(eq=False, slots=False)
 class TaskRegistry:
     """The active tasks of a worker: those held, those that run, and the input fetched for them.
 
@@ -155,28 +156,23 @@ class TaskRegistry:
         close: closes stores, now or soon.
     """
 
-    def __init__(
-        self,
-        source: RecordSource,
-        *,
-        cache_bytes: int,
-        most_buffered: int,
-        forget: Callable[[ActiveTask], None],
-        close: Callable[[OpenTask], None] = OpenTask.close,
-    ) -> None:
-        self._source = source
-        self._cache_bytes = cache_bytes
-        self._most_buffered = most_buffered
-        self._forget = forget
-        self._close = close
-        #: All tasks held, in whatever stage, in order.
-        self.tasks: dict[TaskId, ActiveTask] = {}
-        #: Running tasks by input partition.
-        self.by_partition: dict[TopicPartition, ActiveTask] = {}
-        self._paused: set[TopicPartition] = set()
-        #: Input of tasks to come, and what was read so of tasks that run now.
-        self.ahead = Prefetcher(source)
-        self._kept: list[PartitionBatch] = []
+    _source: RecordSource
+    _cache_bytes: int
+    _most_buffered: int
+    _forget: Callable[[ActiveTask], None]
+    _close: Callable[[OpenTask], None] = OpenTask.close
+    #: All tasks held, in whatever stage, in order.
+    tasks: dict[TaskId, ActiveTask] = attrs.field(factory=dict, init=False)
+    #: Running tasks by input partition.
+    by_partition: dict[TopicPartition, ActiveTask] = attrs.field(factory=dict, init=False)
+    _paused: set[TopicPartition] = attrs.field(factory=set, init=False)
+    #: Input of tasks to come, and what was read so of tasks that run now.
+    ahead: Prefetcher = attrs.field(init=False)
+    _kept: list[PartitionBatch] = attrs.field(factory=list, init=False)
+
+    @ahead.default
+    def _none_ahead(self) -> Prefetcher:
+        return Prefetcher(self._source)
 
     @property
     def idle(self) -> bool:
@@ -193,11 +189,7 @@ class TaskRegistry:
 
     def asks_commit(self) -> bool:
         """True if a processor of a running task asks for a commit, and there is something in it."""
-        asking = (
-            one
-            for one in self.tasks.values()
-            if one.processor is not None and one.processor.commit_requested
-        )
+        asking = (one for one in self.tasks.values() if one.processor.commit_requested)
         return any(one.stage is TaskStage.RUNNING and one.changed for one in asking)
 
     def dirty_bytes(self) -> int:
@@ -215,7 +207,6 @@ class TaskRegistry:
 
     def resume(self, active: ActiveTask) -> None:
         """Let a restored or stopped task process, from where it is."""
-        assert active.processor is not None
         active.move_to(TaskStage.RUNNING)
         active.halted = ""
         self.by_partition |= dict.fromkeys(active.inputs, active)
@@ -245,15 +236,13 @@ class TaskRegistry:
 
     def skip_to(self, active: ActiveTask, partition: TopicPartition, offset: int) -> None:
         """Go on reading an input partition of a running task at this offset."""
-        assert active.processor is not None
         active.processor.skip_to(partition, offset)
         self._source.assign({partition: offset})
 
     def drop(self, active: ActiveTask) -> None:
         """Close a task, writing nothing; its folder stays as it was at the last commit."""
         self._stop_fetching([active])
-        if active.processor is not None:
-            active.processor.close()
+        active.processor.close()
         self._forget(active)
         active.move_to(TaskStage.CLOSED)
         self._close(active.opened)

@@ -18,7 +18,6 @@ all is for the claims to say (``group.handover_values.ClaimStage``).
 from __future__ import annotations
 
 import enum
-from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import attrs
@@ -28,7 +27,7 @@ from streamlet.types import TaskId
 if TYPE_CHECKING:
     from streamlet.group.commit_metadata import Positions
     from streamlet.runtime.opening import OpenTask
-    from streamlet.runtime.targets import Target
+    from streamlet.runtime.targets import Target, TargetAnswer
 
 
 class TaskStage(enum.StrEnum):
@@ -83,7 +82,8 @@ class ActivatingTask:
         stage: from CREATED to READY, or CLOSED where it was cancelled.
         mark: the committed positions that the owner before left with its mark, where there is one.
         target: what the task begins with, as far as it is known.
-        answer: while ASKING: what brokers will say of the target, by task.
+        answer: while ASKING and DECIDING: what brokers will say of the target, by task.
+        offer: while DECIDING: when it is given back to the group instead, ms, and the reason.
         opened: while it is open: its stores.
     """
 
@@ -91,7 +91,8 @@ class ActivatingTask:
     mark: Positions | None = None
     stage: TaskStage = TaskStage.CREATED
     target: Target | None = None
-    answer: Future[dict[TaskId, Target]] | None = None
+    answer: TargetAnswer | None = None
+    offer: tuple[int, str] | None = None
     opened: OpenTask | None = None
 
     def move_to(self, stage: TaskStage) -> None:
@@ -103,22 +104,25 @@ class ActivatingTask:
         self.mark = self.target = None
         self.move_to(TaskStage.CREATED)
 
-    def ask(self, answer: Future[dict[TaskId, Target]]) -> None:
+    def wait_for(self, answer: TargetAnswer, stage: TaskStage) -> None:
         """Wait for brokers to say what it begins with, or what is missing of that."""
         self.answer = answer
-        self.move_to(TaskStage.ASKING)
+        self.move_to(stage)
 
     def answered(self) -> Target:
         """Take the brokers' answer: the target.
 
         Raises:
-            StreamletError: they could not; it is CREATED again, as before the question.
+            StreamletError: they could not; it is CREATED again, as before the question, and reads
+                everything once more if that was to decide about it.
         """
         answer, self.answer = self.answer, None
         assert answer is not None, self.task
         try:
             return answer.result()[self.task]
         except BaseException:
+            if self.stage is TaskStage.DECIDING:
+                self.mark = self.target = None
             self.move_to(TaskStage.CREATED)
             raise
 
@@ -141,7 +145,9 @@ class ActivatingTask:
 
     def check_invariants(self) -> None:
         """Raise AssertionError where the stage and what is known contradict each other."""
-        assert (self.stage is TaskStage.ASKING) == (self.answer is not None), self
+        asks = self.answer is not None or self.offer is not None
+        assert (self.stage in (TaskStage.ASKING, TaskStage.DECIDING)) == asks, self
+        assert self.offer is None or self.stage is TaskStage.DECIDING, self
         assert (self.stage is TaskStage.RESTORING) == (self.opened is not None), self
         unknown = self.stage in (TaskStage.CREATED, TaskStage.ASKING)
         assert unknown or self.target is not None, self

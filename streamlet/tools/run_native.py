@@ -205,7 +205,7 @@ def _run_here(
     from streamlet.clock import SystemClock
     from streamlet.local import MemberIdentity
     from streamlet.runtime.background import lower_priority
-    from streamlet.runtime.replacing import run_replaced
+    from streamlet.runtime.restarts import run_replaced
     from streamlet.tools.worker_events import ended_event, leaving_event
 
     member = MemberIdentity(orders["process_id"], orders["name"])

@@ -15,6 +15,7 @@ from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.kafka.ports import NewTopic
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.restore_job import RestoreJob
+from streamlet.runtime.targets import Target
 from streamlet.state.changelog import encode_column
 from streamlet.state.rows import untimed
 from streamlet.state.task_state import TaskState
@@ -88,7 +89,9 @@ def restore(
     ends = admin.end_offsets([tp for state in states for tp in state.changelogs.values()])
     ids = admin.topic_ids([topic])
     for partition, state in enumerate(states):
-        restorer.add(RestoreJob(TaskId(0, partition), state, ends, limit, ids))
+        restorer.add(
+            RestoreJob(TaskId(0, partition), state, Target(ends=ends, limit=limit, topic_ids=ids))
+        )
     steps = 0
     while not restorer.idle:
         restorer.step(100)

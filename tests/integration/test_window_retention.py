@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 import streamlet as sl
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
-from streamlet.runtime.opening import open_task
+from streamlet.runtime.opening import TaskOpener
 from streamlet.serdes.windowed import Windowed
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
@@ -106,8 +106,8 @@ class Bench:
 
     @contextmanager
     def _opened(self, host: str) -> Iterator[TaskState]:
-        (part,) = self.app(host).topology().subtopologies
-        opened = open_task(StateDirectory(self.root / host, self.name), part, TaskId(0, 0), 1 << 20)
+        directory = StateDirectory(self.root / host, self.name)
+        opened = TaskOpener(self.app(host).topology(), directory, 1 << 20)(TaskId(0, 0))
         try:
             yield opened.state
         finally:
@@ -161,7 +161,7 @@ def test_stores_and_changelogs_are_flat_over_ten_retentions(
     bench: Bench, admin: KafkaAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what is left of the changelogs restores all of it."""
-    monkeypatch.setattr("streamlet.runtime.purge.PURGE_INTERVAL_MS", 100)
+    monkeypatch.setattr("streamlet.runtime.commit_loop.PURGE_INTERVAL_MS", 100)
     measured: list[Lengths] = []
 
     def short() -> bool:

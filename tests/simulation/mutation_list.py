@@ -278,8 +278,8 @@ MUTATIONS = (
         "F4",
         "a held task goes on in its old epoch",
         "runtime/active.py",
-        "        self.epoch += 1\n        if self.processor is not None:",
-        "        if self.processor is not None:",
+        "        self.epoch += 1\n        self.processor.epoch",
+        "        self.processor.epoch",
     ),
     Mutation(
         "older-claim",
@@ -332,7 +332,7 @@ MUTATIONS = (
         "P",
         "a copy is promoted without what it held back",
         "runtime/restore_job.py",
-        "                part.loader.add(*part.reader.settle(self.job.limit))\n",
-        "                part.reader.settle(self.job.limit)\n",
+        "                part.loader.add(*part.reader.settle(limit))\n",
+        "                part.reader.settle(limit)\n",
     ),
 )

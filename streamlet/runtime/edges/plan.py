@@ -189,7 +189,7 @@ def notes_at_start(
     """
     return {
         tp: _note(target, tp, committed, starts[tp], wall_ms // 1000)
-        for tp, committed in (target.committed or target.offsets).items()
+        for tp, committed in target.offsets.items()
     }
 
 

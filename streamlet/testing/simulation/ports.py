@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from streamlet.errors import UnreachableError
-from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.commit_port import TaskCommit
+from streamlet.runtime.active import ActiveTask, TaskCommit
 from streamlet.runtime.record_failures import RecordCounters
 from streamlet.state.drained import Drained
 from streamlet.testing.simulation.cluster import changelog_of, input_of

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-import attrs
-
 from streamlet.errors import StateError, StateLockedError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.opening import OpenTask, blamed
@@ -18,13 +16,13 @@ from streamlet.runtime.restore_job import (
     OPEN_END,
     ChangelogPart,
     RestoreJob,
-    RestoreRun,
     mistrust,
     reader_of,
 )
 from streamlet.runtime.state_updater import LAG_MS, RETRY_MS, StateUpdater
+from streamlet.runtime.targets import Target
 from streamlet.testing.simulation.stores import locked, opened
-from streamlet.types import StateNumber, TaskId, TopicPartition
+from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
     from streamlet.testing.simulation.member import SimMember
@@ -39,9 +37,8 @@ class SimReader:
     def __init__(self, member: SimMember) -> None:
         self._member = member
         self._added: list[RestoreJob] = []
-        self._runs: dict[TaskId, RestoreRun] = {}
+        self._runs: dict[TaskId, RestoreJob] = {}
         self._due_ms: dict[TaskId, int] = {}
-        self._beyond: dict[TaskId, StateNumber] = {}
         self._preferred: frozenset[TaskId] = frozenset()
         #: Lags may have changed since they were told.
         self.news = False
@@ -71,23 +68,12 @@ class SimReader:
         self._runs.pop(task, None)
         self._due_ms.pop(task, None)
 
-    def promote(
-        self,
-        task: TaskId,
-        limit: StateNumber | None,
-        ends: Mapping[TopicPartition, int],
-        *,
-        inputs: Mapping[TopicPartition, int] | None = None,
-        complete: bool = False,
-    ) -> bool:
-        """Read a followed task up to these ends; False: it is not here, or not that far."""
-        run = self._runs.get(task)
-        if run is None or (complete and any(p.position < ends[p.tp] for p in run.parts)):
+    def promote(self, task: TaskId, target: Target) -> bool:
+        """Read a followed task up to its target's ends; False: it is not here, or not that far."""
+        job = self._runs.get(task)
+        if job is None or not job.promote(target):
             return False
-        run.job = attrs.evolve(run.job, limit=limit, ends=ends, inputs=inputs, follow=False)
-        for part in run.parts:
-            part.end = ends[part.tp]
-        self._take_time(run)
+        self._take_time(job)
         return True
 
     def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
@@ -103,8 +89,8 @@ class SimReader:
         """Progress for people: none."""
         return {}
 
-    def step(self, max_ms: int, *, gentle: bool = False) -> list[TaskId]:
-        """Read on; the tasks that are done."""
+    def step(self, max_ms: int, *, gentle: bool = False) -> list[RestoreJob]:
+        """Read on; the jobs that are done."""
         for job in self._added:
             self._begin(job)
         self._added = []
@@ -113,17 +99,14 @@ class SimReader:
         for task in due:
             self._member.world.network.check_disk(task)
             self._read(self._runs[task])
-        done = [task for task in due if self._at_its_ends(task)]
-        for task in done:
-            run = self._runs.pop(task)
-            del self._due_ms[task]
-            with blamed(task):
-                run.finish()
-            if run.beyond is not None:
-                self._beyond[task] = run.beyond
-        for run in self._runs.values():
-            if run.job.follow:
-                self._read(run)
+        done = [self._runs.pop(task) for task in due if self._at_its_ends(task)]
+        for job in done:
+            del self._due_ms[job.task]
+            with blamed(job.task):
+                job.finish()
+        for job in self._runs.values():
+            if job.follow:
+                self._read(job)
         return done
 
     def _at_its_ends(self, task: TaskId) -> bool:
@@ -133,10 +116,6 @@ class SimReader:
             self._due_ms[task] = self._member.world.now_ms + RETRY_MS
         return not missing
 
-    def beyond(self, task: TaskId) -> StateNumber | None:
-        """A number above the commit's that a done task met, if that proves a later commit."""
-        return self._beyond.pop(task, None)
-
     def close(self) -> None:
         """Give up everything."""
 
@@ -145,7 +124,7 @@ class SimReader:
         if mistrust(job, dict.fromkeys(state.changelogs.values(), 0)) is not None:
             state.wipe()
         now = self._member.world.now_ms
-        parts = [
+        job.parts = [
             ChangelogPart(
                 job.task,
                 tp,
@@ -159,25 +138,26 @@ class SimReader:
             )
             for store, tp in state.changelogs.items()
         ]
-        run = self._runs[job.task] = RestoreRun(job, parts)
+        job.begun = True
+        self._runs[job.task] = job
         if job.follow:
             self.news = True
         else:
-            self._take_time(run)
+            self._take_time(job)
 
-    def _take_time(self, run: RestoreRun) -> None:
+    def _take_time(self, job: RestoreJob) -> None:
         """Read for as long as the records take that the disk lacks."""
-        world, task = self._member.world, run.job.task
+        world, task = self._member.world, job.task
         lag = world.cluster.logs[task].lag(self._member.instance.disk.get(task, 0))
         stateful = world.cluster.is_stateful(task)
         ms = 1 + (min(lag // RESTORE_RATE, RESTORE_MAX_MS) if stateful else 0)
         self._due_ms[task] = world.now_ms + ms
 
-    def _read(self, run: RestoreRun) -> None:
+    def _read(self, job: RestoreJob) -> None:
         """Read to the end there is, and write all of it."""
-        log = self._member.world.cluster.logs[run.job.task]
+        log = self._member.world.cluster.logs[job.task]
         end = log.end_at(self._member.world.now_ms)
-        for part in run.parts:
+        for part in job.parts:
             if part.position < min(part.end, end):
                 keys, values = log.columns(part.position, end)
                 at = range(part.position, part.position + len(keys))

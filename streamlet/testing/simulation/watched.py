@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from streamlet.group.commit_metadata import Positions
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.kept_copies import CopyFailed, Promoted
+from streamlet.runtime.state_updater import CopyFailed, Promoted
 from streamlet.types import TaskId
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from streamlet.errors import (
     EntryTooLargeError,
-    StateError,
     StreamletError,
     TaskMigratedError,
     TimedOutError,
@@ -19,7 +18,7 @@ from streamlet.errors import (
 from streamlet.group.handover_values import SetCopies
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.commit import AtLeastOnceCommit
-from streamlet.runtime.commit_loop import HOLD_OFF_MS, CommitLoop, LastCommit
+from streamlet.runtime.commit_loop import HOLD_OFF_MS, CommitLoop, Precopy
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.state_updater import StateUpdater
@@ -57,6 +56,7 @@ class SimWorker:
         self._unheard = False  # copies told something since the last round
         self._topology: Any = SimTopology(member.world)
         self._broker: Any = SimBroker(member)
+        self._targets = self._new_targets()
         self.copies = self._new_copies()
         self.activation = self._new_activation()
         self._group = member.session
@@ -75,35 +75,44 @@ class SimWorker:
             clock=clock,
             settled=lambda settled: None,
             meters=meters,
-            handover_timeout_ms=settings.handover_timeout_ms,
+            precopy=Precopy(settings.handover_timeout_ms),
         )
-        failures = StoreFailures(self.registry, self.activation, self._manager, meters)
-        self._failures = failures
-        self._last = LastCommit(self._commit, self.registry, self._manager, failures, board, clock)
+        parts = (self.registry, self.activation, self._manager, meters)
         self._commits = CommitLoop(
             *(settings, self._commit, clock),
             group=self._group,
             holdings=self.registry,
             orders=self._manager,
             meters=meters,
+            failures=StoreFailures(*parts, self._lose),
             too_large=_too_large,
             lose=self._lose,
-            restart=self._restart,
             tidy=lambda now_ms: None,
         )
         self._known: frozenset[TaskId] = frozenset()  # ran when we looked last
         self.stopping: str | None = None
         self._deadline_ms: int | None = None  # of the last commit
 
+    def _new_targets(self) -> Targets:
+        thread: Any = SimThread(self._member)
+        return Targets(
+            self._topology,
+            inputs=lambda task: (input_of(task),),
+            positions=self._broker,
+            admin=self._broker,
+            settings=self._world.settings,
+            open_source=_no_source,
+            clock=self._world.clock,
+            thread=thread,
+        )
+
     def _new_copies(self) -> StateUpdater:
         member = self._member
         reader: Any = SimReader(member)
         copies = StateUpdater(
-            inputs=lambda task: (input_of(task),),
             open_stores=opener(member),
             restorer=reader,
-            positions=self._broker,
-            admin=self._broker,
+            targets=self._targets,
             settings=self._world.settings,
             clock=self._world.clock,
             wake=self._told,
@@ -120,25 +129,14 @@ class SimWorker:
 
     def _new_activation(self) -> WatchedActivation:
         member, settings, clock = self._member, self._world.settings, self._world.clock
-        thread: Any = SimThread(member)
         reader: Any = SimReader(member)
         self._reader: SimReader = reader
         edges: Any = SimEdges()
         new_task: Any = counting
-        targets = Targets(
-            self._topology,
-            inputs=lambda task: (input_of(task),),
-            positions=self._broker,
-            admin=self._broker,
-            settings=settings,
-            open_source=_no_source,
-            clock=clock,
-            thread=thread,
-        )
         return WatchedActivation(
             member,
             self._topology,
-            targets=targets,
+            targets=self._targets,
             open_stores=opener(member),
             restorer=reader,
             copies=self.copies,
@@ -230,10 +228,6 @@ class SimWorker:
                 self._world.checks.begins(self._member, tasks[task])
         self._known = running
 
-    def _restart(self, error: StateError) -> None:
-        if not self._failures.restart(error):
-            self._lose(error)
-
     def _lose(self, error: StreamletError) -> None:
         self._manager.lose_all()
         self._group.rejoin("membership was lost")
@@ -253,7 +247,7 @@ class SimWorker:
             self.registry.stop(self.registry.of_stage(TaskStage.RUNNING))
         try:
             self._manager.take_answers()
-            over = self._last.step(self._commits.begin, self._deadline_ms)
+            over = self._commits.last_step(self._deadline_ms)
         except (TaskMigratedError, TimedOutError):
             over = True
         if over:
@@ -289,12 +283,10 @@ class SimWorker:
         locked(self._member, task)
         inputs = {input_of(task): 1}
         part = self._topology.subtopology(task.subtopology)
-        active = ActiveTask(opened(self._member, task), part, tuple(inputs))
-        active.epoch = active.number = 1
-        active.contained, active.committed = StateNumber(1, 1), inputs
+        processor: Any = counting(task, part, None, inputs)
+        active = ActiveTask(opened(self._member, task), part, tuple(inputs), processor, epoch=1)
+        active.contained, active.committed, active.number = StateNumber(1, 1), inputs, 1
         active.by, active.claimed = by, True
-        counting_task: Any = counting(task, part, active.state, inputs)
-        active.process_with(counting_task)
         self.registry.add(active)
         self.registry.resume(active)
         self._known |= {task}

@@ -63,7 +63,6 @@ class ComparedOwner(Owner):
         """Assert that its state shows exactly what that of its position shows elsewhere."""
         for store in self.active.state.stores.values():
             store.check_invariants()
-        assert self.active.processor is not None
         offset = self.active.processor.positions[INPUT]
         found = self.world.look(self.active.state)
         assert found == self.world.shown[offset], f"at offset {offset}"

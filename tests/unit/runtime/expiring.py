@@ -18,10 +18,10 @@ from streamlet.dsl.windows import Windows
 from streamlet.errors import DeliveryError
 from streamlet.group.commit_metadata import Positions
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.changelog_ends import whole_from
 from streamlet.runtime.changelog_reader import StoreChangelogReader
-from streamlet.runtime.opening import open_task
+from streamlet.runtime.opening import TaskOpener
 from streamlet.runtime.restore_job import RestoreJob
+from streamlet.runtime.targets import Target
 from streamlet.runtime.task import Task
 from streamlet.serdes.windowed import Windowed
 from streamlet.state.bucket_store import BucketStore
@@ -122,7 +122,7 @@ class PurgedWorld(World):
             self.rnd.choice(self.late).deliver(self.rnd.randint(1, 3))
 
     def whole_from(self) -> Mapping[TopicPartition, int]:
-        return whole_from(Positions.of([INPUT], {INPUT: self.committed}).newest)
+        return Target.of(Positions.of([INPUT], {INPUT: self.committed}), {}).whole_from()
 
 
 class PurgingOwner(Owner):
@@ -170,15 +170,14 @@ class Copy:
 
     def __init__(self, world: PurgedWorld, host: Path) -> None:
         self.world = world
-        part = world.topology.subtopology(0)
-        self.opened = open_task(StateDirectory(host, "app"), part, TASK, 1 << 20)
+        self.opened = TaskOpener(world.topology, StateDirectory(host, "app"), 1 << 20)(TASK)
         self.state = self.opened.state
         admin = MemoryAdmin(world.log)
         source = MemorySource(world.log, headers=True)
         self.reader = StoreChangelogReader(source, admin, ManualClock())
         ends, ids = admin.end_offsets([CHANGELOG]), admin.topic_ids([CHANGELOG.topic])
-        follow = RestoreJob(TASK, self.state, ends, None, ids, follow=True)
-        self.reader.add(attrs.evolve(follow, whole_from=world.whole_from))
+        target, whole_from = Target(ends=ends, topic_ids=ids), world.whole_from
+        self.reader.add(RestoreJob(TASK, self.state, target, follow=True, whole_from=whole_from))
 
     def read(self) -> None:
         """Read what there is by now."""
@@ -186,11 +185,11 @@ class Copy:
 
     def promote(self) -> bool:
         """Become the state of the last commit, if there is one, and check that."""
-        newest = Positions.of([INPUT], {INPUT: self.world.committed}).newest
-        if newest is None:
+        positions = Positions.of([INPUT], {INPUT: self.world.committed})
+        if positions.newest is None:
             return False
-        inputs = {INPUT: self.world.committed.offset}
-        assert self.reader.promote(TASK, newest.state, newest.ends, inputs=inputs)
+        ends = positions.newest.ends
+        assert self.reader.promote(TASK, Target.of(positions, ends))
         for _ in range(50):
             if self.reader.step(0):
                 break

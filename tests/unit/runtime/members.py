@@ -26,6 +26,7 @@ from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.commit import AtLeastOnceCommit
 from streamlet.runtime.commit_delivery import ChangelogDelivery
+from streamlet.runtime.commit_loop import Purge
 from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.meters import Meters
@@ -33,7 +34,6 @@ from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.opening import TaskOpener
 from streamlet.runtime.outputs import Output
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.purge import Purge
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.state_updater import StateUpdater
@@ -47,6 +47,7 @@ from streamlet.testing.coordinator_transport import FakeCluster
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
+from tests.unit.runtime.logs import targets_over
 
 CLOCK = SystemClock()
 PARTITIONS = 4
@@ -175,9 +176,7 @@ class Member:
 
     def open_copies(self) -> dict[TaskId, TaskState]:
         """The stores of the copies it keeps now."""
-        copies = self.worker._copies
-        assert copies is not None
-        kept = list(copies.kept.items())
+        kept = list(self.worker._copies.kept.items())
         return {task: copy.state for task, copy in kept if copy.opened is not None}
 
     def open_tasks(self) -> dict[TaskId, TaskState]:
@@ -198,11 +197,9 @@ class Member:
         session = self.session = self._session(board, catalog)
         opener = TaskOpener(group.topology, self.directory, settings.cache_max_bytes)
         copies = StateUpdater(
-            inputs=catalog.inputs_of,
             open_stores=opener,
             restorer=self._restorer(),
-            positions=session,
-            admin=admin,
+            targets=self._targets(session, catalog),
             settings=settings,
             clock=CLOCK,
         )
@@ -234,18 +231,10 @@ class Member:
     def _activation(
         self, session: GroupSession, catalog: Catalog, opener: TaskOpener, copies: StateUpdater
     ) -> Activation:
-        group, settings, admin = self.group, self.group.settings, MemoryAdmin(self.group.log)
+        group, settings = self.group, self.group.settings
         return Activation(
             group.topology,
-            targets=Targets(
-                group.topology,
-                inputs=catalog.inputs_of,
-                positions=session,
-                admin=admin,
-                settings=settings,
-                open_source=lambda: MemorySource(group.log, headers=True),
-                clock=CLOCK,
-            ),
+            targets=self._targets(session, catalog),
             open_stores=opener,
             restorer=self._restorer(self.meters.restoring),
             copies=copies,
@@ -266,12 +255,17 @@ class Member:
             clock=CLOCK,
         )
 
+    def _targets(self, session: GroupSession, catalog: Catalog) -> Targets:
+        group = self.group
+        parts = (group.log, group.topology, session, CLOCK)
+        return targets_over(*parts, settings=group.settings, inputs=catalog.inputs_of)
+
     def _restorer(
         self, told: Callable[[RestoreProgress], None] | None = None
     ) -> StoreChangelogReader:
         source = MemorySource(self.group.log, headers=True)
         admin = MemoryAdmin(self.group.log)
-        return StoreChangelogReader(source, admin, CLOCK, told, positions=source.positions)
+        return StoreChangelogReader(source, admin, CLOCK, told)
 
     def _session(self, board: RebalanceEvents, catalog: Catalog) -> GroupSession:
         group = self.group

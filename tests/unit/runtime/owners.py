@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import attrs
 
@@ -29,15 +31,17 @@ from streamlet.runtime.commit_delivery import ChangelogDelivery
 from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.opening import TaskOpener
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.targets import Targets
+from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.task import Task
 from streamlet.runtime.task_stage import TaskStage
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
+from tests.unit.runtime.logs import targets_over
 
 TASK = TaskId(0, 0)
+NO_COPIES = cast(StateUpdater, SimpleNamespace(wanted=frozenset()))
 INPUT = TopicPartition("words", 0)
 CHANGELOG = TopicPartition("app-counts-changelog", 0)
 
@@ -115,21 +119,14 @@ class Owner:
         settings = Settings.load({"state.mismatch.policy": policy})
         self.activation = Activation(
             world.topology,
-            targets=Targets(
-                world.topology,
-                inputs=lambda task: (INPUT,),
-                positions=self,
-                admin=admin,
-                settings=settings,
-                open_source=lambda: MemorySource(world.log, headers=True),
-                clock=clock,
-            ),
+            targets=targets_over(world.log, world.topology, self, clock, settings=settings),
             open_stores=TaskOpener(
                 world.topology,
                 StateDirectory(host or world.host(), "app"),
                 settings.cache_max_bytes,
             ),
             restorer=StoreChangelogReader(MemorySource(world.log, headers=True), admin, clock),
+            copies=NO_COPIES,
             settings=settings,
             edges=EdgePlan(world.topology, {}, {}, exact=False),
             new_task=partial(
@@ -182,7 +179,6 @@ class Owner:
     def work(self, most: int) -> None:
         """Process some input; the outputs do not matter here."""
         processor = self.active.processor
-        assert processor is not None
         if not most:
             return
         self.source.assign(processor.received)

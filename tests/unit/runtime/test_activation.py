@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -21,15 +21,16 @@ from streamlet.runtime.activation import ASK_AGAIN_MS, Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.edges.plan import EdgePlan
-from streamlet.runtime.kept_copies import Promoted
-from streamlet.runtime.opening import OpenTask, TaskOpener, open_task
+from streamlet.runtime.opening import OpenTask, TaskOpener
 from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.state_updater import StateUpdater
-from streamlet.runtime.targets import Targets
+from streamlet.runtime.state_updater import Promoted, StateUpdater
+from streamlet.runtime.targets import Target
 from streamlet.runtime.task import Task
 from streamlet.state.directory import StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import StateNumber, TaskId, TopicPartition
+from tests.unit.runtime.logs import targets_over
+from tests.unit.runtime.owners import NO_COPIES
 
 TASK = TaskId(0, 0)
 INPUT, CHANGELOG = TopicPartition("words", 0), TopicPartition("app-counts-changelog", 0)
@@ -68,11 +69,9 @@ class Warm:
     def promote(
         self,
         task: TaskId,
-        limit: StateNumber | None,
-        ends: Mapping[TopicPartition, int],
-        **more: object,
+        target: Target,
     ) -> None:
-        self.ordered.append(limit)
+        self.ordered.append(target.limit)
 
 
 class Bench:
@@ -89,18 +88,10 @@ class Bench:
         settings = Settings.load()
         self.activation = Activation(
             self.topology,
-            targets=Targets(
-                self.topology,
-                inputs=lambda task: (INPUT,),
-                positions=self,
-                admin=self.admin,
-                settings=settings,
-                open_source=lambda: MemorySource(log, headers=True),
-                clock=self.clock,
-            ),
+            targets=targets_over(log, self.topology, self, self.clock, admin=self.admin),
             open_stores=TaskOpener(self.topology, self.directory, settings.cache_max_bytes),
             restorer=StoreChangelogReader(MemorySource(log, headers=True), self.admin, self.clock),
-            copies=cast("StateUpdater | None", copies),
+            copies=cast("StateUpdater", copies or NO_COPIES),
             settings=settings,
             edges=EdgePlan(self.topology, {}, {}, exact=False),
             new_task=partial(
@@ -115,12 +106,12 @@ class Bench:
 
     def fetch_committed(
         self, partitions: Sequence[TopicPartition], timeout_ms: int
-    ) -> Mapping[TopicPartition, Committed]:
+    ) -> dict[TopicPartition, Committed]:
         return dict.fromkeys(partitions, self.committed)
 
     def opened(self) -> OpenTask:
         """The task's stores, as a copy has them."""
-        return open_task(self.directory, self.topology.subtopology(TASK.subtopology), TASK, 1_000)
+        return TaskOpener(self.topology, self.directory, 1_000)(TASK)
 
     def step(self) -> list[ActiveTask]:
         """Go on for a while; each task's stage is in agreement with what is known of it."""

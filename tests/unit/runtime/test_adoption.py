@@ -11,7 +11,7 @@ from streamlet import App
 from streamlet.dsl.materialized import Materialized
 from streamlet.errors import StateLockedError, StateMismatchError
 from streamlet.runtime.adoption import adopt_folders
-from streamlet.runtime.opening import changelogs_of, open_task
+from streamlet.runtime.opening import TaskOpener, changelogs_of
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.meta import TaskMeta
 from streamlet.state.task_state import TaskState
@@ -46,7 +46,7 @@ class Host:
 
     def write(self, made: Topology, task: TaskId, number: int = 1) -> None:
         """Leave what a commit of a task leaves; its value is the commit's number."""
-        opened = open_task(self.directory, made.subtopology(task.subtopology), task, 1 << 20)
+        opened = TaskOpener(made, self.directory, 1 << 20)(task)
         for store in opened.state.stores.values():
             store.put(f"{store.name}-{task.partition}", number)
         positions = dict.fromkeys(opened.state.changelogs.values(), number)
@@ -119,7 +119,7 @@ def test_two_subtopologies_may_change_places(host: Host) -> None:
 def test_a_folder_without_stores_makes_room(host: Host) -> None:
     old, new = topology("a", "-"), topology("-", "a")
     host.write(old, TaskId(0, 0))
-    open_task(host.directory, old.subtopology(1), TaskId(1, 0), 1 << 20).close()
+    TaskOpener(old, host.directory, 1 << 20)(TaskId(1, 0)).close()
     host.start(new)
     assert host.stores(new) == {"1_0": {"a-0": 1}}
 

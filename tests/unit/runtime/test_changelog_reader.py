@@ -17,6 +17,7 @@ from streamlet.errors import (
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.changelog_reader import PREFERRED_RECORDS, StoreChangelogReader
 from streamlet.runtime.restore_job import RestoreJob, RestoreProgress
+from streamlet.runtime.targets import Target
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import TaskState
@@ -34,6 +35,10 @@ def number(value: int | None) -> bytes | None:
     return None if value is None else bytes(8) + value.to_bytes(8, "big")
 
 
+def tasks(jobs: list[RestoreJob]) -> list[TaskId]:
+    return [job.task for job in jobs]
+
+
 class World:
     """A log, a restorer over it, and tasks with one store ``s`` each."""
 
@@ -45,11 +50,7 @@ class World:
         self.source = CountingSource(self.log, headers=True)
         self.folder = folder
         self.restorer = StoreChangelogReader(
-            self.source,
-            MemoryAdmin(self.log),
-            self.clock,
-            self.told.append,
-            positions=self.source.positions,
+            *(self.source, MemoryAdmin(self.log), self.clock, self.told.append)
         )
 
     def flush(
@@ -68,15 +69,11 @@ class World:
     def job(
         self, state: TaskState, limit: tuple[int, int] | None = None, task: TaskId = T0
     ) -> RestoreJob:
-        partitions = list(state.changelogs.values())
-        admin = MemoryAdmin(self.log)
-        return RestoreJob(
-            task,
-            state,
-            admin.end_offsets(partitions),
-            None if limit is None else StateNumber(*limit),
-            admin.topic_ids([tp.topic for tp in partitions]),
-        )
+        partitions, admin = list(state.changelogs.values()), MemoryAdmin(self.log)
+        commit = None if limit is None else StateNumber(*limit)
+        ids = admin.topic_ids([tp.topic for tp in partitions])
+        target = Target(ends=admin.end_offsets(partitions), limit=commit, topic_ids=ids)
+        return RestoreJob(task, state, target)
 
     def run(self, *jobs: RestoreJob, steps: int = 1000) -> list[TaskId]:
         for job in jobs:
@@ -85,7 +82,7 @@ class World:
         while not self.restorer.idle:
             steps -= 1
             assert steps >= 0, "does not end"
-            done += self.restorer.step(100)
+            done += tasks(self.restorer.step(100))
             self.clock.advance(10)
         return done
 
@@ -166,7 +163,7 @@ def test_nothing_is_read_behind_the_end_of_a_table_over_a_source_topic(world: Wo
     world.log.append(source, [b"a", None, b"b", b"a"], [n.to_bytes(8, "big") for n in (1, 0, 2, 3)])
     spec = Spec("s", source_topic="input")
     state = TaskState.open(None, [spec], 1 << 20, {"s": source})
-    world.run(RestoreJob(T0, state, {source: 3}, StateNumber(1, 1)))
+    world.run(RestoreJob(T0, state, Target(ends={source: 3}, limit=StateNumber(1, 1))))
     assert world.entries(state) == {"a": 1, "b": 2}
     assert state.positions == {source: 3}
 
@@ -180,8 +177,11 @@ def test_gaps_at_the_end_do_not_hold_a_restore_up(world: World) -> None:
     state.close()
 
 
-def test_without_positions_a_gap_at_the_end_is_waited_for_and_never_guessed(world: World) -> None:
-    restorer = StoreChangelogReader(world.source, MemoryAdmin(world.log), world.clock)
+def test_without_positions_a_gap_at_the_end_is_waited_for_and_never_guessed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restorer = world.restorer
+    monkeypatch.setattr(world.source, "positions", lambda partitions: {})
     world.flush(1, 1, a=1)
     world.log.gap(S0)
     state = world.state()
@@ -189,7 +189,7 @@ def test_without_positions_a_gap_at_the_end_is_waited_for_and_never_guessed(worl
     assert [restorer.step(100) for _ in range(5)] == [[]] * 5
     world.flush(1, 2, a=2)
     world.source.assign({S0: 0})
-    assert restorer.step(100) == [T0]
+    assert tasks(restorer.step(100)) == [T0]
     assert world.entries(state) == {"a": 1}
     restorer.close()
     state.close()
@@ -238,11 +238,11 @@ def test_a_log_cut_off_while_it_is_read_begins_again(world: World) -> None:
     world.log.raise_start(S0, 57)
     done = []
     while not restorer.idle:
-        done += restorer.step(0)
+        done += tasks(restorer.step(0))
     assert sorted(done) == [T0, T1]
     assert (world.entries(state), world.entries(other)) == ({"b": 29}, {"a": 2})
     world.log.delete(S0.topic)
-    restorer.add(RestoreJob(T0, state, {S0: 99}, None))
+    restorer.add(RestoreJob(T0, state, Target(ends={S0: 99})))
     with pytest.raises(MissingTopicError):
         restorer.step(0)
     for one in (state, other):
@@ -294,7 +294,7 @@ def test_a_log_cut_off_while_the_broker_goes_away_is_begun_again_when_it_is_back
         with pytest.raises(UnreachableError):
             restorer.step(0)
     steps = [restorer.step(0) for _ in range(5)]
-    assert [T0] in steps
+    assert [T0] in map(tasks, steps)
     assert world.entries(state) == {"b": 29}
     state.close()
 
@@ -324,7 +324,7 @@ def test_tasks_are_read_side_by_side_and_return_as_they_are_done(world: World) -
         restorer.add(world.job(state, None, task))
     steps = []
     while not restorer.idle:
-        steps.append(restorer.step(0))
+        steps.append(tasks(restorer.step(0)))
     assert steps.index([T1]) == 2, "the shorter one did not wait for the longer one"
     assert steps[-1] == [T0]
     for state in states.values():
@@ -351,7 +351,7 @@ def test_a_task_given_up_is_not_restored_further(world: World) -> None:
 
 def test_a_task_without_changelogs_is_done_at_once(world: World) -> None:
     state = TaskState.open(None, [Spec("s")], 1 << 20)
-    assert world.run(RestoreJob(T0, state, {}, None)) == [T0]
+    assert world.run(RestoreJob(T0, state, Target())) == [T0]
     assert state.state == NO_STATE
 
 
@@ -460,7 +460,7 @@ def test_damage_met_while_restoring_starts_over_once(world: World) -> None:
 
 def following(world: World, state: TaskState) -> RestoreJob:
     ends = MemoryAdmin(world.log).end_offsets(list(state.changelogs.values()))
-    return RestoreJob(T0, state, ends, None, follow=True)
+    return RestoreJob(T0, state, Target(ends=ends), follow=True)
 
 
 def test_a_followed_task_is_read_on_and_holds_the_newest_number_back() -> None:
@@ -474,8 +474,8 @@ def test_a_followed_task_is_read_on_and_holds_the_newest_number_back() -> None:
     world.flush(1, 3, b=3)
     assert world.restorer.lags() == {T0: 1}
     assert world.restorer.step(10) == []
-    assert world.restorer.promote(T0, StateNumber(1, 2), {S0: 3})
-    assert world.restorer.step(10) == [T0]
+    assert world.restorer.promote(T0, Target(limit=StateNumber(1, 2), ends={S0: 3}))
+    assert tasks(world.restorer.step(10)) == [T0]
     assert dict(state.stores["s"].range()) == {"a": 2}
     assert state.state == StateNumber(1, 2)
     assert set(state.again["s"]) == {b"b"}, "an uncommitted record is written again"
@@ -488,9 +488,9 @@ def test_a_promoted_task_counts_what_the_commit_says_and_reads_to_its_end_only()
     world.restorer.add(following(world, state))
     world.restorer.step(10)
     world.flush(1, 2, a=2, b=2)
-    assert world.restorer.promote(T0, StateNumber(1, 2), {S0: 3})
+    assert world.restorer.promote(T0, Target(limit=StateNumber(1, 2), ends={S0: 3}))
     world.flush(2, 1, a=9)
-    assert world.restorer.step(10) == [T0]
+    assert tasks(world.restorer.step(10)) == [T0]
     assert dict(state.stores["s"].range()) == {"a": 2, "b": 2}
     assert state.positions == {S0: 3}
     assert world.restorer.idle
@@ -501,12 +501,12 @@ def test_tasks_that_are_promoted_together_are_taken_from_the_client_in_one_call(
     for task in (T0, T1):
         state = world.state(task, persistent=False)
         job = world.job(state, task=task)
-        world.restorer.add(RestoreJob(task, state, job.ends, None, job.topic_ids, follow=True))
+        world.restorer.add(RestoreJob(task, state, job.target, follow=True))
     world.restorer.step(10)
     for task, tp in ((T0, S0), (T1, S1)):
-        assert world.restorer.promote(task, StateNumber(1, 1), {tp: 0})
+        assert world.restorer.promote(task, Target(limit=StateNumber(1, 1), ends={tp: 0}))
     assert world.source.unassigned == []
-    assert world.restorer.step(10) == [T0, T1]
+    assert tasks(world.restorer.step(10)) == [T0, T1]
     assert world.source.unassigned == [[S0, S1]]
 
 
@@ -516,10 +516,10 @@ def test_a_task_that_is_promoted_before_it_was_begun_is_restored_like_any_other(
     world.flush(1, 2, a=2)
     state = world.state()
     world.restorer.add(following(world, state))
-    assert world.restorer.promote(T0, StateNumber(1, 1), {S0: 2})
-    assert world.restorer.step(10) == [T0]
+    assert world.restorer.promote(T0, Target(limit=StateNumber(1, 1), ends={S0: 2}))
+    assert tasks(world.restorer.step(10)) == [T0]
     assert dict(state.stores["s"].range()) == {"a": 1}
-    assert not world.restorer.promote(T1, None, {})
+    assert not world.restorer.promote(T1, Target())
 
 
 def test_a_promoted_table_over_a_source_topic_is_read_to_the_commit_it_is_promoted_to() -> None:
@@ -530,11 +530,11 @@ def test_a_promoted_table_over_a_source_topic_is_read_to_the_commit_it_is_promot
     world.log.append(source, [b"a", b"b"], [bytes(7) + b"\1", bytes(7) + b"\2"])
     spec = Spec("s", source_topic="input")
     state = TaskState.open(None, [spec], 1 << 20, {"s": source})
-    world.restorer.add(RestoreJob(T0, state, {source: 0}, None, follow=True))
+    world.restorer.add(RestoreJob(T0, state, Target(ends={source: 0}), follow=True))
     assert world.restorer.step(10) == []
     assert world.restorer.lags() == {T0: 0}
-    assert world.restorer.promote(T0, StateNumber(1, 1), {source: 2})
-    assert world.restorer.step(10) == [T0]
+    assert world.restorer.promote(T0, Target(limit=StateNumber(1, 1), ends={source: 2}))
+    assert tasks(world.restorer.step(10)) == [T0]
     assert world.entries(state) == {"a": 1, "b": 2}
 
 
@@ -544,7 +544,7 @@ def test_how_far_a_task_is_that_waits_for_a_preferred_one_is_not_known() -> None
     states = {task: world.state(task, persistent=False) for task in (T0, T1)}
     for task, state in states.items():
         job = world.job(state, task=task)
-        world.restorer.add(RestoreJob(task, state, job.ends, None, job.topic_ids, follow=True))
+        world.restorer.add(RestoreJob(task, state, job.target, follow=True))
     world.restorer.step(0)
     assert world.restorer.lags() == {T0: 0, T1: 0}
     world.restorer.prefer(frozenset({T0}))
@@ -557,7 +557,7 @@ def test_of_a_preferred_task_little_is_left_to_write() -> None:
     world = World()
     state = world.state(persistent=False)
     job = world.job(state)
-    world.restorer.add(RestoreJob(T0, state, job.ends, None, job.topic_ids, follow=True))
+    world.restorer.add(RestoreJob(T0, state, job.target, follow=True))
     world.flush(1, 1, **{f"k{n}": n for n in range(PREFERRED_RECORDS + 1)})
     world.flush(1, 2, a=1)
     world.restorer.step(1)

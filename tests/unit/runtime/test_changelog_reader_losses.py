@@ -7,12 +7,21 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tests.unit.runtime.test_changelog_reader import S0, T0, World, number
+from streamlet.group.commit_metadata import CommitMetadata, Rebuilt
+from streamlet.runtime.restore_job import RestoreJob
+from streamlet.types import StateNumber
+from tests.unit.runtime.test_changelog_reader import S0, World, number
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
+
+
+def told(job: RestoreJob, **more: object) -> RestoreJob:
+    """The job, with more that its commit tells."""
+    job.target = attrs.evolve(job.target, **more)
+    return job
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
@@ -32,7 +41,7 @@ def test_a_log_that_lost_records_is_read_on_for_what_is_beyond_the_state(
         world.log.lose_tail(S0, 2)
     world.flush(2, 1, c=7)
     state = world.state()
-    world.run(attrs.evolve(world.job(state, (1, 2)), rewrite=frozenset({S0})))
+    world.run(told(world.job(state, (1, 2)), rewrite=frozenset({S0})))
     assert world.entries(state) == {"a": 2, "b": 1}
     state.write_all_again("s")
     columns = state.drain().columns["s"]
@@ -49,7 +58,8 @@ def test_state_from_before_its_changelog_was_written_again_is_not_believed(world
     world.log.lose_tail(S0, 1)
     world.flush(2, 1, a=1, c=3)  # as long as before, and longer, but with other records
     state = world.state()
-    world.run(attrs.evolve(world.job(state, (2, 1)), rebuilt=2))
+    metadata = CommitMetadata(2, "a", 1, state=StateNumber(2, 1), rebuilt=Rebuilt(2))
+    world.run(told(world.job(state, (2, 1)), metadata=metadata))
     assert world.entries(state) == {"a": 1, "c": 3}
     state.close()
 
@@ -76,7 +86,8 @@ def test_records_prove_that_positions_were_set_back(
     for epoch, flush in flushes:
         world.flush(epoch, flush, a=flush)
     state = world.state()
-    world.run(attrs.evolve(world.job(state, limit), claimed=claimed))
-    assert world.restorer.beyond(T0) == met
-    assert world.restorer.beyond(T0) is None, "told once"
+    metadata = None if claimed is None else CommitMetadata(claimed, "a", 1)
+    job = told(world.job(state, limit), metadata=metadata)
+    world.run(job)
+    assert job.beyond == met
     state.close()

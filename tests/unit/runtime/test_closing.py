@@ -10,8 +10,7 @@ import pytest
 
 from streamlet.clock import SystemClock
 from streamlet.errors import StateError
-from streamlet.runtime.closing import Closer
-from streamlet.runtime.opening import OpenTask
+from streamlet.runtime.opening import Closer, OpenTask
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.types import TaskId

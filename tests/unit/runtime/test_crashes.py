@@ -16,11 +16,10 @@ from streamlet.clock import ManualClock
 from streamlet.errors import DeliveryError, TaskMigratedError, UnreachableError
 from streamlet.group.events import CommitOutcome
 from streamlet.group.messages import Committed
-from streamlet.runtime.commit import MOVES, CommitPhase
-from streamlet.runtime.commit_delivery import foreign_keys
-from streamlet.runtime.commit_port import Settled
+from streamlet.runtime.commit import MOVES, CommitPhase, Settled
+from streamlet.runtime.commit_delivery import ChangelogDelivery
 from streamlet.state.changelog import encode_column
-from streamlet.testing.ports import MemoryLog, MemorySource
+from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import StateNumber, TopicPartition
 from tests.unit.runtime.owners import CHANGELOG, INPUT, Owner, World, fold
 
@@ -130,16 +129,13 @@ def test_whoever_meets_a_later_epoch_is_the_stranger() -> None:
     log.create("c")
     values, _ = encode_column(StateNumber(3, 1), [b"x"])
     log.append(TopicPartition("c", 0), [b"a"], values)
+    delivery = ChangelogDelivery(
+        *(MemorySink(log), MemoryAdmin(log), ManualClock()),
+        open_source=lambda: MemorySource(log, headers=True),
+        flush_timeout_ms=10,
+    )
     with pytest.raises(TaskMigratedError, match="epoch 3, ours is 2"):
-        foreign_keys(
-            lambda: MemorySource(log, headers=True),
-            TopicPartition("c", 0),
-            0,
-            1,
-            2,
-            clock=ManualClock(),
-            timeout_ms=10,
-        )
+        delivery._foreign_keys(TopicPartition("c", 0), 0, 1, 2)
 
 
 def stopped_before_its_claim(tmp_path: Path) -> Owner:

@@ -19,7 +19,7 @@ from streamlet.dsl.join_windows import LEAST_BUCKET_MS
 from streamlet.errors import DeliveryError
 from streamlet.group.commit_metadata import Positions
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.changelog_ends import whole_from
+from streamlet.runtime.targets import Target
 from streamlet.runtime.task import Task
 from streamlet.state import join_store
 from streamlet.state.task_state import TaskState
@@ -101,7 +101,7 @@ class JoinWorld(World):
             self.rnd.choice(self.late).deliver(self.rnd.randint(1, 3))
 
     def whole_from(self) -> Mapping[TopicPartition, int]:
-        return whole_from(Positions.of([INPUT], {INPUT: self.committed}).newest)
+        return Target.of(Positions.of([INPUT], {INPUT: self.committed}), {}).whole_from()
 
 
 class JoinOwner(Owner):

@@ -9,6 +9,7 @@ import pytest
 
 from streamlet.runtime.changelog_reader import StoreChangelogReader
 from streamlet.runtime.restore_job import RestoreJob
+from streamlet.runtime.targets import Target
 from streamlet.state.task_state import TaskState
 from streamlet.testing.ports import MemoryAdmin, MemorySource
 from streamlet.types import StateNumber
@@ -111,11 +112,9 @@ def test_a_copy_notes_when_it_was_at_the_end(world: World) -> None:
     world.flush(1, 1, a=1)
     state = world.state()
     source = MemorySource(world.log, headers=True)
-    restorer = StoreChangelogReader(
-        source, MemoryAdmin(world.log), world.clock, positions=source.positions, buffer_records=0
-    )
+    restorer = StoreChangelogReader(source, MemoryAdmin(world.log), world.clock, buffer_records=0)
     ends = MemoryAdmin(world.log).end_offsets([S0])
-    restorer.add(RestoreJob(T0, state, ends, None, follow=True))
+    restorer.add(RestoreJob(T0, state, Target(ends=ends), follow=True))
     looks = []
     for commit in (2, 3):
         world.flush(1, commit, a=commit)
@@ -141,12 +140,12 @@ def test_a_table_that_is_older_than_its_topics_deletions_is_built_again(
     rows: Sequence[bytes] = [(1).to_bytes(8, "big")] * 2
     world.log.append(S0, [b"a", b"b"], rows)
     state = table(world, S0.topic)
-    world.run(RestoreJob(T0, state, {S0: 2}, StateNumber(1, 1)))
+    world.run(RestoreJob(T0, state, Target(ends={S0: 2}, limit=StateNumber(1, 1))))
     state.write(state.drain(), StateNumber(1, 1), {}, {S0: world.clock.wall_ms()})
     world.log.append(S0, [b"b"], [None])
     world.log.append(S0, [b"c"], rows[:1])
     world.log.compact(S0, drop_tombstones=True)
     world.clock.advance(age_ms)
-    world.run(RestoreJob(T0, state, {S0: 2}, StateNumber(1, 1)))
+    world.run(RestoreJob(T0, state, Target(ends={S0: 2}, limit=StateNumber(1, 1))))
     assert world.entries(state) == left
     state.close()

@@ -6,14 +6,13 @@ import pytest
 
 from streamlet.group.handover_values import HandoverRules
 from streamlet.group.leader import TURNS_MS
-from streamlet.runtime.precopy import (
+from streamlet.runtime.commit_loop import (
     LEAST_MS,
     LITTLE_ENTRIES,
     MOST_MS,
     MOST_ROUNDS,
     SHARE_OF_TIMEOUT,
     Precopy,
-    ReleaseDelays,
 )
 from streamlet.types import TaskId
 
@@ -55,7 +54,7 @@ def test_whoever_leaves_asks_for_a_rebalance_when_all_turns_are_over() -> None:
 
 
 def test_a_turn_comes_so_long_after_the_plan() -> None:
-    turns = ReleaseDelays()
+    turns = Precopy(TIMEOUT_MS)
     turns.ordered({A, B, C}, 450, 1_000)
     assert turns.wait_ms({C, B}, 1_000) == 450
     assert turns.wait_ms({C, B}, 1_100) == 350
@@ -63,21 +62,21 @@ def test_a_turn_comes_so_long_after_the_plan() -> None:
 
 
 def test_tasks_that_nobody_takes_over_wait_for_no_turn() -> None:
-    turns = ReleaseDelays()
+    turns = Precopy(TIMEOUT_MS)
     turns.ordered({C}, 450, 0)
     assert turns.wait_ms({B}, 0) == 0
     assert turns.wait_ms({B, C}, 0) == 450
 
 
 def test_plans_that_follow_each_other_do_not_put_a_turn_off() -> None:
-    turns = ReleaseDelays()
+    turns = Precopy(TIMEOUT_MS)
     for now_ms in (0, 100, 200):
         turns.ordered({B, C}, 450, now_ms)
     assert turns.wait_ms({B}, 200) == 250
 
 
 def test_a_task_that_is_not_to_go_any_more_has_no_turn() -> None:
-    turns = ReleaseDelays()
+    turns = Precopy(TIMEOUT_MS)
     turns.ordered({B}, 450, 0)
     turns.ordered({C}, 450, 100)
     assert turns.wait_ms({B}, 100) == 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from streamlet.runtime.commit_port import TaskCommit
-from streamlet.runtime.purge import PURGE_INTERVAL_MS, Purge
+from streamlet.runtime.active import TaskCommit
+from streamlet.runtime.commit_loop import PURGE_INTERVAL_MS, Purge
 from streamlet.state.drained import Drained
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import StateNumber, TopicPartition

@@ -16,6 +16,7 @@ from streamlet.group.handover_values import ClaimStage, HandoverRules
 from streamlet.group.values import Assignment
 from streamlet.runtime.global_tables import STEP_RECORDS
 from streamlet.runtime.rebalance_events import RebalanceEvents
+from streamlet.runtime.record_failures import RecordCounters
 from streamlet.runtime.reporting import LOOK_MS, MOVING_MS, RESTING_MS, Reporter
 from streamlet.types import TaskId, TopicPartition
 
@@ -26,8 +27,11 @@ A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
 class Active:
     positions: dict[TopicPartition, int]
     halted: str = ""
-    late: int = 0
-    dropped: int = 0
+    counters: RecordCounters = attrs.field(factory=RecordCounters)
+
+    @property
+    def processor(self) -> Active:
+        return self
 
 
 @attrs.define
@@ -209,7 +213,7 @@ def test_a_running_task_reports_how_many_records_were_late_and_dropped() -> None
     bench.assigned(1, active=frozenset({A, B}))
     for task, late, dropped in ((A, 7, 0), (B, 0, 3)):
         bench.rules.running(task, 0)
-        bench.parts.tasks[task] = Active({}, late=late, dropped=dropped)
+        bench.parts.tasks[task] = Active({}, counters=RecordCounters(late=late, dropped=dropped))
     told = bench.look()
     assert told is not None
     assert [(task.late, task.dropped) for task in told.tasks] == [(7, None), (None, 3)]

@@ -20,14 +20,15 @@ from streamlet.group.messages import Committed
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime import state_updater
 from streamlet.runtime.changelog_reader import GENTLE_RECORDS, POLL_RECORDS, StoreChangelogReader
-from streamlet.runtime.kept_copies import CopyEvent, CopyFailed, CopyLag, Promoted
 from streamlet.runtime.opening import TaskOpener
-from streamlet.runtime.state_updater import StateUpdater
+from streamlet.runtime.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
+from streamlet.runtime.targets import Target
 from streamlet.state.changelog import encode_column
 from streamlet.state.directory import StateDirectory
 from streamlet.state.rows import untimed
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import StateNumber, TaskId, TopicPartition
+from tests.unit.runtime.logs import targets_over
 from tests.unit.runtime.members import CHANGELOG, PARTITIONS, counting, wait_for
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
@@ -87,13 +88,12 @@ class World:
         if unsteady:
             admin, source = Unsteady(admin), Unsteady(source)
         self.parts = {"admin": admin, "source": source}
+        topology, settings = counting(), Settings.load()
         self.copies = StateUpdater(
-            inputs=lambda task: (TopicPartition("words", task.partition),),
-            open_stores=TaskOpener(counting(), self.directory, Settings.load().cache_max_bytes),
-            restorer=StoreChangelogReader(source, admin, clock, positions=self.source.positions),
-            positions=self,
-            admin=admin,
-            settings=Settings.load(),
+            open_stores=TaskOpener(topology, self.directory, settings.cache_max_bytes),
+            restorer=StoreChangelogReader(source, admin, clock),
+            targets=targets_over(self.log, topology, self, clock, admin=admin),
+            settings=settings,
             clock=clock,
         )
         self.told: list[CopyEvent] = []
@@ -176,7 +176,7 @@ def test_a_promoted_copy_is_as_of_the_commit_and_not_beyond(world: World) -> Non
     world.see(lambda event: event == CopyLag(T0, 0))
     world.flush(2, a=2)
     world.flush(3, b=3, c=3)  # its commit never came
-    world.copies.promote(T0, StateNumber(1, 2), {C0: world.log.end(C0)})
+    world.copies.promote(T0, Target(limit=StateNumber(1, 2), ends={C0: world.log.end(C0)}))
     promoted = world.promoted(T0)
     assert entries(promoted) == {"a": 2, "b": 1}
     assert promoted.opened.state.state == promoted.limit == StateNumber(1, 2)
@@ -210,7 +210,7 @@ def test_beside_tasks_that_run_copies_are_read_little_at_a_time(world: World) ->
 def test_a_promoted_copy_is_no_copy_any_more(world: World) -> None:
     world.copies.set(frozenset({T0, T1}))
     world.see(lambda event: event == CopyLag(T1, 0))
-    world.copies.promote(T0, None, {C0: 0})
+    world.copies.promote(T0, Target(ends={C0: 0}))
     assert world.copies.wanted == {T1}
     world.promoted(T0).opened.close()
 
@@ -219,7 +219,7 @@ def test_what_is_not_open_cannot_be_promoted(world: World) -> None:
     held = world.directory.lock_task(T0)
     world.copies.set(frozenset({T0, T1}))
     world.see(lambda event: event == CopyLag(T1, 0))
-    world.copies.promote(T0, None, {C0: 0})
+    world.copies.promote(T0, Target(ends={C0: 0}))
     world.see(lambda event: isinstance(event, CopyFailed) and event.task == T0)
     held.release()
 
@@ -254,7 +254,7 @@ def test_what_is_about_to_be_promoted_is_read_before_everything_else(world: Worl
     world.copies.prefer(frozenset({T1}))
     world.copies.set(frozenset({T0, T1}))
     wait_for(lambda: C1 in world.source.read, "reading begins")
-    world.copies.promote(T1, StateNumber(1, 199), {C1: 199})
+    world.copies.promote(T1, Target(limit=StateNumber(1, 199), ends={C1: 199}))
     promoted = world.promoted(T1)
     assert entries(promoted) == {"a": 199}
     promoted.opened.close()
@@ -301,11 +301,11 @@ def test_a_copy_that_was_read_to_the_ends_is_promoted_though_its_changelog_lost_
     wait_for(
         lambda: f"the copy of task 0_0 is kept: {C0} lost records" in caplog.text, "it is kept"
     )
-    world.copies.promote(T0, StateNumber(1, 2), {C0: 2}, complete=True)
+    world.copies.promote(T0, Target(limit=StateNumber(1, 2), rewrite=frozenset({C0}), ends={C0: 2}))
     promoted = world.promoted(T0)
     assert entries(promoted) == {"a": 2}
     promoted.opened.close()
-    world.copies.promote(T1, StateNumber(1, 3), {C1: 3}, complete=True)
+    world.copies.promote(T1, Target(limit=StateNumber(1, 3), rewrite=frozenset({C1}), ends={C1: 3}))
     failed = world.see(lambda event: isinstance(event, CopyFailed))
     assert failed == CopyFailed(T1, "its changelogs lost records")
 
@@ -316,7 +316,7 @@ def test_a_copy_that_is_ahead_of_the_commit_is_not_promoted_and_stays(world: Wor
         world.flush(number, a=number)
     world.copies.set(frozenset({T0}))
     world.see(lambda event: event == CopyLag(T0, 0))
-    world.copies.promote(T0, StateNumber(1, 1), {C0: world.log.end(C0)})
+    world.copies.promote(T0, Target(limit=StateNumber(1, 1), ends={C0: world.log.end(C0)}))
     failed = world.see(lambda event: isinstance(event, CopyFailed))
     assert isinstance(failed, CopyFailed)
     assert "ahead of the commit" in failed.reason
@@ -400,7 +400,7 @@ def test_when_the_thread_breaks_all_who_wait_hear_of_it_and_nothing_stays_open(
     both = world.copies.runner._threads
     wait_for(lambda: not any(map(threading.Thread.is_alive, both)), "both threads end")
     world.told.clear()
-    world.copies.promote(T0, None, {C0: 0})
+    world.copies.promote(T0, Target(ends={C0: 0}))
     world.see(lambda event: isinstance(event, CopyFailed) and event.task == T0)
     for task in (T0, T1):
         world.directory.lock_task(task).release()
@@ -412,7 +412,7 @@ def test_when_the_thread_breaks_all_who_wait_hear_of_it_and_nothing_stays_open(
 def test_closing_frees_what_was_promoted_and_never_taken(world: World, tmp_path: Path) -> None:
     world.copies.set(frozenset({T0}))
     world.see(lambda event: event == CopyLag(T0, 0))
-    world.copies.promote(T0, None, {C0: 0})
+    world.copies.promote(T0, Target(ends={C0: 0}))
     wait_for(lambda: not world.copies._events.empty(), "it was promoted")
     world.copies.close()
     StateDirectory(tmp_path, "app").lock_task(T0).release()

@@ -14,9 +14,8 @@ from streamlet.errors import BrokerError, OutOfRangeError, TaskMigratedError, Ti
 from streamlet.group.events import BlockJoin
 from streamlet.group.handover_values import CommitLast
 from streamlet.runtime.catalog import Catalog
-from streamlet.runtime.closing import CLOSE_LATER_MS, Closer
 from streamlet.runtime.commit_loop import COLLECT_MS, HOLD_OFF_MS, PostponedCommit
-from streamlet.runtime.opening import OpenTask
+from streamlet.runtime.opening import CLOSE_LATER_MS, Closer, OpenTask
 from streamlet.runtime.stream_thread import StreamThread
 from streamlet.runtime.task_registry import Prefetcher
 from streamlet.runtime.task_stage import TaskStage

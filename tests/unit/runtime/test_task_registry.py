@@ -21,10 +21,8 @@ def running(partition: int) -> ActiveTask:
     task, tp = TaskId(0, partition), TopicPartition("in", partition)
     state = SimpleNamespace(cache_bytes=0)
     opened = cast(Any, SimpleNamespace(task=task, state=state))
-    made = ActiveTask(opened, cast(Any, PART), (tp,))
-    made.committed = {tp: 0}
-    made.processor = cast(Any, SimpleNamespace(received={tp: 0}))
-    return made
+    processor = cast(Any, SimpleNamespace(received={tp: 0}))
+    return ActiveTask(opened, cast(Any, PART), (tp,), processor, epoch=4, committed={tp: 0})
 
 
 def test_tasks_that_stop_together_are_taken_from_the_client_in_one_call() -> None:
@@ -44,9 +42,6 @@ def test_tasks_that_stop_together_are_taken_from_the_client_in_one_call() -> Non
 
 def test_operators_know_the_epoch_of_each_active_period() -> None:
     active = running(0)
-    active.epoch = 4
-    processor = cast(Any, SimpleNamespace(epoch=0))
-    active.process_with(processor)
-    assert processor.epoch == 4
+    assert active.processor.epoch == 4
     active.begin_again()
-    assert processor.epoch == active.epoch == 5
+    assert active.processor.epoch == active.epoch == 5

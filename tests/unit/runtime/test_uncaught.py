@@ -20,8 +20,7 @@ from streamlet.errors import (
     UnreachableError,
 )
 from streamlet.runtime.control_link import ControlLink
-from streamlet.runtime.replacing import run_replaced
-from streamlet.runtime.restarts import RestartPolicy
+from streamlet.runtime.restarts import RestartPolicy, run_replaced
 from streamlet.runtime.stream_thread import StreamThread
 from streamlet.runtime.uncaught import UncaughtAnswer, UncaughtErrors
 from tests.unit.runtime.test_instance import Events, instance
