@@ -199,7 +199,10 @@ class TaskCommit:
         before its calls have ended repeats its last commit.
         """
         return cls(
-            *(active, number, dict(active.committed), active.contained),
+            active,
+            number,
+            dict(active.committed),
+            active.contained,
             notes=dict(active.notes),
             ends=dict(active.ends),
         )

@@ -140,24 +140,46 @@ class StreamThread:
             close=self._closer.close,
         )
         self._orders = TaskManager(
-            *(self._board, self._group, self.holdings, self._activation, self._copies),
-            *(self._commit, clock, self._settled, self.meters),
+            self._board,
+            group=self._group,
+            holdings=self.holdings,
+            activation=self._activation,
+            copies=self._copies,
+            commit=self._commit,
+            clock=clock,
+            settled=self._settled,
+            meters=self.meters,
             precopy=Precopy(settings.handover_timeout_ms),
         )
         parts = (self.holdings, self._activation, self._orders, self.meters)
         self._out_of_range = OutOfRange(settings, *parts, clock)
         self._failures = StoreFailures(*parts, self._lose)
         self._records = RecordLoop(
-            *(self._source, self._board, clock, self.holdings, self._activation, self._orders),
-            *(self._commit, self._out_of_range, self._sending, self._observer),
-            *(self.meters, self.counters),
+            self._source,
+            self._board,
+            clock,
+            holdings=self.holdings,
+            activation=self._activation,
+            orders=self._orders,
+            commit=self._commit,
+            out_of_range=self._out_of_range,
+            sending=self._sending,
+            observer=self._observer,
+            meters=self.meters,
+            counters=self.counters,
             fail=self._fail,
             restart=self._failures.restart,
         )
         self._commit.settle = self._records.settle
         self._commits = CommitLoop(
-            *(settings, self._commit, clock, self._group, self.holdings, self._orders),
-            *(self.meters, self._failures),
+            settings,
+            self._commit,
+            clock,
+            group=self._group,
+            holdings=self.holdings,
+            orders=self._orders,
+            meters=self.meters,
+            failures=self._failures,
             too_large=self._check_entry_size,
             lose=self._lose,
             tidy=self._tidy,

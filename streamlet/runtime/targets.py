@@ -268,7 +268,8 @@ class Targets:
         )
         ranges = input_ranges(
             {tp: self._part(task) for task in tasks for tp in inputs[task]},
-            *(self.admin, self._settings),
+            self.admin,
+            self._settings,
         )
         logs = {task: self._changelogs(task) for task in tasks}
         starts = self.admin.start_offsets(_all(logs.values()))

@@ -164,7 +164,9 @@ class GroupInspector:
         """The group once it is stable or empty; as it is when that takes too long."""
         wait_ms = _SETTLE_CHECK_MS if self.check else _SETTLE_MS
         live = settled(
-            *(self.group, self.application, wait_ms),
+            self.group,
+            self.application,
+            wait_ms,
             clock=self.clock,
             wait=self.stopped.wait,
             poll_s=self.poll_s,

@@ -135,7 +135,7 @@ class MemberAdmin:
     def settled(self) -> GroupSnapshot:
         """The group, once its members' words can be read; as it is when that takes too long."""
         return settled(
-            *(self._group, self._application, _SETTLE_MS), clock=self._clock, wait=self._pause
+            self._group, self._application, _SETTLE_MS, clock=self._clock, wait=self._pause
         )
 
     def _removed(self, instance_ids: Iterable[str], reason: str) -> dict[str, int]:
