@@ -28,7 +28,7 @@ LONG_FILES = {
     "streamlet/runtime/activation.py": 455,
     "streamlet/runtime/changelog_reader.py": 450,
     "streamlet/runtime/state_updater.py": 425,
-    "streamlet/runtime/stream_thread.py": 434,
+    "streamlet/runtime/stream_thread.py": 440,
     "streamlet/runtime/task_manager.py": 480,
     "streamlet/state/changelog.py": 440,
     "streamlet/state/rocksdb.py": 430,

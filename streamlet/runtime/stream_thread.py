@@ -154,10 +154,24 @@ class StreamThread:
         parts = (self.holdings, self._activation, self._orders, self.meters)
         self._out_of_range = OutOfRange(settings, *parts, clock)
         self._failures = StoreFailures(*parts, self._lose)
-        self._records = RecordLoop(
+        self._records = self._record_loop()
+        self._commit.settle = self._records.settle
+        self._commits = self._commit_loop()
+        self.state = "CREATED"
+        #: Asked when it stops: whether for good; if not, a static id waits in the group for its
+        #: next process.
+        self.leaves: Callable[[], bool] = lambda: False
+        #: Called when it has handed everything over and left; no other member waits for the rest.
+        self.on_drained: Callable[[], None] = lambda: None
+        self._reported_tasks: tuple[TaskId, ...] = ()
+        self._next_measure_ms = 0
+        self.uncaught = UncaughtErrors(self._policy.uncaught, self._link, clock)
+
+    def _record_loop(self) -> RecordLoop:
+        return RecordLoop(
             self._source,
             self._board,
-            clock,
+            self._clock,
             holdings=self.holdings,
             activation=self._activation,
             orders=self._orders,
@@ -170,11 +184,12 @@ class StreamThread:
             fail=self._fail,
             restart=self._failures.restart,
         )
-        self._commit.settle = self._records.settle
-        self._commits = CommitLoop(
-            settings,
+
+    def _commit_loop(self) -> CommitLoop:
+        return CommitLoop(
+            self._settings,
             self._commit,
-            clock,
+            self._clock,
             group=self._group,
             holdings=self.holdings,
             orders=self._orders,
@@ -184,15 +199,6 @@ class StreamThread:
             lose=self._lose,
             tidy=self._tidy,
         )
-        self.state = "CREATED"
-        #: Asked when it stops: whether for good; if not, a static id waits in the group for its
-        #: next process.
-        self.leaves: Callable[[], bool] = lambda: False
-        #: Called when it has handed everything over and left; no other member waits for the rest.
-        self.on_drained: Callable[[], None] = lambda: None
-        self._reported_tasks: tuple[TaskId, ...] = ()
-        self._next_measure_ms = 0
-        self.uncaught = UncaughtErrors(self._policy.uncaught, self._link, clock)
 
     # The loop.
 
