@@ -30,6 +30,7 @@ from streamlet.group.events import CommitOutcome
 from streamlet.group.session import GroupSession
 from streamlet.runtime.active import ActiveTask, TaskCommit
 from streamlet.runtime.commit_delivery import ChangelogDelivery
+from streamlet.runtime.commit_port import Settled
 from streamlet.runtime.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
@@ -98,22 +99,9 @@ class _CommitUnderWay:
         return self.phase is not CommitPhase.SENT and not (self.parts or self.unprepared)
 
 
-@attrs.frozen(eq=False)
-class Settled:
-    """A commit and what became of it.
-
-    ``hold`` is the token of the unit that it belongs to, if any; ``last``: it ends that unit.
-    """
-
-    outcome: CommitOutcome
-    parts: tuple[TaskCommit, ...]
-    hold: int | None = None
-    last: bool = False
-
-
 @attrs.define(eq=False)
 class AtLeastOnceCommit:
-    """Commits of a worker's tasks, one under way at most.
+    """A ``CommitPort`` by way of the group's offsets: outputs behind the last commit may repeat.
 
     Args:
         group: our membership.
@@ -127,9 +115,7 @@ class AtLeastOnceCommit:
     _delivery: ChangelogDelivery
     _clock: Clock
     _look_ms: int = attrs.field(default=LOOK_MS, kw_only=True)
-    #: Called with a task before its share is taken: ends the batch that it has under way.
     settle: Callable[[ActiveTask], None] = attrs.field(default=lambda active: None, init=False)
-    #: Commits accepted so far, and nanoseconds that the delivery of what they cover took.
     accepted: int = attrs.field(default=0, init=False)
     flush_ns: int = attrs.field(default=0, init=False)
     _token: int = attrs.field(default=0, init=False)
@@ -150,19 +136,7 @@ class AtLeastOnceCommit:
     def begin(
         self, tasks: Iterable[ActiveTask], hold: int | None = None, *, at_once: bool = False
     ) -> None:
-        """Prepare and send a commit of every task that has something to say, claims included.
-
-        With one under way, go on with that, and send it again if it was turned away: call this
-        until it is sent, or with ``at_once`` just once. ``hold`` is the token of a unit that waits
-        for it: a join that is due waits for that unit, so it goes out all the same, and at once.
-
-        Raises:
-            TaskMigratedError: our last heartbeat is too old and the group does not know us any
-                more.
-            DeliveryError: something was not delivered; nothing was committed.
-            BrokerError: the broker does not answer just now; call again.
-            StateError: a task's stores fail, which the error names; ``forget`` it and call again.
-        """
+        """Prepare and send a commit, or go on with the one under way."""
         most_ns = None if at_once or hold is not None else STEP_NS
         now = self._now
         if now.phase is CommitPhase.ACCEPTED:
@@ -179,10 +153,7 @@ class AtLeastOnceCommit:
         self._go_on()
 
     def begin_claims(self, hold: int, tasks: Sequence[ActiveTask]) -> bool:
-        """Claim those stopped tasks of a unit that were not claimed yet; False: there is none.
-
-        What they did can only be committed after that. Raises as ``begin``.
-        """
+        """Claim those stopped tasks of a unit that were not claimed yet."""
         assert not self.under_way, "two commits under way"
         claims = [TaskCommit.again(active, 0) for active in tasks if not active.claimed]
         if claims:
@@ -194,11 +165,7 @@ class AtLeastOnceCommit:
     def begin_last(
         self, hold: int, tasks: Sequence[ActiveTask], marks: Mapping[TaskId, str]
     ) -> None:
-        """Commit stopped tasks, as the unit of a granted hold; none may be under way.
-
-        Every one of them is committed, also with nothing new to say: ``marks`` tells whom it is
-        released to. Raises as ``begin``.
-        """
+        """Commit stopped tasks, as the unit of a granted hold."""
         assert not self.under_way, "two commits under way"
         self._check_alive()
         parts = [self._share(active) for active in tasks]
@@ -210,14 +177,7 @@ class AtLeastOnceCommit:
         self._go_on()
 
     def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled | None:
-        """Take the coordinator's answer; None if no commit waits for it any more.
-
-        A commit that was turned away, or whose outcome is unknown, stays under way and is sent
-        again by ``begin``, without its marks: the order they answered is not held any more.
-
-        Raises:
-            BrokerError: the coordinator will never accept it.
-        """
+        """Take the coordinator's answer."""
         now = self._now
         if token != self._token or not self.sent:
             return None
@@ -239,10 +199,7 @@ class AtLeastOnceCommit:
         return settled
 
     def forget(self, active: ActiveTask) -> None:
-        """Leave a task that is about to be closed out of the commit under way.
-
-        What was accepted of it is written: its copy on disk is then as of its last commit.
-        """
+        """Leave a task that is about to be closed out of the commit under way."""
         now = self._now
         own = [part for part in now.parts if part.active is active]
         now.parts = [part for part in now.parts if part.active is not active]
@@ -264,11 +221,7 @@ class AtLeastOnceCommit:
         self._delivery.forget_queued()
 
     def finish(self) -> None:
-        """Write all that was accepted to the local stores.
-
-        Raises:
-            StateError: a store refuses.
-        """
+        """Write all that was accepted to the local stores."""
         if self._now.phase is CommitPhase.ACCEPTED:
             self._write(None)
 

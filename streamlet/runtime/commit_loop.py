@@ -27,7 +27,7 @@ from streamlet.errors import (
 from streamlet.group.session import GroupSession
 from streamlet.kafka.ports import Admin
 from streamlet.runtime.active import TaskCommit
-from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.commit_port import CommitPort
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.task_registry import TaskRegistry
@@ -83,7 +83,7 @@ class CommitLoop:
     """
 
     _settings: Settings
-    _commit: AtLeastOnceCommit
+    _commit: CommitPort
     _clock: Clock
     _group: GroupSession
     _holdings: TaskRegistry

@@ -19,7 +19,7 @@ from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask, Unsent
 from streamlet.runtime.call_pool import call_loop
-from streamlet.runtime.commit import AtLeastOnceCommit
+from streamlet.runtime.commit_port import CommitPort
 from streamlet.runtime.listeners import Observer
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.opening import blamed
@@ -79,7 +79,7 @@ class RecordLoop:
     _holdings: TaskRegistry
     _activation: Activation
     _orders: TaskManager
-    _commit: AtLeastOnceCommit
+    _commit: CommitPort
     _out_of_range: OutOfRange
     _sending: RecordCollector
     _observer: Observer

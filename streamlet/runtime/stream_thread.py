@@ -31,8 +31,8 @@ from streamlet.kafka.ports import RecordSink, RecordSource
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.catalog import Catalog
-from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.commit_loop import CommitLoop, Precopy, Purge
+from streamlet.runtime.commit_port import CommitPort, Settled
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.dormant import Cleanup
 from streamlet.runtime.global_tables import GlobalTables
@@ -108,7 +108,7 @@ class StreamThread:
     _sink: RecordSink
     _activation: Activation
     _copies: StateUpdater
-    _commit: AtLeastOnceCommit
+    _commit: CommitPort
     _catalog: Catalog
     _purge: Purge
     _clock: Clock

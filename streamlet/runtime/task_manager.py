@@ -48,8 +48,8 @@ from streamlet.group.handover_values import (
 from streamlet.group.session import GroupSession
 from streamlet.runtime.activation import Activation
 from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.commit import AtLeastOnceCommit, Settled
 from streamlet.runtime.commit_loop import Precopy
+from streamlet.runtime.commit_port import CommitPort, Settled
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
@@ -85,7 +85,7 @@ class TaskManager:
     _holdings: TaskRegistry
     _activation: Activation
     _copies: StateUpdater
-    _commit: AtLeastOnceCommit
+    _commit: CommitPort
     _clock: Clock
     _settled: Callable[[Settled], None]
     _meters: Meters

@@ -13,7 +13,7 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.group.events import CommitOutcome
-from streamlet.runtime.commit import Settled
+from streamlet.runtime.commit_port import Settled
 from streamlet.runtime.metrics.values import Histogram
 from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.types import TaskId

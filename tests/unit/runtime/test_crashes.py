@@ -16,8 +16,9 @@ from streamlet.clock import ManualClock
 from streamlet.errors import DeliveryError, TaskMigratedError, UnreachableError
 from streamlet.group.events import CommitOutcome
 from streamlet.group.messages import Committed
-from streamlet.runtime.commit import MOVES, CommitPhase, Settled
+from streamlet.runtime.commit import MOVES, CommitPhase
 from streamlet.runtime.commit_delivery import ChangelogDelivery
+from streamlet.runtime.commit_port import Settled
 from streamlet.state.changelog import encode_column
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import StateNumber, TopicPartition

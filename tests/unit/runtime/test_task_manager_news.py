@@ -13,8 +13,8 @@ from streamlet.group.events import Assigned, CommitDone, CommitOutcome, JoinSoon
 from streamlet.group.handover import Handover
 from streamlet.group.handover_values import ClaimStage, HandoverRules
 from streamlet.group.values import Assignment
-from streamlet.runtime.commit import Settled
 from streamlet.runtime.commit_loop import Precopy
+from streamlet.runtime.commit_port import Settled
 from streamlet.runtime.edges.writer import Agreement
 from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.rebalance_events import RebalanceEvents
