@@ -56,7 +56,7 @@ _PACKED = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("records", pa.binary()),
-        ("end", pa.int64()),
+        ("until", pa.int64()),
     ]
 )
 

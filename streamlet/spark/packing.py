@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PACKED_SCHEMA = (
     "group int, sender string, first bigint, part int, time bigint, topic string, partition int, "
-    "records binary, end bigint"
+    "records binary, until bigint"
 )
 
 #: What our own source gives: of rows made of the same records the first says how many those
@@ -37,7 +37,7 @@ _RECORDS_PER_ROW = 5_000
 #: Partition of a row that leaves the query.
 LEAVES = -1
 
-#: The ``end`` of a row that has its records.
+#: The ``until`` of a row that has its records.
 HERE = -1
 
 
@@ -54,7 +54,7 @@ class Packed(NamedTuple):
     records: bytes
     #: Where it is not ``HERE``: the records lie in the topic's partition, from offset ``first`` to
     #: this one (exclusive), and the task that processes them reads them.
-    end: int = HERE
+    until: int = HERE
 
 
 def handed_on(plan: SparkPlan, one: Range) -> Packed:

@@ -34,7 +34,7 @@ _HEAD = -1
 
 #: Runners of this worker process by query and stage; it outlives the processors, which Spark makes
 #: again for every batch.
-_RUNNERS: dict[tuple[str, int], tuple[SparkPlan, Runner]] = {}
+_RUNNERS: dict[tuple[str, int], tuple[SparkPlan, Options, Runner]] = {}
 
 #: A test run has many queries, and a worker serves all of them.
 _QUERIES_KEPT = 8
@@ -156,12 +156,12 @@ def _runner(plan: SparkPlan, stage: int, options: Options) -> Runner:
     if not place[0]:  # a bounded DataFrame: no batch comes after this one
         return Runner(plan, options.limits, options.epoch, read)
     known = _RUNNERS.get(place)
-    if known is not None and known[0] == plan:
-        return known[1]
+    if known is not None and known[:2] == (plan, options):
+        return known[2]
     while len(_RUNNERS) >= _QUERIES_KEPT:
         del _RUNNERS[next(iter(_RUNNERS))]
     runner = Runner(plan, options.limits, options.epoch, read)
-    _RUNNERS[place] = (plan, runner)
+    _RUNNERS[place] = (plan, options, runner)
     return runner
 
 

@@ -252,13 +252,22 @@ def _process(
 def _batches(
     rows: Iterable[Packed], positions: Mapping[str, int], read: ReadRanges | None
 ) -> Iterator[PartitionBatch]:
-    """The records of rows in order; those that are not in their row are read."""
-    for row in in_order(rows):
-        if row.end == HERE:
-            yield as_batch(row, unpack(row.records), positions.get(row.topic, 0))
+    """The records of rows in order, then those that are not in their row, which are read.
+
+    A topic is in rows of one kind only, and the task puts records of several in order itself.
+    """
+    packed, ranges = [], []
+    for row in rows:
+        if row.until == HERE:
+            packed.append(row)
         else:
-            assert read is not None, f"{row.topic}-{row.partition} is to be read, and nothing can"
-            yield from read([Range(TopicPartition(row.topic, row.partition), row.first, row.end)])
+            where = TopicPartition(row.topic, row.partition)
+            ranges.append(Range(where, row.first, row.until))
+    for row in in_order(packed):
+        yield as_batch(row, unpack(row.records), positions.get(row.topic, 0))
+    if ranges:
+        assert read is not None, f"{ranges[0].where} is to be read, and nothing can"
+        yield from read(ranges)  # all at once: few of each wait for those of others
 
 
 def in_order(rows: Iterable[Packed]) -> Iterator[Packed]:

@@ -36,8 +36,15 @@ def test_workers_are_reached_without_tcp(spark: SparkSession) -> None:
 
 
 def tcp_connections(_: int) -> int:
-    """The TCP connections of this process."""
-    return len(psutil.Process().net_connections("tcp"))
+    """The TCP connections of this worker to the JVM, which may have others to a broker."""
+    worker = psutil.Process()
+    daemon = worker.parent()
+    assert daemon is not None
+    jvm = daemon.parent()
+    assert jvm is not None
+    ports = {one.laddr.port for one in jvm.net_connections("tcp")}
+    found = [one.raddr.port for one in worker.net_connections("tcp") if one.raddr]
+    return len(ports.intersection(found))
 
 
 def test_word_counts_stateless_part_runs_in_map_in_arrow(spark: SparkSession) -> None:
