@@ -236,7 +236,10 @@ class Handover:
             self._proceed(now_ms)
 
     def committed(self, token: int, outcome: CommitOutcome, now_ms: int) -> None:
-        """Take the outcome of the last commit of a unit."""
+        """Take the outcome of the last commit of a unit; a refusal ends the worker instead.
+
+        Where a mark of unknown outcome was not accepted, the next plan gives its task away (L2).
+        """
         unit = self._unit
         if unit is None or unit.token != token:
             return

@@ -177,7 +177,10 @@ class AtLeastOnceCommit:
         self._go_on()
 
     def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled | None:
-        """Take the coordinator's answer."""
+        """Take the coordinator's answer.
+
+        What was turned away is sent again without its marks; a refusal ends the worker.
+        """
         now = self._now
         if token != self._token or not self.sent:
             return None
