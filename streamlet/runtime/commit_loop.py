@@ -181,10 +181,12 @@ class CommitLoop:
     def last_step(self, deadline_ms: int) -> bool:
         """Begin the last commit, or go on; True if nothing is left to say. Raises as ``last``.
 
-        A task whose stores fail is left out.
+        A task whose stores fail is left out. What is sent is waited for, though a mark or a commit
+        with nothing new leaves nothing to say: unanswered it would leave the local stores one
+        commit behind.
         """
         tasks = self._holdings.tasks.values()
-        if any(active.changed or not active.claimed for active in tasks):
+        if self._commit.sent or any(one.changed or not one.claimed for one in tasks):
             if self._clock.now_ms() > deadline_ms:
                 raise TimedOutError("no answer to the last commit")
             if not self._commit.sent:

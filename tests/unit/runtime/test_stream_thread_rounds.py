@@ -40,7 +40,11 @@ class Commits:
     def __init__(self, calls: int) -> None:
         self.left = calls
         self.sent = False
-        self.begun = 0
+        self.begun = self.finished = 0
+
+    def finish(self) -> None:
+        """Count it."""
+        self.finished += 1
 
     @property
     def under_way(self) -> bool:
@@ -243,6 +247,24 @@ def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
     worker._orders.awaited = False
     worker._commits.step()
     assert commits.begun == 2
+
+
+def test_a_stop_waits_for_the_answer_to_a_mark(
+    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With nothing left to say it would end with its stores one commit behind."""
+    commits, clock = Commits(0), ManualClock()
+    for name, value in (("_commit", commits), ("_clock", clock)):
+        monkeypatch.setattr(worker._commits, name, value)
+    commits.sent = True
+    assert not worker._commits.last_step(clock.now_ms() + 1)
+    assert (commits.begun, commits.finished) == (0, 0)
+    clock.advance(2)
+    with pytest.raises(TimedOutError, match="no answer to the last commit"):
+        worker._commits.last_step(clock.now_ms() - 1)
+    commits.sent = False
+    assert worker._commits.last_step(clock.now_ms() + 1)
+    assert commits.finished == 1
 
 
 def test_stores_that_were_lost_are_closed_at_once(
