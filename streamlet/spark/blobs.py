@@ -16,6 +16,8 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
+from streamlet.kafka.ports import Headers
+
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 _FIRST = b"first"
@@ -40,7 +42,7 @@ class Records:
     first: int | None = None
     offsets: Sequence[int] | None = None
     partitions: list[int] | None = None
-    headers: list[list[tuple[str, bytes | None]] | None] | None = None
+    headers: list[Headers | None] | None = None
 
 
 def blob(rows: pa.RecordBatch, first: int | None = None) -> bytes:
@@ -91,9 +93,9 @@ def unpack(packed: bytes) -> Records:
     )
 
 
-def _as_structs(one: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str, Any]] | None:
+def _as_structs(one: Headers | None) -> list[dict[str, Any]] | None:
     return None if one is None else [{"key": name, "value": value} for name, value in one]
 
 
-def _as_pairs(one: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
+def _as_pairs(one: list[dict[str, Any]] | None) -> Headers | None:
     return None if one is None else [(header["key"], header["value"]) for header in one]

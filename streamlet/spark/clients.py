@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from streamlet.kafka.client import KafkaSink, KafkaSource
-from streamlet.kafka.ports import Headers, PartitionBatch
+from streamlet.kafka.ports import PartitionBatch
 from streamlet.runtime.outputs import Output
 from streamlet.spark.blobs import unpack
 from streamlet.spark.ranges import Range, in_ranges
@@ -80,11 +80,8 @@ class Outbox:
     def send_packed(self, topic: str, packed: bytes) -> None:
         """Send records that ``blobs.pack`` has packed."""
         found = unpack(packed)
-        headers: list[Headers | None] | None = None
-        if found.headers is not None:
-            headers = [*found.headers]
-        columns = found.keys, found.values, found.timestamps
-        self.send(Output(topic, *columns, found.partitions, headers))
+        columns = found.keys, found.values, found.timestamps, found.partitions, found.headers
+        self.send(Output(topic, *columns))
 
     def flush(self) -> None:
         """Wait until all of it is delivered.

@@ -64,16 +64,12 @@ def handed_on(plan: SparkPlan, one: Range) -> Packed:
         StateError: the topic has more partitions than it had.
     """
     plan.check(one.where)
-    topic, partition = one.where
-    sender = f"{topic}-{partition}"
-    group = plan.address(0, topic, partition, sender)
-    return Packed(group, sender, one.begin, 0, 0, topic, partition, b"", one.end)
+    return Packed(*_from_source(plan, one.where), one.begin, 0, 0, *one.where, b"", one.end)
 
 
 def pack_raw(plan: SparkPlan, place: Place, rows: pa.RecordBatch) -> Iterator[Packed]:
     """Records of one partition as they were read, in their order, addressed to their task."""
-    sender = f"{place.topic}-{place.partition}"
-    group = plan.address(0, place.topic, place.partition, sender)
+    group, sender = _from_source(plan, place)
     for at in range(0, rows.num_rows, _RECORDS_PER_ROW):
         some = rows.slice(at, _RECORDS_PER_ROW)
         first, last = some["offset"][0].as_py(), some["offset"][-1].as_py()
@@ -82,6 +78,12 @@ def pack_raw(plan: SparkPlan, place: Place, rows: pa.RecordBatch) -> Iterator[Pa
         columns = ["key", "value", "timestamp", *([] if whole else ["offset"])]
         records = blob(some.select(columns), first if whole else None)
         yield Packed(group, sender, first, 0, time, place.topic, place.partition, records)
+
+
+def _from_source(plan: SparkPlan, place: Place) -> tuple[int, str]:
+    """The address of records as they lie in a partition, and their sender."""
+    sender = f"{place.topic}-{place.partition}"
+    return plan.address(0, place.topic, place.partition, sender), sender
 
 
 def as_batch(row: Packed, records: Records, first: int) -> PartitionBatch:
@@ -131,11 +133,8 @@ class Sender:
 
     def _split(self, output: Output) -> Iterator[tuple[int, Records]]:
         if output.topic not in self._plan.inside:
-            headers = None
-            if output.headers is not None:
-                headers = [None if one is None else list(one) for one in output.headers]
             columns = output.keys, output.values, output.timestamps
-            whole = Records(*columns, None, None, output.partitions, headers)
+            whole = Records(*columns, None, None, output.partitions, output.headers)
             yield from ((LEAVES, some) for some in _chunks(whole))
             return
         count = self._plan.counts[output.topic]

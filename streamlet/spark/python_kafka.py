@@ -174,8 +174,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     )
                 if begin < until:
                     found.append(Range(TopicPartition(topic, int(partition)), begin, until))
-        large = [] if self._given["aggregates"] else self._large(found)
-        small = [one for one in found if one not in large]
+        small, large = self._by_reader(found)
         tasks = [Ranges(some) for some in shared_out(small)]
         return [*tasks, Ranges((), tuple(large))] if large else tasks
 
@@ -213,14 +212,15 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan: SparkPlan = pickle.loads(base64.b64decode(self._given["plan"]))
         return plan
 
-    def _large(self, ranges: Sequence[Range]) -> list[Range]:
-        """Ranges to be read where they are processed: their records do not go through Spark."""
+    def _by_reader(self, ranges: Sequence[Range]) -> tuple[list[Range], list[Range]]:
+        """Ranges to be read here, and those to be read where their records are processed."""
         plan, least = self._plan(), int(self._given["handed_on"])
-        return [
-            one
-            for one in ranges
-            if one.end - one.begin >= least and plan.readers[one.where.topic] not in plan.mapped
-        ]
+        here: list[Range] = []
+        there: list[Range] = []
+        for one in ranges:
+            mapped = self._given["aggregates"] or plan.readers[one.where.topic] in plan.mapped
+            (here if mapped or one.end - one.begin < least else there).append(one)
+        return here, there
 
     def _ask(self, which: str) -> Ends:
         bootstrap, settings = self._given["bootstrap"], self._given["admin"]
