@@ -6,12 +6,14 @@ import os
 import socket
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from streamlet.spark.daemon import Tracebacks
+from streamlet.spark.daemon import Tracebacks, keep_quiet
 
 Daemon = subprocess.Popen[bytes]
 
@@ -58,6 +60,40 @@ def test_a_worker_that_finds_the_jvm_gone_prints_nothing(daemon: Daemon) -> None
         assert int.from_bytes(second.recv(4), "big") > 0
     _, errors = daemon.communicate(timeout=60)  # ends as its input does
     assert errors == b""
+
+
+def test_pysparks_own_daemon_keeps_quiet_where_spark_has_hung_up(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = ModuleType("__main__")
+    vars(main).update(manager=None, traceback=traceback)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    keep_quiet()
+    for error, printed in ((BrokenPipeError("hung up"), False), (EOFError("input"), True)):
+        try:
+            raise error
+        except (OSError, EOFError) as caught:
+            vars(main)["print"](f"an answer failed: {caught}", file=sys.stderr)
+            vars(main)["traceback"].print_exc()
+        said = capsys.readouterr().err
+        assert ("an answer failed" in said, "Traceback" in said) == (printed, printed)
+
+
+@pytest.mark.parametrize(("error", "code"), [("EOFError", 0), ("ValueError", 1)])
+def test_the_drivers_process_of_the_source_ends_where_spark_has_hung_up(
+    error: str, code: int
+) -> None:
+    """Where something else failed it goes on, so that Spark is told."""
+    pytest.importorskip("pyspark")
+    program = f"""
+from streamlet.spark.python_kafka import KafkaReader
+try:
+    raise {error}("from Spark")
+finally:
+    KafkaReader({{"starts": "{{}}"}}).stop()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, "from Spark" in ended.stderr) == (code, code == 1), ended.stderr
 
 
 def test_what_else_fails_in_a_worker_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
