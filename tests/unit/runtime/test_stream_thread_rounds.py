@@ -57,6 +57,12 @@ class Commits:
         self.left = max(0, self.left - 1)
 
 
+def commit_through(worker: StreamThread, monkeypatch: pytest.MonkeyPatch, **parts: object) -> None:
+    """Have the worker's commits be made with these parts in place of its own."""
+    for name, part in parts.items():
+        monkeypatch.setattr(worker._commits, f"_{name}", part)
+
+
 class Holds:
     """A group that notes for which tokens it was asked to hold."""
 
@@ -99,8 +105,7 @@ def test_a_commit_that_is_due_while_a_join_is_under_way_begins_right_behind_it(
     """Else a claim would wait for the next commit, and whoever takes the task over with it."""
     commits, gate, looked = Commits(0), Gate(), list[int]()
     clock = ManualClock(10_000)
-    for name, value in (("_commit", commits), ("_group", gate), ("_clock", clock)):
-        monkeypatch.setattr(worker._commits, name, value)
+    commit_through(worker, monkeypatch, commit=commits, group=gate, clock=clock)
     monkeypatch.setattr(worker, "_look_at_topics", looked.append)
     worker._commits.next_ms = clock.now_ms()
     for _ in range(3):
@@ -130,8 +135,7 @@ def test_a_task_is_claimed_at_once_though_no_commit_is_due(
 ) -> None:
     """A promoted copy: whoever is to have the task next waits for its claim."""
     commits, clock = Commits(0), ManualClock(10_000)
-    for name, value in (("_commit", commits), ("_group", Gate(gated)), ("_clock", clock)):
-        monkeypatch.setattr(worker._commits, name, value)
+    commit_through(worker, monkeypatch, commit=commits, group=Gate(gated), clock=clock)
     one: Any = Unclaimed()
     monkeypatch.setattr(worker.holdings, "of_stage", lambda stage: [one])
     worker._commits.next_ms = clock.now_ms() + 60_000
@@ -232,8 +236,7 @@ def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
     worker: StreamThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits, clock = Commits(0), ManualClock()
-    for name, value in (("_commit", commits), ("_clock", clock)):
-        monkeypatch.setattr(worker._commits, name, value)
+    commit_through(worker, monkeypatch, commit=commits, clock=clock)
     monkeypatch.setattr(worker, "_look_at_topics", lambda now: None)
     worker._commits.next_ms = clock.now_ms()
     worker._orders.awaited = True
@@ -254,8 +257,7 @@ def test_a_stop_waits_for_the_answer_to_a_mark(
 ) -> None:
     """With nothing left to say it would end with its stores one commit behind."""
     commits, clock = Commits(0), ManualClock()
-    for name, value in (("_commit", commits), ("_clock", clock)):
-        monkeypatch.setattr(worker._commits, name, value)
+    commit_through(worker, monkeypatch, commit=commits, clock=clock)
     commits.sent = True
     assert not worker._commits.last_step(clock.now_ms() + 1)
     assert (commits.begun, commits.finished) == (0, 0)
