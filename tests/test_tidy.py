@@ -23,7 +23,6 @@ LONG_FILES = {
     "streamlet/assembly.py": 480,
     "streamlet/consumer.py": 446,
     "streamlet/group/handover.py": 570,
-    "streamlet/group/member.py": 410,
     "streamlet/group/transport.py": 520,
     "streamlet/runtime/activation.py": 455,
     "streamlet/runtime/changelog_reader.py": 450,

@@ -2,38 +2,12 @@
 
 from __future__ import annotations
 
-from streamlet.errors import FatalGroupError, FencedError
+from streamlet.group import commit_gate
 from streamlet.group import events as ev
 from streamlet.group import messages as msg
 from streamlet.group.codes import Remedy, RequestKind, Verdict, judge, name_of
 from streamlet.group.member import MOST_REDUCED, Member
 from streamlet.group.states import MembershipState
-
-_HINTS = {
-    23: "the group has members with another protocol type or without a protocol in common with us",
-    26: "see the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
-    30: "the broker's ACLs do not let us use this group",
-    35: "the broker is too old",
-    81: "the broker's group.max.size is reached",
-}
-
-#: The coordinator could not be asked, or did not say what it did.
-_LINK_CODES = frozenset({13, 15, 16})
-
-
-def refuse(member: Member, kind: RequestKind, verdict: Verdict) -> None:
-    """End the membership with the error that an answer stands for."""
-    group = member.config.group
-    if verdict.remedy is Remedy.FENCED:
-        member.fail(
-            FencedError(
-                f"{verdict}: another process joined group {group} with group.instance.id"
-                f" {member.config.instance_id}"
-            )
-        )
-        return
-    hint = f" ({_HINTS[verdict.code]})" if verdict.code in _HINTS else ""
-    member.fail(FatalGroupError(f"{kind} of group {group} was refused: {verdict}{hint}"))
 
 
 def on_join(member: Member, flight: ev.Send, answer: msg.JoinGroupAnswer) -> None:
@@ -85,7 +59,7 @@ def _join_again(member: Member, kind: RequestKind, verdict: Verdict) -> None:
     member.last_problem = problem
     match verdict.remedy:
         case Remedy.FATAL | Remedy.FENCED | Remedy.OTHER_TYPE:
-            refuse(member, kind, verdict)
+            member.refuse(kind, verdict)
         case Remedy.RESET:
             member.forget_id(problem)
             member.prepare(member.pause_ms())
@@ -131,61 +105,11 @@ def on_heartbeat(member: Member, flight: ev.Send, answer: msg.HeartbeatAnswer) -
             member.forget_id(f"{RequestKind.HEARTBEAT}: {verdict}")
             member.prepare(member.pause_ms())
         case Remedy.FATAL | Remedy.FENCED:
-            refuse(member, RequestKind.HEARTBEAT, verdict)
+            member.refuse(RequestKind.HEARTBEAT, verdict)
         case Remedy.REFIND:
             member.lose_link(f"{RequestKind.HEARTBEAT}: {verdict}")
         case _:
             member.last_problem = f"{RequestKind.HEARTBEAT}: {verdict}"
-
-
-def on_commit(member: Member, flight: ev.Send, answer: msg.OffsetCommitAnswer) -> None:
-    """Tell what became of a commit; see ``CommitOutcome``."""
-    request = flight.request
-    assert isinstance(request, msg.OffsetCommit)
-    # A partition left out of the answer tells nothing, which is what UNKNOWN_SERVER_ERROR says.
-    codes = [answer.errors.get(partition, -1) for partition in sorted(request.offsets)]
-    verdict = judge(RequestKind.COMMIT, codes)
-    if verdict.code in _LINK_CODES:
-        member.lose_link(f"{RequestKind.COMMIT}: {verdict}")
-    match verdict.remedy:
-        case Remedy.PROCEED:
-            _report(member, flight, ev.CommitOutcome.ACCEPTED)
-        case Remedy.REFUSED:
-            _report(member, flight, ev.CommitOutcome.REFUSED, verdict.code)
-        case Remedy.UNKNOWN:
-            commit_unknown(member, flight, verdict.code)
-        case Remedy.STALE if member.join_sent or request.generation != member.generation:
-            _report(member, flight, ev.CommitOutcome.SWITCHED, verdict.code)
-        case Remedy.STALE:
-            member.lose_tasks(f"{RequestKind.COMMIT}: {verdict}")
-            _report(member, flight, ev.CommitOutcome.LOST, verdict.code)
-            member.prepare(member.pause_ms())
-        case Remedy.RESET:
-            member.forget_id(f"{RequestKind.COMMIT}: {verdict}")
-            _report(member, flight, ev.CommitOutcome.LOST, verdict.code)
-            member.prepare(member.pause_ms())
-        case Remedy.FATAL | Remedy.FENCED:
-            refuse(member, RequestKind.COMMIT, verdict)
-            _report(member, flight, ev.CommitOutcome.LOST, verdict.code)
-        case _:
-            _report(member, flight, ev.CommitOutcome.GATED, verdict.code)
-            if verdict.remedy is Remedy.REJOIN:
-                member.want_join(f"{RequestKind.COMMIT}: {verdict}", force=False)
-
-
-def _report(member: Member, flight: ev.Send, outcome: ev.CommitOutcome, code: int = 0) -> None:
-    member.out.append(ev.CommitDone(flight.token, outcome, code))
-
-
-def commit_unknown(member: Member, flight: ev.Send, code: int = 0) -> None:
-    """The commit may still arrive: no other in this generation, and a new generation soon (M6)."""
-    request = flight.request
-    assert isinstance(request, msg.OffsetCommit)
-    _report(member, flight, ev.CommitOutcome.UNKNOWN, code)
-    if request.generation == member.generation:
-        member.poisoned = member.generation
-        member.want_join("the outcome of a commit is unknown", force=False)
-        member.reason = "the outcome of a commit is unknown"
 
 
 def on_fetch(member: Member, flight: ev.Send, answer: msg.OffsetFetchAnswer) -> None:
@@ -208,7 +132,7 @@ def on_fetch(member: Member, flight: ev.Send, answer: msg.OffsetFetchAnswer) -> 
             outcome = ev.FetchOutcome.REFUSED
         case Remedy.FATAL:
             outcome = ev.FetchOutcome.REFUSED
-            refuse(member, RequestKind.FETCH, verdict)
+            member.refuse(RequestKind.FETCH, verdict)
         case Remedy.REFIND:
             member.lose_link(f"{RequestKind.FETCH}: {verdict}")
         case _:
@@ -236,7 +160,7 @@ def on_find_failed(member: Member, error: int | None) -> None:
     if error is not None:
         verdict = judge(RequestKind.FIND, [error])
         if verdict.remedy is Remedy.FATAL:
-            refuse(member, RequestKind.FIND, verdict)
+            member.refuse(RequestKind.FIND, verdict)
             return
     problem = "no broker answers" if error is None else name_of(error)
     member.lose_link(f"{RequestKind.FIND}: {problem}")
@@ -252,7 +176,7 @@ def on_failure(member: Member, flight: ev.Send, kind: ev.FailureKind) -> None:
         case msg.JoinGroup() | msg.SyncGroup():
             member.prepare(member.pause_ms())
         case msg.OffsetCommit():
-            commit_unknown(member, flight)
+            commit_gate.unknown(member, flight)
         case msg.OffsetFetch():
             member.out.append(ev.FetchDone(flight.token, ev.FetchOutcome.RETRY))
         case msg.LeaveGroup() if member.state is MembershipState.LEAVING:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import attrs
 
-from streamlet.errors import GroupError
+from streamlet.errors import FatalGroupError, FencedError, GroupError
 from streamlet.group import events as ev
 from streamlet.group import messages as msg
+from streamlet.group.codes import Remedy, RequestKind, Verdict
 from streamlet.group.coordinator_connection import (
     Backoff,
     ConnectionState,
@@ -27,6 +28,14 @@ INSIST_MS = 100
 
 #: A reduced description twice reduced has nothing left to leave out.
 MOST_REDUCED = 2
+
+_HINTS = {
+    23: "the group has members with another protocol type or without a protocol in common with us",
+    26: "see the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
+    30: "the broker's ACLs do not let us use this group",
+    35: "the broker is too old",
+    81: "the broker's group.max.size is reached",
+}
 
 
 @attrs.define(eq=False)
@@ -167,16 +176,17 @@ class Member:
             self.reason = reason
         if self.state is MembershipState.STABLE:
             self.prepare(0)
-            self._announce_join()
+            # With a commit unknown nothing more could be committed.
+            if self.config.announce_joins and self.poisoned is None:
+                self._announce_join(self.config.hold_timeout_ms)
 
-    def _announce_join(self) -> None:
-        """Give the worker time to stop what it gives up at every join."""
-        if not self.config.announce_joins or self.poisoned is not None:
-            return  # with a commit unknown nothing more could be committed
+    def _announce_join(self, hold_ms: int, *, flip: bool = False) -> int:
+        """Give the worker time to stop what it gives up at a join; the token of that unit."""
         self.announced_joins += 1
         token = -self.announced_joins
-        self.holds[token] = self.now_ms + self.config.hold_timeout_ms
-        self.out.append(ev.JoinSoon(token, self.generation))
+        self.holds[token] = self.now_ms + hold_ms
+        self.out.append(ev.JoinSoon(token, self.generation, flip=flip))
+        return token
 
     def order_flip(self, kind: str) -> None:
         """Begin to go over to another type: give the worker time to stop and commit (F2).
@@ -187,12 +197,9 @@ class Member:
             return
         self.reason = f"the group becomes one of type {kind}"
         self.prepare(0)
-        self.announced_joins += 1
-        token = -self.announced_joins
         # A member that stays makes all the others wait, so even a slow batch is better waited for.
-        self.holds[token] = self.now_ms + self.config.rebalance_timeout_ms // 2
-        self.flip_to, self.flip_token = kind, token
-        self.out.append(ev.JoinSoon(token, self.generation, flip=True))
+        hold_ms = self.config.rebalance_timeout_ms // 2
+        self.flip_to, self.flip_token = kind, self._announce_join(hold_ms, flip=True)
 
     def end_hold(self, token: int) -> None:
         """A unit is over. That of a flip in time means that we may leave for it."""
@@ -364,6 +371,16 @@ class Member:
         self._end(MembershipState.FAILED)
         self.out.append(ev.Failed(error))
 
+    def refuse(self, kind: RequestKind, verdict: Verdict) -> None:
+        """End the membership with the error that an answer stands for."""
+        group, instance_id = self.config.group, self.config.instance_id
+        if verdict.remedy is Remedy.FENCED:
+            joined = f"another process joined group {group} with group.instance.id {instance_id}"
+            self.fail(FencedError(f"{verdict}: {joined}"))
+            return
+        hint = f" ({_HINTS[verdict.code]})" if verdict.code in _HINTS else ""
+        self.fail(FatalGroupError(f"{kind} of group {group} was refused: {verdict}{hint}"))
+
     def left(self) -> None:
         """End as wanted."""
         for flight in self.drop(msg.OffsetCommit):
@@ -381,26 +398,3 @@ class Member:
         self.poisoned = None
         self.holds.clear()
         self.move_to(state)
-
-    def gate(self, hold: int | None, losses_seen: int | None) -> ev.CommitOutcome | None:
-        """Say why no commit may be begun now, None if one may (M2, M6)."""
-        if losses_seen not in (None, self.losses):
-            return ev.CommitOutcome.LOST  # by now we may have other tasks, under another id
-        if self.generation < 0 or self.state is MembershipState.LEAVING or self.state in ENDED:
-            return ev.CommitOutcome.LOST
-        if self.poisoned is not None or not self.linked():
-            return ev.CommitOutcome.GATED
-        if hold is not None and hold not in self.holds:
-            # Its time is over: a JoinGroup may have said meanwhile that we go on with these tasks.
-            return ev.CommitOutcome.GATED
-        if self.state is MembershipState.STABLE or (
-            self.state is MembershipState.PREPARING and hold in self.holds
-        ):
-            return None
-        return None if self._parked_long() else ev.CommitOutcome.GATED
-
-    def _parked_long(self) -> bool:
-        """Others keep our JoinGroup waiting, so commits of the old generation are still taken."""
-        after_ms = self.config.parked_commit_after_ms
-        joins = self.in_flight.of(msg.JoinGroup)
-        return after_ms is not None and bool(joins) and self.now_ms - joins[0].sent_ms >= after_ms

@@ -12,8 +12,8 @@ has joined. From then on no commit is begun until SyncGroup is answered (the gat
 goes on. The leader gets all descriptions, plans, and brings the plan with its SyncGroup.
 
 Two rules carry the safety. Claims live as long as the member id (M1): a member that loses the id
-stops its tasks and writes nothing. A commit whose outcome is unknown may still arrive as long as
-its generation lasts (M6): nothing else is committed in it, and we rejoin to end it.
+stops its tasks and writes nothing. Commits and joins keep clear of each other (M2, M6):
+``commit_gate``.
 
 ``states`` has the drawing and the table of moves, ``codes`` the meaning of each error code,
 ``answers`` what an answer does, ``member`` the fields with what always holds of them.
@@ -21,7 +21,7 @@ its generation lasts (M6): nothing else is committed in it, and we rejoin to end
 
 from __future__ import annotations
 
-from streamlet.group import answers
+from streamlet.group import answers, commit_gate
 from streamlet.group import events as ev
 from streamlet.group import messages as msg
 from streamlet.group.coordinator_connection import ConnectionState
@@ -124,19 +124,11 @@ class Membership:
                 else:
                     m.want_join(reason, force=True)
             case ev.CommitWanted():
-                self._commit(event)
+                commit_gate.commit(m, event)
             case ev.FetchWanted(token, partitions):
                 self._fetch(msg.OffsetFetch(m.config.group, partitions), token)
-            case ev.BlockJoin(token, generation):
-                granted = (
-                    m.state is MembershipState.STABLE
-                    and generation == m.generation
-                    and m.poisoned is None
-                    and m.linked()
-                )
-                if granted:
-                    m.holds[token] = m.now_ms + m.config.hold_timeout_ms
-                m.out.append(ev.JoinBlocked(token, granted))
+            case ev.BlockJoin():
+                commit_gate.hold(m, event)
             case ev.UnblockJoin(token):
                 m.end_hold(token)
             case ev.HeartbeatWanted():
@@ -172,7 +164,7 @@ class Membership:
             case msg.Heartbeat(), msg.HeartbeatAnswer():
                 answers.on_heartbeat(m, flight, answer)
             case msg.OffsetCommit(), msg.OffsetCommitAnswer():
-                answers.on_commit(m, flight, answer)
+                commit_gate.on_commit(m, flight, answer)
             case msg.OffsetFetch(), msg.OffsetFetchAnswer():
                 answers.on_fetch(m, flight, answer)
             case msg.LeaveGroup(), msg.LeaveGroupAnswer():
@@ -206,18 +198,6 @@ class Membership:
         else:
             m.prepare(0)
 
-    def _commit(self, wanted: ev.CommitWanted) -> None:
-        m = self._member
-        refusal = m.gate(wanted.hold, wanted.losses_seen)
-        if refusal is not None:
-            m.out.append(ev.CommitDone(wanted.token, refusal))
-            return
-        c = m.config
-        request = msg.OffsetCommit(
-            c.group, m.generation, m.member_id, c.instance_id, wanted.offsets
-        )
-        m.send(request, ev.Connection.MAIN, c.commit_timeout_ms, wanted.token)
-
     def _fetch(self, request: msg.OffsetFetch, token: int) -> None:
         m = self._member
         if m.linked() and m.state not in ENDED:
@@ -230,7 +210,7 @@ class Membership:
         m = self._member
         for flight in m.in_flight.overdue(m.now_ms):
             self._failed(flight.number, ev.FailureKind.TIMEOUT)
-        m.holds = {token: until for token, until in m.holds.items() if until > m.now_ms}
+        commit_gate.expire_holds(m)
         if m.state in LIVE and m.now_ms >= self._progress_due_ms():
             limit_ms = m.config.max_poll_interval_ms
             m.stall(f"the worker made no progress for {limit_ms} ms (max.poll.interval.ms)")
@@ -241,7 +221,7 @@ class Membership:
         if (
             m.state is MembershipState.PREPARING
             and m.linked()
-            and self._free()
+            and commit_gate.free(m)
             and m.retry_at_ms <= m.now_ms
         ):
             if m.flip_to is not None:
@@ -256,10 +236,6 @@ class Membership:
     def _progress_due_ms(self) -> int:
         return self._member.last_progress_ms + self._member.config.max_poll_interval_ms
 
-    def _free(self) -> bool:
-        """True if nothing is in flight that the next JoinGroup has to wait for (M2)."""
-        return not self._member.holds and not self._member.in_flight.of(msg.OffsetCommit)
-
     def _go(self) -> None:
         """Leave as soon as the commits in flight are answered, or half of the time is up.
 
@@ -268,7 +244,7 @@ class Membership:
         """
         m = self._member
         late, over = m.now_ms >= m.leave_by_ms, m.state is MembershipState.FLIPPING
-        if not over and not self._free() and m.now_ms < m.goodbye_by_ms:
+        if not over and not commit_gate.free(m) and m.now_ms < m.goodbye_by_ms:
             return
         if over and late:
             m.gone_over()

@@ -22,6 +22,7 @@ class Mutation:
 
 
 HANDOVER = "group/handover.py"
+GATE = "group/commit_gate.py"
 MANAGER = "runtime/task_manager.py"
 ACTIVATION = "runtime/activation.py"
 
@@ -54,16 +55,16 @@ MUTATIONS = (
         "join-beside-a-unit",
         "M2",
         "a join waits for no unit",
-        "group/membership.py",
-        "return not self._member.holds and not self._member.in_flight.of(msg.OffsetCommit)",
-        "return not self._member.in_flight.of(msg.OffsetCommit)",
+        GATE,
+        "return not member.holds and not member.in_flight.of(msg.OffsetCommit)",
+        "return not member.in_flight.of(msg.OffsetCommit)",
     ),
     Mutation(
         "open-gate",
         "M2",
         "the commit gate is ignored",
-        "group/member.py",
-        "return None if self._parked_long() else ev.CommitOutcome.GATED",
+        GATE,
+        "return None if _parked_long(member) else ev.CommitOutcome.GATED",
         "return None",
     ),
     Mutation(
@@ -114,13 +115,11 @@ MUTATIONS = (
         "old-order",
         "M5",
         "a unit is begun for an order of another generation",
-        "group/membership.py",
-        """                    m.state is MembershipState.STABLE
-                    and generation == m.generation
-                    and m.poisoned is None
+        GATE,
+        """        member.state is MembershipState.STABLE
+        and wanted.generation == member.generation
 """,
-        """                    m.state is MembershipState.STABLE
-                    and m.poisoned is None
+        """        member.state is MembershipState.STABLE
 """,
     ),
     Mutation(
@@ -154,7 +153,7 @@ MUTATIONS = (
         "unknown-goes-on",
         "M6",
         "the generation goes on after an unknown outcome",
-        "group/answers.py",
+        GATE,
         "        member.poisoned = member.generation\n",
         "",
     ),
