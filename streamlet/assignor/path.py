@@ -8,7 +8,7 @@ that is not ready.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -21,7 +21,12 @@ from streamlet.assignor.learners import Budget, LearnerRequest, urgent_first
 from streamlet.assignor.members import uneven
 from streamlet.assignor.order import ABSENT, View
 from streamlet.assignor.target import TargetAssignment
-from streamlet.assignor.values import Role
+from streamlet.assignor.values import MemberPlan, Role
+
+#: Within how long all turns come, ms: some eight hand-overs, one after the other. The first turn
+#: comes when what the rebalance and the last of the learning brought about is over.
+TURNS_MS = 1_000
+FIRST_TURN_MS = 200
 
 
 def move_warm(
@@ -245,3 +250,12 @@ class _Steps:
             self._order(task, target)
         else:
             self.draft.members[owner].revoke.add(task)
+
+
+def release_delays(members: Mapping[str, MemberPlan]) -> dict[str, int]:
+    """The delay of each member that is to release tasks, by id, ms from when it learns of it."""
+    owners = sorted(member for member, part in members.items() if part.release)
+    return {
+        member: FIRST_TURN_MS + TURNS_MS * number // len(owners)
+        for number, member in enumerate(owners)
+    }

@@ -2,9 +2,9 @@
 
 A commit belongs to a generation, and the generation changes somewhere between our JoinGroup and the
 answer to it. So a join waits for the commits in flight and for the units of stopping and committing
-that were announced (M2), and no commit is begun while a join is out. A commit whose outcome is
-unknown may still arrive as long as its generation lasts: nothing else is committed in it, and we
-rejoin to end it (M6).
+that were announced (M2), and no commit is begun while a join is due or out, unless others keep our
+JoinGroup waiting for long. A commit whose outcome is unknown may still arrive as long as its
+generation lasts: nothing else is committed in it, and we rejoin to end it (M6).
 """
 
 from __future__ import annotations
@@ -58,25 +58,38 @@ def _gate(member: Member, hold: int | None, losses_seen: int | None) -> ev.Commi
     """The outcome of a commit that may not be begun now, None if it may (M2, M6)."""
     if losses_seen not in (None, member.losses):
         return ev.CommitOutcome.LOST  # by now we may have other tasks, under another id
-    if member.generation < 0 or member.state is MembershipState.LEAVING or member.state in ENDED:
+    if member.generation < 0 or _over(member):
         return ev.CommitOutcome.LOST
     if member.poisoned is not None or not member.linked():
         return ev.CommitOutcome.GATED
     if hold is not None and hold not in member.holds:
         # Its time is over: a JoinGroup may have said meanwhile that we go on with these tasks.
         return ev.CommitOutcome.GATED
-    if member.state is MembershipState.STABLE or (
-        member.state is MembershipState.PREPARING and hold in member.holds
-    ):
+    if member.state is MembershipState.PREPARING and hold in member.holds:
         return None
-    return None if _parked_long(member) else ev.CommitOutcome.GATED
+    from_ms = open_from_ms(member)
+    is_open = from_ms is not None and member.now_ms >= from_ms
+    return None if is_open else ev.CommitOutcome.GATED
 
 
-def _parked_long(member: Member) -> bool:
-    """Others keep our JoinGroup waiting, so commits of the old generation are still taken."""
-    after_ms = member.config.parked_commit_after_ms
-    joins = member.in_flight.of(msg.JoinGroup)
-    return after_ms is not None and bool(joins) and member.now_ms - joins[0].sent_ms >= after_ms
+def open_from_ms(member: Member) -> int | None:
+    """The time from which on a commit that belongs to no unit gets through; None: not as it is now.
+
+    Also one that is answered at once, since the membership is over. While others keep our JoinGroup
+    waiting the generation lasts, and its commits are taken.
+    """
+    if _over(member) or member.state is MembershipState.STALLED:
+        return 0
+    if member.poisoned is not None or not member.linked():
+        return None
+    if member.state is MembershipState.STABLE:
+        return 0
+    after_ms, joins = member.config.parked_commit_after_ms, member.in_flight.of(msg.JoinGroup)
+    return None if after_ms is None or not joins else joins[0].sent_ms + after_ms
+
+
+def _over(member: Member) -> bool:
+    return member.state is MembershipState.LEAVING or member.state in ENDED
 
 
 def on_commit(member: Member, flight: ev.Send, answer: msg.OffsetCommitAnswer) -> None:

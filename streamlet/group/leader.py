@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 import attrs
 
+from streamlet.assignor.path import release_delays
 from streamlet.assignor.values import GroupState, MemberPlan, Plan, Role, Rules, TaskInfo
 from streamlet.control.values import MemberKey
 from streamlet.group import type_migration, wire
@@ -307,18 +308,3 @@ def _signed(
         reason=reason,
         unassigned=decided.unassigned,
     )
-
-
-#: Within how long all turns come, ms: some eight hand-overs, one after the other. The first turn
-#: comes when what the rebalance and the last of the learning brought about is over.
-TURNS_MS = 1_000
-FIRST_TURN_MS = 200
-
-
-def release_delays(members: Mapping[str, MemberPlan]) -> dict[str, int]:
-    """The delay of each member that is to release tasks, by id, ms from when it learns of it."""
-    owners = sorted(member for member, part in members.items() if part.release)
-    return {
-        member: FIRST_TURN_MS + TURNS_MS * number // len(owners)
-        for number, member in enumerate(owners)
-    }

@@ -59,7 +59,7 @@ class Membership:
             m.generation,
             m.last_heartbeat_ms,
             m.last_problem,
-            next((flight.sent_ms for flight in m.in_flight.of(msg.JoinGroup)), None),
+            commit_gate.open_from_ms(m),
             m.linked(),
         )
 

@@ -43,7 +43,7 @@ from streamlet.group.ports import (
     fetch_committed,
     looked_up,
 )
-from streamlet.group.states import BETWEEN, MembershipState, MembershipView
+from streamlet.group.states import MembershipState, MembershipView
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -117,14 +117,9 @@ class GroupSession:
 
     @property
     def gated(self) -> bool:
-        """True if a commit would be turned away: a join is under way, or the tasks were lost."""
-        if self.loss_unseen:
-            return True
-        view, after_ms = self.view, self._config.parked_commit_after_ms
-        if view.join_sent_ms is not None and after_ms is not None:
-            return self._clock.now_ms() - view.join_sent_ms < after_ms
-        due = (MembershipState.PREPARING, MembershipState.FLIPPING)
-        return view.state in BETWEEN or view.state in due
+        """True if a commit would be turned away: see ``commit_gate``; or the tasks were lost."""
+        from_ms = self.view.commits_from_ms
+        return self.loss_unseen or from_ms is None or self._clock.now_ms() < from_ms
 
     def alive(self) -> bool:
         """True if the group has heard of us within the session timeout; if not, we try once more.

@@ -95,9 +95,9 @@ class MembershipView:
     """A membership as others may see it: as it was after its last event.
 
     ``generation`` is that of the last assignment delivered under this id, -1 for none;
-    ``last_heartbeat_ms`` when the last heartbeat known to have arrived was sent; ``join_sent_ms``
-    when the JoinGroup was that is not answered yet. ``linked``: the coordinator is known and
-    answers, as far as we know. ``last_problem`` is for people.
+    ``last_heartbeat_ms`` when the last heartbeat known to have arrived was sent;
+    ``commits_from_ms`` from when on a commit gets through, None: not as things are. ``linked``: the
+    coordinator is known and answers, as far as we know. ``last_problem`` is for people.
     """
 
     state: MembershipState = MembershipState.NEW
@@ -105,7 +105,7 @@ class MembershipView:
     generation: int = -1
     last_heartbeat_ms: int = 0
     last_problem: str = ""
-    join_sent_ms: int | None = None
+    commits_from_ms: int | None = None
     linked: bool = False
 
 

@@ -138,7 +138,7 @@ class ActiveTask:
         return not self.under_way and (calls is None or calls.can_commit())
 
     def delays_stop(self) -> bool:
-        """True if it can be stopped soon, behind a record to try again or behind its calls."""
+        """True if it cannot be stopped yet: a record is tried again, or calls have yet to end."""
         calls = self.processor.calls
         return self.retrying or (calls is not None and calls.delays_stop())
 

@@ -240,7 +240,7 @@ class TaskRegistry:
         self._source.assign({partition: offset})
 
     def drop(self, active: ActiveTask) -> None:
-        """Close a task, writing nothing; its folder stays as it was at the last commit."""
+        """Close a task as of the last commit that was accepted; its folder stays."""
         self._stop_fetching([active])
         active.processor.close()
         self._forget(active)
@@ -262,7 +262,7 @@ class TaskRegistry:
             self._paused.difference_update(low)
 
     def any_delays_stop(self, tasks: Iterable[TaskId]) -> bool:
-        """True if one of these tasks can be stopped later, behind what it has begun."""
+        """Ask all of these tasks to come to an end; True if one of them cannot be stopped yet."""
         return any([task in self.tasks and self.tasks[task].delays_stop() for task in tasks])
 
     def pause(self, active: ActiveTask) -> None:

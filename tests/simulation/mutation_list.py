@@ -64,7 +64,7 @@ MUTATIONS = (
         "M2",
         "the commit gate is ignored",
         GATE,
-        "return None if _parked_long(member) else ev.CommitOutcome.GATED",
+        "return None if is_open else ev.CommitOutcome.GATED",
         "return None",
     ),
     Mutation(

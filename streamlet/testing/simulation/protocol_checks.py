@@ -14,8 +14,8 @@ from streamlet.assignor.values import Copy, GroupState, Role
 from streamlet.group.commit_metadata import CommitMetadata, Positions
 from streamlet.group.events import CommitOutcome
 from streamlet.group.handover_values import OURS, ClaimStage
-from streamlet.group.messages import OffsetCommit, Request
-from streamlet.group.states import BETWEEN
+from streamlet.group.messages import JoinGroup, OffsetCommit, Request
+from streamlet.group.states import BETWEEN, MembershipState
 from streamlet.group.values import Assignment, Subscription
 from streamlet.runtime.active import ActiveTask
 from streamlet.runtime.task_stage import TaskStage
@@ -53,6 +53,8 @@ class ProtocolChecks:
         #: The last commit that was a marker: epoch, offset and text.
         self._marked: dict[TopicPartition, tuple[int, int, str]] = {}
         self._committed: dict[TopicPartition, int] = {}
+        #: When each process sent its last JoinGroup.
+        self._joined_ms: dict[int, int] = {}
         self._by: dict[TopicPartition, str] = {}
 
     def _note(self, rule: str, text: str, task: TaskId, member: SimMember) -> None:
@@ -68,13 +70,16 @@ class ProtocolChecks:
 
     def sent(self, member: SimMember, request: Request) -> None:
         """M2: no commit is begun between JoinGroup and SyncGroup, unless the join is parked."""
-        if not isinstance(request, OffsetCommit) or member.machine.view.state not in BETWEEN:
+        state, after_ms = member.machine.view.state, member.config.parked_commit_after_ms
+        if isinstance(request, JoinGroup):
+            self._joined_ms[member.uid] = self._world.now_ms
+        if not isinstance(request, OffsetCommit) or state not in BETWEEN:
             return
-        after_ms, join_ms = member.config.parked_commit_after_ms, member.machine.view.join_sent_ms
-        parked = join_ms is not None and after_ms is not None
-        if not (parked and self._world.now_ms - join_ms >= after_ms):  # type: ignore[operator]
+        waits_ms = self._world.now_ms - self._joined_ms[member.uid]
+        parked = state is MembershipState.JOINING and after_ms is not None and waits_ms >= after_ms
+        if not parked:
             task = task_of(min(request.offsets))
-            self._note("M2", f"a commit is begun while {member.machine.view.state}", task, member)
+            self._note("M2", f"a commit is begun while {state}", task, member)
 
     def accepted(
         self, member: SimMember, partition: TopicPartition, offset: int, text: str

@@ -146,7 +146,9 @@ def test_under_exactly_once_the_gate_stays_shut(by_hand):
 
 def test_without_a_coordinator_nothing_is_begun(by_hand):
     member = by_hand().join()
+    assert member.machine.view.commits_from_ms == 0
     member.beat(16)
+    assert member.machine.view.commits_from_ms is None
     assert outcomes(member.commit()) == [GATED]
 
 

@@ -84,6 +84,7 @@ class AnyBroker:
         self.need = None
         self.generation = 0
         self.asked, self.told = Counter(), Counter()
+        self.outcomes = {}
         self.token = 0
         self.claimed = False
         self.unknown_in = set()
@@ -129,6 +130,7 @@ class AnyBroker:
                 self.unknown_in.clear()
             case CommitDone(token, outcome):
                 self.told[token] += 1
+                self.outcomes[token] = outcome
                 if outcome is CommitOutcome.UNKNOWN and self.machine.view.generation >= 0:
                     self.unknown_in.add(self.machine.view.generation)
                 if outcome is CommitOutcome.LOST:
@@ -243,9 +245,13 @@ class AnyBroker:
         self.tell(event_of(self.token))
 
     def commit(self):
-        """Want a commit, sometimes as part of a hold."""
-        hold = self.chance.choice([None, self.token])
+        """Want a commit, sometimes as part of a hold; without, the view said what becomes of it."""
+        hold, before = self.chance.choice([None, self.token]), self.machine.view
         self.wish(lambda token: CommitWanted(token, {T0: (1, ""), T1: (2, "")}, hold))
+        if hold is None:
+            from_ms = before.commits_from_ms
+            shut = before.generation >= 0 and (from_ms is None or self.now_ms < from_ms)
+            assert shut == (self.outcomes.get(self.token) is CommitOutcome.GATED), before
 
     def fetch(self):
         """Want committed positions."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from streamlet.assignor.path import TURNS_MS
 from streamlet.group.handover_values import HandoverRules
-from streamlet.group.leader import TURNS_MS
 from streamlet.runtime.commit_loop import (
     LEAST_MS,
     LITTLE_ENTRIES,

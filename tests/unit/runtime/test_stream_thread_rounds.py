@@ -74,6 +74,13 @@ class Holds:
         self.asked.append(wish.token)
 
 
+@attrs.define
+class Gate:
+    """A group in which a join is under way, or not."""
+
+    gated: bool = True
+
+
 def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
     worker: StreamThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +89,7 @@ def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
     orders = worker._orders
     for name, value in (("_commit", commits), ("_group", holds)):
         monkeypatch.setattr(orders, name, value)
-    monkeypatch.setattr(worker._commits, "_commit", commits)
+    commit_through(worker, monkeypatch, commit=commits, group=Gate(gated=False))
     monkeypatch.setattr(worker, "_look_at_topics", lambda now: None)
     orders._perform([BlockJoin(7, 1)])
     worker._commits.step()
@@ -90,13 +97,6 @@ def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
     assert (commits.under_way, holds.asked) == (False, []), "the commit before is done"
     worker._commits.step()
     assert (commits.begun, holds.asked) == (1, [7])
-
-
-@attrs.define
-class Gate:
-    """A group in which a join is under way, or not."""
-
-    gated: bool = True
 
 
 def test_a_commit_that_is_due_while_a_join_is_under_way_begins_right_behind_it(
@@ -236,7 +236,7 @@ def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
     worker: StreamThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits, clock = Commits(0), ManualClock()
-    commit_through(worker, monkeypatch, commit=commits, clock=clock)
+    commit_through(worker, monkeypatch, commit=commits, group=Gate(gated=False), clock=clock)
     monkeypatch.setattr(worker, "_look_at_topics", lambda now: None)
     worker._commits.next_ms = clock.now_ms()
     worker._orders.awaited = True

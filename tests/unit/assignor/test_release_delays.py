@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from streamlet.assignor.path import FIRST_TURN_MS, TURNS_MS, release_delays
 from streamlet.assignor.values import MemberPlan
-from streamlet.group.leader import FIRST_TURN_MS, TURNS_MS, release_delays
 from streamlet.types import TaskId
 
 
