@@ -256,7 +256,7 @@ class TaskMigratedError(GroupError):
 
 
 class ChangelogLostError(TaskMigratedError):
-    """A changelog of ours lost records; the task is brought up again from its last commit."""
+    """A changelog of ours lost records; all tasks are brought up again from their last commits."""
 
 
 class PartitionsLostError(GroupError):

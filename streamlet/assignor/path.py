@@ -79,6 +79,7 @@ class PlanningOutcome:
 class _Steps:
     """The orders to each member about its stateful tasks in this round.
 
+    ``found`` says who runs each task, and where it is to end; its words are explained there.
     ``ready_to_learn``: tasks that their next_owners can have as soon as they are their learners.
     ``hurry``: another round is needed at once; ``uneven``: one is needed to spread tasks over
     members once they have them.

@@ -129,7 +129,10 @@ def on_commit(member: Member, flight: ev.Send, answer: msg.OffsetCommitAnswer) -
 
 
 def unknown(member: Member, flight: ev.Send, code: int = 0) -> None:
-    """The commit may still arrive: no other in this generation, and a new generation soon (M6)."""
+    """The commit may still arrive: no other in this generation, and a new generation soon (M6).
+
+    Also of a commit that is not answered in time, or whose connection is lost.
+    """
     request = flight.request
     assert isinstance(request, msg.OffsetCommit)
     _report(member, flight, ev.CommitOutcome.UNKNOWN, code)

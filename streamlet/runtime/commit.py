@@ -115,6 +115,7 @@ class AtLeastOnceCommit:
     _delivery: ChangelogDelivery
     _clock: Clock
     _look_ms: int = attrs.field(default=LOOK_MS, kw_only=True)
+    #: Ends the batch of a task: ``RecordLoop.settle``, and what fails there ends the worker.
     settle: Callable[[ActiveTask], None] = attrs.field(default=lambda active: None, init=False)
     accepted: int = attrs.field(default=0, init=False)
     flush_ns: int = attrs.field(default=0, init=False)

@@ -141,6 +141,13 @@ class CommitLoop:
             self._collect_by_ms = now + COLLECT_MS
 
     def _try(self, commit: Callable[[], None]) -> None:
+        """Take a step of a commit, and take what it fails on.
+
+        With a later owner, or a changelog that lost records of ours, all tasks are lost. Where a
+        store refuses its task is restored alone. Without a broker the commit is tried again after a
+        pause. What was not delivered is for the stream thread (``run_once``): in time, all tasks
+        are lost, and brought up again; else the worker ends.
+        """
         try:
             self._timed(commit)
             self._postponed.over()

@@ -185,7 +185,7 @@ class TaskManager:
             case Lost(reason=reason):
                 log.warning("lost all tasks: %s", reason)
                 self._meters.lost += 1
-                self._forget_unit()  # the rules know it already
+                self._forget_unit()  # the rules know it already, by ``RebalanceEvents.offer``
             case JoinBlocked(token=token, granted=granted):
                 rules.hold(token, granted, now)
             case FetchDone():
@@ -331,7 +331,7 @@ class TaskManager:
 
     @property
     def unit(self) -> int | None:
-        """The hold of stopped tasks that wait for their last commit: it goes before all others."""
+        """The hold of stopped tasks that wait for their last commit; no record is polled before."""
         return None if self._last is None else self._last.token
 
     def drop_all(self) -> None:

@@ -280,6 +280,8 @@ class HoldingReader:
         """Decide which records held back count; the rest is skipped.
 
         ``limit`` is the state of the commit to start from; None: there is no commit, all counts.
+        What lies beyond it is mostly of a commit that failed; whether ``beyond`` proves a later one
+        that was accepted, ``restore_job.outruns`` says.
         """
         out_keys: list[bytes] = []
         out_values: list[bytes | None] = []
