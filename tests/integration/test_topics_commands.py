@@ -248,7 +248,8 @@ def test_standard_input_is_written_as_it_comes(topic: Topic) -> None:
             with following(topic, "--limit", "1") as reader:
                 assert reader.communicate(timeout=PATIENCE_S)[0] == "null\tfirst\n"
             writer.send_signal(signal.SIGINT)
-            out, error = writer.communicate(timeout=PATIENCE_S)
+            writer.wait(PATIENCE_S)  # before its input ends, which would end it as well
+            out, error = writer.communicate()
         finally:
             writer.kill()
     assert (writer.returncode, out) == (130, "")
