@@ -15,6 +15,7 @@ another member may have the state of a task, the task is given back to the group
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -55,7 +56,7 @@ from streamlet.runtime.restore_job import RestoreJob
 from streamlet.runtime.state_updater import CopyFailed, Promoted, StateUpdater
 from streamlet.runtime.targets import Target, TargetAnswer, Targets
 from streamlet.runtime.task import Task
-from streamlet.runtime.task_stage import ActivatingTask, TaskStage
+from streamlet.runtime.task_stage import ActivatingTask, TaskStage, TaskTroubles
 from streamlet.state.entries import CommitEntry
 from streamlet.state.task_state import TaskState
 from streamlet.topology.graph import Topology
@@ -103,15 +104,9 @@ class Activation:
     _read_at_ms: int = attrs.field(default=0, init=False)
     _retry_ms: int = attrs.field(default=0, init=False)
     _coming: dict[TaskId, ActivatingTask] = attrs.field(factory=dict, init=False)
-    #: Why tasks cannot be opened now, and when each of them is tried again.
-    problems: dict[TaskId, str] = attrs.field(factory=dict, init=False)
-    _reopen_at_ms: dict[TaskId, int] = attrs.field(factory=dict, init=False)
-    #: What was found to disagree about each task, to be confirmed when it is found again, and
-    #: how often the task was given back for that.
-    _found: dict[TaskId, MismatchKind] = attrs.field(factory=dict, init=False)
-    _offered: dict[TaskId, int] = attrs.field(factory=dict, init=False)
-    #: Tasks that had something too large for a changelog once.
-    _careful: set[TaskId] = attrs.field(factory=set, init=False)
+    _troubles: defaultdict[TaskId, TaskTroubles] = attrs.field(
+        factory=lambda: defaultdict(TaskTroubles), init=False
+    )
 
     @property
     def tasks(self) -> frozenset[TaskId]:
@@ -128,6 +123,11 @@ class Activation:
         """True if tasks are restored here, by ``step``."""
         return any(one.stage is TaskStage.RESTORING for one in self._coming.values())
 
+    @property
+    def problems(self) -> dict[TaskId, str]:
+        """The reasons why tasks cannot be opened now."""
+        return {task: one.problem for task, one in self._troubles.items() if one.problem}
+
     def reads(self) -> Mapping[TaskId, tuple[int, int]]:
         """Offset reached and end, summed over the changelogs, of tasks that are restored here."""
         return self._restorer.reads() if self.restoring else {}
@@ -139,26 +139,27 @@ class Activation:
 
     def put_off(self, task: TaskId, error: StateError) -> None:
         """Open this task not before a pause: its stores failed, and may do so again."""
-        if self.problems.get(task) != str(error):
+        troubles = self._troubles[task]
+        if troubles.problem != str(error):
             log.error(
                 "task %s stands still, and is tried again every %d s: %s",
                 task, REOPEN_MS // 1000, error,
             )  # fmt: skip
-        self.problems[task] = str(error)
-        self._reopen_at_ms[task] = self._clock.now_ms() + REOPEN_MS
+        troubles.problem, troubles.again_ms = str(error), self._clock.now_ms() + REOPEN_MS
 
     def be_careful(self, task: TaskId) -> bool:
         """Let this task refuse, from its next start on, what its changelogs would not take.
 
         False if it does already.
         """
-        known = task in self._careful
-        self._careful.add(task)
+        troubles = self._troubles[task]
+        known, troubles.careful = troubles.careful, True
         return not known
 
     def cancel(self, task: TaskId) -> None:
         """Bring it up no more; what was opened is closed, as far as it was written."""
-        self._recovered(task)
+        troubles = self._troubles[task]
+        troubles.problem, troubles.again_ms = None, 0
         coming = self._coming.pop(task, None)
         if coming is None:
             return
@@ -209,7 +210,8 @@ class Activation:
         opened = coming.take_opened()
         local = state_entry(opened.state)
         opened.close()
-        before, self._found[coming.task] = self._found.get(coming.task), mismatch.kind
+        troubles = self._troubles[coming.task]
+        before, troubles.found = troubles.found, mismatch.kind
         if before is mismatch.kind:
             self._decide(coming, mismatch, local)
         else:  # a commit meanwhile may explain it
@@ -225,10 +227,10 @@ class Activation:
             PositionsMismatchError: the policy is to stop, or cannot be carried out.
         """
         task, target = coming.task, coming.known()
-        offered = self._offered.get(task, 0)
-        if mismatch.kind is MismatchKind.CHANGELOG and offered < MOST_OFFERS:
-            self._offered[task] = offered + 1
-            wait_ms = self._settings.session_timeout_ms if offered else 0
+        troubles = self._troubles[task]
+        if mismatch.kind is MismatchKind.CHANGELOG and troubles.offers < MOST_OFFERS:
+            wait_ms = self._settings.session_timeout_ms if troubles.offers else 0
+            troubles.offers += 1
             later = f" in {wait_ms} ms" if wait_ms else ""
             log.warning(
                 "task %s is given back%s, another member may have its state: %s",
@@ -373,7 +375,7 @@ class Activation:
         for coming in self._at(TaskStage.OPENING):
             task, now = coming.task, self._clock.now_ms()
             self._retry_ms = now + LOCKED_RETRY_MS
-            if now < self._reopen_at_ms.get(task, 0):
+            if now < self._troubles[task].again_ms:
                 continue
             try:
                 coming.opened = self._open_stores(task)
@@ -413,8 +415,8 @@ class Activation:
         opened, target = coming.opened, coming.known()
         assert opened is not None, coming.task
         state = opened.state
-        self._recovered(opened.task)
-        if opened.task in self._careful:
+        troubles = self._troubles[opened.task]
+        if troubles.careful:
             largest = largest_record(self._settings.client_config("producer"))
             state.bound(largest, self._limits)
         # Without a commit of ours to start from everything counted: that is what we carry forward.
@@ -438,15 +440,10 @@ class Activation:
             active.ends[tp] = target.ends[tp]
             if tp in target.rewrite:
                 state.write_all_again(store)
-        self._found.pop(opened.task, None)
-        self._offered.pop(opened.task, None)
+        self._troubles[opened.task] = TaskTroubles(careful=troubles.careful)
         coming.move_to(TaskStage.READY)
         del self._coming[opened.task]
         return active
-
-    def _recovered(self, task: TaskId) -> None:
-        self.problems.pop(task, None)
-        self._reopen_at_ms.pop(task, None)
 
     def _part(self, task: TaskId) -> Subtopology:
         return self.topology.subtopology(task.subtopology)

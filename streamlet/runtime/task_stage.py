@@ -26,6 +26,7 @@ from streamlet.types import TaskId
 
 if TYPE_CHECKING:
     from streamlet.group.commit_metadata import Positions
+    from streamlet.runtime.mismatch import MismatchKind
     from streamlet.runtime.opening import OpenTask
     from streamlet.runtime.targets import Target, TargetAnswer
 
@@ -72,6 +73,25 @@ def moved(task: object, before: TaskStage, after: TaskStage) -> TaskStage:
     """The stage after a move of this task; AssertionError if it is not a legal one."""
     assert after in MOVES[before], f"{task}: {before} -> {after}"
     return after
+
+
+@attrs.define
+class TaskTroubles:
+    """The troubles of a task on its way up, kept from one attempt to the next.
+
+    Attributes:
+        problem: the reason why its stores could not be opened; None: they could.
+        again_ms: when they are tried again.
+        found: what was found to disagree, to be confirmed when it is found again.
+        offers: how often the task was given back to the group for that.
+        careful: whether it had something too large for a changelog once.
+    """
+
+    problem: str | None = None
+    again_ms: int = 0
+    found: MismatchKind | None = None
+    offers: int = 0
+    careful: bool = False
 
 
 @attrs.define(eq=False)
