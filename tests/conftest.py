@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Iterator
 
 import hypothesis
@@ -15,6 +16,11 @@ from streamlet.broker.server import OPTIONS_VARIABLE
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.register_profile("dev", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+# A shell that starts tests in the background has them ignore Ctrl-C, and with them all processes
+# that they start and interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Of brokers that live for some minutes; compiling more would cost them more than it spares.
 os.environ.setdefault(OPTIONS_VARIABLE, "-XX:TieredStopAtLevel=1")
