@@ -29,8 +29,7 @@ def hold(member: Member, wanted: ev.BlockJoin) -> None:
     granted = (
         member.state is MembershipState.STABLE
         and wanted.generation == member.generation
-        and member.poisoned is None
-        and member.linked()
+        and _can_send(member)
     )
     if granted:
         member.holds[wanted.token] = member.now_ms + member.config.hold_timeout_ms
@@ -60,15 +59,12 @@ def _gate(member: Member, hold: int | None, losses_seen: int | None) -> ev.Commi
         return ev.CommitOutcome.LOST  # by now we may have other tasks, under another id
     if member.generation < 0 or _over(member):
         return ev.CommitOutcome.LOST
-    if member.poisoned is not None or not member.linked():
-        return ev.CommitOutcome.GATED
-    if hold is not None and hold not in member.holds:
-        # Its time is over: a JoinGroup may have said meanwhile that we go on with these tasks.
-        return ev.CommitOutcome.GATED
-    if member.state is MembershipState.PREPARING and hold in member.holds:
-        return None
-    from_ms = open_from_ms(member)
-    is_open = from_ms is not None and member.now_ms >= from_ms
+    if hold is not None:
+        # Not once its time is over: a JoinGroup may have said that we go on with these tasks.
+        is_open = hold in member.holds and _can_send(member)
+    else:
+        from_ms = open_from_ms(member)
+        is_open = from_ms is not None and member.now_ms >= from_ms
     return None if is_open else ev.CommitOutcome.GATED
 
 
@@ -80,12 +76,17 @@ def open_from_ms(member: Member) -> int | None:
     """
     if _over(member) or member.state is MembershipState.STALLED:
         return 0
-    if member.poisoned is not None or not member.linked():
+    if not _can_send(member):
         return None
     if member.state is MembershipState.STABLE:
         return 0
     after_ms, joins = member.config.parked_commit_after_ms, member.in_flight.of(msg.JoinGroup)
     return None if after_ms is None or not joins else joins[0].sent_ms + after_ms
+
+
+def _can_send(member: Member) -> bool:
+    """True if there is a coordinator, and no commit of unknown outcome in this generation."""
+    return member.poisoned is None and member.linked()
 
 
 def _over(member: Member) -> bool:

@@ -36,7 +36,7 @@ class HandoverRules:
     ``surrender``); ``stops_at_joins``: all it runs (mode ``eager``). ``static``: it has a static
     id, so that its next process is handed the assignment this one was. ``confirm_delay_ms``: after
     its last hand-over a member that leaves waits for so long before it asks for a rebalance, and a
-    static one that gave up tasks: until all others have had their turn (``group/leader``).
+    static one that gave up tasks: until all others have had their turn (``assignor/path``).
     After a quarter of a second it fell amid the others' turns, and had them begin together.
     """
 

@@ -274,7 +274,7 @@ class Precopy:
     changes: the longest of 40 gaps was 70 ms, with these rounds the longest of 100 is 41 ms. Joins
     are blocked only when the last round is done, since stopped tasks would wait for it.
 
-    Owners that the same plan tells to give up tasks take turns with it, see ``group.leader``. A
+    Owners that the same plan tells to give up tasks take turns with it, see ``assignor.path``. A
     turn counts from the first plan that orders the release. When it began again with each
     rebalance, owners came late, and at once again.
 

@@ -75,7 +75,7 @@ class ProtocolChecks:
             self._joined_ms[member.uid] = self._world.now_ms
         if not isinstance(request, OffsetCommit) or state not in BETWEEN:
             return
-        waits_ms = self._world.now_ms - self._joined_ms[member.uid]
+        waits_ms = self._world.now_ms - self._joined_ms.get(member.uid, self._world.now_ms)
         parked = state is MembershipState.JOINING and after_ms is not None and waits_ms >= after_ms
         if not parked:
             task = task_of(min(request.offsets))
