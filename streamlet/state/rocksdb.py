@@ -314,14 +314,15 @@ def _families_on_disk(folder: Path) -> list[str]:
     """Column families of an existing database; none if there is none.
 
     A folder with files but without CURRENT would be taken for a new database, and its files deleted
-    one by one as unknown: it is damaged.
+    one by one as unknown: it is damaged. A manifest alone is what a process leaves that dies while
+    it makes the database: RocksDB writes CURRENT after the manifest and before the first log.
     """
     try:
         names = os.listdir(folder) if folder.exists() else []
     except OSError as error:
         raise StateError(f"cannot use {folder}: {error.strerror or error}") from error
     if "CURRENT" not in names:
-        if any(name.endswith((".sst", ".log")) or name.startswith("MANIFEST") for name in names):
+        if any(name.endswith((".sst", ".log")) for name in names):
             raise TaskCorruptedError(f"state in {folder} is damaged: CURRENT is missing")
         return []
     found: list[str] = _guarded(folder, Rdict.list_cf, str(folder))
