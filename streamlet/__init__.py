@@ -71,8 +71,7 @@ if TYPE_CHECKING:
     from streamlet.errors import StreamletError
     from streamlet.origins import Origin, RepeatFilter, without_repeats
     from streamlet.runtime.listeners import StateRestoreListener
-    from streamlet.runtime.policy import Answer, ErrorContext, FailedRecord, Retry
-    from streamlet.runtime.uncaught import UncaughtAnswer
+    from streamlet.runtime.policy import Answer, ErrorContext, FailedRecord, Retry, UncaughtAnswer
     from streamlet.serdes import (
         Serde,
         Windowed,
@@ -172,7 +171,7 @@ _HOMES = {
     "ErrorContext": "streamlet.runtime.policy",
     "FailedRecord": "streamlet.runtime.policy",
     "Retry": "streamlet.runtime.policy",
-    "UncaughtAnswer": "streamlet.runtime.uncaught",
+    "UncaughtAnswer": "streamlet.runtime.policy",
     "Processor": "streamlet.dsl.processor",
     "ProcessorContext": "streamlet.dsl.processor",
     "Cancellable": "streamlet.dsl.punctuators",

@@ -31,8 +31,7 @@ from streamlet.errors import (
     error_text,
 )
 from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
-from streamlet.runtime.policy import Answer, ErrorHandler, ErrorPolicy
-from streamlet.runtime.uncaught import UncaughtAnswer, UncaughtHandler
+from streamlet.runtime.policy import Answer, ErrorHandler, ErrorPolicy, UncaughtRule
 from streamlet.serdes import SerdeLike
 from streamlet.topology.graph import Topology
 
@@ -92,7 +91,7 @@ class App(Sources):
         deserialization_handler: Answer | ErrorHandler | None = None,
         processing_handler: Answer | ErrorHandler | None = None,
         production_handler: Answer | ErrorHandler | None = None,
-        uncaught_handler: UncaughtAnswer | UncaughtHandler | None = None,
+        uncaught_handler: UncaughtRule | None = None,
     ) -> None:
         if not _NAME.fullmatch(name) or name in (".", ".."):
             raise ConfigError(

@@ -423,7 +423,7 @@ class Activation:
         contained = max(target.limit or NO_STATE, state.state)
         epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
         part, begin = self._part(opened.task), target.positions()
-        notes = self.edges.notes(target, begin, self._clock.wall_ms())
+        notes = self.edges.pruned(target.notes_at_start(begin, self._clock.wall_ms()))
         edges = self.edges.of_task(part, notes, target.topic_ids or {})
         active = ActiveTask(
             opened,

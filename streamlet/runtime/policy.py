@@ -7,19 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import attrs
 
 from streamlet.config.values import duration
 from streamlet.errors import ConfigError, HandlerError, ProcessingError, error_text
 from streamlet.kafka.ports import Headers
-from streamlet.runtime.uncaught import (
-    UNCAUGHT_EXPECTED,
-    UncaughtAnswer,
-    UncaughtHandler,
-    uncaught_answer,
-)
 from streamlet.types import TaskId
 from streamlet.user_code import raised_at
 
@@ -31,9 +25,18 @@ Action = Literal["fail", "skip", "dead_letter"]
 #: The words that decide about a record for good.
 FinalWords: TypeAlias = Literal["fail", "skip"] | tuple[str, str]
 
+#: The answer to an error that ends a worker, in Kafka Streams' words.
+UncaughtAnswer: TypeAlias = Literal["replace_thread", "shutdown_client", "shutdown_application"]
+
+#: A user's function that is asked about each such error.
+UncaughtHandler: TypeAlias = Callable[[BaseException], UncaughtAnswer]
+#: One of them.
+UncaughtRule: TypeAlias = UncaughtAnswer | UncaughtHandler
+
 #: What the names of the headers begin with that give the reason of a dead letter.
 _REASON = "streamlet."
 
+UNCAUGHT_EXPECTED = '"replace_thread", "shutdown_client" or "shutdown_application"'
 _EXPECTED = '"fail", "skip", ("dead_letter", topic) or streamlet.Retry(...)'
 
 
@@ -186,6 +189,12 @@ def answer_of(given: object) -> FinalAnswer | Retry | None:
     return None
 
 
+def uncaught_answer(given: object) -> UncaughtAnswer | None:
+    """Read the word of an answer; None: it is none."""
+    known = isinstance(given, str) and given in get_args(UncaughtAnswer)
+    return cast(UncaughtAnswer, given) if known else None
+
+
 @attrs.frozen
 class ErrorPolicy:
     """The rules for records that fail, one for each stage.
@@ -196,7 +205,7 @@ class ErrorPolicy:
     deserialization: Rule = FAIL
     processing: Rule = FAIL
     production: Rule = FAIL
-    uncaught: UncaughtAnswer | UncaughtHandler | None = None
+    uncaught: UncaughtRule | None = None
 
     @classmethod
     def of(cls, on_error: object, uncaught: Any = None, **handlers: object) -> ErrorPolicy:

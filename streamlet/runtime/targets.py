@@ -117,6 +117,30 @@ class Target:
         """
         return attrs.evolve(self, first=self.positions())
 
+    def notes_at_start(
+        self, starts: Mapping[TopicPartition, int], wall_ms: int
+    ) -> dict[TopicPartition, InputNote]:
+        """The note of each input of a task that begins with this.
+
+        A position that is the commit's own goes on with the commit's note. One that was set from
+        outside, or by ``state.mismatch.policy``, begins a new incarnation: the same offsets may now
+        stand for records that count once more. Where records are skipped, edges go on behind the
+        gap.
+
+        Args:
+            starts: first offset to read of each input.
+            wall_ms: the time, ms since the epoch; the next incarnation is made of it.
+        """
+        return {tp: self._note(tp, at, wall_ms // 1000) for tp, at in starts.items()}
+
+    def _note(self, tp: TopicPartition, start: int, seconds: int) -> InputNote:
+        known, committed = self.notes.get(tp, InputNote()), self.offsets[tp]
+        if tp in self.moved or (tp in self.unmarked and committed >= 0):
+            return InputNote(max(known.incarnation + 1, seconds), open=True)
+        if committed < 0:
+            return InputNote(open=start > 0)
+        return known if start == committed else known.skipped()
+
     def whole_from(self) -> Mapping[TopicPartition, int]:
         """The offsets from which on changelogs are whole, of those that may lack older records."""
         return {} if self.rebuilt is None else self.rebuilt.starts

@@ -7,8 +7,6 @@ every instance of the application; the latter read it in the control topic.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Literal, TypeAlias, cast, get_args
 
 import attrs
 
@@ -21,29 +19,22 @@ from streamlet.errors import (
     error_text,
 )
 from streamlet.runtime.control_link import ControlLink
+from streamlet.runtime.policy import (
+    UNCAUGHT_EXPECTED,
+    UncaughtAnswer,
+    UncaughtHandler,
+    UncaughtRule,
+    uncaught_answer,
+)
 from streamlet.runtime.restarts import FINAL_CODES
 
 log = logging.getLogger(__name__)
-
-#: The answer to an error that ends a worker, in Kafka Streams' words.
-UncaughtAnswer: TypeAlias = Literal["replace_thread", "shutdown_client", "shutdown_application"]
-
-#: A user's function that is asked about each such error.
-UncaughtHandler: TypeAlias = Callable[[BaseException], UncaughtAnswer]
 
 #: How long the announcement of a shutdown may take, ms.
 ANNOUNCE_MS = 10_000
 
 #: How much of an error's text the announcement has, characters.
 _LONGEST = 1_000
-
-UNCAUGHT_EXPECTED = '"replace_thread", "shutdown_client" or "shutdown_application"'
-
-
-def uncaught_answer(given: object) -> UncaughtAnswer | None:
-    """Read the word of an answer; None: it is none."""
-    known = isinstance(given, str) and given in get_args(UncaughtAnswer)
-    return cast(UncaughtAnswer, given) if known else None
 
 
 @attrs.define(eq=False)
@@ -56,7 +47,7 @@ class UncaughtErrors:
         clock: the time.
     """
 
-    _rule: UncaughtAnswer | UncaughtHandler | None
+    _rule: UncaughtRule | None
     _link: ControlLink | None
     _clock: Clock
     #: The answer to the error that ended the worker; None: there was no question.

@@ -1,10 +1,7 @@
 """The edges of an application as one worker sees them, and the edges of each task.
 
 Which topics bear prefixes, and whose; the filters before a task's inputs, and the writer of its own
-prefixes; the notes on its inputs that a task begins with: those of its commit, or new ones. A
-position that is the commit's own goes on with the commit's note. One that was set from outside, or
-by ``state.mismatch.policy``, begins a new incarnation: the same offsets may now stand for records
-that count once more. Where records are skipped, edges go on behind the gap.
+prefixes.
 """
 
 from __future__ import annotations
@@ -12,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -25,9 +21,6 @@ from streamlet.topology.edges import MOST_SOURCES, edges_of, sources_into
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TopicPartition
-
-if TYPE_CHECKING:
-    from streamlet.runtime.targets import Target
 
 log = logging.getLogger(__name__)
 
@@ -133,17 +126,14 @@ class EdgePlan:
             else:
                 log.warning("%s is not exact: %s", edge.topic, edge.reason)
 
-    def notes(
-        self, target: Target, starts: Mapping[TopicPartition, int], wall_ms: int
-    ) -> dict[TopicPartition, InputNote]:
-        """The notes that a task begins with, as ``notes_at_start``.
+    def pruned(self, notes: Mapping[TopicPartition, InputNote]) -> dict[TopicPartition, InputNote]:
+        """These notes of inputs, where there are too many for a commit without unneeded sources.
 
-        Sources that lead to a topic no longer are left out where there are too many for a commit.
+        Those are the sources that lead to the topic no longer.
         """
-        found = notes_at_start(target, starts, wall_ms)
         return {
             tp: self._pruned(tp.topic, note) if len(note.applied) > MOST_SOURCES else note
-            for tp, note in found.items()
+            for tp, note in notes.items()
         }
 
     def of_task(
@@ -175,30 +165,3 @@ class EdgePlan:
         sources = set(self._sources(topic))
         applied = {edge: at for edge, at in note.applied.items() if edge >> 32 in sources}
         return attrs.evolve(note, applied=applied, loose=note.loose & applied.keys())
-
-
-def notes_at_start(
-    target: Target, starts: Mapping[TopicPartition, int], wall_ms: int
-) -> dict[TopicPartition, InputNote]:
-    """The note of each input of a task that begins.
-
-    Args:
-        target: what it begins with.
-        starts: first offset to read of each input.
-        wall_ms: the time, ms since the epoch; the next incarnation is made of it.
-    """
-    return {
-        tp: _note(target, tp, committed, starts[tp], wall_ms // 1000)
-        for tp, committed in target.offsets.items()
-    }
-
-
-def _note(
-    target: Target, tp: TopicPartition, committed: int, start: int, seconds: int
-) -> InputNote:
-    known = target.notes.get(tp, InputNote())
-    if tp in target.moved or (tp in target.unmarked and committed >= 0):
-        return InputNote(max(known.incarnation + 1, seconds), open=True)
-    if committed < 0:
-        return InputNote(open=start > 0)
-    return known if start == committed else known.skipped()

@@ -61,9 +61,6 @@ histogram = partial(Metric, MetricType.HISTOGRAM)
 #: On every metric; ``member`` is empty on those of the whole instance.
 COMMON_LABELS = ("application", "member")
 
-#: Upper bounds of the histograms' buckets, seconds.
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-
 #: Kafka Streams' states of a thread, as the worker has them.
 STATES = ("CREATED", "REBALANCING", "RUNNING", "PENDING_SHUTDOWN", "NOT_RUNNING", "ERROR")
 #: Outcomes for a task whose log does not hold its position: ``runtime.task_failures``.

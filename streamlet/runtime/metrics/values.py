@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import Any, NamedTuple
 
 import attrs
-
-from streamlet.runtime.metrics.table import SECONDS
 
 
 class Sample(NamedTuple):
@@ -20,24 +17,6 @@ class Sample(NamedTuple):
     metric: str
     labels: tuple[str, ...]
     value: float | list[float]
-
-
-@attrs.define
-class Histogram:
-    """Counts durations by how long they were; adding one costs well below a microsecond."""
-
-    counts: list[int] = attrs.field(factory=lambda: [0] * (len(SECONDS) + 1))
-    sum: float = 0.0
-
-    def add_ns(self, ns: int) -> None:
-        """Count one."""
-        seconds = ns / 1e9
-        self.counts[bisect_left(SECONDS, seconds)] += 1
-        self.sum += seconds
-
-    def value(self) -> list[float]:
-        """The value that a sample carries."""
-        return [*self.counts, self.sum]
 
 
 @attrs.frozen

@@ -108,7 +108,7 @@ class SimEdges:
 
     agreement: Agreement = attrs.field(factory=Agreement)
 
-    def notes(self, *_: object) -> dict[TopicPartition, Any]:
+    def pruned(self, *_: object) -> dict[TopicPartition, Any]:
         """The notes that a task begins with."""
         return {}
 

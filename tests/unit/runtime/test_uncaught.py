@@ -20,9 +20,10 @@ from streamlet.errors import (
     UnreachableError,
 )
 from streamlet.runtime.control_link import ControlLink
+from streamlet.runtime.policy import UncaughtAnswer
 from streamlet.runtime.restarts import RestartPolicy, run_replaced
 from streamlet.runtime.stream_thread import StreamThread
-from streamlet.runtime.uncaught import UncaughtAnswer, UncaughtErrors
+from streamlet.runtime.uncaught import UncaughtErrors
 from tests.unit.runtime.test_instance import Events, instance
 
 POISON = ProcessingError("a record failed", "in", 0, 7, "MAP")

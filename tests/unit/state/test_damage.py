@@ -85,3 +85,23 @@ def test_a_scan_over_a_damaged_block_is_an_error_of_ours(tmp_path: Path) -> None
     with pytest.raises(StateError, match="checksum mismatch"):
         list(engine.backing("s").scan(b"00000", b"01999"))
     engine.close()
+
+
+def test_a_process_that_dies_while_it_makes_a_database_leaves_no_damage(tmp_path: Path) -> None:
+    """RocksDB writes the manifest, then CURRENT, then the first log."""
+    opened(tmp_path).close()
+    (manifest,) = tmp_path.glob("MANIFEST-*")
+    manifest.rename(tmp_path / "MANIFEST-000001")
+    later = [file for file in tmp_path.iterdir() if file.name[:8] not in ("IDENTITY", "MANIFEST")]
+    assert {"CURRENT", "LOCK"} <= {file.name for file in later}
+    for file in later:
+        file.unlink()
+    engine = RocksEngine(tmp_path)
+    assert engine.read_meta() is None
+    engine.use(["s"], b"meta")
+    engine.write([Columns("s", [b"k"], [b"v"])], b"more")
+    engine.close()
+    engine = opened(tmp_path)
+    assert engine.read_meta() == b"more"
+    assert list(engine.backing("s").scan(None, None)) == [(b"k", b"v")]
+    engine.close()

@@ -375,25 +375,6 @@ def test_a_manifest_cut_short_is_damage_unless_it_takes_all_knowledge_with_it(
     state.close()
 
 
-def test_a_process_that_dies_while_it_makes_a_database_leaves_no_damage(tmp_path: Path) -> None:
-    """RocksDB writes the manifest, then CURRENT, then the first log."""
-    open_state(tmp_path).close()
-    database = tmp_path / DATABASE
-    largest(tmp_path, "MANIFEST-*").rename(database / "MANIFEST-000001")
-    made_later = [f for f in database.iterdir() if f.name[:8] not in ("IDENTITY", "MANIFEST")]
-    assert {"CURRENT", "LOCK"} <= {file.name for file in made_later}
-    for file in made_later:
-        file.unlink()
-    state = open_state(tmp_path)
-    assert state.positions == {}
-    state.stores["s"].put("n", 1)
-    commit(state, 1)
-    state.close()
-    state = open_state(tmp_path)
-    assert state.stores["s"].get("n") == 1
-    state.close()
-
-
 @pytest.mark.parametrize("harm", [halve, scribble])
 def test_a_damaged_log_gives_an_earlier_state_that_agrees_with_its_positions(
     tmp_path: Path, harm: Callable[[Path], None]

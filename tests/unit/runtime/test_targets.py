@@ -5,7 +5,6 @@ from __future__ import annotations
 import attrs
 
 from streamlet.group.commit_metadata import InputNote
-from streamlet.runtime.edges.plan import notes_at_start
 from streamlet.runtime.mismatch import at_the_end, begun_anew, continued
 from streamlet.runtime.start import InputRange
 from streamlet.runtime.targets import Target
@@ -22,7 +21,7 @@ def target(offset: int) -> Target:
 
 
 def note(found: Target, start: int) -> InputNote:
-    return notes_at_start(found, {IN: start}, NOW_MS)[IN]
+    return found.notes_at_start({IN: start}, NOW_MS)[IN]
 
 
 def test_the_position_of_the_commit_goes_on_with_its_note() -> None:
