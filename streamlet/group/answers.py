@@ -8,6 +8,7 @@ from streamlet.group import messages as msg
 from streamlet.group.codes import Remedy, RequestKind, Verdict, judge, name_of
 from streamlet.group.member import MOST_REDUCED, Member
 from streamlet.group.states import MembershipState
+from streamlet.group.values import RunAssignor
 
 
 def on_join(member: Member, flight: ev.Send, answer: msg.JoinGroupAnswer) -> None:
@@ -38,7 +39,7 @@ def _joined(member: Member, flight: ev.Send, answer: msg.JoinGroupAnswer) -> Non
     if member.leads and not answer.skip_assignment:
         member.move_to(MembershipState.ASSIGNING)
         member.out.append(
-            ev.RunAssignor(answer.generation, answer.members, member.reduced, member.member_id)
+            RunAssignor(answer.generation, answer.members, member.reduced, member.member_id)
         )
     else:
         member.send_sync(())

@@ -14,8 +14,8 @@ from typing import Generic, TypeAlias, TypeVar
 import attrs
 
 from streamlet.errors import StreamletError
-from streamlet.group.messages import Answer, Committed, JoinedMember, Request
-from streamlet.group.values import Assignment
+from streamlet.group.messages import Answer, Committed, Request
+from streamlet.group.values import Assignment, NeedMetadata, RunAssignor
 from streamlet.types import TaskId, TopicPartition
 
 
@@ -243,36 +243,6 @@ class Abandon:
 
     number: int
     connection: Connection
-
-
-@attrs.frozen
-class NeedMetadata:
-    """Describe yourself now, as of all commands before this one; answer by MetadataReady.
-
-    ``nonce`` must be in the bytes: it makes them differ when a rebalance is to be forced.
-    ``reduced`` > 0: the broker could not store the group's state; leave out what can be done
-    without (the more the higher). ``generation`` is that of the last assignment delivered under
-    this member id, -1 for none; ``reason`` is why we join, for people. ``protocol_type`` is what
-    to join as, empty if there is no choice.
-    """
-
-    request: int
-    member_id: str
-    generation: int
-    nonce: int
-    reduced: int = 0
-    reason: str = ""
-    protocol_type: str = ""
-
-
-@attrs.frozen
-class RunAssignor:
-    """We lead: plan ``generation``; AssignmentsReady or AssignorFailed answers."""
-
-    generation: int
-    members: tuple[JoinedMember, ...]
-    reduced: int = 0
-    member_id: str = ""  # our own
 
 
 @attrs.frozen

@@ -23,12 +23,12 @@ from streamlet.assignor.values import GroupState, MemberPlan, Plan, Role, Rules,
 from streamlet.control.values import MemberKey
 from streamlet.group import type_migration, wire
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_subscription
-from streamlet.group.events import RunAssignor
-from streamlet.group.messages import JoinedMember
 from streamlet.group.numbering import difference
 from streamlet.group.values import (
     Assignment,
     AssignmentError,
+    JoinedMember,
+    RunAssignor,
     Subscription,
     TypeMigration,
     member_state,

@@ -19,13 +19,13 @@ from streamlet.group.coordinator_connection import (
 )
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.states import ENDED, LIVE, MOVES, IllegalMoveError, MembershipState
+from streamlet.group.values import NeedMetadata
 
 #: How often in succession a group may turn out to be of another type than we tried: it changes its
 #: type at most once while we look.
 MOST_MISMATCHES = 8
 #: How often to look whether a group we left has become empty, ms.
 INSIST_MS = 100
-
 #: A reduced description twice reduced has nothing left to leave out.
 MOST_REDUCED = 2
 
@@ -254,7 +254,7 @@ class Member:
         self.description += 1
         self.move_to(MembershipState.DESCRIBING)
         self.out.append(
-            ev.NeedMetadata(
+            NeedMetadata(
                 self.description,
                 self.member_id,
                 self.generation,

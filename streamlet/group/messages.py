@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import attrs
 
+from streamlet.group.values import JoinedMember
 from streamlet.types import TopicPartition
 
 
@@ -28,15 +29,6 @@ class JoinGroup:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     reason: str = ""
-
-
-@attrs.frozen
-class JoinedMember:
-    """A member as the leader gets to see it."""
-
-    member_id: str
-    instance_id: str | None
-    metadata: bytes
 
 
 @attrs.frozen

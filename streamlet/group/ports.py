@@ -18,7 +18,7 @@ from streamlet.errors import (
 from streamlet.group import events as ev
 from streamlet.group.codes import Remedy, RequestKind, judge, name_of
 from streamlet.group.messages import Answer, Committed, OffsetFetch, OffsetFetchAnswer, Request
-from streamlet.group.values import Assignment
+from streamlet.group.values import Assignment, NeedMetadata, RunAssignor
 from streamlet.types import TaskId, TopicPartition
 
 
@@ -56,12 +56,12 @@ class GroupProtocol(Protocol):
     protocol_type: str
 
     def subscribe(
-        self, need: ev.NeedMetadata, copies: Mapping[TaskId, Copy]
+        self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
     ) -> tuple[tuple[str, bytes], ...]:
         """The protocols to join with: (name, metadata), best first; the nonce must be in it."""
         ...
 
-    def assign(self, run: ev.RunAssignor) -> Mapping[str, bytes]:
+    def assign(self, run: RunAssignor) -> Mapping[str, bytes]:
         """Make all assignments, as the leader; by member id."""
         ...
 

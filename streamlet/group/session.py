@@ -44,6 +44,7 @@ from streamlet.group.ports import (
     looked_up,
 )
 from streamlet.group.states import MembershipState, MembershipView
+from streamlet.group.values import NeedMetadata, RunAssignor
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -316,11 +317,11 @@ class GroupSession:
                 self._send(command)
             case ev.Abandon(number, connection):
                 self._abandon(number, connection)
-            case ev.NeedMetadata():
+            case NeedMetadata():
                 protocols = self._protocol.subscribe(command, self._describe())
                 ready = ev.MetadataReady(command.request, self._protocol.protocol_type, protocols)
                 self._next.append(ready)
-            case ev.RunAssignor():
+            case RunAssignor():
                 self._assign(command)
             case ev.Assigned():
                 self._deliver(command)
@@ -353,7 +354,7 @@ class GroupSession:
         if connection is ev.Connection.JOIN and future is not None and not future.done():
             self._transport.hang_up(connection)
 
-    def _assign(self, command: ev.RunAssignor) -> None:
+    def _assign(self, command: RunAssignor) -> None:
         try:
             assignments = dict(self._protocol.assign(command))
         except StreamletError as error:

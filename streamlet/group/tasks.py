@@ -23,10 +23,16 @@ from streamlet.control.values import MemberKey
 from streamlet.errors import FatalGroupError, RefusedError
 from streamlet.group import wire
 from streamlet.group.envelope import CONSUMER, STREAM, Envelope, open_assignment
-from streamlet.group.events import NeedMetadata, RunAssignor
 from streamlet.group.leader import Assignor, LeaderView, plan
 from streamlet.group.numbering import packed, refusal
-from streamlet.group.values import Assignment, AssignmentError, Subscription, TypeMigration
+from streamlet.group.values import (
+    Assignment,
+    AssignmentError,
+    NeedMetadata,
+    RunAssignor,
+    Subscription,
+    TypeMigration,
+)
 from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)

@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 from streamlet.group import messages as msg
+from streamlet.group.values import JoinedMember
 from streamlet.types import TopicPartition
 
 
@@ -103,7 +104,7 @@ def decode(request: msg.Request, response: Any) -> msg.Answer:
     match request:
         case msg.JoinGroup():
             members = tuple(
-                msg.JoinedMember(m.member_id, m.group_instance_id, bytes(m.metadata))
+                JoinedMember(m.member_id, m.group_instance_id, bytes(m.metadata))
                 for m in r.members or ()
             )
             return msg.JoinGroupAnswer(

@@ -1,5 +1,8 @@
 """The subscriptions of members and the assignments of leaders; ``wire`` makes bytes of them.
 
+And the two questions of a membership that they answer: how a member describes itself, and, where it
+leads, what each member gets.
+
 The schemas are complete from the start (learners, leaving, deferral and flip included), so that a
 later version of streamlet reads an older one's bytes.
 """
@@ -159,3 +162,45 @@ class Assignment(MemberPlan):
         }
         told = [f"{name} {' '.join(map(str, sorted(of)))}" for name, of in parts.items() if of]
         return ", ".join(told) or "nothing"
+
+
+# -- the questions of a membership -----------------------------------------------------------------
+
+
+@attrs.frozen
+class NeedMetadata:
+    """Describe yourself now, as of all commands before this one; answer by MetadataReady.
+
+    ``nonce`` must be in the bytes: it makes them differ when a rebalance is to be forced.
+    ``reduced`` > 0: the broker could not store the group's state; leave out what can be done
+    without (the more the higher). ``generation`` is that of the last assignment delivered under
+    this member id, -1 for none; ``reason`` is why we join, for people. ``protocol_type`` is what
+    to join as, empty if there is no choice.
+    """
+
+    request: int
+    member_id: str
+    generation: int
+    nonce: int
+    reduced: int = 0
+    reason: str = ""
+    protocol_type: str = ""
+
+
+@attrs.frozen
+class JoinedMember:
+    """A member as the leader gets to see it."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@attrs.frozen
+class RunAssignor:
+    """We lead: plan ``generation``; AssignmentsReady or AssignorFailed answers."""
+
+    generation: int
+    members: tuple[JoinedMember, ...]
+    reduced: int = 0
+    member_id: str = ""  # our own

@@ -37,7 +37,7 @@ from streamlet.group.messages import (
 from streamlet.group.ports import TransportError
 from streamlet.group.session import GroupSession
 from streamlet.group.transport import Transport
-from streamlet.group.values import Assignment
+from streamlet.group.values import Assignment, NeedMetadata, RunAssignor
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.testing.broker import KafkaBroker, broker_choice
@@ -131,11 +131,11 @@ class TwoTasks:
     protocol_type = "stream"
 
     def subscribe(
-        self, need: ev.NeedMetadata, copies: Mapping[TaskId, Copy]
+        self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
     ) -> tuple[tuple[str, bytes], ...]:
         return (("p", f"nonce {need.nonce}".encode()),)
 
-    def assign(self, run: ev.RunAssignor) -> Mapping[str, bytes]:
+    def assign(self, run: RunAssignor) -> Mapping[str, bytes]:
         members = sorted(m.member_id for m in run.members)
         shares: dict[str, list[str]] = {m: [] for m in members}
         for number in range(2):

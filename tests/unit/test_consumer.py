@@ -23,8 +23,8 @@ from streamlet.errors import (
     StreamletError,
     TimedOutError,
 )
-from streamlet.group.events import NeedMetadata
 from streamlet.group.messages import OffsetFetch
+from streamlet.group.values import NeedMetadata
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_transport import FakeCluster
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource

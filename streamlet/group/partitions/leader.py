@@ -20,9 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from streamlet.group.consumer_protocol import ConsumerProtocolError
-from streamlet.group.messages import JoinedMember
 from streamlet.group.partitions import wire
 from streamlet.group.partitions.sticky import ConsumerMember, PartitionAssignor
+from streamlet.group.values import JoinedMember
 from streamlet.types import TopicPartition
 
 

@@ -28,11 +28,11 @@ import attrs
 from streamlet.assignor.values import Copy
 from streamlet.errors import FatalGroupError
 from streamlet.group.consumer_protocol import ConsumerProtocolError
-from streamlet.group.events import NeedMetadata, RunAssignor
 from streamlet.group.partitions import wire
 from streamlet.group.partitions.leader import plan, read
 from streamlet.group.partitions.sticky import PartitionAssignor, sticky
 from streamlet.group.values import Assignment as TasksAssignment
+from streamlet.group.values import NeedMetadata, RunAssignor
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,6 @@ from streamlet.group.events import (
     CoordinatorFound,
     Event,
     MetadataReady,
-    NeedMetadata,
     Send,
     StartMembership,
     WakeAt,
@@ -34,7 +33,7 @@ from streamlet.group.messages import (
     SyncGroupAnswer,
 )
 from streamlet.group.tasks import PROTOCOL, TYPES
-from streamlet.group.values import Assignment, Subscription
+from streamlet.group.values import Assignment, NeedMetadata, Subscription
 from streamlet.runtime.active import ActiveTask
 from streamlet.testing.simulation.cluster import GROUP, changelog_of, input_of
 from streamlet.testing.simulation.events import Held

@@ -27,10 +27,8 @@ from streamlet.group.events import (
     Left,
     Lost,
     MetadataReady,
-    NeedMetadata,
     ProgressMade,
     RequestFailed,
-    RunAssignor,
     Send,
     StartMembership,
     Tick,
@@ -42,7 +40,6 @@ from streamlet.group.messages import (
     Answer,
     Heartbeat,
     HeartbeatAnswer,
-    JoinedMember,
     JoinGroup,
     JoinGroupAnswer,
     OffsetCommit,
@@ -51,6 +48,7 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
+from streamlet.group.values import JoinedMember, NeedMetadata, RunAssignor
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.types import TopicPartition
 

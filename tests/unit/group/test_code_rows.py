@@ -27,7 +27,6 @@ from streamlet.group.events import (
     LeaveWanted,
     Left,
     Lost,
-    NeedMetadata,
     Rejoin,
     Send,
     StartMembership,
@@ -44,6 +43,7 @@ from streamlet.group.messages import (
     SyncGroupAnswer,
 )
 from streamlet.group.states import MembershipState
+from streamlet.group.values import NeedMetadata
 from streamlet.types import TopicPartition
 
 KIND = RequestKind

@@ -23,7 +23,6 @@ from streamlet.group.events import (
     LeaveWanted,
     Left,
     Lost,
-    NeedMetadata,
     Rejoin,
     UnblockJoin,
 )
@@ -41,6 +40,7 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
+from streamlet.group.values import NeedMetadata
 from streamlet.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -17,9 +17,7 @@ from streamlet.group.events import (
     FailureKind,
     FindCoordinator,
     Lost,
-    NeedMetadata,
     Rejoin,
-    RunAssignor,
     Send,
     StartMembership,
 )
@@ -27,12 +25,12 @@ from streamlet.group.membership import MembershipState
 from streamlet.group.messages import (
     Heartbeat,
     HeartbeatAnswer,
-    JoinedMember,
     JoinGroup,
     JoinGroupAnswer,
     SyncGroup,
     SyncGroupAnswer,
 )
+from streamlet.group.values import JoinedMember, NeedMetadata, RunAssignor
 
 
 def joined(member_id="a", generation=1, leader="boss", skip=False, members=()):

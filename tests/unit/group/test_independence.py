@@ -16,12 +16,10 @@ from examples.consumer_lag_based import lag_based
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState
 from streamlet.group import leader, wire
-from streamlet.group.events import RunAssignor
-from streamlet.group.messages import JoinedMember
 from streamlet.group.partitions import leader as partitions_leader
 from streamlet.group.partitions import wire as partitions_wire
 from streamlet.group.partitions.sticky import PartitionAssignor, sticky
-from streamlet.group.values import Assignment, Subscription
+from streamlet.group.values import Assignment, JoinedMember, RunAssignor, Subscription
 from streamlet.types import TopicPartition
 from tests.unit.assignor.test_independence import lively
 

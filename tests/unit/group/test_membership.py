@@ -19,10 +19,8 @@ from streamlet.group.events import (
     Left,
     Lost,
     MetadataReady,
-    NeedMetadata,
     ProgressMade,
     Rejoin,
-    RunAssignor,
     Send,
     StartMembership,
     Tick,
@@ -32,7 +30,6 @@ from streamlet.group.membership import IllegalEventError, Membership, Membership
 from streamlet.group.messages import (
     Heartbeat,
     HeartbeatAnswer,
-    JoinedMember,
     JoinGroup,
     JoinGroupAnswer,
     LeaveGroup,
@@ -41,6 +38,7 @@ from streamlet.group.messages import (
     SyncGroupAnswer,
 )
 from streamlet.group.states import MOVES, IllegalMoveError
+from streamlet.group.values import JoinedMember, NeedMetadata, RunAssignor
 
 
 def joined(member_id="a", generation=1, **fields):

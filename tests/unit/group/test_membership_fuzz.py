@@ -28,7 +28,6 @@ from streamlet.group.events import (
     Left,
     Lost,
     MetadataReady,
-    NeedMetadata,
     ProgressMade,
     Rejoin,
     RequestFailed,
@@ -55,6 +54,7 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
+from streamlet.group.values import NeedMetadata
 from streamlet.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -6,13 +6,13 @@ from streamlet.group.events import (
     Assigned,
     CoordinatorFound,
     HeartbeatWanted,
-    NeedMetadata,
     Rejoin,
     Send,
     StartMembership,
 )
 from streamlet.group.membership import MembershipState
 from streamlet.group.messages import Heartbeat, JoinGroup, SyncGroup, SyncGroupAnswer
+from streamlet.group.values import NeedMetadata
 from tests.unit.group.conftest import join_ok
 
 

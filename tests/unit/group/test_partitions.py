@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlet.errors import FatalGroupError
-from streamlet.group.events import NeedMetadata, RunAssignor
-from streamlet.group.messages import JoinedMember
 from streamlet.group.partitions.leader import checked, plan, read
 from streamlet.group.partitions.protocol import PartitionsProtocol
 from streamlet.group.partitions.sticky import ConsumerMember, PartitionAssignor, sticky
@@ -25,6 +23,7 @@ from streamlet.group.partitions.wire import (
     encode_assignment,
     encode_subscription,
 )
+from streamlet.group.values import JoinedMember, NeedMetadata, RunAssignor
 from streamlet.types import TopicPartition
 
 

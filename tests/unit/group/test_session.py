@@ -20,15 +20,13 @@ from streamlet.group.events import (
     FailureKind,
     Left,
     Lost,
-    NeedMetadata,
-    RunAssignor,
     SessionEvent,
 )
 from streamlet.group.member_config import MembershipConfig
 from streamlet.group.ports import TransportError
 from streamlet.group.session import GroupSession
 from streamlet.group.transport import Transport
-from streamlet.group.values import Assignment
+from streamlet.group.values import Assignment, NeedMetadata, RunAssignor
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_transport import FakeCluster, FakeTransport
 from streamlet.types import TaskId, TopicPartition

@@ -20,11 +20,16 @@ from streamlet.control.values import MemberKey
 from streamlet.errors import FatalGroupError, RefusedError
 from streamlet.group import wire
 from streamlet.group.envelope import open_subscription
-from streamlet.group.events import NeedMetadata, RunAssignor
 from streamlet.group.member_config import MembershipConfig
-from streamlet.group.messages import JoinedMember
 from streamlet.group.tasks import PROTOCOL, TasksProtocol, rules_from
-from streamlet.group.values import Assignment, AssignmentError, Subscription
+from streamlet.group.values import (
+    Assignment,
+    AssignmentError,
+    JoinedMember,
+    NeedMetadata,
+    RunAssignor,
+    Subscription,
+)
 from streamlet.types import TaskId
 from tests.unit.group.task_changes import TaskChanges
 
@@ -84,18 +89,10 @@ def test_a_description_says_who_we_are_and_what_we_hold():
     bench = Bench(member=2, instance_members=3, capacity=4.0, tags={"zone": "a"}, instance_id="i-2")
     bench.protocol.leaving = Leaving(1, 2)
     said = bench.said({T01: ACTIVE, T00: Copy(Role.DORMANT, lag=7)}, nonce=9)
-    assert (said.instance, said.name, said.member, said.instance_members) == (
-        "process",
-        "host",
-        2,
-        3,
-    )
-    assert (said.capacity, said.tags, said.instance_id, said.nonce) == (
-        4.0,
-        {"zone": "a"},
-        "i-2",
-        9,
-    )
+    who = said.instance, said.name, said.member, said.instance_members
+    assert who == ("process", "host", 2, 3)
+    what = said.capacity, said.tags, said.instance_id, said.nonce
+    assert what == (4.0, {"zone": "a"}, "i-2", 9)
     assert said.copies == {T00: Copy(Role.DORMANT, lag=7), T01: ACTIVE}
     assert said.subtopologies == HASHES
     assert said.leaving == Leaving(1, 2)

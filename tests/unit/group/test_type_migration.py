@@ -20,8 +20,6 @@ from streamlet.group.events import (
     JoinSoon,
     Lost,
     MigrationOrdered,
-    NeedMetadata,
-    RunAssignor,
     UnblockJoin,
 )
 from streamlet.group.handover import Handover
@@ -37,7 +35,6 @@ from streamlet.group.handover_values import (
 from streamlet.group.messages import (
     Committed,
     Heartbeat,
-    JoinedMember,
     JoinGroup,
     JoinGroupAnswer,
     LeaveGroup,
@@ -48,7 +45,14 @@ from streamlet.group.messages import (
 from streamlet.group.states import MembershipState
 from streamlet.group.tasks import TasksProtocol
 from streamlet.group.type_migration import LOOK_AGAIN_MS, PAUSE_MS
-from streamlet.group.values import Assignment, Subscription, TypeMigration
+from streamlet.group.values import (
+    Assignment,
+    JoinedMember,
+    NeedMetadata,
+    RunAssignor,
+    Subscription,
+    TypeMigration,
+)
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 T, U, V = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
