@@ -41,6 +41,7 @@ test: $(VENV)/.setup-all
 
 # ROOM=assignor tests one room: tests/unit/assignor and the suites that are listed for it here.
 # Suites of several rooms (chaos, learners, modes, static) are in none: see docs/CONTRIBUTING.md.
+SUITES_admin := tests/integration/test_status_command.py
 SUITES_app := tests/unit/test_app.py tests/unit/test_process.py tests/unit/test_running.py \
 	tests/unit/test_starting.py tests/unit/test_user_code.py tests/typing tests/integration/test_app_run.py
 SUITES_assignor := tests/unit/test_assignor_examples.py tests/spec \
@@ -52,24 +53,28 @@ SUITES_config := tests/unit/test_config.py tests/unit/kafka/test_client_properti
 	tests/integration/test_internal_topic_settings.py
 SUITES_consumer := tests/unit/test_consumer*.py tests/integration/test_consumer.py
 SUITES_control := tests/unit/runtime/test_control_link.py tests/unit/runtime/test_reporting.py
+SUITES_coordinator := tests/spec tests/simulation/test_random_histories.py \
+	tests/integration/test_session.py tests/integration/test_coordinator_contract.py
 SUITES_docs := tests/unit/test_*_page.py tests/unit/test_rooms.py tests/test_tidy.py \
 	tests/oracle tests/integration/test_readme.py
 SUITES_dsl := tests/unit/test_user_code.py tests/typing tests/oracle tests/integration/test_headers.py
 SUITES_examples := tests/unit/test_flights_*.py tests/unit/test_*_examples.py \
 	tests/unit/test_kubernetes.py tests/integration/test_examples.py
-SUITES_group := tests/spec tests/simulation/test_model*.py tests/simulation/test_random_histories.py \
-	tests/integration/test_session.py tests/integration/test_coordinator_contract.py
 SUITES_kafka := tests/integration/test_client.py tests/integration/test_farewell.py \
 	tests/integration/test_fenced_broker.py tests/integration/test_small_topics.py
+SUITES_partitions := tests/unit/test_consumer*.py tests/integration/test_consumer.py
+SUITES_processing := tests/oracle tests/integration/test_global_tables.py
+SUITES_rebalance := tests/spec tests/simulation/test_model*.py tests/simulation/test_random_histories.py
 SUITES_records := tests/unit/test_origins.py tests/integration/test_topics_commands.py
 SUITES_reset := tests/integration/test_reset.py
-SUITES_runtime := tests/oracle tests/integration/test_restore.py tests/integration/test_metrics.py \
-	tests/integration/test_global_tables.py
+SUITES_runtime := tests/oracle tests/integration/test_metrics.py
 SUITES_scaling := tests/integration/scaling
 SUITES_serdes := tests/typing
 SUITES_spark := tests/integration/spark
 SUITES_state := tests/oracle tests/simulation/test_model_numbers.py tests/integration/test_restore.py \
 	tests/integration/test_window_retention.py
+SUITES_tasks := tests/spec tests/simulation/test_model*.py tests/simulation/test_random_histories.py \
+	tests/integration/test_restore.py
 SUITES_testing := tests/spec tests/oracle tests/simulation/test_random_histories.py
 SUITES_tools := tests/integration/test_*_command*.py tests/integration/test_run_terminal.py
 SUITES_topology := tests/unit/dsl tests/oracle tests/integration/test_read_topics.py

@@ -27,8 +27,8 @@ from streamlet.assignor.values import (
     Rules,
     TaskInfo,
 )
-from streamlet.group.values import Assignment, Subscription
-from streamlet.group.wire import encode_assignment, encode_subscription
+from streamlet.rebalance.values import Assignment, Subscription
+from streamlet.rebalance.wire import encode_assignment, encode_subscription
 from streamlet.types import TaskId
 
 _CASES = ((1_000, 100), (3_000, 300), (10_000, 1_000))

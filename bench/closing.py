@@ -26,8 +26,8 @@ import streamlet as sl
 from bench.processes import MeasurementError
 from bench.rounds import tell
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.task import Task
+from streamlet.processing.outputs import Output
+from streamlet.processing.task import Task
 from streamlet.serdes import serde
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition

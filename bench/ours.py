@@ -27,9 +27,9 @@ from bench import apps
 from bench.span import Span, say
 from streamlet.assembly import open_worker
 from streamlet.local import MemberIdentity
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.record_failures import RecordCounters
-from streamlet.runtime.restore_job import RestoreProgress
+from streamlet.processing.outputs import Output
+from streamlet.processing.record_failures import RecordCounters
+from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.types import TaskId
 
 _SAY_EVERY_S = 0.02

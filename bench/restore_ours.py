@@ -20,11 +20,11 @@ from bench.span import Span
 from streamlet.clock import SystemClock
 from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.changelog_reader import StoreChangelogReader
-from streamlet.runtime.restore_job import RestoreJob
 from streamlet.runtime.stream_thread import RESTORE_ALONE_MS
-from streamlet.runtime.targets import Target
 from streamlet.state.task_state import TaskState
+from streamlet.tasks.changelog_reader import StoreChangelogReader
+from streamlet.tasks.restore_job import RestoreJob
+from streamlet.tasks.targets import Target
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 _CACHE_BYTES = 64 << 20

@@ -70,8 +70,14 @@ if TYPE_CHECKING:
     from streamlet.dsl.windows import hopping, session, sliding, tumbling, unlimited
     from streamlet.errors import StreamletError
     from streamlet.origins import Origin, RepeatFilter, without_repeats
+    from streamlet.processing.policy import (
+        Answer,
+        ErrorContext,
+        FailedRecord,
+        Retry,
+        UncaughtAnswer,
+    )
     from streamlet.runtime.listeners import StateRestoreListener
-    from streamlet.runtime.policy import Answer, ErrorContext, FailedRecord, Retry, UncaughtAnswer
     from streamlet.serdes import (
         Serde,
         Windowed,
@@ -167,11 +173,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Answer": "streamlet.runtime.policy",
-    "ErrorContext": "streamlet.runtime.policy",
-    "FailedRecord": "streamlet.runtime.policy",
-    "Retry": "streamlet.runtime.policy",
-    "UncaughtAnswer": "streamlet.runtime.policy",
+    "Answer": "streamlet.processing.policy",
+    "ErrorContext": "streamlet.processing.policy",
+    "FailedRecord": "streamlet.processing.policy",
+    "Retry": "streamlet.processing.policy",
+    "UncaughtAnswer": "streamlet.processing.policy",
     "Processor": "streamlet.dsl.processor",
     "ProcessorContext": "streamlet.dsl.processor",
     "Cancellable": "streamlet.dsl.punctuators",

@@ -30,15 +30,15 @@ from streamlet.errors import (
     StreamletError,
     error_text,
 )
+from streamlet.processing.policy import Answer, ErrorHandler, ErrorPolicy, UncaughtRule
 from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
-from streamlet.runtime.policy import Answer, ErrorHandler, ErrorPolicy, UncaughtRule
 from streamlet.serdes import SerdeLike
 from streamlet.topology.graph import Topology
 
 if TYPE_CHECKING:
-    from streamlet.group.leader import Assignor
-    from streamlet.group.outside.members import MemberAdmin, Removal
-    from streamlet.group.outside.metadata import InstanceMetadata
+    from streamlet.admin.members import MemberAdmin, Removal
+    from streamlet.admin.metadata import InstanceMetadata
+    from streamlet.rebalance.leader import Assignor
     from streamlet.reset.plan import ResetResult
     from streamlet.running import OutputValue, Run
     from streamlet.scaling.cluster import ApplicationInfo
@@ -256,7 +256,7 @@ class App(Sources):
             BrokerError: the coordinator does not answer, or will not tell.
             TimedOutError: the control topic was not read in time.
         """
-        from streamlet.group.outside.metadata import instances
+        from streamlet.admin.metadata import instances
         from streamlet.local import open_control
 
         here = None if self._run is None else self._run.process_id
@@ -293,8 +293,8 @@ class App(Sources):
 
     @contextmanager
     def _members(self, settings: Settings | None) -> Iterator[MemberAdmin]:
-        from streamlet.group.outside.members import MemberAdmin
-        from streamlet.group.transport import Transport
+        from streamlet.admin.members import MemberAdmin
+        from streamlet.coordinator.transport import Transport
 
         used = settings or self.load_settings(environ=os.environ)
         config = used.client_config("group")

@@ -13,24 +13,17 @@ from functools import partial
 
 import attrs
 
+from streamlet.admin.inspector import GroupInspector
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Copy, GroupState, Leaving, Plan
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.agreement import planning_settings
 from streamlet.control.values import Endpoint
-from streamlet.group.custom_assignor import CustomAssignor
-from streamlet.group.envelope import Envelope
-from streamlet.group.events import SessionEvent
-from streamlet.group.handover import Handover
-from streamlet.group.handover_values import HandoverRules
-from streamlet.group.leader import Assignor
-from streamlet.group.member_config import MembershipConfig
-from streamlet.group.outside.inspector import GroupInspector
-from streamlet.group.session import GroupSession
-from streamlet.group.tasks import TasksProtocol, rules_from, types_for
-from streamlet.group.transport import Transport
-from streamlet.group.values import Subscription
+from streamlet.coordinator.events import SessionEvent
+from streamlet.coordinator.member_config import MembershipConfig
+from streamlet.coordinator.session import GroupSession
+from streamlet.coordinator.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.local import (
     MemberIdentity,
@@ -39,30 +32,37 @@ from streamlet.local import (
     open_clients,
     open_control,
 )
-from streamlet.runtime.activation import Activation
+from streamlet.processing.edges.plan import EdgePlan
+from streamlet.processing.global_tables import GlobalTables
+from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.task import Task
+from streamlet.rebalance.custom_assignor import CustomAssignor
+from streamlet.rebalance.envelope import Envelope
+from streamlet.rebalance.leader import Assignor
+from streamlet.rebalance.protocol import TasksProtocol, rules_from, types_for
+from streamlet.rebalance.values import Subscription
 from streamlet.runtime.catalog import Catalog
-from streamlet.runtime.changelog_reader import StoreChangelogReader
-from streamlet.runtime.commit import LOOK_MS, AtLeastOnceCommit
-from streamlet.runtime.commit_delivery import ChangelogDelivery
-from streamlet.runtime.commit_loop import Purge
 from streamlet.runtime.control_link import ControlLink
-from streamlet.runtime.dormant import Cleanup, dormant_copies
-from streamlet.runtime.edges.plan import EdgePlan
-from streamlet.runtime.global_tables import GlobalTables
 from streamlet.runtime.listeners import Observer
 from streamlet.runtime.metrics.advisor import Advisor
-from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.opening import TaskOpener, changelogs_of
-from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.rebalance_events import RebalanceEvents
 from streamlet.runtime.reporting import Reporter
-from streamlet.runtime.restore_job import RestoreProgress
-from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.stream_thread import StreamThread
-from streamlet.runtime.targets import Targets
-from streamlet.runtime.task import Task
 from streamlet.state.directory import INSTANCE_LOCK, StateDirectory, fields_of
+from streamlet.tasks.activation import Activation
+from streamlet.tasks.changelog_reader import StoreChangelogReader
+from streamlet.tasks.commit import LOOK_MS, AtLeastOnceCommit
+from streamlet.tasks.commit_delivery import ChangelogDelivery
+from streamlet.tasks.commit_loop import Purge
+from streamlet.tasks.dormant import Cleanup, dormant_copies
+from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover_values import HandoverRules
+from streamlet.tasks.meters import Meters
+from streamlet.tasks.opening import TaskOpener, changelogs_of
+from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.restore_job import RestoreProgress
+from streamlet.tasks.state_updater import StateUpdater
+from streamlet.tasks.targets import Targets
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 

@@ -25,6 +25,10 @@ import attrs
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
+from streamlet.coordinator.member_config import JOIN_MARGIN_MS, MembershipConfig
+from streamlet.coordinator.ports import GroupTransport
+from streamlet.coordinator.session import GroupSession
+from streamlet.coordinator.transport import Transport
 from streamlet.errors import (
     BrokerError,
     ConfigError,
@@ -32,22 +36,18 @@ from streamlet.errors import (
     NotFoundError,
     StreamletError,
 )
-from streamlet.group.member_config import JOIN_MARGIN_MS, MembershipConfig
-from streamlet.group.partitions.events import PartitionEvents
-from streamlet.group.partitions.follower import (
+from streamlet.kafka.client import KafkaAdmin, KafkaSource
+from streamlet.kafka.ports import Admin, RecordSource
+from streamlet.partitions.events import PartitionEvents
+from streamlet.partitions.follower import (
     Callback,
     Callbacks,
     PartitionsFollower,
     log_failure,
 )
-from streamlet.group.partitions.protocol import VERSIONS, PartitionsProtocol
-from streamlet.group.partitions.reading import ConsumerRecord, Reading
-from streamlet.group.partitions.sticky import ConsumerMember, PartitionAssignor, sticky
-from streamlet.group.ports import GroupTransport
-from streamlet.group.session import GroupSession
-from streamlet.group.transport import Transport
-from streamlet.kafka.client import KafkaAdmin, KafkaSource
-from streamlet.kafka.ports import Admin, RecordSource
+from streamlet.partitions.protocol import VERSIONS, PartitionsProtocol
+from streamlet.partitions.reading import ConsumerRecord, Reading
+from streamlet.partitions.sticky import ConsumerMember, PartitionAssignor, sticky
 from streamlet.types import TopicPartition
 
 __all__ = ["Consumer", "ConsumerMember", "PartitionAssignor", "ConsumerRecord", "sticky"]

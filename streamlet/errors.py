@@ -3,7 +3,7 @@
 Operating errors are raised where they are known, bear Kafka's names where it has one, and are
 handled in one place, the worker. A programming error of ours is an ``AssertionError``.
 Foreign exceptions become one of these at the edge that met them (``kafka/client``,
-``group/session``, ``state/rocksdb``, ``serdes``).
+``coordinator/session``, ``state/rocksdb``, ``serdes``).
 """
 
 from __future__ import annotations

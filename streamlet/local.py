@@ -9,10 +9,14 @@ from functools import cache
 
 import attrs
 
+from streamlet.admin.dead_members import DeadMembers
+from streamlet.admin.members import MemberAdmin, removal_hint
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
 from streamlet.control.values import Mark, MemberKey
+from streamlet.coordinator.member_config import static_members
+from streamlet.coordinator.transport import Transport
 from streamlet.errors import (
     BrokerError,
     ConfigError,
@@ -21,12 +25,8 @@ from streamlet.errors import (
     StateError,
     StreamletError,
 )
-from streamlet.group.member_config import static_members
-from streamlet.group.numbering import difference, refusal
-from streamlet.group.outside.dead_members import DeadMembers
-from streamlet.group.outside.members import MemberAdmin, removal_hint
-from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.rebalance.numbering import difference, refusal
 from streamlet.runtime.adoption import adopt_folders, discard_before_reset
 from streamlet.runtime.catalog import Catalog
 from streamlet.state.directory import FolderLock, StateDirectory

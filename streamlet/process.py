@@ -24,11 +24,11 @@ from streamlet.assembly import open_worker
 from streamlet.config import Settings
 from streamlet.errors import StreamletError
 from streamlet.local import MemberIdentity
-from streamlet.runtime.background import lower_priority
+from streamlet.processing.outputs import Output
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.starting import BrokerWait, StartStoppedError
+from streamlet.tasks.background import lower_priority
+from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tools.log import set_up_logging
 from streamlet.tools.worker_events import ended_event, leaving_event, restoring_event
 from streamlet.types import TaskId

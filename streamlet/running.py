@@ -22,24 +22,24 @@ from streamlet.assignor.values import Leaving
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.errors import TimedOutError
-from streamlet.group.leader import Assignor
 from streamlet.local import (
     MemberIdentity,
     clear_left_over,
     forget_instance,
     prepare_instance,
 )
+from streamlet.processing.outputs import Output
+from streamlet.processing.policy import ErrorPolicy
+from streamlet.rebalance.leader import Assignor
 from streamlet.runtime.listeners import Listeners
 from streamlet.runtime.metrics.server import ANY_HOST, serving
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.policy import ErrorPolicy
 from streamlet.runtime.restarts import run_replaced
-from streamlet.runtime.restore_job import RestoreProgress
 from streamlet.runtime.signals import GracefulStop
 from streamlet.runtime.stream_thread import StreamThread
 from streamlet.starting import BrokerWait, StartStoppedError
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.instances import InstanceRecord
+from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 

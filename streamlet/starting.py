@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
+from streamlet.coordinator.transport import Transport
 from streamlet.errors import StreamletError, TimedOutError
-from streamlet.group.transport import Transport
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ import attrs
 import streamlet as sl
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, MemberState, Plan
-from streamlet.group.leader import Assignor
+from streamlet.rebalance.leader import Assignor
 
 
 def canary(share: float = 0.1) -> Assignor:

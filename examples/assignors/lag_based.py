@@ -21,7 +21,7 @@ import streamlet as sl
 from examples.consumer_lag_based import broker_lags
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, Plan
-from streamlet.group.leader import Assignor
+from streamlet.rebalance.leader import Assignor
 from streamlet.types import TaskId, TopicPartition
 
 #: So many input records weigh as much as a task does by itself.

@@ -123,7 +123,7 @@ class GroupState:
 
 @attrs.frozen
 class MemberPlan:
-    """One member's part of the plan; fields as in ``group.values.Assignment``.
+    """One member's part of the plan; fields as in ``rebalance.values.Assignment``.
 
     ``active``, ``release``, ``revoke``, ``pending`` and ``learner`` have no task in common. A task
     that the member ran and finds in none of ``active``, ``release`` and ``revoke`` is dropped

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping
 
 import attrs
 
+from streamlet.admin.inspector import fetch_positions
+from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
 from streamlet.errors import NotFoundError, RefusedError
-from streamlet.group.commit_metadata import CommitMetadata, InputNote
-from streamlet.group.outside.inspector import fetch_positions
 from streamlet.reset.plan import EARLIEST, LATEST, ResetPlan, StartPosition
 from streamlet.reset.reset import Reset
 from streamlet.scaling.cluster import ApplicationInspector

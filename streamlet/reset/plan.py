@@ -15,9 +15,9 @@ import attrs
 
 from streamlet.clock import moment
 from streamlet.control.values import ResetEpoch
+from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
+from streamlet.coordinator.messages import Committed
 from streamlet.errors import ConfigError
-from streamlet.group.commit_metadata import CommitMetadata, InputNote
-from streamlet.group.messages import Committed
 from streamlet.kafka.ports import NewTopic
 from streamlet.topology.names import between_suffix, internal_suffix
 from streamlet.types import NO_STATE, TopicPartition

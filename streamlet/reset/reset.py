@@ -15,10 +15,15 @@ from contextlib import AbstractContextManager
 
 import attrs
 
+from streamlet.admin.inspector import describe, fetch_positions
+from streamlet.admin.members import removal_hint
 from streamlet.control.records import Place, place_of
 from streamlet.control.topic import SUFFIX
 from streamlet.control.values import Mark, ResetEpoch
 from streamlet.control.view import ControlView
+from streamlet.coordinator.codes import name_of
+from streamlet.coordinator.messages import Committed, OffsetCommit, OffsetCommitAnswer
+from streamlet.coordinator.ports import TransportError
 from streamlet.errors import (
     BrokerError,
     ConfigError,
@@ -28,11 +33,6 @@ from streamlet.errors import (
     StreamletError,
     TimedOutError,
 )
-from streamlet.group.codes import name_of
-from streamlet.group.messages import Committed, OffsetCommit, OffsetCommitAnswer
-from streamlet.group.outside.inspector import describe, fetch_positions
-from streamlet.group.outside.members import removal_hint
-from streamlet.group.ports import TransportError
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.reset.plan import (
     EARLIEST,

@@ -25,8 +25,8 @@ from streamlet.control.records import Place, place_of
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Endpoint, Entry, Mark, MemberKey, MemberProgress, Shutdown
 from streamlet.control.view import ControlView
+from streamlet.coordinator.events import Assigned, Lost, SessionEvent
 from streamlet.errors import RefusedError, StreamletError
-from streamlet.group.events import Assigned, Lost, SessionEvent
 
 log = logging.getLogger(__name__)
 

@@ -25,9 +25,9 @@ from typing import Any
 
 import attrs
 
+from streamlet.admin.dead_members import DeadMembers
 from streamlet.clock import Clock
 from streamlet.errors import StreamletError
-from streamlet.group.outside.dead_members import DeadMembers
 from streamlet.runtime.fork_server import ChildProcess, Launched, close_stdin
 from streamlet.runtime.restarts import FINAL_CODES, RestartPolicy, how_ended
 from streamlet.runtime.signals import GracefulStop, handled

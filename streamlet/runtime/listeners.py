@@ -20,8 +20,8 @@ from streamlet.errors import ListenerError, error_text
 from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
-    from streamlet.runtime.outputs import Output
-    from streamlet.runtime.restore_job import RestoreProgress
+    from streamlet.processing.outputs import Output
+    from streamlet.tasks.restore_job import RestoreProgress
 
 log = logging.getLogger(__name__)
 

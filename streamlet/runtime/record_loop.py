@@ -16,21 +16,21 @@ import attrs
 from streamlet.clock import Clock, pause
 from streamlet.errors import OutOfRangeError, ProcessingError, StateError
 from streamlet.kafka.ports import PartitionBatch, RecordSource
-from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask, Unsent
-from streamlet.runtime.call_pool import call_loop
-from streamlet.runtime.commit_port import CommitPort
+from streamlet.processing.call_pool import call_loop
+from streamlet.processing.outputs import Output
+from streamlet.processing.record_collector import RecordCollector
+from streamlet.processing.record_failures import RecordCounters
 from streamlet.runtime.listeners import Observer
-from streamlet.runtime.metrics.meters import Meters
-from streamlet.runtime.opening import blamed
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.rebalance_events import RebalanceEvents
-from streamlet.runtime.record_collector import RecordCollector
-from streamlet.runtime.record_failures import RecordCounters
-from streamlet.runtime.task_failures import OutOfRange
-from streamlet.runtime.task_manager import TaskManager
-from streamlet.runtime.task_registry import TaskRegistry
-from streamlet.runtime.task_stage import TaskStage
+from streamlet.tasks.activation import Activation
+from streamlet.tasks.active import ActiveTask, Unsent
+from streamlet.tasks.commit_port import CommitPort
+from streamlet.tasks.meters import Meters
+from streamlet.tasks.opening import blamed
+from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.task_failures import OutOfRange
+from streamlet.tasks.task_manager import TaskManager
+from streamlet.tasks.task_registry import TaskRegistry
+from streamlet.tasks.task_stage import TaskStage
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)

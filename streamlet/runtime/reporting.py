@@ -14,14 +14,14 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
-from streamlet.group.handover import Handover
-from streamlet.group.handover_values import OURS, Claim, ClaimStage, CopyProgress
 from streamlet.kafka.ports import RecordSource
-from streamlet.runtime.activation import Activation
-from streamlet.runtime.global_tables import STEP_RECORDS, GlobalTables
-from streamlet.runtime.rebalance_events import RebalanceEvents
-from streamlet.runtime.state_updater import StateUpdater
-from streamlet.runtime.task_registry import TaskRegistry
+from streamlet.processing.global_tables import STEP_RECORDS, GlobalTables
+from streamlet.tasks.activation import Activation
+from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover_values import OURS, Claim, ClaimStage, CopyProgress
+from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.state_updater import StateUpdater
+from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId
 
 #: How often to look whether there is something new.

@@ -1,9 +1,9 @@
 """The one loop of a worker process: poll, process, commit; decisions between two batches.
 
-Everything that touches active tasks happens on this thread. The control thread (``group.session``)
-keeps the membership alive, and the copies' thread keeps copies warm; the loop looks at what they
-left once a round, so that a join never stops processing and a slow user function never stops a
-heartbeat.
+Everything that touches active tasks happens on this thread. The control thread
+(``coordinator.session``) keeps the membership alive, and the copies' thread keeps copies warm; the
+loop looks at what they left once a round, so that a join never stops processing and a slow user
+function never stops a heartbeat.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
+from streamlet.coordinator.events import CommitOutcome
+from streamlet.coordinator.session import GroupSession
 from streamlet.errors import (
     BrokerError,
     EntryTooLargeError,
@@ -25,36 +27,34 @@ from streamlet.errors import (
     TimedOutError,
     UndeliveredError,
 )
-from streamlet.group.events import CommitOutcome
-from streamlet.group.session import GroupSession
 from streamlet.kafka.ports import RecordSink, RecordSource
-from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask
+from streamlet.processing.global_tables import GlobalTables
+from streamlet.processing.policy import FAIL, ErrorPolicy
+from streamlet.processing.record_collector import RecordCollector
+from streamlet.processing.record_failures import RecordCounters
 from streamlet.runtime.catalog import Catalog
-from streamlet.runtime.commit_loop import CommitLoop, Precopy, Purge
-from streamlet.runtime.commit_port import CommitPort, Settled
 from streamlet.runtime.control_link import ControlLink
-from streamlet.runtime.dormant import Cleanup
-from streamlet.runtime.global_tables import GlobalTables
 from streamlet.runtime.listeners import Observer
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
-from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.opening import Closer, close_later_ms
-from streamlet.runtime.policy import FAIL, ErrorPolicy
-from streamlet.runtime.rebalance_events import RebalanceEvents
-from streamlet.runtime.record_collector import RecordCollector
-from streamlet.runtime.record_failures import RecordCounters
 from streamlet.runtime.record_loop import RecordLoop
 from streamlet.runtime.reporting import Reporter
-from streamlet.runtime.state_updater import StateUpdater
-from streamlet.runtime.task_failures import OutOfRange, StoreFailures
-from streamlet.runtime.task_manager import TaskManager
-from streamlet.runtime.task_registry import TaskRegistry
-from streamlet.runtime.task_stage import TaskStage
 from streamlet.runtime.uncaught import UncaughtErrors
 from streamlet.runtime.watchdog import Watchdog
+from streamlet.tasks.activation import Activation
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.commit_loop import CommitLoop, Precopy, Purge
+from streamlet.tasks.commit_port import CommitPort, Settled
+from streamlet.tasks.dormant import Cleanup
+from streamlet.tasks.meters import Meters
+from streamlet.tasks.opening import Closer, close_later_ms
+from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.state_updater import StateUpdater
+from streamlet.tasks.task_failures import OutOfRange, StoreFailures
+from streamlet.tasks.task_manager import TaskManager
+from streamlet.tasks.task_registry import TaskRegistry
+from streamlet.tasks.task_stage import TaskStage
 from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)

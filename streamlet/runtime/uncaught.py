@@ -18,14 +18,14 @@ from streamlet.errors import (
     UncaughtHandlerError,
     error_text,
 )
-from streamlet.runtime.control_link import ControlLink
-from streamlet.runtime.policy import (
+from streamlet.processing.policy import (
     UNCAUGHT_EXPECTED,
     UncaughtAnswer,
     UncaughtHandler,
     UncaughtRule,
     uncaught_answer,
 )
+from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.restarts import FINAL_CODES
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from types import FrameType
 
 from streamlet.batch import Batch
 from streamlet.clock import Clock
-from streamlet.runtime.task import Task
+from streamlet.processing.task import Task
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.user_code import Place, users_line
 

@@ -13,6 +13,9 @@ from contextlib import contextmanager
 
 import attrs
 
+from streamlet.admin.current import CurrentGroup
+from streamlet.admin.inspector import fetch_positions, settled
+from streamlet.admin.snapshot import GroupSnapshot
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, Leaving, Rules
 from streamlet.clock import Clock, SystemClock
@@ -20,17 +23,14 @@ from streamlet.config import Settings
 from streamlet.control.agreement import settings_of
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Mark, MemberKey
+from streamlet.coordinator.commit_metadata import CommitMetadata
+from streamlet.coordinator.transport import Transport
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
-from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.custom_assignor import CustomAssignor
-from streamlet.group.leader import Assignor
-from streamlet.group.outside.current import CurrentGroup
-from streamlet.group.outside.inspector import fetch_positions, settled
-from streamlet.group.outside.snapshot import GroupSnapshot
-from streamlet.group.tasks import rules_from
-from streamlet.group.transport import Transport
 from streamlet.kafka.ports import Admin
 from streamlet.local import open_clients, open_control
+from streamlet.rebalance.custom_assignor import CustomAssignor
+from streamlet.rebalance.leader import Assignor
+from streamlet.rebalance.protocol import rules_from
 from streamlet.scaling.present import owners, present
 from streamlet.scaling.sizes import (
     RECORD_BYTES,

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import attrs
 
+from streamlet.admin.snapshot import GroupSnapshot, InstanceSnapshot
 from streamlet.control.view import ControlView
-from streamlet.group.outside.snapshot import GroupSnapshot, InstanceSnapshot
 
 #: How long an instance that has gone with tasks is given to be back: a start takes some seconds,
 #: and removes the mark before the instance joins.

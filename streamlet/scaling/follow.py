@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 import attrs
 
+from streamlet.admin.inspector import describe
+from streamlet.admin.snapshot import GroupSnapshot, InstanceSnapshot
 from streamlet.errors import (
     BrokerError,
     NotFoundError,
@@ -18,8 +20,6 @@ from streamlet.errors import (
     TimedOutError,
     WithdrawnError,
 )
-from streamlet.group.outside.inspector import describe
-from streamlet.group.outside.snapshot import GroupSnapshot, InstanceSnapshot
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.departures import Departures
 from streamlet.scaling.outages import OutageReport

@@ -13,10 +13,10 @@ from typing import Any
 
 import attrs
 
+from streamlet.admin.snapshot import InstanceSnapshot
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, MemberPlan, MemberState, Role, Rules
-from streamlet.group.leader import Assignor
-from streamlet.group.outside.snapshot import InstanceSnapshot
+from streamlet.rebalance.leader import Assignor
 from streamlet.scaling.leavers import Burden
 from streamlet.scaling.present import owners
 from streamlet.types import TaskId

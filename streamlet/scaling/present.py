@@ -10,15 +10,15 @@ from collections.abc import Mapping
 
 import attrs
 
-from streamlet.assignor.values import Copy, GroupState, Leaving, MemberState, Role, Rules
-from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
-from streamlet.group.outside.snapshot import (
+from streamlet.admin.snapshot import (
     GroupSnapshot,
     MemberSnapshot,
     member_states,
     rules_in,
     tasks,
 )
+from streamlet.assignor.values import Copy, GroupState, Leaving, MemberState, Role, Rules
+from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.types import TaskId
 
 

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from streamlet.admin.snapshot import GroupSnapshot
 from streamlet.assignor.values import Role
 from streamlet.control.values import TaskProgress
 from streamlet.control.view import ControlView
-from streamlet.group.outside.snapshot import GroupSnapshot
 from streamlet.scaling.departures import departed
 from streamlet.scaling.plan import ScaleDownPlan, TaskMove
 from streamlet.types import TaskId

@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
+from streamlet.admin.current import CurrentGroup
+from streamlet.admin.inspector import GroupInspector
 from streamlet.errors import ConfigError, RefusedError, TimedOutError
-from streamlet.group.outside.current import CurrentGroup
-from streamlet.group.outside.inspector import GroupInspector
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.follow import ApplicationFollower
 from streamlet.scaling.leavers import in_order

@@ -12,14 +12,14 @@ from typing import Any
 
 import attrs
 
+from streamlet.admin.current import CurrentGroup
+from streamlet.admin.snapshot import InstanceSnapshot
 from streamlet.control.records import place_of
 from streamlet.control.values import Mark
 from streamlet.errors import (
     ConfigError,
     RefusedError,
 )
-from streamlet.group.outside.current import CurrentGroup
-from streamlet.group.outside.snapshot import InstanceSnapshot
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.plan import ScaleDownPlan, burdens, make_plan
 from streamlet.scaling.selection import by_percent, check_percent, check_some_stay, find

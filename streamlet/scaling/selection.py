@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from streamlet.admin.snapshot import InstanceSnapshot
 from streamlet.errors import ConfigError, NotFoundError, RefusedError
-from streamlet.group.outside.snapshot import InstanceSnapshot
 from streamlet.scaling.leavers import Burden, choose_leavers, in_order
 
 

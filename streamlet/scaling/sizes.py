@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.topology.names import between_suffix
 from streamlet.types import TaskId, TopicPartition
 

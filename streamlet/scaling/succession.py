@@ -1,7 +1,7 @@
 """The new instances of a swap, while the old ones leave.
 
-The leader keeps the old ones as long as a new one is missing (``group.values.member_state``), also
-without a command that watches. The command says so, and after a while gives the swap up.
+The leader keeps the old ones as long as a new one is missing (``rebalance.values.member_state``),
+also without a command that watches. The command says so, and after a while gives the swap up.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from streamlet.admin.snapshot import GroupSnapshot, InstanceSnapshot
 from streamlet.errors import TimedOutError
-from streamlet.group.outside.snapshot import GroupSnapshot, InstanceSnapshot
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.leavers import in_order
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest

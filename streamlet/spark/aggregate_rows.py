@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from streamlet.errors import SerdeError, StateError
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.outputs import Output
+from streamlet.processing.outputs import Output
 from streamlet.serdes import ColumnError, Serde
 from streamlet.spark.columns import OUTPUT_COLUMNS, output_rows, packed_rows
 from streamlet.spark.folding import Folder, folds_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamlet.runtime.outputs import Output
+from streamlet.processing.outputs import Output
 from streamlet.state.changelog import encode_column
 from streamlet.state.drained import Drained
 from streamlet.topology.subtopologies import Subtopology

@@ -14,7 +14,7 @@ import attrs
 
 from streamlet.kafka.client import KafkaSink, KafkaSource
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.outputs import Output
+from streamlet.processing.outputs import Output
 from streamlet.spark.blobs import unpack
 from streamlet.spark.ranges import Range, in_ranges
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.outputs import Output
+from streamlet.processing.outputs import Output
 from streamlet.spark.blobs import HEADERS, rows_of
 from streamlet.spark.packing import Packed
 from streamlet.types import TopicPartition

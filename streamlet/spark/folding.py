@@ -17,8 +17,8 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.columns import collect
 from streamlet.dsl.nulls import Skip, SkipNulls
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.task import Task
+from streamlet.processing.outputs import Output
+from streamlet.processing.task import Task
 from streamlet.serdes import ColumnError
 from streamlet.spark.folds import Fold, Slot, folds
 from streamlet.spark.partial import Partial

@@ -18,7 +18,7 @@ from streamlet.dsl.aggregations import Aggregate, Count
 from streamlet.dsl.expressions import Function, compiled
 from streamlet.dsl.nulls import SkipNulls
 from streamlet.errors import SerdeError
-from streamlet.runtime.policy import ErrorPolicy
+from streamlet.processing.policy import ErrorPolicy
 from streamlet.serdes import Serde
 from streamlet.serdes import serde as serde_of
 from streamlet.topology.graph import Topology

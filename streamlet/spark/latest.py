@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamlet.kafka.ports import Headers
-from streamlet.runtime.outputs import Output
+from streamlet.processing.outputs import Output
 
 _Record = tuple[bytes | None, int, int | None, Headers | None]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.outputs import Output
+from streamlet.processing.outputs import Output
 from streamlet.spark.blobs import Records, blob, pack
 from streamlet.spark.placement import key_hash
 from streamlet.spark.plan import SparkPlan

@@ -11,7 +11,7 @@ import attrs
 from streamlet.config import Settings
 from streamlet.dsl.record_context import InContext
 from streamlet.errors import ConfigError, TopologyError
-from streamlet.runtime.policy import ErrorPolicy
+from streamlet.processing.policy import ErrorPolicy
 from streamlet.spark import topics
 from streamlet.spark.folding import folds_of
 from streamlet.spark.folds import Fold, Unfit

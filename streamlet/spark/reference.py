@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from streamlet.config import Settings
 from streamlet.errors import AppNotFoundError
-from streamlet.runtime.policy import ErrorPolicy
+from streamlet.processing.policy import ErrorPolicy
 from streamlet.topology.detours import without_circles
 from streamlet.topology.graph import Topology
 

@@ -24,8 +24,8 @@ import msgspec
 from streamlet.clock import SystemClock
 from streamlet.errors import StateError
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.task import Task
+from streamlet.processing.outputs import Output
+from streamlet.processing.task import Task
 from streamlet.spark.blobs import unpack
 from streamlet.spark.changelogs import changelog_outputs
 from streamlet.spark.packing import HERE, Packed, as_batch

@@ -14,7 +14,7 @@ import msgspec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from streamlet.runtime.record_failures import RecordCounters
+    from streamlet.processing.record_failures import RecordCounters
     from streamlet.spark.packing import Packed
 
 #: How the name begins of an observed metric with reports of tasks, as ``tasks``.

@@ -15,8 +15,8 @@ import attrs
 
 from streamlet.clock import SystemClock
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.task import Task
+from streamlet.processing.outputs import Output
+from streamlet.processing.task import Task
 from streamlet.spark.packing import Packed, Sender, pack_raw
 from streamlet.spark.plan import SparkPlan
 from streamlet.spark.reference import query_topology, resolve

@@ -3,7 +3,8 @@
 Sans-IO: it is handed requests and the time, and returns the answers and their receivers. Requests
 have ids because some answers come later, and some never: a JoinGroup is parked until all have
 joined, and a second one of the same member takes the place of the first. It speaks the messages of
-``streamlet.group.messages``; what it answers is checked against a real broker by a contract test.
+``streamlet.coordinator.messages``; what it answers is checked against a real broker by a contract
+test.
 
 Not imitated: groups of other kinds (consumer, share), the coordinator's log beyond what a restart
 brings back, transactional commits (an open one is marked in ``offsets``), authorisation.
@@ -19,7 +20,7 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
-from streamlet.group.messages import (
+from streamlet.coordinator.messages import (
     Answer,
     Heartbeat,
     HeartbeatAnswer,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
 
-from streamlet.group.messages import Answer
+from streamlet.coordinator.messages import Answer
 
 if TYPE_CHECKING:
     from streamlet.testing.coordinator_group import ClassicGroup

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import attrs
 
-from streamlet.group.messages import (
+from streamlet.coordinator.messages import (
     Heartbeat,
     JoinGroup,
     JoinGroupAnswer,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamlet.group.messages import (
+from streamlet.coordinator.messages import (
     Committed,
     OffsetCommit,
     OffsetCommitAnswer,

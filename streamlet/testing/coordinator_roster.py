@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from streamlet.group.values import JoinedMember
+from streamlet.rebalance.values import JoinedMember
 from streamlet.testing.coordinator_desk import (
     FENCED_INSTANCE_ID,
     OK,

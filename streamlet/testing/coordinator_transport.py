@@ -10,9 +10,9 @@ import threading
 from concurrent.futures import Future
 
 from streamlet.clock import Clock
-from streamlet.group.events import Connection, FailureKind
-from streamlet.group.messages import Answer, Request
-from streamlet.group.ports import TransportError
+from streamlet.coordinator.events import Connection, FailureKind
+from streamlet.coordinator.messages import Answer, Request
+from streamlet.coordinator.ports import TransportError
 from streamlet.testing.coordinator import Answers, FakeCoordinator
 
 

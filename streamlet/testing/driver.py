@@ -19,12 +19,12 @@ from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.errors import NotFoundError
 from streamlet.kafka.ports import Headers, PartitionBatch
-from streamlet.runtime.edges.records import edge_of
-from streamlet.runtime.edges.writer import EdgeWriter
-from streamlet.runtime.global_state import GlobalState
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.record_failures import RetryPause
-from streamlet.runtime.task import Task
+from streamlet.processing.edges.records import edge_of
+from streamlet.processing.edges.writer import EdgeWriter
+from streamlet.processing.global_state import GlobalState
+from streamlet.processing.outputs import Output
+from streamlet.processing.record_failures import RetryPause
+from streamlet.processing.task import Task
 from streamlet.serdes import SerdeLike
 from streamlet.serdes import serde as serde_of
 from streamlet.state.store import CachedStore

@@ -11,7 +11,7 @@ import attrs
 from streamlet.errors import ConfigError, NotFoundError
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import Headers, PartitionBatch
-from streamlet.runtime.outputs import Output
+from streamlet.processing.outputs import Output
 from streamlet.serdes import Serde
 from streamlet.serdes import serde as serde_of
 from streamlet.topology.graph import Topology

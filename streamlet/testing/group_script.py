@@ -32,9 +32,9 @@ from typing import Protocol
 
 import attrs
 
-from streamlet.group.codes import name_of
-from streamlet.group.events import Connection
-from streamlet.group.messages import (
+from streamlet.coordinator.codes import name_of
+from streamlet.coordinator.events import Connection
+from streamlet.coordinator.messages import (
     Answer,
     Heartbeat,
     HeartbeatAnswer,

@@ -15,8 +15,8 @@ from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 
 if TYPE_CHECKING:
+    from streamlet.admin.members import MemberAdmin, Removal
     from streamlet.control.view import ControlView
-    from streamlet.group.outside.members import MemberAdmin, Removal
 
 
 @command("members list")
@@ -81,8 +81,8 @@ def _said(removal: Removal) -> str:
 
 @contextmanager
 def _admin(common: Common, app: str) -> Iterator[MemberAdmin]:
-    from streamlet.group.outside.members import MemberAdmin
-    from streamlet.group.transport import Transport
+    from streamlet.admin.members import MemberAdmin
+    from streamlet.coordinator.transport import Transport
     from streamlet.local import open_control
 
     application, settings = named(common, app)

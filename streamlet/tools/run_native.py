@@ -13,9 +13,9 @@ import typer
 from streamlet.tools.command import Common
 
 if TYPE_CHECKING:
+    from streamlet.admin.dead_members import DeadMembers
     from streamlet.app import App
     from streamlet.config import Settings
-    from streamlet.group.outside.dead_members import DeadMembers
     from streamlet.runtime.fork_server import ForkServer
     from streamlet.runtime.signals import GracefulStop
     from streamlet.runtime.stream_thread import StreamThread
@@ -84,11 +84,11 @@ def _run(
     server: ForkServer | None,
 ) -> None:
     from streamlet.local import dead_members, forget_instance
-    from streamlet.runtime.background import lower_priority
     from streamlet.runtime.metrics.server import serving
     from streamlet.starting import StartStoppedError
     from streamlet.state.directory import StateDirectory
     from streamlet.state.instances import InstanceRecord
+    from streamlet.tasks.background import lower_priority
     from streamlet.tools.run_live import LiveLine, Measures
     from streamlet.tools.run_progress import RunProgress
 
@@ -204,8 +204,8 @@ def _run_here(
     from streamlet.assembly import open_worker
     from streamlet.clock import SystemClock
     from streamlet.local import MemberIdentity
-    from streamlet.runtime.background import lower_priority
     from streamlet.runtime.restarts import run_replaced
+    from streamlet.tasks.background import lower_priority
     from streamlet.tools.worker_events import ended_event, leaving_event
 
     member = MemberIdentity(orders["process_id"], orders["name"])

@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.restore_job import RestoreProgress
+from streamlet.processing.outputs import Output
+from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tools.output import CommandOutput
 from streamlet.tools.worker_events import restoring_event
 from streamlet.types import TaskId

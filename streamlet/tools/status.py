@@ -19,8 +19,8 @@ from streamlet.tools.command import Common, command
 from streamlet.tools.status_view import view
 
 if TYPE_CHECKING:
+    from streamlet.admin.inspector import GroupInspector
     from streamlet.control.topic import ControlTopic
-    from streamlet.group.outside.inspector import GroupInspector
 
 #: How far advice looks back under --watch.
 MOST_WINDOW_MS = 300_000
@@ -66,10 +66,10 @@ def status(
 @contextlib.contextmanager
 def _opened(common: Common, app: str) -> Iterator[GroupInspector]:
     """Open the clients that look at an application, as long as the block lasts."""
+    from streamlet.admin.inspector import GroupInspector
     from streamlet.app import load_app
-    from streamlet.group.outside.inspector import GroupInspector
-    from streamlet.group.tasks import rules_from
     from streamlet.local import open_clients, open_control
+    from streamlet.rebalance.protocol import rules_from
 
     application, settings = named(common, app)
     servers = common.given_servers or settings.bootstrap_servers

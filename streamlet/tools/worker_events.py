@@ -7,9 +7,9 @@ from typing import Any
 import attrs
 
 from streamlet.assignor.values import Leaving
-from streamlet.runtime.policy import UncaughtAnswer
-from streamlet.runtime.record_failures import RecordCounters
-from streamlet.runtime.restore_job import RestoreProgress
+from streamlet.processing.policy import UncaughtAnswer
+from streamlet.processing.record_failures import RecordCounters
+from streamlet.tasks.restore_job import RestoreProgress
 
 
 def ended_event(

@@ -15,7 +15,7 @@ A cut node hands its output on in batches of one record.
 
 Where the branches keep nothing and meet in one node, no cut is needed: the batch goes through each
 branch as a whole, and what comes to that node is put back into the order of the records
-(``runtime.output_order``).
+(``processing.output_order``).
 """
 
 from __future__ import annotations

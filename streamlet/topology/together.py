@@ -3,7 +3,7 @@
 Record by record is the order of Kafka Streams: each record of a task goes through all nodes before
 the next one, whichever input it is from. Where every node works by the key of its record, nothing
 but the order of what is sent can tell whether records of other keys came before: that is put right
-afterwards (``runtime.merged_batch``).
+afterwards (``processing.merged_batch``).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from streamlet.config import Settings
 from streamlet.errors import EntryTooLargeError, ListenerError, MissingTopicError, ProcessingError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
-from streamlet.runtime.policy import ErrorPolicy
+from streamlet.processing.policy import ErrorPolicy
 from streamlet.types import TopicPartition
 
 pytestmark = pytest.mark.integration

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import Producer
 
 from examples.assignors.canary import canary
+from streamlet.admin.snapshot import read
 from streamlet.app import App
 from streamlet.assignor.values import GroupState, MemberPlan, Plan
-from streamlet.group.outside.snapshot import read
-from streamlet.group.transport import Transport
+from streamlet.coordinator.transport import Transport
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from streamlet.group.events import Connection
-from streamlet.group.messages import Answer, Heartbeat, HeartbeatAnswer, Request
-from streamlet.group.transport import Transport
+from streamlet.coordinator.events import Connection
+from streamlet.coordinator.messages import Answer, Heartbeat, HeartbeatAnswer, Request
+from streamlet.coordinator.transport import Transport
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.testing.broker import KafkaBroker, broker_choice

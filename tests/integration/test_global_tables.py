@@ -56,7 +56,7 @@ def test_a_global_table_is_whole_at_the_start_kept_and_followed(
     stream = app.stream(orders, key=str, value=str)
     stream.left_join(table, priced, on=lambda key, product: product, value=str).to(out)
 
-    caplog.set_level(logging.INFO, "streamlet.runtime.global_tables")
+    caplog.set_level(logging.INFO, "streamlet.processing.global_tables")
     put(prices, *((f"p{number}", "1") for number in range(50)))
     put(orders, *((f"k{number}", f"p{number}") for number in range(20)))
     first = app.run(count=20, timeout=60)

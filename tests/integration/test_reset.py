@@ -16,11 +16,11 @@ import pytest
 from typer.testing import CliRunner
 
 import streamlet as sl
+from streamlet.admin.metadata import InstanceMetadata
 from streamlet.config import Settings
 from streamlet.control.topic import control_topic_name
 from streamlet.control.values import ResetEpoch
 from streamlet.errors import RefusedError
-from streamlet.group.outside.metadata import InstanceMetadata
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
 from streamlet.kafka.ports import NewTopic
 from streamlet.local import open_control

@@ -13,12 +13,12 @@ import pytest
 from streamlet.clock import SystemClock
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.kafka.ports import NewTopic
-from streamlet.runtime.changelog_reader import StoreChangelogReader
-from streamlet.runtime.restore_job import RestoreJob
-from streamlet.runtime.targets import Target
 from streamlet.state.changelog import encode_column
 from streamlet.state.rows import untimed
 from streamlet.state.task_state import TaskState
+from streamlet.tasks.changelog_reader import StoreChangelogReader
+from streamlet.tasks.restore_job import RestoreJob
+from streamlet.tasks.targets import Target
 from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.unit.state.support import Spec
 

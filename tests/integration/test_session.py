@@ -20,11 +20,10 @@ import pytest
 
 from streamlet.assignor.values import Copy
 from streamlet.clock import SystemClock
-from streamlet.errors import BrokerError, FencedError
-from streamlet.group import events as ev
-from streamlet.group.member_config import MembershipConfig
-from streamlet.group.membership import MembershipState
-from streamlet.group.messages import (
+from streamlet.coordinator import events as ev
+from streamlet.coordinator.member_config import MembershipConfig
+from streamlet.coordinator.membership import MembershipState
+from streamlet.coordinator.messages import (
     Answer,
     Heartbeat,
     JoinGroup,
@@ -34,12 +33,13 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
-from streamlet.group.ports import TransportError
-from streamlet.group.session import GroupSession
-from streamlet.group.transport import Transport
-from streamlet.group.values import Assignment, NeedMetadata, RunAssignor
+from streamlet.coordinator.ports import TransportError
+from streamlet.coordinator.session import GroupSession
+from streamlet.coordinator.transport import Transport
+from streamlet.errors import BrokerError, FencedError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
+from streamlet.rebalance.values import Assignment, NeedMetadata, RunAssignor
 from streamlet.testing.broker import KafkaBroker, broker_choice
 from streamlet.types import TaskId, TopicPartition
 

@@ -11,8 +11,8 @@ import attrs
 import pytest
 from typer.testing import CliRunner
 
-from streamlet.group.events import Connection
-from streamlet.group.messages import (
+from streamlet.coordinator.events import Connection
+from streamlet.coordinator.messages import (
     Answer,
     JoinGroup,
     JoinGroupAnswer,
@@ -22,11 +22,11 @@ from streamlet.group.messages import (
     Request,
     SyncGroup,
 )
-from streamlet.group.transport import Transport
-from streamlet.group.values import Assignment, Subscription
-from streamlet.group.wire import encode_assignment, encode_subscription
+from streamlet.coordinator.transport import Transport
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
+from streamlet.rebalance.values import Assignment, Subscription
+from streamlet.rebalance.wire import encode_assignment, encode_subscription
 from streamlet.tools.main import build
 from streamlet.types import TaskId, TopicPartition
 

@@ -16,10 +16,10 @@ from confluent_kafka import Producer
 import streamlet as sl
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
-from streamlet.runtime.opening import TaskOpener
 from streamlet.serdes.windowed import Windowed
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
+from streamlet.tasks.opening import TaskOpener
 from streamlet.types import TaskId, TopicPartition
 
 pytestmark = pytest.mark.integration
@@ -161,7 +161,7 @@ def test_stores_and_changelogs_are_flat_over_ten_retentions(
     bench: Bench, admin: KafkaAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what is left of the changelogs restores all of it."""
-    monkeypatch.setattr("streamlet.runtime.commit_loop.PURGE_INTERVAL_MS", 100)
+    monkeypatch.setattr("streamlet.tasks.commit_loop.PURGE_INTERVAL_MS", 100)
     measured: list[Lengths] = []
 
     def short() -> bool:

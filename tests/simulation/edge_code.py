@@ -6,13 +6,13 @@ from itertools import count
 
 import attrs
 
-from streamlet.group.commit_metadata import CommitMetadata, InputNote
+from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.edges.filter import EdgeFilter
-from streamlet.runtime.edges.records import edge_of
-from streamlet.runtime.edges.writer import EdgeWriter
-from streamlet.runtime.outputs import Output
+from streamlet.processing.edges.filter import EdgeFilter
+from streamlet.processing.edges.records import edge_of
+from streamlet.processing.edges.writer import EdgeWriter
+from streamlet.processing.outputs import Output
 from streamlet.types import TopicPartition
 from tests.simulation.edges import Envelope, History, Reader, Rules, World, Writer
 

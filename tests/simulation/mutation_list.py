@@ -21,10 +21,10 @@ class Mutation:
     replacement: str
 
 
-HANDOVER = "group/handover.py"
-GATE = "group/commit_gate.py"
-MANAGER = "runtime/task_manager.py"
-ACTIVATION = "runtime/activation.py"
+HANDOVER = "tasks/handover.py"
+GATE = "coordinator/commit_gate.py"
+MANAGER = "tasks/task_manager.py"
+ACTIVATION = "tasks/activation.py"
 
 MUTATIONS = (
     Mutation(
@@ -42,7 +42,7 @@ MUTATIONS = (
         "id-lost-alone",
         "M1",
         "tasks are not lost with the id",
-        "group/member.py",
+        "coordinator/member.py",
         """        self.lose_tasks(reason)
         self.drop(msg.Heartbeat)
         self.member_id = ""
@@ -95,7 +95,7 @@ MUTATIONS = (
         "no-claim",
         "M4",
         "an active period begins without a claim",
-        "runtime/commit.py",
+        "tasks/commit.py",
         """        changed = [t for t in running if t.claimed and (t.changed or self._look_due(t))]
 """,
         """        for t in running:
@@ -177,7 +177,7 @@ MUTATIONS = (
         "any-generations-marker",
         "M7",
         "a marker counts whatever order it answers",
-        "group/commit_metadata.py",
+        "coordinator/commit_metadata.py",
         "return self.release_to == member_id and self.generation == generation",
         "return self.release_to == member_id",
     ),
@@ -185,7 +185,7 @@ MUTATIONS = (
         "any-members-marker",
         "M7",
         "a marker counts for any member",
-        "group/commit_metadata.py",
+        "coordinator/commit_metadata.py",
         "return self.release_to == member_id and self.generation == generation",
         "return self.release_to is not None and self.generation == generation",
     ),
@@ -222,7 +222,7 @@ MUTATIONS = (
         "predecessors-orders",
         "M9",
         "a restarted process carries out the orders of its predecessor",
-        "group/tasks.py",
+        "rebalance/protocol.py",
         "            return self._predecessors(self._said, assignment)\n",
         "            pass\n",
     ),
@@ -238,7 +238,7 @@ MUTATIONS = (
         "amid-hand-overs",
         "F1",
         "the group changes its type while tasks are on their way",
-        "group/type_migration.py",
+        "rebalance/type_migration.py",
         "return now_ms + LOOK_AGAIN_MS if _moves(said, plan) else None",
         "return None",
     ),
@@ -254,7 +254,7 @@ MUTATIONS = (
         "held-not-claimed",
         "F3",
         "what is held is not said to be active",
-        "group/handover_values.py",
+        "tasks/handover_values.py",
         """            case _:
                 said[task] = Copy(Role.ACTIVE, claim.generation)
 """,
@@ -276,7 +276,7 @@ MUTATIONS = (
         "same-epoch",
         "F4",
         "a held task goes on in its old epoch",
-        "runtime/active.py",
+        "tasks/active.py",
         "        self.epoch += 1\n        self.processor.epoch",
         "        self.processor.epoch",
     ),
@@ -284,7 +284,7 @@ MUTATIONS = (
         "older-claim",
         "F5",
         "of two claims the older counts",
-        "group/leader.py",
+        "rebalance/leader.py",
         "claim = (_RANK[copy.role], -copy.generation, member)",
         "claim = (_RANK[copy.role], copy.generation, member)",
     ),
@@ -292,7 +292,7 @@ MUTATIONS = (
         "planned-at-once",
         "F",
         "tasks are planned before all have come into the other group",
-        "group/type_migration.py",
+        "rebalance/type_migration.py",
         "    if flip is None or len(said) >= flip.members or now_ms >= flip.until_ms:\n",
         "    if True:\n",
     ),
@@ -330,7 +330,7 @@ MUTATIONS = (
         "promoted-as-it-is",
         "P",
         "a copy is promoted without what it held back",
-        "runtime/restore_job.py",
+        "tasks/restore_job.py",
         "                part.loader.add(*part.reader.settle(limit))\n",
         "                part.reader.settle(limit)\n",
     ),

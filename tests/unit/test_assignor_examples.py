@@ -15,8 +15,8 @@ from examples.assignors.canary import canary
 from examples.assignors.lag_based import RECORDS, lag_based
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, Plan, Rules, TaskInfo
-from streamlet.group.custom_assignor import CustomAssignor
-from streamlet.group.leader import Assignor
+from streamlet.rebalance.custom_assignor import CustomAssignor
+from streamlet.rebalance.leader import Assignor
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.assignor.cluster import Cluster, stateful, stateless
 

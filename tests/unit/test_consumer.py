@@ -13,6 +13,7 @@ import pytest
 import streamlet as sl
 from streamlet.clock import SystemClock
 from streamlet.consumer import Consumer, ConsumerMember, ConsumerRecord, Parts, sticky
+from streamlet.coordinator.messages import OffsetFetch
 from streamlet.errors import (
     BrokerError,
     ConfigError,
@@ -23,8 +24,7 @@ from streamlet.errors import (
     StreamletError,
     TimedOutError,
 )
-from streamlet.group.messages import OffsetFetch
-from streamlet.group.values import NeedMetadata
+from streamlet.rebalance.values import NeedMetadata
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_transport import FakeCluster
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource

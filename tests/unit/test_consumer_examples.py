@@ -11,7 +11,7 @@ import pytest
 from examples.consumer_canary import canary
 from examples.consumer_lag_based import lag_based
 from streamlet.consumer import ConsumerMember
-from streamlet.group.partitions.leader import checked
+from streamlet.partitions.leader import checked
 from streamlet.types import TopicPartition
 
 

@@ -13,12 +13,12 @@ from streamlet.consumer import ConsumerRecord
 from streamlet.errors import MissingTopicError, RecordRefusedError, TopologyError
 from streamlet.kafka.ports import Headers
 from streamlet.origins import ORIGIN_HEADER, Origin, RepeatFilter, without_repeats
-from streamlet.runtime.edges.records import edge_of, source_of
-from streamlet.runtime.edges.writer import EdgeWriter
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.policy import ErrorPolicy
+from streamlet.processing.edges.records import edge_of, source_of
+from streamlet.processing.edges.writer import EdgeWriter
+from streamlet.processing.outputs import Output
+from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.record_collector import RecordCollector
 from streamlet.runtime.prepare import prepare_topics
-from streamlet.runtime.record_collector import RecordCollector
 from streamlet.testing import TopologyTestDriver
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import TopicPartition

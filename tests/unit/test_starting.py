@@ -11,9 +11,9 @@ import pytest
 from streamlet import starting
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
+from streamlet.coordinator.events import FailureKind
+from streamlet.coordinator.ports import TransportError
 from streamlet.errors import BrokerError, MissingTopicError, TimedOutError, UnreachableError
-from streamlet.group.events import FailureKind
-from streamlet.group.ports import TransportError
 from streamlet.starting import BrokerWait, StartStoppedError
 
 AWAY = TransportError(FailureKind.TIMEOUT, "cannot reach h:1: no answer")

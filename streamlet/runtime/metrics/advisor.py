@@ -15,8 +15,8 @@ from typing import Any
 
 import attrs
 
+from streamlet.admin.inspector import GroupInspector
 from streamlet.errors import StreamletError
-from streamlet.group.outside.inspector import GroupInspector
 
 log = logging.getLogger(__name__)
 

@@ -8,16 +8,16 @@ from typing import Any, Protocol
 
 import attrs
 
-from streamlet.group.handover import Handover
-from streamlet.group.handover_values import OURS, Claim, ClaimStage
-from streamlet.group.session import GroupSession
-from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.metrics.meters import Meters
+from streamlet.coordinator.session import GroupSession
+from streamlet.processing.record_failures import RecordCounters
+from streamlet.processing.task import Task
 from streamlet.runtime.metrics.table import METRICS, Metric
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
-from streamlet.runtime.record_failures import RecordCounters
-from streamlet.runtime.restore_job import RestoreProgress
-from streamlet.runtime.task import Task
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover_values import OURS, Claim, ClaimStage
+from streamlet.tasks.meters import Meters
+from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.types import TaskId, TopicPartition
 
 

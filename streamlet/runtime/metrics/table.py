@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 if TYPE_CHECKING:
+    from streamlet.processing.task import Task
     from streamlet.runtime.metrics.measure import MeasuredMember
-    from streamlet.runtime.task import Task
 
 #: A number; of a histogram its counts by bucket, one more for those above all bounds, and the sum.
 Value: TypeAlias = float | list[float]
@@ -63,7 +63,7 @@ COMMON_LABELS = ("application", "member")
 
 #: Kafka Streams' states of a thread, as the worker has them.
 STATES = ("CREATED", "REBALANCING", "RUNNING", "PENDING_SHUTDOWN", "NOT_RUNNING", "ERROR")
-#: Outcomes for a task whose log does not hold its position: ``runtime.task_failures``.
+#: Outcomes for a task whose log does not hold its position: ``tasks.task_failures``.
 OUTCOMES = ("earliest", "latest", "restarted", "halted")
 
 _T = "streamlet_stream_thread_"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from streamlet.coordinator.messages import Committed, OffsetFetch
 from streamlet.errors import StreamletError, TimedOutError
-from streamlet.group.messages import Committed, OffsetFetch
-from streamlet.runtime.edges.writer import Agreement
+from streamlet.processing.edges.writer import Agreement
 from streamlet.testing.simulation.cluster import GROUP, task_of
 from streamlet.testing.simulation.ports import SimSubtopology
 from streamlet.types import TopicPartition

@@ -19,12 +19,12 @@ import attrs
 
 from streamlet.assignor.validate import validate
 from streamlet.assignor.values import GroupState, Plan, Role, Violation
-from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.events import Failed
-from streamlet.group.handover_values import OURS, ClaimStage
-from streamlet.group.leader import Assignor
-from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
-from streamlet.runtime.active import ActiveTask
+from streamlet.coordinator.commit_metadata import CommitMetadata
+from streamlet.coordinator.events import Failed
+from streamlet.coordinator.messages import OffsetCommit, OffsetCommitAnswer
+from streamlet.rebalance.leader import Assignor
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.handover_values import OURS, ClaimStage
 from streamlet.testing.simulation.cluster import task_of
 from streamlet.types import TaskId, TopicPartition
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from streamlet.group.wire import VERSION
+from streamlet.rebalance.wire import VERSION
 from streamlet.types import TaskId
 
 

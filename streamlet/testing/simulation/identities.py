@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from streamlet.assignor.values import Copy, MemberState, Role
-from streamlet.group.handover_values import OURS
-from streamlet.group.values import Subscription
+from streamlet.rebalance.values import Subscription
+from streamlet.tasks.handover_values import OURS
 from streamlet.testing.simulation.session import WatchedProtocol
 from streamlet.types import TaskId
 

@@ -13,14 +13,14 @@ import attrs
 
 from streamlet.assignor.values import Copy, MemberState
 from streamlet.config import Settings
-from streamlet.group.events import CommitDone, CommitOutcome, Failed, Left, SessionEvent
-from streamlet.group.handover import Handover
-from streamlet.group.handover_values import ClaimStage, HandoverRules
-from streamlet.group.member_config import MembershipConfig
-from streamlet.group.membership import Membership
-from streamlet.group.states import ENDED, MembershipState
-from streamlet.group.tasks import rules_from, types_for
-from streamlet.runtime.rebalance_events import RebalanceEvents
+from streamlet.coordinator.events import CommitDone, CommitOutcome, Failed, Left, SessionEvent
+from streamlet.coordinator.member_config import MembershipConfig
+from streamlet.coordinator.membership import Membership
+from streamlet.coordinator.states import ENDED, MembershipState
+from streamlet.rebalance.protocol import rules_from, types_for
+from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover_values import ClaimStage, HandoverRules
+from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.testing.simulation.cluster import GROUP, SimulatedInstance
 from streamlet.testing.simulation.identities import identity_of, protocol_of, state_of
 from streamlet.testing.simulation.session import SimSession

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from streamlet.errors import StateError, TaskCorruptedError
-from streamlet.group.events import Connection, FailureKind, Send
-from streamlet.group.messages import (
+from streamlet.coordinator.events import Connection, FailureKind, Send
+from streamlet.coordinator.messages import (
     Answer,
     JoinGroup,
     JoinGroupAnswer,
@@ -27,8 +26,9 @@ from streamlet.group.messages import (
     Request,
     SyncGroup,
 )
-from streamlet.group.ports import TransportError
-from streamlet.runtime.activation import REOPEN_MS
+from streamlet.coordinator.ports import TransportError
+from streamlet.errors import StateError, TaskCorruptedError
+from streamlet.tasks.activation import REOPEN_MS
 from streamlet.testing.coordinator_desk import RequestId
 from streamlet.testing.simulation.events import Lose, NetworkSpec
 from streamlet.types import TaskId

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from streamlet.errors import UnreachableError
-from streamlet.runtime.active import ActiveTask, TaskCommit
-from streamlet.runtime.record_failures import RecordCounters
+from streamlet.processing.record_failures import RecordCounters
 from streamlet.state.drained import Drained
+from streamlet.tasks.active import ActiveTask, TaskCommit
 from streamlet.testing.simulation.cluster import changelog_of, input_of
 from streamlet.testing.simulation.stores import STORE
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -36,7 +36,7 @@ class SimConsumer:
 
 
 class SimDelivery:
-    """The changelogs, in place of ``runtime.commit_delivery``."""
+    """The changelogs, in place of ``tasks.commit_delivery``."""
 
     def __init__(self, member: SimMember) -> None:
         self._member = member
@@ -150,5 +150,5 @@ def counting(
     positions: dict[TopicPartition, int],
     **_: object,
 ) -> CountingTask:
-    """A processor for the records of an open task, in place of ``runtime.task.Task``."""
+    """A processor for the records of an open task, in place of ``processing.task.Task``."""
     return CountingTask(dict(positions))

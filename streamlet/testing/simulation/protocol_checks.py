@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from streamlet.assignor.values import Copy, GroupState, Role
-from streamlet.group.commit_metadata import CommitMetadata, Positions
-from streamlet.group.events import CommitOutcome
-from streamlet.group.handover_values import OURS, ClaimStage
-from streamlet.group.messages import JoinGroup, OffsetCommit, Request
-from streamlet.group.states import BETWEEN, MembershipState
-from streamlet.group.values import Assignment, Subscription
-from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.task_stage import TaskStage
+from streamlet.coordinator.commit_metadata import CommitMetadata, Positions
+from streamlet.coordinator.events import CommitOutcome
+from streamlet.coordinator.messages import JoinGroup, OffsetCommit, Request
+from streamlet.coordinator.states import BETWEEN, MembershipState
+from streamlet.rebalance.values import Assignment, Subscription
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.handover_values import OURS, ClaimStage
+from streamlet.tasks.task_stage import TaskStage
 from streamlet.testing.simulation.cluster import input_of, task_of
 from streamlet.types import TaskId, TopicPartition
 

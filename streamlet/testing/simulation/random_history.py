@@ -14,8 +14,8 @@ from collections.abc import Callable
 import attrs
 
 from streamlet.assignor.assign import assign
-from streamlet.group.leader import Assignor
-from streamlet.group.wire import VERSION
+from streamlet.rebalance.leader import Assignor
+from streamlet.rebalance.wire import VERSION
 from streamlet.testing.simulation.random_cluster import Json, random_cluster
 from streamlet.testing.simulation.reading import ScenarioError
 from streamlet.testing.simulation.run import Simulation

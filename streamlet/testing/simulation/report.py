@@ -9,10 +9,10 @@ import attrs
 
 from streamlet.assignor.validate import MOST_METADATA_BYTES
 from streamlet.assignor.values import Plan, Role
-from streamlet.group import wire
-from streamlet.group.envelope import open_assignment, open_subscription
-from streamlet.group.handover_values import OURS
-from streamlet.group.values import Assignment, Subscription
+from streamlet.rebalance import wire
+from streamlet.rebalance.envelope import open_assignment, open_subscription
+from streamlet.rebalance.values import Assignment, Subscription
+from streamlet.tasks.handover_values import OURS
 from streamlet.testing.coordinator import Round
 from streamlet.testing.simulation.checks import Broken
 from streamlet.types import TaskId

@@ -1,7 +1,7 @@
 """Changelogs and folders under a simulated worker's activation and copies.
 
 Reading takes time: a restore as long as scenarios say that a copy is behind. What is read is read
-by the real readers (``runtime.restore_job``).
+by the real readers (``tasks.restore_job``).
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from streamlet.errors import StateError, StateLockedError
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.opening import OpenTask, blamed
-from streamlet.runtime.restore_job import (
+from streamlet.tasks.opening import OpenTask, blamed
+from streamlet.tasks.restore_job import (
     OPEN_END,
     ChangelogPart,
     RestoreJob,
     mistrust,
     reader_of,
 )
-from streamlet.runtime.state_updater import LAG_MS, RETRY_MS, StateUpdater
-from streamlet.runtime.targets import Target
+from streamlet.tasks.state_updater import LAG_MS, RETRY_MS, StateUpdater
+from streamlet.tasks.targets import Target
 from streamlet.testing.simulation.stores import locked, opened
 from streamlet.types import TaskId, TopicPartition
 
@@ -32,7 +32,7 @@ RESTORE_RATE, RESTORE_MAX_MS = 1_000, 100
 
 
 class SimReader:
-    """The reader of changelogs, in place of ``runtime.changelog_reader``."""
+    """The reader of changelogs, in place of ``tasks.changelog_reader``."""
 
     def __init__(self, member: SimMember) -> None:
         self._member = member
@@ -167,7 +167,7 @@ class SimReader:
 
 
 class SimRunner:
-    """Goes round for the copies, in place of ``runtime.copy_threads``: when there is reason to."""
+    """Goes round for the copies, in place of ``tasks.copy_threads``: when there is reason to."""
 
     def __init__(self, member: SimMember, reader: SimReader, copies: StateUpdater) -> None:
         self._member, self._reader, self._copies = member, reader, copies

@@ -10,9 +10,9 @@ import attrs
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Leaving, Role
 from streamlet.errors import PositionsMismatchError
-from streamlet.group.handover_values import OURS
-from streamlet.group.leader import Assignor
+from streamlet.rebalance.leader import Assignor
 from streamlet.scaling.leavers import Burden, choose_leavers
+from streamlet.tasks.handover_values import OURS
 from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.events import Event, Step
 from streamlet.testing.simulation.expect import compare

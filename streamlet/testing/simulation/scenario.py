@@ -15,9 +15,9 @@ from typing import Any
 import attrs
 
 from streamlet.config import Settings
+from streamlet.coordinator.member_config import MembershipConfig
 from streamlet.errors import ConfigError
-from streamlet.group.envelope import CONSUMER, STREAM
-from streamlet.group.member_config import MembershipConfig
+from streamlet.rebalance.envelope import CONSUMER, STREAM
 from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.events import (
     Expect,

@@ -1,6 +1,6 @@
 """The real membership of a simulated member: its thread, its way to the coordinator.
 
-``group.session`` is the one that ships. What is simulated is when the control
+``coordinator.session`` is the one that ships. What is simulated is when the control
 thread comes round, what the network does with a request, and the one wait that a session has.
 """
 
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from streamlet.assignor.values import Copy
-from streamlet.errors import StreamletError
-from streamlet.group.events import (
+from streamlet.coordinator.events import (
     Connection,
     Event,
     HeartbeatWanted,
@@ -24,10 +23,11 @@ from streamlet.group.events import (
     Tick,
     Wish,
 )
-from streamlet.group.messages import Answer, Request
-from streamlet.group.session import GroupSession, Item
-from streamlet.group.tasks import TasksProtocol
-from streamlet.group.values import Assignment
+from streamlet.coordinator.messages import Answer, Request
+from streamlet.coordinator.session import GroupSession, Item
+from streamlet.errors import StreamletError
+from streamlet.rebalance.protocol import TasksProtocol
+from streamlet.rebalance.values import Assignment
 from streamlet.testing.simulation.cluster import task_of
 from streamlet.types import TaskId, TopicPartition
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlet.assignor.values import Plan, Role
-from streamlet.group.handover_values import OURS
-from streamlet.runtime.activation import REOPEN_MS
-from streamlet.runtime.state_updater import AGAIN_MS
+from streamlet.tasks.activation import REOPEN_MS
+from streamlet.tasks.handover_values import OURS
+from streamlet.tasks.state_updater import AGAIN_MS
 from streamlet.testing.simulation.cluster import input_of
 from streamlet.testing.simulation.expect import out_of_band
 

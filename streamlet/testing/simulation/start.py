@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from streamlet.group import wire
-from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.envelope import CONSUMER, STREAM, open_subscription
-from streamlet.group.events import (
+from streamlet.coordinator.commit_metadata import CommitMetadata
+from streamlet.coordinator.events import (
     Answered,
     Assigned,
     Command,
@@ -24,17 +22,19 @@ from streamlet.group.events import (
     StartMembership,
     WakeAt,
 )
-from streamlet.group.handover_values import ClaimStage, SetCopies
-from streamlet.group.messages import (
+from streamlet.coordinator.messages import (
     JoinGroup,
     JoinGroupAnswer,
     OffsetCommit,
     OffsetCommitAnswer,
     SyncGroupAnswer,
 )
-from streamlet.group.tasks import PROTOCOL, TYPES
-from streamlet.group.values import Assignment, NeedMetadata, Subscription
-from streamlet.runtime.active import ActiveTask
+from streamlet.rebalance import wire
+from streamlet.rebalance.envelope import CONSUMER, STREAM, open_subscription
+from streamlet.rebalance.protocol import PROTOCOL, TYPES
+from streamlet.rebalance.values import Assignment, NeedMetadata, Subscription
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.handover_values import ClaimStage, SetCopies
 from streamlet.testing.simulation.cluster import GROUP, changelog_of, input_of
 from streamlet.testing.simulation.events import Held
 from streamlet.testing.simulation.member import SimMember

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamlet.group.wire import VERSION
+from streamlet.rebalance.wire import VERSION
 from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.events import Event, Step
 from streamlet.testing.simulation.names import Names

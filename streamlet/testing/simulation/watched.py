@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from streamlet.group.commit_metadata import Positions
-from streamlet.runtime.activation import Activation
-from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.state_updater import CopyFailed, Promoted
+from streamlet.coordinator.commit_metadata import Positions
+from streamlet.tasks.activation import Activation
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.state_updater import CopyFailed, Promoted
 from streamlet.types import TaskId
 
 if TYPE_CHECKING:

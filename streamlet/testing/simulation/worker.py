@@ -15,19 +15,19 @@ from streamlet.errors import (
     TaskMigratedError,
     TimedOutError,
 )
-from streamlet.group.handover_values import SetCopies
-from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.commit import AtLeastOnceCommit
-from streamlet.runtime.commit_loop import HOLD_OFF_MS, CommitLoop, Precopy
-from streamlet.runtime.metrics.meters import Meters
-from streamlet.runtime.rebalance_events import RebalanceEvents
-from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.stream_thread import RESTORE_STEP_MS
-from streamlet.runtime.targets import Targets
-from streamlet.runtime.task_failures import StoreFailures
-from streamlet.runtime.task_manager import TaskManager
-from streamlet.runtime.task_registry import TaskRegistry
-from streamlet.runtime.task_stage import TaskStage
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.commit import AtLeastOnceCommit
+from streamlet.tasks.commit_loop import HOLD_OFF_MS, CommitLoop, Precopy
+from streamlet.tasks.handover_values import SetCopies
+from streamlet.tasks.meters import Meters
+from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.state_updater import StateUpdater
+from streamlet.tasks.targets import Targets
+from streamlet.tasks.task_failures import StoreFailures
+from streamlet.tasks.task_manager import TaskManager
+from streamlet.tasks.task_registry import TaskRegistry
+from streamlet.tasks.task_stage import TaskStage
 from streamlet.testing.simulation.brokers import SimBroker, SimEdges, SimThread, SimTopology
 from streamlet.testing.simulation.cluster import input_of
 from streamlet.testing.simulation.ports import SimConsumer, SimDelivery, counting

@@ -14,12 +14,12 @@ import attrs
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, Plan, Violation
 from streamlet.clock import ManualClock
+from streamlet.coordinator.events import Failed
+from streamlet.coordinator.messages import LeaveGroup
 from streamlet.errors import FencedError
-from streamlet.group.envelope import Envelope, FixedTopics
-from streamlet.group.events import Failed
-from streamlet.group.leader import Assignor
-from streamlet.group.messages import LeaveGroup
-from streamlet.group.wire import short_hash
+from streamlet.rebalance.envelope import Envelope, FixedTopics
+from streamlet.rebalance.leader import Assignor
+from streamlet.rebalance.wire import short_hash
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_desk import BrokerRules, GroupPhase
 from streamlet.testing.simulation.checks import Checks

@@ -20,11 +20,11 @@ import attrs
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from streamlet.admin.inspector import describe
 from streamlet.broker.server import KafkaBroker
+from streamlet.coordinator.messages import OffsetCommit, OffsetCommitAnswer
+from streamlet.coordinator.transport import Transport
 from streamlet.errors import NoSuchGroupError
-from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
-from streamlet.group.outside.inspector import describe
-from streamlet.group.transport import Transport
 from streamlet.kafka.ports import NewTopic
 from streamlet.types import TaskId, TopicPartition
 from tests.integration.chaos.checks import counts_of

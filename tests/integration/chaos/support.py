@@ -19,10 +19,10 @@ import psutil
 import pytest
 
 from streamlet.clock import SystemClock
+from streamlet.coordinator.commit_metadata import CommitMetadata
+from streamlet.coordinator.ports import fetch_committed
+from streamlet.coordinator.transport import Transport
 from streamlet.errors import StreamletError
-from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.ports import fetch_committed
-from streamlet.group.transport import Transport
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.topology.graph import Topology

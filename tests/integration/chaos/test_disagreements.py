@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
+from streamlet.coordinator.messages import OffsetCommit, OffsetCommitAnswer
 from streamlet.testing import KafkaBroker
 from streamlet.types import TopicPartition
 from tests.integration.chaos.checks import assert_counts_exact, contents, counts_of

@@ -29,7 +29,7 @@ from streamlet import (
     tumbling,
     until_window_closes,
 )
-from streamlet.group.tasks import TasksProtocol
+from streamlet.rebalance.protocol import TasksProtocol
 
 #: Keys of the input look like ``k17``; a group is the last digit.
 SHAPE = "CHAOS_SHAPE"

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import attrs
 import pytest
 
+from streamlet.admin.inspector import GroupInspector
 from streamlet.config import Settings
-from streamlet.group.outside.inspector import GroupInspector
-from streamlet.group.tasks import rules_from
+from streamlet.rebalance.protocol import rules_from
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import SELDOM_S, Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load

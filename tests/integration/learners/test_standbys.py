@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from streamlet.admin.inspector import describe
+from streamlet.admin.snapshot import GroupSnapshot
 from streamlet.assignor.values import Role
-from streamlet.group.outside.inspector import describe
-from streamlet.group.outside.snapshot import GroupSnapshot
-from streamlet.group.transport import Transport
+from streamlet.coordinator.transport import Transport
 from streamlet.types import TaskId
 from tests.integration.chaos.checks import go_on
 from tests.integration.chaos.support import Cluster, Instance, wait_for

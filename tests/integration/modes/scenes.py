@@ -10,8 +10,8 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from streamlet.group.outside.inspector import GroupInspector
-from streamlet.group.transport import Transport
+from streamlet.admin.inspector import GroupInspector
+from streamlet.coordinator.transport import Transport
 from streamlet.types import TopicPartition
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.learners.scenes import TALKATIVE

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from streamlet.group import wire
-from streamlet.runtime.edges.records import MARK
+from streamlet.processing.edges.records import MARK
+from streamlet.rebalance import wire
 from tests.integration.chaos.checks import await_share, go_on
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.test_edges import assert_all_exact, rows_of_digits

@@ -13,14 +13,14 @@ import pytest
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Copy, Role, Rules, TaskInfo
 from streamlet.clock import SystemClock
-from streamlet.group import wire
-from streamlet.group.envelope import open_subscription
-from streamlet.group.events import Assigned, SessionEvent
-from streamlet.group.member_config import MembershipConfig
-from streamlet.group.session import GroupSession
-from streamlet.group.tasks import TasksProtocol
-from streamlet.group.transport import Transport
-from streamlet.group.values import NeedMetadata, Subscription
+from streamlet.coordinator.events import Assigned, SessionEvent
+from streamlet.coordinator.member_config import MembershipConfig
+from streamlet.coordinator.session import GroupSession
+from streamlet.coordinator.transport import Transport
+from streamlet.rebalance import wire
+from streamlet.rebalance.envelope import open_subscription
+from streamlet.rebalance.protocol import TasksProtocol
+from streamlet.rebalance.values import NeedMetadata, Subscription
 from streamlet.types import TaskId
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import Cluster, Instance, wait_for

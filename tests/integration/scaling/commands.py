@@ -12,10 +12,10 @@ from typing import Any
 import attrs
 from typer.testing import CliRunner
 
+from streamlet.admin.inspector import GroupInspector
 from streamlet.config import Settings
 from streamlet.errors import NotFoundError
-from streamlet.group.outside.inspector import GroupInspector
-from streamlet.group.tasks import rules_from
+from streamlet.rebalance.protocol import rules_from
 from streamlet.tools.main import build
 from streamlet.types import TaskId
 from tests.integration.chaos.support import ROOT, SELDOM_S, Cluster, Instance, wait_for

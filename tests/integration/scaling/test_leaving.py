@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from streamlet.group.outside.snapshot import read
-from streamlet.group.transport import Transport
+from streamlet.admin.snapshot import read
+from streamlet.coordinator.transport import Transport
 from streamlet.state.directory import StateDirectory
 from streamlet.testing import KafkaBroker
 from streamlet.types import TaskId

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from streamlet.admin.inspector import GroupInspector
 from streamlet.config import Settings
-from streamlet.group.outside.inspector import GroupInspector
-from streamlet.group.tasks import rules_from
-from streamlet.group.transport import Transport
+from streamlet.coordinator.transport import Transport
+from streamlet.rebalance.protocol import rules_from
 from tests.integration.chaos.support import Cluster, Watch, wait_for
 from tests.integration.chaos.topics import Load
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import attrs
 
-from streamlet.group.outside.inspector import GroupInspector
-from streamlet.group.transport import Transport
+from streamlet.admin.inspector import GroupInspector
+from streamlet.coordinator.transport import Transport
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 
 #: Long enough that nothing in a test can come of a session that ran out.

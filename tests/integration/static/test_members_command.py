@@ -20,8 +20,8 @@ from confluent_kafka.admin import (
 from typer.testing import CliRunner
 
 from streamlet.app import App
-from streamlet.group.events import Connection
-from streamlet.group.messages import (
+from streamlet.coordinator.events import Connection
+from streamlet.coordinator.messages import (
     Answer,
     JoinGroup,
     JoinGroupAnswer,
@@ -29,9 +29,9 @@ from streamlet.group.messages import (
     SyncGroup,
     SyncGroupAnswer,
 )
-from streamlet.group.transport import Transport
-from streamlet.group.values import Assignment, Subscription
-from streamlet.group.wire import encode_assignment, encode_subscription
+from streamlet.coordinator.transport import Transport
+from streamlet.rebalance.values import Assignment, Subscription
+from streamlet.rebalance.wire import encode_assignment, encode_subscription
 from streamlet.testing.broker import KafkaBroker, broker_choice
 from streamlet.tools.main import build
 from streamlet.types import TaskId

@@ -7,7 +7,7 @@ switch in ``rules``; with one switched off the search must find the harm that th
 
 Where the project has a rule as pure code the model calls that code: who is bound by which claim
 (``assignor.claims``), which changelog records count (``state.changelog``), when a mark is meant for
-me (``group.commit_metadata``).
+me (``coordinator.commit_metadata``).
 
 * One task, three members A B C, at most one of each at a time. ``values`` has the state.
 * ``broker``: the classic coordinator, commits and transactions as group-client.md found them.

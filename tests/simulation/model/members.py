@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.coordinator.commit_metadata import CommitMetadata
 from tests.simulation.model import assignments, broker, changelog, leader
 from tests.simulation.model.properties import started
 from tests.simulation.model.rules import Rules, affords, spend

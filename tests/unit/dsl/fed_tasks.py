@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from streamlet.app import App
 from streamlet.dsl.stream import KStream
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.task import Task
+from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.task import Task
 from streamlet.serdes import serde
 from streamlet.state.backing import Columns
 from streamlet.state.task_state import TaskState

@@ -10,8 +10,8 @@ import attrs
 from streamlet.app import App
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.task import Task
+from streamlet.processing.outputs import Output
+from streamlet.processing.task import Task
 from streamlet.state.backing import Columns
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology

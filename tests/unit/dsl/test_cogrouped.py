@@ -10,7 +10,7 @@ import pytest
 import streamlet as sl
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.task import Task
+from streamlet.processing.task import Task
 from streamlet.state.task_state import TaskState
 from streamlet.testing.driver import TopologyTestDriver
 from streamlet.types import StateNumber, TaskId, TopicPartition

@@ -10,7 +10,7 @@ import pytest
 import streamlet as sl
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.task import TICK_MS, Task
+from streamlet.processing.task import TICK_MS, Task
 from streamlet.state.task_state import TaskState
 from streamlet.testing import TopologyTestDriver
 from streamlet.topology.edges import edges_of

@@ -14,7 +14,7 @@ import streamlet as sl
 from streamlet.dsl.windows import Windows
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.task import Task
+from streamlet.processing.task import Task
 from streamlet.state.task_state import TaskState
 from streamlet.testing import TopologyTestDriver
 from streamlet.topology.edges import edges_of

@@ -15,10 +15,10 @@ from streamlet.app import App
 from streamlet.dsl.join_windows import JoinWindows
 from streamlet.dsl.materialized import Materialized
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime import partition_group
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.task import Task
+from streamlet.processing import partition_group
+from streamlet.processing.outputs import Output
+from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.task import Task
 from streamlet.serdes import serde
 from streamlet.state.buffer_store import BufferStore
 from streamlet.state.task_state import TaskState

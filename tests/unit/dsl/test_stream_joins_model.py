@@ -16,7 +16,7 @@ from streamlet.app import App
 from streamlet.dsl import join_sides, unmatched_joins
 from streamlet.dsl.join_windows import JoinWindows
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.task import Task
+from streamlet.processing.task import Task
 from streamlet.serdes import serde
 from streamlet.state import join_store
 from streamlet.state.task_state import TaskState

@@ -17,7 +17,7 @@ import streamlet as sl
 from streamlet.dsl import suppression
 from streamlet.errors import BufferFullError, TopologyError
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.task import Task
+from streamlet.processing.task import Task
 from streamlet.serdes import serde
 from streamlet.state import buffer_store
 from streamlet.state.task_state import TaskState

@@ -17,8 +17,8 @@ import streamlet as sl
 from streamlet.app import App
 from streamlet.dsl import join_grace
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.task import Task
+from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.task import Task
 from streamlet.serdes import serde
 from streamlet.state import buffer_store, versioned_store
 from streamlet.state.task_state import TaskState

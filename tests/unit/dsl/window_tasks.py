@@ -11,7 +11,7 @@ from streamlet.dsl.table import KTable
 from streamlet.dsl.windowed import WindowedKStream
 from streamlet.dsl.windows import Windows
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.task import Task
+from streamlet.processing.task import Task
 from streamlet.serdes import serde
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition

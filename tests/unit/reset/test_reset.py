@@ -18,16 +18,8 @@ from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, prepare_control
 from streamlet.control.values import Mark, ResetEpoch
 from streamlet.control.view import ControlView
-from streamlet.errors import (
-    BrokerError,
-    ConfigError,
-    DeletionDisabledError,
-    NotFoundError,
-    RefusedError,
-    TimedOutError,
-)
-from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.messages import (
+from streamlet.coordinator.commit_metadata import CommitMetadata
+from streamlet.coordinator.messages import (
     Answer,
     Committed,
     GroupDescription,
@@ -38,6 +30,14 @@ from streamlet.group.messages import (
     OffsetFetch,
     OffsetFetchAnswer,
     Request,
+)
+from streamlet.errors import (
+    BrokerError,
+    ConfigError,
+    DeletionDisabledError,
+    NotFoundError,
+    RefusedError,
+    TimedOutError,
 )
 from streamlet.kafka.ports import NewTopic
 from streamlet.reset.plan import ResetPlan, StartPosition, internal_names

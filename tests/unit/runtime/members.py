@@ -15,39 +15,39 @@ from streamlet.app import App
 from streamlet.assignor.assign import assign
 from streamlet.clock import SystemClock
 from streamlet.config import Settings
-from streamlet.group.handover import Handover
-from streamlet.group.handover_values import HandoverRules
-from streamlet.group.member_config import MembershipConfig
-from streamlet.group.session import GroupSession
-from streamlet.group.tasks import TasksProtocol, rules_from, types_for
-from streamlet.group.values import Subscription
-from streamlet.runtime.activation import Activation
+from streamlet.coordinator.member_config import MembershipConfig
+from streamlet.coordinator.session import GroupSession
+from streamlet.processing.edges.plan import EdgePlan
+from streamlet.processing.outputs import Output
+from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.task import Task
+from streamlet.rebalance.protocol import TasksProtocol, rules_from, types_for
+from streamlet.rebalance.values import Subscription
 from streamlet.runtime.catalog import Catalog
-from streamlet.runtime.changelog_reader import StoreChangelogReader
-from streamlet.runtime.commit import AtLeastOnceCommit
-from streamlet.runtime.commit_delivery import ChangelogDelivery
-from streamlet.runtime.commit_loop import Purge
-from streamlet.runtime.edges.plan import EdgePlan
 from streamlet.runtime.metrics.advisor import Advisor
-from streamlet.runtime.metrics.meters import Meters
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.opening import TaskOpener
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.rebalance_events import RebalanceEvents
-from streamlet.runtime.restore_job import RestoreProgress
-from streamlet.runtime.state_updater import StateUpdater
 from streamlet.runtime.stream_thread import StreamThread
-from streamlet.runtime.targets import Targets
-from streamlet.runtime.task import Task
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
+from streamlet.tasks.activation import Activation
+from streamlet.tasks.changelog_reader import StoreChangelogReader
+from streamlet.tasks.commit import AtLeastOnceCommit
+from streamlet.tasks.commit_delivery import ChangelogDelivery
+from streamlet.tasks.commit_loop import Purge
+from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover_values import HandoverRules
+from streamlet.tasks.meters import Meters
+from streamlet.tasks.opening import TaskOpener
+from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.restore_job import RestoreProgress
+from streamlet.tasks.state_updater import StateUpdater
+from streamlet.tasks.targets import Targets
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_transport import FakeCluster
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
-from tests.unit.runtime.logs import targets_over
+from tests.unit.tasks.logs import targets_over
 
 CLOCK = SystemClock()
 PARTITIONS = 4

@@ -11,10 +11,10 @@ from streamlet import App
 from streamlet.dsl.materialized import Materialized
 from streamlet.errors import StateLockedError, StateMismatchError
 from streamlet.runtime.adoption import adopt_folders
-from streamlet.runtime.opening import TaskOpener, changelogs_of
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.meta import TaskMeta
 from streamlet.state.task_state import TaskState
+from streamlet.tasks.opening import TaskOpener, changelogs_of
 from streamlet.topology.graph import Topology
 from streamlet.types import StateNumber, TaskId
 

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from streamlet.app import App
-from streamlet.group.commit_metadata import CommitMetadata
-from streamlet.group.events import CommitOutcome
-from streamlet.runtime import task_calls
-from streamlet.runtime.task import Task
-from streamlet.runtime.task_stage import TaskStage
+from streamlet.coordinator.commit_metadata import CommitMetadata
+from streamlet.coordinator.events import CommitOutcome
+from streamlet.processing import task_calls
+from streamlet.processing.task import Task
+from streamlet.tasks.task_stage import TaskStage
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
-from tests.unit.runtime.answers import Answers
+from tests.unit.processing.answers import Answers
 from tests.unit.runtime.members import Group, Member, wait_for
-from tests.unit.runtime.owners import CHANGELOG, INPUT, TASK, Owner, World
+from tests.unit.tasks.owners import CHANGELOG, INPUT, TASK, Owner, World
 
 KEYS = 40
 

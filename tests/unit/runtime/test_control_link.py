@@ -17,9 +17,9 @@ from streamlet.control.values import (
     Shutdown,
 )
 from streamlet.control.view import ControlView
+from streamlet.coordinator.events import Assigned, Lost
 from streamlet.errors import DeliveryError, RefusedError, StreamletError
-from streamlet.group.events import Assigned, Lost
-from streamlet.group.values import Assignment
+from streamlet.rebalance.values import Assignment
 from streamlet.runtime.control_link import INSTANCE_GONE_MS, MEMBER_GONE_MS, ControlLink
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 

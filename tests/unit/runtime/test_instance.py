@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from streamlet.admin.dead_members import DeadMembers
 from streamlet.clock import SystemClock
+from streamlet.coordinator.transport import Transport
 from streamlet.errors import StreamletError
-from streamlet.group.outside.dead_members import DeadMembers
-from streamlet.group.transport import Transport
 from streamlet.runtime.fork_server import Launched
 from streamlet.runtime.instance import Supervisor
 from streamlet.runtime.restarts import RestartPolicy

@@ -11,12 +11,10 @@ import attrs
 import pytest
 
 from streamlet.kafka.ports import PartitionBatch, RecordSource
+from streamlet.processing.outputs import Output
+from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.record_collector import RecordCollector
 from streamlet.runtime import record_loop
-from streamlet.runtime.active import ActiveTask
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.rebalance_events import RebalanceEvents
-from streamlet.runtime.record_collector import RecordCollector
 from streamlet.runtime.record_loop import (
     IDLE_MS,
     POLL_BUSY_RECORDS,
@@ -26,9 +24,11 @@ from streamlet.runtime.record_loop import (
     QUIET_MS,
 )
 from streamlet.runtime.stream_thread import StreamThread
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.types import TaskId, TopicPartition
+from tests.unit.processing.test_record_collector import SmallSink, output
 from tests.unit.runtime.members import Group
-from tests.unit.runtime.test_record_collector import SmallSink, output
 from tests.unit.runtime.test_stream_thread_rounds import Commits
 
 WORDS = TopicPartition("words", 0)

@@ -11,13 +11,13 @@ import pytest
 from streamlet.assignor.values import Leaving
 from streamlet.clock import ManualClock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
-from streamlet.group.handover import Handover
-from streamlet.group.handover_values import ClaimStage, HandoverRules
-from streamlet.group.values import Assignment
-from streamlet.runtime.global_tables import STEP_RECORDS
-from streamlet.runtime.rebalance_events import RebalanceEvents
-from streamlet.runtime.record_failures import RecordCounters
+from streamlet.processing.global_tables import STEP_RECORDS
+from streamlet.processing.record_failures import RecordCounters
+from streamlet.rebalance.values import Assignment
 from streamlet.runtime.reporting import LOOK_MS, MOVING_MS, RESTING_MS, Reporter
+from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover_values import ClaimStage, HandoverRules
+from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.types import TaskId, TopicPartition
 
 A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)

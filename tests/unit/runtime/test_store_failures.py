@@ -9,12 +9,12 @@ import attrs
 import pytest
 
 from streamlet.errors import StateError, TaskCorruptedError
-from streamlet.runtime import activation as activation_module
-from streamlet.runtime.opening import OpenTask
 from streamlet.state.backing import Columns
 from streamlet.state.directory import DATABASE, StateDirectory
 from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.task_state import TaskState
+from streamlet.tasks import activation as activation_module
+from streamlet.tasks.opening import OpenTask
 from streamlet.types import TaskId
 from tests.unit.runtime.members import Group, Member, wait_for
 

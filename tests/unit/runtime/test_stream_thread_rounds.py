@@ -10,18 +10,18 @@ import attrs
 import pytest
 
 from streamlet.clock import ManualClock, SystemClock
+from streamlet.coordinator.events import BlockJoin
 from streamlet.errors import BrokerError, OutOfRangeError, TaskMigratedError, TimedOutError
-from streamlet.group.events import BlockJoin
-from streamlet.group.handover_values import CommitLast
 from streamlet.runtime.catalog import Catalog
-from streamlet.runtime.commit_loop import COLLECT_MS, HOLD_OFF_MS, PostponedCommit
-from streamlet.runtime.opening import CLOSE_LATER_MS, Closer, OpenTask
 from streamlet.runtime.stream_thread import StreamThread
-from streamlet.runtime.task_registry import Prefetcher
-from streamlet.runtime.task_stage import TaskStage
+from streamlet.tasks.commit_loop import COLLECT_MS, HOLD_OFF_MS, PostponedCommit
+from streamlet.tasks.handover_values import CommitLast
+from streamlet.tasks.opening import CLOSE_LATER_MS, Closer, OpenTask
+from streamlet.tasks.task_registry import Prefetcher
+from streamlet.tasks.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Group, wait_for
-from tests.unit.runtime.test_closing import LONG_MS, SOON_S, Stores
+from tests.unit.tasks.test_closing import LONG_MS, SOON_S, Stores
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streamlet.group.ports import fetch_committed
-from streamlet.group.states import MembershipState
+from streamlet.coordinator.ports import fetch_committed
+from streamlet.coordinator.states import MembershipState
 from streamlet.state.task_state import TaskState
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import CLOCK, PARTITIONS, Group, Member, wait_for

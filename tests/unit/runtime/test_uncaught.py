@@ -19,8 +19,8 @@ from streamlet.errors import (
     UncaughtHandlerError,
     UnreachableError,
 )
+from streamlet.processing.policy import UncaughtAnswer
 from streamlet.runtime.control_link import ControlLink
-from streamlet.runtime.policy import UncaughtAnswer
 from streamlet.runtime.restarts import RestartPolicy, run_replaced
 from streamlet.runtime.stream_thread import StreamThread
 from streamlet.runtime.uncaught import UncaughtErrors

@@ -9,13 +9,13 @@ import pytest
 
 import streamlet as sl
 from streamlet.clock import ManualClock
-from streamlet.runtime.active import ActiveTask, Unsent
-from streamlet.runtime.outputs import Output
-from streamlet.runtime.policy import ErrorPolicy
-from streamlet.runtime.record_collector import RecordCollector
+from streamlet.processing.outputs import Output
+from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.record_collector import RecordCollector
 from streamlet.runtime.record_loop import RecordLoop
+from streamlet.tasks.active import ActiveTask, Unsent
 from streamlet.types import TaskId
-from tests.unit.runtime.test_record_collector import LARGE, SmallSink, output
+from tests.unit.processing.test_record_collector import LARGE, SmallSink, output
 
 
 @attrs.define

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamlet.admin.snapshot import GroupSnapshot, read
 from streamlet.assignor.values import Copy
-from streamlet.group.messages import GroupDescription, MemberDescription
-from streamlet.group.outside.snapshot import GroupSnapshot, read
-from streamlet.group.values import Assignment, Subscription
-from streamlet.group.wire import encode_assignment, encode_subscription
+from streamlet.coordinator.messages import GroupDescription, MemberDescription
+from streamlet.rebalance.values import Assignment, Subscription
+from streamlet.rebalance.wire import encode_assignment, encode_subscription
 from streamlet.types import TaskId
 
 

@@ -13,7 +13,7 @@ from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Entry, Mark, MemberKey, MemberProgress, TaskProgress
-from streamlet.group.messages import (
+from streamlet.coordinator.messages import (
     Answer,
     Committed,
     GroupDescription,

@@ -11,9 +11,9 @@ import pytest
 
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
+from streamlet.coordinator.events import FailureKind
+from streamlet.coordinator.ports import TransportError
 from streamlet.errors import NotFoundError, StreamletError, TimedOutError, UnreachableError
-from streamlet.group.events import FailureKind
-from streamlet.group.ports import TransportError
 from streamlet.scaling import commands
 from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector
 from streamlet.scaling.commands import CommandPrompts

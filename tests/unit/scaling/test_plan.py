@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from streamlet.admin.snapshot import GroupSnapshot
 from streamlet.assignor.values import Copy, Leaving, Role, Rules
 from streamlet.control.values import MemberProgress, TaskProgress
-from streamlet.group.outside.snapshot import GroupSnapshot
 from streamlet.scaling.leavers import Burden
 from streamlet.scaling.plan import (
     AROUND_S,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from streamlet.admin.snapshot import GroupSnapshot
 from streamlet.assignor.values import Leaving, Rules
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
-from streamlet.group.outside.snapshot import GroupSnapshot
 from streamlet.scaling.plan import ScaleDownPlan, make_plan
 from streamlet.scaling.present import present
 from streamlet.scaling.progress import MoveProgress, Progress, progress

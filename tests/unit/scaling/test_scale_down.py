@@ -8,14 +8,14 @@ import threading
 import pytest
 
 from streamlet.control.values import Mark
+from streamlet.coordinator.events import FailureKind
+from streamlet.coordinator.ports import TransportError
 from streamlet.errors import (
     BrokerError,
     NotFoundError,
     RefusedError,
     TimedOutError,
 )
-from streamlet.group.events import FailureKind
-from streamlet.group.ports import TransportError
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest, cancel
 from streamlet.testing.ports import MemoryAdmin
 from streamlet.types import TopicPartition

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from streamlet.admin.snapshot import InstanceSnapshot
 from streamlet.errors import ConfigError, NotFoundError, RefusedError
-from streamlet.group.outside.snapshot import InstanceSnapshot
 from streamlet.scaling.leavers import Burden
 from streamlet.scaling.replace import Replacement
 from streamlet.scaling.scale_down import ScaleDownRequest

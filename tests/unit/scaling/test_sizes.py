@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamlet.group.commit_metadata import CommitMetadata
+from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.scaling.sizes import changelog_partitions, changelogs_by_subtopology, task_sizes
 from streamlet.types import TaskId, TopicPartition
 

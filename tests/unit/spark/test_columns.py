@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.outputs import Output
+from streamlet.processing.outputs import Output
 from streamlet.spark.blobs import Records, pack, unpack
 from streamlet.spark.columns import (
     columns_as_read,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
-from streamlet.runtime.policy import ErrorPolicy
+from streamlet.processing.policy import ErrorPolicy
 from streamlet.spark.folds import Unfit, folds
 from streamlet.spark.plan import plan
 from streamlet.spark.run import Runner

@@ -8,7 +8,7 @@ import pytest
 
 from streamlet.errors import StateError
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.outputs import Output
+from streamlet.processing.outputs import Output
 from streamlet.spark.packing import Sender, handed_on
 from streamlet.spark.ranges import Range
 from streamlet.spark.run import Runner

@@ -6,7 +6,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.errors import ConfigError, HandlerError
-from streamlet.runtime.policy import ErrorPolicy
+from streamlet.processing.policy import ErrorPolicy
 from streamlet.spark.plan import plan
 from streamlet.spark.prepare import _check_policy
 from streamlet.spark.run import Runner

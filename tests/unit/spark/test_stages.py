@@ -15,7 +15,7 @@ from examples.wordcount import words
 from streamlet.errors import ProcessingError, StateError, TopologyError
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.outputs import Output
+from streamlet.processing.outputs import Output
 from streamlet.spark.blobs import unpack
 from streamlet.spark.checkpoint import compare, described
 from streamlet.spark.latest import Latest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamlet.group.messages import (
+from streamlet.coordinator.messages import (
     Committed,
     Heartbeat,
     HeartbeatAnswer,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from streamlet.group.events import Connection
-from streamlet.group.messages import Answer, Request
+from streamlet.coordinator.events import Connection
+from streamlet.coordinator.messages import Answer, Request
 from streamlet.testing.coordinator import Answers, FakeCoordinator
 from streamlet.testing.coordinator_desk import BrokerRules
 from streamlet.testing.group_script import GroupScript, ScriptFailed

@@ -11,8 +11,8 @@ import pytest
 
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import GroupState, MemberPlan, Plan
-from streamlet.group.commit_metadata import CommitMetadata, Positions
-from streamlet.group.messages import OffsetCommit, OffsetCommitAnswer
+from streamlet.coordinator.commit_metadata import CommitMetadata, Positions
+from streamlet.coordinator.messages import OffsetCommit, OffsetCommitAnswer
 from streamlet.testing.simulation import (
     ScenarioError,
     parse_scenario,

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console, RenderableType
 from typer.testing import CliRunner
 
+from streamlet.admin.snapshot import InstanceSnapshot
 from streamlet.errors import ConfigError, RefusedError
-from streamlet.group.outside.snapshot import InstanceSnapshot
 from streamlet.scaling.plan import ScaleDownPlan, TaskMove
 from streamlet.scaling.progress import MoveProgress, Progress
 from streamlet.scaling.replace import ReplaceResult

@@ -13,12 +13,12 @@ import attrs
 import pytest
 from rich.console import Console
 
+from streamlet.admin.inspector import GroupInspector
 from streamlet.clock import ManualClock
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Mark, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
-from streamlet.errors import BrokerError, NotFoundError, TimedOutError
-from streamlet.group.messages import (
+from streamlet.coordinator.messages import (
     Answer,
     Committed,
     GroupDescription,
@@ -27,10 +27,10 @@ from streamlet.group.messages import (
     OffsetFetchAnswer,
     Request,
 )
-from streamlet.group.outside.inspector import GroupInspector
-from streamlet.group.values import Assignment, Subscription
-from streamlet.group.wire import encode_assignment, encode_subscription
+from streamlet.errors import BrokerError, NotFoundError, TimedOutError
 from streamlet.kafka.ports import TopicInfo
+from streamlet.rebalance.values import Assignment, Subscription
+from streamlet.rebalance.wire import encode_assignment, encode_subscription
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.tools.command import Common
 from streamlet.tools.output import CommandOutput

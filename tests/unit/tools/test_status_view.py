@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 from rich.console import Console
 
+from streamlet.admin.status import document
 from streamlet.control.values import Shutdown
 from streamlet.control.view import ControlView
-from streamlet.group.outside.status import document
 from streamlet.tools.status_view import view
-from tests.unit.group.test_status import ORDERED, RUNS, control, group, word
+from tests.unit.admin.test_status import ORDERED, RUNS, control, group, word
 
 
 def shown(document: dict[str, Any]) -> str:

@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from streamlet.errors import UnreachableError
-from streamlet.group.messages import (
+from streamlet.admin.inspector import GroupInspector
+from streamlet.coordinator.messages import (
     Answer,
     GroupDescription,
     MemberDescription,
@@ -17,9 +17,9 @@ from streamlet.group.messages import (
     OffsetFetchAnswer,
     Request,
 )
-from streamlet.group.outside.inspector import GroupInspector
-from streamlet.group.values import Assignment, Subscription
-from streamlet.group.wire import encode_assignment, encode_subscription
+from streamlet.errors import UnreachableError
+from streamlet.rebalance.values import Assignment, Subscription
+from streamlet.rebalance.wire import encode_assignment, encode_subscription
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import TaskId

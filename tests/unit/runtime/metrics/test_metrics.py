@@ -22,11 +22,11 @@ from streamlet.runtime.metrics import health
 from streamlet.runtime.metrics.consumer import ConsumerCollector
 from streamlet.runtime.metrics.exposition import Exposition
 from streamlet.runtime.metrics.health import HealthLimits, MemberReport
-from streamlet.runtime.metrics.meters import SECONDS, Histogram, Meters, Rate
 from streamlet.runtime.metrics.server import MetricsServer, serving
 from streamlet.runtime.metrics.spark_table import SPARK, SPARK_LAG, SPARK_SECONDS, SPARK_TASKS
 from streamlet.runtime.metrics.table import METRICS, Metric
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
+from streamlet.tasks.meters import SECONDS, Histogram, Meters, Rate
 from streamlet.types import TaskId
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "metrics.md").read_text("utf-8")

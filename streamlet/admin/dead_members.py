@@ -1,0 +1,106 @@
+"""Takes members out of the group whose processes are dead, so that no session must time out.
+
+Only for a caller that has seen the end of such a process: it can write nothing any more, so no task
+runs twice. Each member is taken out in a thread of its own: the caller waits for no broker.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from streamlet.coordinator.codes import name_of
+from streamlet.coordinator.messages import LeaveGroup, LeaveGroupAnswer
+from streamlet.errors import BrokerError
+
+if TYPE_CHECKING:
+    from streamlet.coordinator.transport import Transport
+
+log = logging.getLogger(__name__)
+
+#: How long the coordinator is asked, ms; a session that short would be over by itself.
+TIMEOUT_MS = 6_000
+
+#: The coordinator's code for a member that is out of the group already.
+_UNKNOWN_MEMBER_ID = 25
+
+
+class DeadMembers:
+    """Removes dead members of one group.
+
+    Args:
+        group: the group's id.
+        connect: opens a connection, which is closed again.
+        at_once: asked when a process died that a new one replaces at once: whether its tasks are
+            better with others meanwhile. If not, the member is removed when its successor has a
+            member id, and so has sent its JoinGroup: before, others would be given the tasks.
+    """
+
+    def __init__(
+        self, group: str, connect: Callable[[], Transport], at_once: Callable[[], bool]
+    ) -> None:
+        self._group = group
+        self._connect = connect
+        self._at_once = at_once
+        #: Members that are removed when their successors join, by the number of the worker.
+        self._waiting: dict[int, str] = {}
+        self._threads: list[threading.Thread] = []
+
+    def died(self, worker: int, member_id: str, *, replaced_at_once: bool) -> None:
+        """Remove the member of a worker whose process has ended and was reaped."""
+        self.succeeded(worker)
+        if replaced_at_once and not self._at_once():
+            self._waiting[worker] = member_id
+        else:
+            self._begin(member_id)
+
+    def succeeded(self, worker: int) -> None:
+        """Remove what waits for this worker's new process: it has joined, or has died as well."""
+        member_id = self._waiting.pop(worker, None)
+        if member_id is not None:
+            self._begin(member_id)
+
+    def close(self, timeout_s: float) -> None:
+        """Remove what still waits, and wait for removals under way."""
+        for worker in list(self._waiting):
+            self.succeeded(worker)
+        for thread in self._threads:
+            thread.join(timeout_s)
+
+    def _begin(self, member_id: str) -> None:
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = threading.Thread(
+            target=self._remove, args=(member_id,), name="streamlet-dead-member", daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+
+    def _remove(self, member_id: str) -> None:
+        try:
+            code = self._leave(member_id)
+        except BrokerError as error:
+            problem = str(error)
+        else:
+            problem = "" if code in (0, _UNKNOWN_MEMBER_ID) else name_of(code)
+        if problem:
+            log.warning(
+                "the dead member %s stays in group %s until its session.timeout.ms is over: %s",
+                member_id,
+                self._group,
+                problem,
+            )
+        else:
+            log.info("removed the dead member %s from group %s", member_id, self._group)
+
+    def _leave(self, member_id: str) -> int:
+        """Send LeaveGroup in the member's name; Kafka's code, 0 where it is out of the group."""
+        connection = self._connect()
+        try:
+            request = LeaveGroup(self._group, member_id, None, "its process is dead")
+            answer = connection.ask(request, TIMEOUT_MS).result()
+        finally:
+            connection.close()
+        assert isinstance(answer, LeaveGroupAnswer)
+        return answer.error

@@ -1,0 +1,216 @@
+"""An operator's view of a group's members: who is in it, and taking static ones out of it.
+
+A static member that stops for good keeps its tasks for a session timeout, because it may be
+restarting. ``MemberAdmin.remove`` ends that at once (KIP-345): one LeaveGroup names the static ids,
+the group rebalances without them. It is meant for members that are down; one that is alive notices,
+joins again, and only a rebalance was had.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from streamlet.admin.current import named
+from streamlet.admin.inspector import describe, settled
+from streamlet.admin.snapshot import GroupSnapshot, MemberSnapshot
+from streamlet.admin.status import member_state
+from streamlet.clock import Clock, SystemClock
+from streamlet.control.view import ControlView
+from streamlet.coordinator.codes import name_of
+from streamlet.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from streamlet.coordinator.transport import Transport
+
+_REQUEST_MS = 30_000
+#: How long a rebalance is waited for where members' own words are wanted.
+_SETTLE_MS = 3_000
+
+
+@attrs.frozen
+class ListedMember:
+    """A member of a group. ``instance_id`` is its static id, None for a dynamic one."""
+
+    member: str
+    instance_id: str | None
+    state: str
+
+
+@attrs.frozen
+class Removal:
+    """The outcome for one id that was to be removed; ``error`` is Kafka's name of the reason."""
+
+    instance_id: str
+    error: str | None
+
+    @property
+    def ok(self) -> bool:
+        """True if it is out of the group."""
+        return self.error is None
+
+
+class MemberAdmin:
+    """Lists and removes the members of one application.
+
+    Args:
+        group: the connection to the coordinator.
+        application: the application's id.
+        clock: for waiting.
+        pause: waits for so many seconds.
+        control: reads what the members report; asked for names while a rebalance hides them.
+    """
+
+    def __init__(
+        self,
+        group: Transport,
+        application: str,
+        clock: Clock | None = None,
+        pause: Callable[[float], object] | None = None,
+        control: Callable[[], ControlView] = ControlView,
+    ) -> None:
+        self._group = group
+        self._application = application
+        self._clock = clock or SystemClock()
+        self._pause = pause or threading.Event().wait
+        self._control = control
+
+    def members(self) -> list[ListedMember]:
+        """The members of the group, by name; by member id if a new one has reported nothing yet.
+
+        Raises:
+            NotFoundError: there is no such application.
+            BrokerError: the coordinator does not answer, or will not tell.
+        """
+        group = self.settled()
+        if not group.stable and group.members:
+            group = named(group, self._control())
+        return [
+            ListedMember(m.name, m.described.instance_id, member_state(group, m))
+            for m in group.members
+        ]
+
+    def remove(self, ids: Sequence[str], reason: str = "removed by an operator") -> list[Removal]:
+        """Take static members out of the group, all in one request; a result per id given.
+
+        An id is that of a member (``a-0``), or that of an instance (``a``), which stands for all
+        its members that are there.
+
+        Raises:
+            NotFoundError: there is no such application.
+            BrokerError: the coordinator does not answer, or will not tell.
+        """
+        there = static_ids(describe(self._group, self._application))
+        meant = {asked: meaning(asked, there) for asked in ids}
+        codes = self._removed([one for ids in meant.values() for one in ids], reason)
+        return [Removal(asked, _first_error(codes, meant[asked])) for asked in meant]
+
+    def remove_left_over(
+        self,
+        ours: Iterable[str],
+        process_id: str,
+        instance_id: str | None,
+        recorded: Iterable[str] = (),
+    ) -> dict[str, str | None]:
+        """Remove what earlier runs of an instance left behind; Kafka's error by static id.
+
+        Args:
+            ours: static ids of the members that are about to start.
+            process_id: the instance's; no other process can use it as long as we hold its folder.
+            instance_id: its static id.
+            recorded: static ids it had when it ran last.
+        """
+        try:
+            group = describe(self._group, self._application)
+        except NotFoundError:
+            return {}
+        found = left_over(group, frozenset(ours), process_id, instance_id, frozenset(recorded))
+        codes = self._removed(found, "a later run of the instance has no such member")
+        return {one: _error(code) for one, code in codes.items()}
+
+    def settled(self) -> GroupSnapshot:
+        """The group, once its members' words can be read; as it is when that takes too long."""
+        return settled(
+            self._group, self._application, _SETTLE_MS, clock=self._clock, wait=self._pause
+        )
+
+    def _removed(self, instance_ids: Iterable[str], reason: str) -> dict[str, int]:
+        wanted = list(dict.fromkeys(instance_ids))
+        if not wanted:
+            return {}
+        asked = self._group.remove_members(self._application, wanted, _REQUEST_MS, reason)
+        codes = asked.result()
+        return {one: codes.get(one, -1) for one in wanted}
+
+
+def static_ids(group: GroupSnapshot) -> list[str]:
+    """The static ids in a group, in order."""
+    ids = (member.described.instance_id for member in group.members)
+    return sorted(one for one in ids if one is not None)
+
+
+def meaning(asked: str, there: Sequence[str]) -> tuple[str, ...]:
+    """The members an id stands for: the one of that name, or those of the instance of that name.
+
+    An id that no member has stands for itself: the coordinator will refuse it.
+    """
+    if asked in there:
+        return (asked,)
+    return tuple(one for one in there if _instance_of(one) == asked) or (asked,)
+
+
+def removal_hint(application: str, ids: Sequence[str]) -> str:
+    """The hint how to remove static members that are down; empty if there are none."""
+    if not ids:
+        return ""
+    named = " ".join(f"--instance-id {one}" for one in ids)
+    return f"; static members that are down: streamlet members remove {application} {named}"
+
+
+def left_over(
+    group: GroupSnapshot,
+    ours: frozenset[str],
+    process_id: str,
+    instance_id: str | None,
+    recorded: frozenset[str],
+) -> list[str]:
+    """Static ids in a group that belong to an instance, and none of its members has any more.
+
+    They are those that bear its id with a number too high, and those that say they are its process.
+    While the group rebalances nothing is known; then those count that it had when it ran last.
+    """
+    found = []
+    for member in group.members:
+        one = member.described.instance_id
+        if one is None or one in ours:
+            continue
+        beyond = instance_id is not None and _instance_of(one) == instance_id
+        if beyond or _is_of(group, member, process_id, recorded):
+            found.append(one)
+    return sorted(found)
+
+
+def _is_of(
+    group: GroupSnapshot, member: MemberSnapshot, process_id: str, recorded: frozenset[str]
+) -> bool:
+    if group.stable:
+        return member.subscription is not None and member.subscription.instance == process_id
+    return member.described.instance_id in recorded
+
+
+def _instance_of(member_id: str) -> str | None:
+    """The instance's part of a member's static id; None where it has no number."""
+    match = re.fullmatch(r"(.+)-\d+", member_id, re.DOTALL)
+    return None if match is None else match[1]
+
+
+def _first_error(codes: Mapping[str, int], ids: Iterable[str]) -> str | None:
+    return next((error for one in ids if (error := _error(codes[one])) is not None), None)
+
+
+def _error(code: int) -> str | None:
+    return name_of(code) if code else None

@@ -1,0 +1,128 @@
+"""The connection to the coordinator: a small machine beside the membership one. No I/O, no clock.
+
+::
+
+    LOST ── due, needed ──▶ FINDING ── CoordinatorFound ──▶ FOUND
+      ▲                        │                              │
+      └── not found, too slow ─┘◀──── not the coordinator, connection lost, no answer
+
+Beside it: the requests in flight on it, and how long to wait before the next try.
+"""
+
+from __future__ import annotations
+
+import enum
+import zlib
+
+import attrs
+
+from streamlet.coordinator.events import Connection, FindCoordinator, Send
+from streamlet.coordinator.messages import Request
+
+
+@attrs.define
+class InFlightRequests:
+    """All requests in flight by number; numbers are never used twice."""
+
+    #: Keys grow with time, so iteration is in the order of sending.
+    _open: dict[int, Send] = attrs.field(factory=dict)
+    _last: int = 0
+
+    def add(
+        self, request: Request, connection: Connection, timeout_ms: int, now_ms: int, token: int
+    ) -> Send:
+        """Number a request and give the command that sends it."""
+        self._last += 1
+        send = Send(self._last, request, connection, timeout_ms, now_ms, token)
+        self._open[send.number] = send
+        return send
+
+    def complete(self, number: int) -> Send | None:
+        """Take a request out; None if it was given up meanwhile."""
+        return self._open.pop(number, None)
+
+    def of(self, *kinds: type[Request]) -> list[Send]:
+        """Those of some kinds of request, oldest first."""
+        return [flight for flight in self._open.values() if isinstance(flight.request, kinds)]
+
+    def overdue(self, now_ms: int) -> list[Send]:
+        """Those whose time is up, oldest first."""
+        late = zip(self._open.values(), self.deadlines(), strict=True)
+        return [flight for flight, deadline_ms in late if deadline_ms <= now_ms]
+
+    def deadlines(self) -> list[int]:
+        """The deadlines of those in flight, in ms."""
+        return [flight.sent_ms + flight.timeout_ms for flight in self._open.values()]
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+
+@attrs.define
+class Backoff:
+    """Doubling waits up to a bound, spread by ±20 % so that members do not move in step.
+
+    The spread is a checksum of member and attempt, not chance: a run can be repeated.
+    """
+
+    first_ms: int
+    max_ms: int
+    jitter: int = 0
+    attempts: int = 0
+
+    def next_ms(self) -> int:
+        """The wait before the next attempt, in ms."""
+        self.attempts += 1
+        plain = min(self.first_ms << min(self.attempts - 1, 20), self.max_ms)
+        spread = zlib.crc32(f"{self.jitter}:{self.attempts}".encode()) % 401 - 200
+        return max(1, plain + plain * spread // 1000)
+
+    def reset(self) -> None:
+        """Start again with the first wait, after a success."""
+        self.attempts = 0
+
+
+class ConnectionState(enum.StrEnum):
+    """The states of the search for the coordinator."""
+
+    LOST = "lost"
+    FINDING = "finding"
+    FOUND = "found"
+
+
+@attrs.define
+class CoordinatorConnection:
+    """The state of the coordinator; waits between look-ups until something is answered again."""
+
+    backoff: Backoff
+    timeout_ms: int
+    state: ConnectionState = ConnectionState.LOST
+    #: Last known coordinator; kept while lost, to notice that it moved.
+    address: str | None = None
+    #: LOST: not before this; FINDING: no longer than this.
+    due_ms: int = 0
+
+    def look_up(self, now_ms: int) -> FindCoordinator | None:
+        """Begin a look-up if it is time for one; give up one that takes too long."""
+        if self.state is ConnectionState.FINDING and self.due_ms <= now_ms:
+            self.lose(now_ms)
+        if self.state is not ConnectionState.LOST or self.due_ms > now_ms:
+            return None
+        self.state = ConnectionState.FINDING
+        self.due_ms = now_ms + self.timeout_ms
+        return FindCoordinator(self.timeout_ms)
+
+    def find(self, address: str) -> bool:
+        """Take the result of a look-up; True if the coordinator is another one than before."""
+        moved = self.address is not None and self.address != address
+        self.state, self.address = ConnectionState.FOUND, address
+        return moved
+
+    def lose(self, now_ms: int) -> None:
+        """Forget the coordinator; the first loss after an answer is looked up at once."""
+        if self.state is ConnectionState.LOST:
+            return
+        first = self.backoff.attempts == 0
+        wait_ms = self.backoff.next_ms()
+        self.state = ConnectionState.LOST
+        self.due_ms = now_ms if first else now_ms + wait_ms

@@ -1,0 +1,109 @@
+"""Encodes the records of a sink: keys, values, and the partitions that they go to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import cached_property
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.kafka.partitioner import KeyPartitioner
+from streamlet.processing.outputs import Output
+from streamlet.serdes import ColumnError
+from streamlet.topology.nodes import SinkNode
+from streamlet.types import TopicPartition
+
+
+@attrs.frozen
+class SinkEncoder:
+    """Makes the records that one sink writes to one topic.
+
+    Args:
+        node: the sink.
+        count: partitions of the topic; 0: not known.
+        dropped: told how many records a partitioner sent to no partition.
+        by_record: the topic was chosen for these records.
+    """
+
+    _node: SinkNode
+    _count: int
+    _dropped: Callable[[int], None]
+    _by_record: bool = False
+
+    @cached_property
+    def _by_key(self) -> KeyPartitioner:
+        """Kafka's own choice of partitions, for the sinks that ask for it."""
+        return KeyPartitioner(max(self._count, 1))
+
+    def encode(self, batch: Batch) -> Output:
+        """The records as the sink writes them.
+
+        Raises:
+            OperatorFailed: one cannot be encoded, or its partitioner fails; ``done`` are those
+                before.
+        """
+        node, partitions = self._node, None
+        try:
+            keys = node.key.encode_column(batch.keys)
+            values = node.value.encode_column(batch.values)
+        except ColumnError as failed:
+            done = batch.slice(0, failed.index)
+            raise OperatorFailed(failed.index, done, again=True) from failed.cause
+        if node.partitioner is not None:
+            rows, partitions = self._chosen(batch, keys)
+            if rows is not None:
+                batch = batch.pick(rows)
+                keys, values = [keys[row] for row in rows], [values[row] for row in rows]
+        elif node.partitions_of is not None:
+            partitions = node.partitions_of(values)
+        elif node.by_base and self._count > 1:
+            window = -node.key.window_bytes
+            bases = [None if key is None else key[:window] for key in keys]
+            partitions = self._by_key.choose(bases, batch.offsets)
+        origin = (len(batch), TopicPartition(batch.topic, batch.partition), batch.offsets)
+        return Output(
+            node.topic,
+            keys,
+            values,
+            batch.timestamps,
+            partitions,
+            batch.headers,
+            [origin],
+            by_record=self._by_record,
+        )
+
+    def _chosen(self, batch: Batch, keys: list[bytes | None]) -> tuple[list[int] | None, list[int]]:
+        """Rows and their partitions as the user's partitioner says; rows None: each once."""
+        chosen: list[Collection[int]] = []
+        try:
+            for row, (key, value) in enumerate(zip(batch.keys, batch.values, strict=True)):
+                assert self._node.partitioner is not None
+                found = self._node.partitioner(key, value, self._count)
+                if found is None:
+                    (found,) = self._by_key.choose([keys[row]], [batch.offsets[row]])
+                chosen.append(self._checked(found))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            done = batch.slice(0, len(chosen))
+            raise OperatorFailed(len(chosen), done, again=True) from error
+        partitions = [one for some in chosen for one in some]
+        nowhere = chosen.count(())
+        if nowhere:
+            self._dropped(nowhere)
+        if not nowhere and len(partitions) == len(chosen):
+            return None, partitions
+        return [row for row, some in enumerate(chosen) for _ in some], partitions
+
+    def _checked(self, found: object) -> tuple[int, ...]:
+        """The result of a user's partitioner, if there are such partitions."""
+        several = sorted(found) if isinstance(found, set | frozenset) else found
+        chosen = tuple(several) if isinstance(several, list | tuple | range) else (several,)
+        for one in chosen:
+            if type(one) is not int or not 0 <= one < max(self._count, 1):
+                raise ValueError(
+                    f"expected a partition, an int from 0 to {self._count - 1}, several of them "
+                    f"or None, got {found!r}"
+                )
+        return chosen

@@ -1,0 +1,200 @@
+"""Raw batches in, decoded ones out: keys and values by the column, times by the extractor.
+
+A record whose own time is negative fails: a producer of an old version wrote it without one. What
+an extractor makes negative is left out, as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch
+from streamlet.kafka.ports import PartitionBatch
+from streamlet.processing.edges.plan import TaskEdges
+from streamlet.processing.policy import FailedRecord, RecordFailure
+from streamlet.processing.record_failures import RecordFailures
+from streamlet.serdes import ColumnError
+from streamlet.topology.nodes import SourceNode
+from streamlet.types import TopicPartition
+
+#: Kafka keeps times as signed 64-bit numbers.
+_TIME_BITS = 63
+
+_NO_TIME = (
+    "it was written without a time, or before 1970: timestamp= where the topic is read can give "
+    "it one, or a negative one to leave it out"
+)
+
+
+def _with_highest(function: Callable[..., Any], columns: Any, highest: int) -> Iterator[int]:
+    """The results of an extractor that is given the highest of those before."""
+    for key, value, time in zip(*columns, strict=True):
+        found = _milliseconds(function(key, value, time, highest))
+        highest = max(highest, found)
+        yield found
+
+
+def _milliseconds(time: object) -> int:
+    """The result of a user's extractor, if it is a time that Kafka can keep."""
+    if type(time) is not int or time.bit_length() > _TIME_BITS:
+        raise TypeError(f"expected ms since the epoch as an int, got {time!r}")
+    return time
+
+
+@attrs.frozen
+class Undecoded:
+    """The rest of a batch, from a record on that is to be decoded again after a pause.
+
+    ``attempt`` is the number of that try, 2 after the first. ``received`` is the offset behind the
+    whole batch as it was read, of which the filter of an edge may have left out the last records.
+    """
+
+    raw: PartitionBatch
+    attempt: int
+    pause_ms: int
+    received: int = -1
+
+
+class RecordDecoder:
+    """Decodes the batches of a task.
+
+    Args:
+        failures: applies the error policy to records that cannot be decoded.
+        dropped: counts records left out by rule.
+    """
+
+    def __init__(self, failures: RecordFailures, dropped: Callable[[str, int], None]) -> None:
+        self._failures = failures
+        self._dropped = dropped
+        #: The highest time of each partition so far.
+        self._highest: dict[TopicPartition, int] = {}
+        #: The rest of the batch decoded last; None: it was decoded whole.
+        self.undecoded: Undecoded | None = None
+
+    def next(
+        self, source: SourceNode, raw: PartitionBatch | Undecoded, edges: TaskEdges | None
+    ) -> tuple[Batch, int]:
+        """Decode a batch, and the offset up to which it was.
+
+        ``undecoded`` is the rest then, or None. ``edges`` filter the input of their task.
+        """
+        attempt = 1
+        if isinstance(raw, Undecoded):
+            attempt, received, raw = raw.attempt, raw.received, raw.raw
+        else:
+            received = raw.offsets[-1] + 1
+            raw = raw if edges is None else edges.take(raw)
+            self._failures.keep(raw)
+        batch = self.batch(source, raw, attempt)
+        if self.undecoded is not None:
+            self.undecoded = attrs.evolve(self.undecoded, received=received)
+            received = self.undecoded.raw.offsets[0]
+        return batch, received
+
+    def batch(self, source: SourceNode, raw: PartitionBatch, attempt: int = 1) -> Batch:
+        """The records that can be decoded and have a time, with that time.
+
+        ``attempt`` is the number of tries of the first record, this one included. The batch ends
+        before a record that is to be tried again, with which ``undecoded`` begins then.
+        """
+        self.undecoded = None
+        try:
+            keys = source.key.decode_column(raw.keys)
+            values = source.value.decode_column(raw.values)
+        except ColumnError:
+            return self._one_by_one(source, raw, attempt)
+        return self._timed(
+            source,
+            Batch(raw.topic, raw.partition, raw.offsets, keys, values, raw.timestamps, raw.headers),
+        )
+
+    def _one_by_one(self, source: SourceNode, raw: PartitionBatch, attempt: int) -> Batch:
+        """The slow way through a batch with a record that cannot be decoded."""
+        good: list[bool] = []
+        keys: list[Any] = []
+        values: list[Any] = []
+        for i, (key, value) in enumerate(zip(raw.keys, raw.values, strict=True)):
+            try:
+                keys += source.key.decode_column([key])
+                values += source.value.decode_column([value])
+                good.append(True)
+            except ColumnError as failed:
+                del keys[len(values) :]
+                good.append(False)
+                tries = 1 if i else attempt
+                pause_ms = self._failed(source, raw, i, tries, failed.cause)
+                if pause_ms is not None:
+                    self.undecoded = Undecoded(raw.slice(i), tries + 1, pause_ms)
+                    break
+        raw = raw.select(good)
+        where, offsets = (raw.topic, raw.partition), raw.offsets
+        batch = Batch(*where, offsets, keys, values, raw.timestamps, raw.headers)
+        return self._timed(source, batch)
+
+    def _failed(
+        self, source: SourceNode, raw: PartitionBatch, index: int, attempt: int, cause: Exception
+    ) -> int | None:
+        """The pause before a record is decoded again, ms; None: it is left out."""
+        context = self._failures.context("deserialization", source.name, raw, index, attempt)
+        record = FailedRecord(raw.keys[index], raw.values[index])
+        return self._failures.apply(RecordFailure(context, record, "undecodable record", cause))
+
+    def _timed(self, source: SourceNode, batch: Batch) -> Batch:
+        """The records that have a time, with it.
+
+        Raises:
+            ProcessingError: a record has none, under the policy ``fail``.
+        """
+        if source.timestamp is not None:
+            batch = self._extracted(source, batch)
+        if not len(batch) or min(batch.timestamps) >= 0:
+            return batch
+        if source.timestamp is None:
+            for index, time in enumerate(batch.timestamps):
+                if time < 0:
+                    cause = ValueError(f"{time} ms; {_NO_TIME}")
+                    self._no_time(source, batch, index, "negative timestamp", cause)
+        else:
+            self._dropped(source.name, sum(time < 0 for time in batch.timestamps))
+        return batch.select([time >= 0 for time in batch.timestamps])
+
+    def _extracted(self, source: SourceNode, batch: Batch) -> Batch:
+        """The batch with the extractor's times; a record that it fails on is left out."""
+        where = TopicPartition(batch.topic, batch.partition)
+        times: list[int] = []
+        while len(times) < len(batch):
+            try:
+                times.extend(self._times(source, batch, times))
+                if len(times) < len(batch):  # one from inside ends a map without a sound
+                    raise RuntimeError("the function raised StopIteration")
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                bad = len(times)
+                self._no_time(source, batch, bad, "no timestamp", error)
+                batch = batch.select([i != bad for i in range(len(batch))])
+        if source.partition_time:
+            self._highest[where] = max([self._highest.get(where, -1), *times])
+        return attrs.evolve(batch, timestamps=times)
+
+    def _times(self, source: SourceNode, batch: Batch, done: list[int]) -> Iterator[int]:
+        """The times of the records behind those that are done."""
+        function: Callable[..., Any] | None = source.timestamp
+        assert function is not None
+        at = len(done)
+        columns = batch.keys[at:], batch.values[at:], batch.timestamps[at:]
+        if not source.partition_time:
+            return map(_milliseconds, map(function, *columns))
+        where = TopicPartition(batch.topic, batch.partition)
+        return _with_highest(function, columns, max([self._highest.get(where, -1), *done]))
+
+    def _no_time(
+        self, source: SourceNode, batch: Batch, index: int, reason: str, cause: BaseException
+    ) -> None:
+        """Apply the policy to a record without a valid time, which is not tried again."""
+        context = self._failures.context("deserialization", source.name, batch, index, 1)
+        record = FailedRecord(batch.keys[index], batch.values[index])
+        self._failures.apply(RecordFailure(context, record, reason, cause, final=True))

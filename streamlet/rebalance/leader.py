@@ -1,0 +1,310 @@
+"""The leader's side of the tasks protocol: from all descriptions to all assignments.
+
+Pure. It knows the leader's own view of topics and topology and the clock's time as values; the
+assignor is any function of ``GroupState -> Plan``. It keeps nothing between two rebalances: what
+must be known is in the members' own words.
+
+The releases of one plan are staggered over time. All at once, each of the dozen steps from a stop
+to the first record at the new home would wait for all the others'. So they take turns, as far apart
+as there is time, while their tasks go on. The leader gives the turns: those that followed from the
+tasks' numbers came as close as 90 ms.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from streamlet.assignor.path import release_delays
+from streamlet.assignor.values import GroupState, MemberPlan, Plan, Role, Rules, TaskInfo
+from streamlet.control.values import MemberKey
+from streamlet.rebalance import type_migration, wire
+from streamlet.rebalance.envelope import CONSUMER, STREAM, Envelope, open_subscription
+from streamlet.rebalance.numbering import difference
+from streamlet.rebalance.values import (
+    Assignment,
+    AssignmentError,
+    JoinedMember,
+    RunAssignor,
+    Subscription,
+    TypeMigration,
+    member_state,
+    newest_imbalance,
+    staying,
+)
+from streamlet.types import TaskId
+
+log = logging.getLogger(__name__)
+
+#: How many members' reasons are listed, and how many names of members that have gone.
+_REASONS = 3
+
+Assignor: TypeAlias = Callable[[GroupState], Plan]
+
+
+@attrs.frozen
+class LeaderView:
+    """The knowledge of a leader besides the descriptions.
+
+    ``tasks`` are all there are, ``subtopologies`` the hashes of its own topology. ``wall_ms`` is
+    wall-clock time.
+    ``protocol_type`` is the group's; in "consumer" all members' bytes travel in ``envelope``.
+    ``flip_timeout_ms``: how long who changes the type waits for the others. ``latest``: the highest
+    version of our bytes it knows. ``before``: the members of the last generation and their names,
+    as far as they are known. ``belongings`` are the names of what each of its subtopologies reads
+    and keeps.
+    """
+
+    tasks: tuple[TaskInfo, ...]
+    subtopologies: tuple[bytes, ...]
+    rules: Rules
+    wall_ms: int
+    protocol_type: str = STREAM
+    envelope: Envelope = attrs.field(factory=Envelope)
+    flip_timeout_ms: int = 60_000
+    latest: int = wire.VERSION
+    before: Mapping[MemberKey, str] = attrs.field(factory=dict)
+    belongings: Sequence[Sequence[str]] = ()
+
+
+@attrs.frozen
+class _Read:
+    """A description as far as it could be read; ``head`` is None where even that is garbage.
+
+    ``layout`` is the version of what is around it.
+    """
+
+    member_id: str
+    said: Subscription | None
+    head: wire.WireHeader | None
+    layout: int = 0
+    version: int = wire.VERSION  # that both it and we know
+
+    @property
+    def eager(self) -> bool:
+        """True if it stops everything at each join, and can do nothing else."""
+        return self.said is not None and self.said.mode == "eager"
+
+    @property
+    def flips(self) -> bool:
+        """True if it can be ordered to join as another type."""
+        return self.version >= type_migration.FLIP_VERSION
+
+
+def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, bytes]:
+    """Plan a generation and encode every member's part.
+
+    A member whose description cannot be read may hold anything: then no member gains a task, and it
+    is asked to describe itself otherwise. Likewise while members have topologies that cannot run in
+    one group: those that run tasks go on, the others are refused.
+
+    Raises:
+        Exception: whatever the assignor raises.
+    """
+    read = [_read(member, view.protocol_type, view.latest) for member in run.members]
+    said = {r.member_id: r.said for r in read if r.said is not None}
+    gone: list[str] = []
+    refused = _refused(run.member_id, view, said)
+    if len(said) == len(read) and not refused:
+        decided, flip = _decide(run, view, read, said, assign)
+        gone = _gone(view.before, said.values())
+    else:
+        decided, flip = _keep_claims(said), None
+    reason = _reason(said.values(), gone)
+    log.info("generation %d is planned: %s", run.generation, reason)
+    turns = release_delays(decided.members)
+    prefixes = all(r.head is not None and r.head.latest >= wire.PREFIX_VERSION for r in read)
+    for_all = Assignment(flip=flip, prefixes=prefixes)
+    answers = {r.member_id: _answer(decided, for_all, r, turns.get(r.member_id, 0)) for r in read}
+    if run.member_id in said:
+        answers[run.member_id] = _signed(answers[run.member_id], run, view, decided, reason)
+    answers |= {member: _refusal(said[member], why) for member, why in refused.items()}
+    return {r.member_id: _encoded(view, answers[r.member_id], r) for r in read}
+
+
+def _refused(leader: str, view: LeaderView, said: Mapping[str, Subscription]) -> dict[str, str]:
+    """Members whose topology cannot run beside that of the members that run tasks, with the reason.
+
+    The leader itself yields if it runs nothing and they do: the next leader plans in their numbers.
+    """
+    found = {
+        member: differs
+        for member, theirs in sorted(said.items())
+        if (differs := difference(view.belongings, theirs.belongings))
+    }
+    ours = said.get(leader)
+    claiming = [member for member in found if _claims(said[member])]
+    if claiming and (ours is None or not _claims(ours)):
+        return {leader: found[claiming[0]].here}
+    return {member: differs.there for member, differs in found.items()}
+
+
+def _claims(said: Subscription) -> bool:
+    return any(copy.role in _RANK for copy in said.copies.values())
+
+
+def _refusal(said: Subscription, why: str) -> Assignment:
+    """The answer to a refused member; without its identity, so that no restart takes it over."""
+    return Assignment(error=AssignmentError.MOVED, reason=why, answers_nonce=said.nonce)
+
+
+def _decide(
+    run: RunAssignor,
+    view: LeaderView,
+    read: Sequence[_Read],
+    said: Mapping[str, Subscription],
+    assign: Assignor,
+) -> tuple[Plan, TypeMigration | None]:
+    """Plan; while all move to another type nothing is given but what is claimed."""
+    gathering = type_migration.gathering(said, view.protocol_type, view.wall_ms)
+    if gathering is not None:
+        return attrs.evolve(_keep_claims(said), follow_up_ms=gathering.until_ms), gathering
+    eager = any(r.eager for r in read)
+    decided = assign(_group_state(run, view, said, eager=eager))
+    wanted = type_migration.wanted(said, view.protocol_type, view.wall_ms, view.flip_timeout_ms)
+    if wanted is None or not all(r.flips for r in read):
+        return decided, None
+    due = type_migration.not_before_ms(said, decided, wanted, view.wall_ms)
+    if due is None:
+        return _keep_claims(said), wanted
+    if decided.follow_up_ms is not None:
+        due = min(due, decided.follow_up_ms)
+    return attrs.evolve(decided, follow_up_ms=due), None
+
+
+def _reason(said: Collection[Subscription], gone: Sequence[str]) -> str:
+    """The members that have gone, and the ones that asked for the rebalance and why."""
+    reasons = sorted(f"{s.name}-{s.member}: {s.reason}" for s in said if s.reason)
+    parts = [f"{_first(gone)} {'has' if len(gone) == 1 else 'have'} gone"] if gone else []
+    if reasons:
+        parts.append(_first(reasons))
+    return ", ".join(parts) or "a member has gone"
+
+
+def _first(some: Sequence[str]) -> str:
+    more = f" and {len(some) - _REASONS} more" if len(some) > _REASONS else ""
+    return ", ".join(some[:_REASONS]) + more
+
+
+def _gone(before: Mapping[MemberKey, str], said: Iterable[Subscription]) -> list[str]:
+    """Names of the members that the last generation had and this one has not."""
+    there = {MemberKey(one.instance, one.member) for one in said}
+    return sorted(name for key, name in before.items() if key not in there)
+
+
+def _group_state(
+    run: RunAssignor, view: LeaderView, said: Mapping[str, Subscription], *, eager: bool
+) -> GroupState:
+    """``eager``: a member stops everything at each join, so that nothing is handed over warm."""
+    rules = attrs.evolve(view.rules, mode="eager" if eager else "incremental")
+    imbalance = newest_imbalance(said.values())
+    if imbalance is not None:
+        rules = attrs.evolve(rules, imbalance=imbalance)
+    if run.reduced >= 2:  # the last resort against a group too large to store
+        rules = attrs.evolve(rules, standbys=0)  # each is named in two places
+    stay = staying(said.values())
+    members = tuple(member_state(m, said[m], view.subtopologies, stay) for m in sorted(said))
+    return GroupState(view.tasks, members, run.generation, view.wall_ms, rules)
+
+
+def _read(member: JoinedMember, protocol_type: str, latest: int) -> _Read:
+    unread = _Read(member.member_id, None, None, version=latest)
+    try:
+        opened = open_subscription(member.metadata, protocol_type)
+        unread = attrs.evolve(unread, layout=max(opened.version, 0))
+        head = wire.read_head(opened.data)
+        unread = attrs.evolve(unread, head=head, version=head.common(latest))
+        said = wire.decode_subscription(opened.data, latest)
+        if opened.eager:  # what V0 means, whatever is inside
+            said = attrs.evolve(said, mode="eager")
+        return attrs.evolve(unread, said=said)
+    except wire.TooNewError:
+        return unread
+    except wire.WireError:
+        return attrs.evolve(unread, head=None)
+
+
+#: A claim that holds nevertheless where no member has the better one (L2, L4).
+_RANK = {Role.ACTIVE: 0, Role.PENDING: 1}
+
+
+def _keep_claims(said: Mapping[str, Subscription]) -> Plan:
+    """Give each member what it claims, and the copies it has, and nothing else.
+
+    Of several claims the newest counts (L5).
+    """
+    owners: dict[TaskId, tuple[int, int, str]] = {}
+    for member in sorted(said):
+        for task, copy in said[member].copies.items():
+            if copy.role in _RANK:
+                claim = (_RANK[copy.role], -copy.generation, member)
+                owners[task] = min(owners.get(task, claim), claim)
+    active: dict[str, set[TaskId]] = {member: set() for member in said}
+    for task, (_, _, owner) in owners.items():
+        active[owner].add(task)
+    return Plan(
+        {
+            member: MemberPlan(
+                active=frozenset(mine),
+                learner=_of_role(said[member], Role.LEARNER),
+                standby=_of_role(said[member], Role.STANDBY),
+            )
+            for member, mine in active.items()
+        }
+    )
+
+
+def _of_role(said: Subscription, role: Role) -> frozenset[TaskId]:
+    return frozenset(task for task, copy in said.copies.items() if copy.role is role)
+
+
+def _follow_up(plan: Plan, wall_ms: int) -> int | None:
+    """Say when the leader has to join again: not at all where those who revoke will."""
+    if plan.follow_up_ms is None or any(part.revoke for part in plan.members.values()):
+        return None
+    return max(plan.follow_up_ms, wall_ms)
+
+
+def _encoded(view: LeaderView, answer: Assignment, read: _Read) -> bytes:
+    """One member's answer at a version it reads."""
+    data = wire.encode_assignment(answer, read.version, view.latest)
+    if view.protocol_type == CONSUMER:
+        data = view.envelope.assignment(answer, data, read.layout)
+    return data
+
+
+def _answer(decided: Plan, for_all: Assignment, read: _Read, turn_ms: int) -> Assignment:
+    """One member's part of the plan; ``for_all`` are fields with equal values."""
+    if read.head is None:
+        return attrs.evolve(for_all, error=AssignmentError.UNREADABLE)
+    if read.said is None:
+        return attrs.evolve(for_all, error=AssignmentError.TOO_NEW)
+    part = decided.members.get(read.member_id, MemberPlan())
+    return attrs.evolve(
+        for_all,
+        **attrs.asdict(part, recurse=False),
+        deferral_deadline_ms=decided.deferral_deadline_ms,
+        answers_nonce=read.said.nonce,
+        answers_identity=wire.identity_of(read.said),
+        turn_ms=turn_ms,
+    )
+
+
+def _signed(
+    answer: Assignment, run: RunAssignor, view: LeaderView, decided: Plan, reason: str
+) -> Assignment:
+    """Add to the leader's own part what need not be said a thousand times."""
+    answer = attrs.evolve(answer, follow_up_ms=_follow_up(decided, view.wall_ms))
+    if run.reduced:
+        return answer
+    return attrs.evolve(
+        answer,
+        leader=run.member_id,
+        generation=run.generation,
+        made_ms=view.wall_ms,
+        reason=reason,
+        unassigned=decided.unassigned,
+    )

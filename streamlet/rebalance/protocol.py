@@ -1,0 +1,264 @@
+"""The tasks protocol, the member's side: what it says of its tasks and how it takes orders.
+
+Pure but for what a member must remember between two rebalances. It knows neither Kafka nor the
+assignor it calls, which is any function of ``GroupState -> Plan``.
+
+A member describes itself in each JoinGroup (``subscribe``). The leader reads all descriptions, has
+the assignor plan and encodes all assignments (``leader``). Each member reads its own (``decode``)
+and compares it with what it runs (``orders``): tasks in both go on untouched, only those that move
+stop. Moves take two rounds: the owner is ordered to ``revoke``, stops and commits, and rejoins
+without the task; the next plan gives it to the other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from streamlet.assignor.values import Copy, Leaving, Role, Rules, TaskInfo
+from streamlet.config import Settings
+from streamlet.control.values import MemberKey
+from streamlet.errors import FatalGroupError, RefusedError
+from streamlet.rebalance import wire
+from streamlet.rebalance.envelope import CONSUMER, STREAM, Envelope, open_assignment
+from streamlet.rebalance.leader import Assignor, LeaderView, plan
+from streamlet.rebalance.numbering import packed, refusal
+from streamlet.rebalance.values import (
+    Assignment,
+    AssignmentError,
+    NeedMetadata,
+    RunAssignor,
+    Subscription,
+    TypeMigration,
+)
+from streamlet.types import TaskId
+
+log = logging.getLogger(__name__)
+
+#: Name of the protocol, in groups of either type.
+PROTOCOL = "streamlet-v1"
+
+#: The type of the group a member wants to be in, by its ``stream.rebalancing.mode``.
+TYPES = {"eager": CONSUMER, "upgrading": CONSUMER, "incremental": STREAM}
+
+#: Roles that claim a task; they outlive every reduction of a description.
+_CLAIMS = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
+
+
+def types_for(mode: str) -> tuple[str, str]:
+    """The type that a member in this mode joins as, and the one it accepts meanwhile."""
+    return (CONSUMER, STREAM) if TYPES[mode] == CONSUMER else (STREAM, CONSUMER)
+
+
+def rules_from(settings: Settings, *, learners: bool) -> Rules:
+    """Take the settings that shape a plan. ``learners``: whether members of this version learn."""
+    s = settings
+    return Rules(
+        standbys=s.num_standby_replicas,
+        learners=learners,
+        handover=s.learner_handover,
+        partial_rebalance=s.learner_partial_rebalance,
+        imbalance=s.stream_imbalance_percentage,
+        acceptable_lag=s.acceptable_recovery_lag,
+        max_learners_member=s.max_learners_per_member,
+        max_learners_source=s.max_learners_per_source,
+        max_learners_group=s.max_learners_per_group,
+        max_moves=s.max_moves_per_rebalance,
+        move_interval_ms=s.rebalance_move_interval_ms,
+        deferral_ms=s.scheduled_rebalance_max_delay_ms,
+        initial_delay_ms=s.initial_assignment_delay_ms,
+        rack_tags=s.rack_aware_assignment_tags,
+    )
+
+
+class TasksProtocol:
+    """One member's side of the protocol; for the thread that owns the membership machine.
+
+    Args:
+        identity: what is the same in each of the member's descriptions.
+        rules: shape the plans this member makes as leader.
+        assign: the assignor.
+        tasks: every task there is, by our own view of topics and topology; asked when we lead.
+        wall_ms: wall-clock time, for deadlines.
+        rejoin: called with a reason when an assignment read calls for another rebalance.
+        belongings: the names of what each subtopology reads and keeps.
+        envelope: what goes around our bytes in a group of type "consumer".
+        flip_timeout_ms: as leader, how long to wait for all to come into a group of another type.
+        latest: the highest version of our bytes this member knows.
+        before: the members of the last generation and their names; asked when we lead.
+    """
+
+    def __init__(
+        self,
+        identity: Subscription,
+        rules: Rules,
+        assign: Assignor,
+        *,
+        tasks: Callable[[], Sequence[TaskInfo]],
+        wall_ms: Callable[[], int],
+        rejoin: Callable[[str], None],
+        belongings: Sequence[Sequence[str]] = (),
+        envelope: Envelope | None = None,
+        flip_timeout_ms: int = 60_000,
+        latest: int = wire.VERSION,
+        before: Callable[[], Mapping[MemberKey, str]] = dict,
+    ) -> None:
+        #: Type of the group we are in, or were last ordered to join.
+        self.protocol_type = TYPES[identity.mode]
+        self._identity = identity
+        self._rules = rules
+        self._assign = assign
+        self._tasks = tasks
+        self._wall_ms = wall_ms
+        self._rejoin = rejoin
+        self._belongings = belongings
+        self._envelope = envelope or Envelope()
+        self._flip_timeout_ms = flip_timeout_ms
+        self._before = before
+        #: The change of type that we were ordered to make, or made; None once all have come.
+        self.migration: TypeMigration | None = None
+        #: Says that this member is on its way out, in every description from now on.
+        self.leaving: Leaving | None = None
+        #: Version to write at; lower than ours while the leader is older.
+        self._version = self._latest = latest
+        #: What the last description said, to tell answers to it from cached ones.
+        self._said: Subscription | None = None
+        #: What to say as the generation we joined in, -1 until this member id got an assignment.
+        self._joined_generation = -1
+        self._deferral_deadline_ms: int | None = None
+
+    @property
+    def gathering(self) -> bool:
+        """True if some members have not come over into this group of another type yet."""
+        return self.migration is not None and self.migration.protocol_type == self.protocol_type
+
+    def subscribe(
+        self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
+    ) -> tuple[tuple[str, bytes], ...]:
+        """Describe ourselves, with the copies we hold and the claims we have right now."""
+        if need.protocol_type not in ("", self.protocol_type):
+            log.info("joining as type %s, not %s", need.protocol_type, self.protocol_type)
+            self.protocol_type = need.protocol_type
+        if need.generation < 0:
+            self._joined_generation = -1
+        elif self._joined_generation < 0:
+            self._joined_generation = need.generation
+        mode = self._identity.mode
+        said = attrs.evolve(
+            self._identity,
+            copies=dict(sorted(copies.items())),
+            leaving=self.leaving,
+            deferral_deadline_ms=self._deferral_deadline_ms,
+            joined_generation=self._joined_generation,
+            nonce=need.nonce,
+            wants_type=TYPES[mode],
+            flip=self.migration,
+            reason=self._own_reason(need),
+            belongings=packed(self._belongings),
+        )
+        self._said = _reduced(said, need.reduced)
+        data = wire.encode_subscription(self._said, self._version, self._latest)
+        if self.protocol_type == CONSUMER:
+            data = self._envelope.subscription(
+                self._said, data, eager=mode == "eager", generation=need.generation
+            )
+        return ((PROTOCOL, data),)
+
+    def _own_reason(self, need: NeedMetadata) -> str:
+        """The reason of a rebalance, if it is because of us; most just follow one that began."""
+        if not need.member_id or self._said is None:
+            return "joined"
+        return need.reason if need.nonce != self._said.nonce else ""
+
+    def assign(self, run: RunAssignor) -> dict[str, bytes]:
+        """Plan as the leader; see ``leader.plan``."""
+        view = LeaderView(
+            tuple(self._tasks()),
+            self._identity.subtopologies,
+            self._rules,
+            self._wall_ms(),
+            self.protocol_type,
+            self._envelope,
+            self._flip_timeout_ms,
+            self._latest,
+            self._before(),
+            self._belongings,
+        )
+        return plan(run, view, self._assign)
+
+    def decode(self, data: bytes) -> Assignment:
+        """Read our own assignment, and ask for another rebalance where it calls for one.
+
+        Raises:
+            wire.WireError: if the leader's bytes are malformed.
+            FatalGroupError: if the leader cannot read ours.
+            RefusedError: if our subtopologies have other numbers than the group's.
+        """
+        data = open_assignment(data, self.protocol_type)
+        try:
+            assignment = wire.decode_assignment(data, self._latest)
+        except wire.TooNewError as error:  # from a newer program with our static id
+            return self._again(Assignment(), f"restarted as an older program: {error}")
+        if assignment.error == AssignmentError.UNREADABLE:
+            raise FatalGroupError(
+                "the group's leader cannot read what we say of ourselves;"
+                " is another program using this group?"
+            )
+        if data:
+            self._version = wire.read_head(data).common(self._latest)
+        if assignment.error == AssignmentError.TOO_NEW:
+            known = f"the leader knows version {self._version} at most"
+            log.info("%s, we know %d: joining again", known, self._latest)
+            return self._again(Assignment(), known)
+        answers_us = self._said is None or assignment.answers_nonce == self._said.nonce
+        if assignment.error == AssignmentError.MOVED and answers_us:
+            raise RefusedError(refusal(assignment.reason))
+        self._deferral_deadline_ms = assignment.deferral_deadline_ms
+        if assignment.flip is not None or self.gathering:
+            self.migration = assignment.flip  # else it failed, and leaders had better know
+        if data and self._said is not None and not answers_us:
+            return self._predecessors(self._said, assignment)
+        return assignment
+
+    def _again(self, assignment: Assignment, reason: str) -> Assignment:
+        """Take this, and have the group rebalance."""
+        self._rejoin(reason)
+        return assignment
+
+    def _predecessors(self, said: Subscription, cached: Assignment) -> Assignment:
+        """Take over the assignment of a process with our static id before us (M9).
+
+        The coordinator hands a restarted static member its old assignment without asking the
+        leader; the nonce gives it away. Tasks that simply run are ours, also while the group plans
+        again because our settings are others. Hand-overs are not to be carried out a second time:
+        their tasks are not run, and the group plans again. Of another program or state folder
+        nothing is run.
+        """
+        identity = wire.identity_of(said)
+        if not wire.same_program(cached.answers_identity, identity):
+            return self._again(
+                Assignment(), "restarted with another topology or another state folder"
+            )
+        quiet = attrs.evolve(
+            cached, release={}, pending={}, revoke=frozenset(), leave=False, flip=None
+        )
+        if quiet != cached:
+            return self._again(quiet, "restarted in the middle of a hand-over")
+        if cached.answers_identity != identity:
+            return self._again(cached, "restarted with other settings")
+        return cached
+
+
+def _reduced(said: Subscription, level: int) -> Subscription:
+    """Leave out what can be done without, the more the higher the level; never a claim."""
+    if level == 0:
+        return said
+    if level == 1:
+        copies = {t: c for t, c in said.copies.items() if c.role is not Role.DORMANT}
+        return attrs.evolve(said, copies=copies)
+    copies = {t: c for t, c in said.copies.items() if c.role in _CLAIMS}
+    return attrs.evolve(
+        said, copies=copies, tags={}, stateful=frozenset(), reason="", belongings=()
+    )

@@ -1,0 +1,88 @@
+"""Migrates a live group to another protocol type: when it may begin, and when it is over.
+
+A broker does not change the type of a group that has members. So the leader orders all of them to
+leave and to join as the other type, and they hold their tasks open meanwhile (``handover``). The
+member that comes first finds an empty group, and must not be given what the others still hold:
+until all have come, or it takes too long, each member is given what it claims and nothing else.
+
+Pure, and without memory: everything is in the members' own words. Rules are numbered as in the
+hand-over protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamlet.assignor.values import Plan, Role
+from streamlet.rebalance.values import Subscription, TypeMigration
+
+#: The first version of our bytes that carries a migration.
+FLIP_VERSION = 2
+#: When to look again whether a wanted migration can be ordered, ms.
+LOOK_AGAIN_MS = 1_000
+#: How long to wait after a migration that failed, ms.
+PAUSE_MS = 600_000
+
+
+def wanted(
+    said: Mapping[str, Subscription], protocol_type: str, now_ms: int, timeout_ms: int
+) -> TypeMigration | None:
+    """The migration that every member wants (F1), None if one of them would rather stay."""
+    types = {one.wants_type for one in said.values()}
+    if len(types) != 1 or protocol_type in types:
+        return None
+    return TypeMigration(types.pop(), len(said), now_ms + timeout_ms)
+
+
+def not_before_ms(
+    said: Mapping[str, Subscription], plan: Plan, flip: TypeMigration, now_ms: int
+) -> int | None:
+    """The time to look again whether a wanted migration can be ordered; None: it can."""
+    pause_ms = _pause_until_ms(said, flip)
+    if pause_ms > now_ms:
+        return pause_ms
+    return now_ms + LOOK_AGAIN_MS if _moves(said, plan) else None
+
+
+def _pause_until_ms(said: Mapping[str, Subscription], flip: TypeMigration) -> int:
+    """The end of the pause after a migration that all tried and came back from; 0 without one.
+
+    A member could not go, perhaps one with very long batches, and all members stood still for
+    nothing. Members that were merely left behind are fewer than they were: they follow.
+    """
+    tried = [
+        one.flip
+        for one in said.values()
+        if one.flip is not None and one.flip.protocol_type == flip.protocol_type
+    ]
+    last = max(tried, key=lambda one: one.until_ms, default=None)
+    return 0 if last is None or len(said) < last.members else last.until_ms + PAUSE_MS
+
+
+def _moves(said: Mapping[str, Subscription], plan: Plan) -> bool:
+    """True if a task is moving from one member to another (F1)."""
+    parts = plan.members.values()
+    ordered = any(part.release or part.pending or part.revoke for part in parts)
+    return ordered or any(
+        copy.role is Role.PENDING for one in said.values() for copy in one.copies.values()
+    )
+
+
+def gathering(
+    said: Mapping[str, Subscription], protocol_type: str, now_ms: int
+) -> TypeMigration | None:
+    """The migration into this group that some member has not followed yet; None if there is none.
+
+    A member that missed the order was left alone in the old group and ordered to go by itself, so
+    the migration of the most members counts. A process that was restarted on the way does not know
+    of it: by their number all count.
+    """
+    came = [
+        one.flip
+        for one in said.values()
+        if one.flip is not None and one.flip.protocol_type == protocol_type
+    ]
+    flip = max(came, key=lambda one: (one.members, one.until_ms), default=None)
+    if flip is None or len(said) >= flip.members or now_ms >= flip.until_ms:
+        return None
+    return flip

@@ -1,0 +1,449 @@
+"""Brings tasks up: from the order to run one to a task that may process.
+
+In this order, because each step relies on the one before: read the committed positions, read where
+the changelogs end *after* that, restore up to there counting only what the commit contains, then
+begin a new epoch at exactly the committed offsets. A mark says the positions and the ends itself.
+
+A task with a warm copy on this worker is promoted by the thread that keeps it; any other is opened
+and restored here, a step at a time, between the batches of tasks that run.
+
+Before that its positions, logs and local state are compared (``mismatch``). What disagrees is read
+once more, since another owner may have committed meanwhile; then it is decided what to do. Where
+another member may have the state of a task, the task is given back to the group first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+
+import attrs
+
+from streamlet.clock import Clock
+from streamlet.config import Settings
+from streamlet.coordinator.commit_metadata import Positions
+from streamlet.errors import (
+    BrokerError,
+    StateError,
+    StateLockedError,
+    StateMismatchError,
+    StreamletError,
+    TaskCorruptedError,
+)
+from streamlet.kafka.limits import largest_record
+from streamlet.processing.edges.plan import EdgePlan
+from streamlet.processing.task import Task
+from streamlet.state.entries import CommitEntry
+from streamlet.state.task_state import TaskState
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.changelog_reader import StoreChangelogReader
+from streamlet.tasks.mismatch import (
+    MOST_OFFERS,
+    Mismatch,
+    MismatchKind,
+    chosen,
+    copy_may_be_promoted,
+    decided,
+    judge,
+    lacks,
+    needs_entry,
+    set_back,
+    state_entry,
+    with_entry,
+)
+from streamlet.tasks.opening import OpenTask
+from streamlet.tasks.restore_job import RestoreJob
+from streamlet.tasks.state_updater import CopyFailed, Promoted, StateUpdater
+from streamlet.tasks.targets import Target, TargetAnswer, Targets
+from streamlet.tasks.task_stage import ActivatingTask, TaskStage, TaskTroubles
+from streamlet.topology.graph import Topology
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import NO_STATE, TaskId
+
+log = logging.getLogger(__name__)
+
+#: How often a folder that another worker still holds is tried again.
+LOCKED_RETRY_MS = 20
+#: Pause before brokers that did not answer are asked once more.
+ASK_AGAIN_MS = 500
+#: Pause before a task whose stores failed is opened again: a full disk stays full for a while.
+REOPEN_MS = 5_000
+
+
+@attrs.define(eq=False, slots=False)
+class Activation:
+    """Tasks on their way up; it owns them until they are ready.
+
+    Args:
+        topology: what the tasks do.
+        targets: finds what tasks begin with.
+        open_stores: opens the stores of a task, as ``opening.TaskOpener``.
+        restorer: reads changelogs, on the worker's thread.
+        copies: keeps copies, on threads of its own.
+        settings: the application's.
+        edges: knows the repartition topics that are exact.
+        new_task: makes what processes the records of an open task, see ``Task``.
+        limits: bytes that a record may have in topics that take less than the producer.
+        clock: for retries.
+    """
+
+    topology: Topology
+    targets: Targets
+    _open_stores: Callable[[TaskId], OpenTask]
+    _restorer: StoreChangelogReader
+    _copies: StateUpdater
+    _settings: Settings
+    edges: EdgePlan
+    _new_task: Callable[..., Task]
+    _clock: Clock
+    _limits: Mapping[str, int] = attrs.field(factory=dict)
+    _ask_at_ms: int = attrs.field(default=0, init=False)
+    _read_at_ms: int = attrs.field(default=0, init=False)
+    _retry_ms: int = attrs.field(default=0, init=False)
+    _coming: dict[TaskId, ActivatingTask] = attrs.field(factory=dict, init=False)
+    _troubles: defaultdict[TaskId, TaskTroubles] = attrs.field(
+        factory=lambda: defaultdict(TaskTroubles), init=False
+    )
+
+    @property
+    def tasks(self) -> frozenset[TaskId]:
+        """The tasks on their way."""
+        return frozenset(self._coming)
+
+    @property
+    def idle(self) -> bool:
+        """True if no task is being brought up."""
+        return not self._coming
+
+    @property
+    def restoring(self) -> bool:
+        """True if tasks are restored here, by ``step``."""
+        return any(one.stage is TaskStage.RESTORING for one in self._coming.values())
+
+    @property
+    def problems(self) -> dict[TaskId, str]:
+        """The reasons why tasks cannot be opened now."""
+        return {task: one.problem for task, one in self._troubles.items() if one.problem}
+
+    def reads(self) -> Mapping[TaskId, tuple[int, int]]:
+        """Offset reached and end, summed over the changelogs, of tasks that are restored here."""
+        return self._restorer.reads() if self.restoring else {}
+
+    def want(self, task: TaskId, positions: Positions | None = None) -> None:
+        """Bring this task up; ``positions`` are those of a mark, None: read them."""
+        assert task not in self._coming, f"{task} is on its way already"
+        self._coming[task] = ActivatingTask(task, positions)
+
+    def put_off(self, task: TaskId, error: StateError) -> None:
+        """Open this task not before a pause: its stores failed, and may do so again."""
+        troubles = self._troubles[task]
+        if troubles.problem != str(error):
+            log.error(
+                "task %s stands still, and is tried again every %d s: %s",
+                task, REOPEN_MS // 1000, error,
+            )  # fmt: skip
+        troubles.problem, troubles.again_ms = str(error), self._clock.now_ms() + REOPEN_MS
+
+    def be_careful(self, task: TaskId) -> bool:
+        """Let this task refuse, from its next start on, what its changelogs would not take.
+
+        False if it does already.
+        """
+        troubles = self._troubles[task]
+        known, troubles.careful = troubles.careful, True
+        return not known
+
+    def cancel(self, task: TaskId) -> None:
+        """Bring it up no more; what was opened is closed, as far as it was written."""
+        troubles = self._troubles[task]
+        troubles.problem, troubles.again_ms = None, 0
+        coming = self._coming.pop(task, None)
+        if coming is None:
+            return
+        if coming.stage is TaskStage.RESTORING:
+            self._restorer.remove(task)
+        coming.close()  # a copy that is promoted is closed when it comes
+
+    def step(self, max_ms: int) -> list[ActiveTask]:
+        """Go on for a while; tasks that may process from now on, the caller's to close."""
+        now = self._clock.now_ms()
+        if now >= self._ask_at_ms:
+            self._aim()
+        self._take_answers()
+        if now >= self._retry_ms:
+            self._open()
+        if not self.restoring or self._clock.now_ms() < self._read_at_ms:
+            return []
+        return [active for job in self._restored(max_ms) if (active := self._done(job))]
+
+    def given_back(self) -> dict[TaskId, str]:
+        """Tasks that another member may have state for, with the reasons; they are not begun."""
+        offers = {one.task: one.offer for one in self._at(TaskStage.DECIDING) if one.offer}
+        now = self._clock.now_ms()
+        tasks = {task: reason for task, (at_ms, reason) in offers.items() if at_ms <= now}
+        for task in tasks:
+            self._coming.pop(task).close()
+        return tasks
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where a stage and what is known of a task contradict each other."""
+        for coming in self._coming.values():
+            coming.check_invariants()
+
+    def _at(self, stage: TaskStage) -> list[ActivatingTask]:
+        """The tasks of a stage, in order."""
+        return [one for _, one in sorted(self._coming.items()) if one.stage is stage]
+
+    def _done(self, job: RestoreJob) -> ActiveTask | None:
+        """A task that was read to its ends; None if that proved that positions were set back."""
+        coming = self._coming[job.task]
+        if job.beyond is None:
+            return self._ready(coming)
+        self._disagree(coming, set_back(job.task, coming.known(), job.beyond))
+        return None
+
+    def _disagree(self, coming: ActivatingTask, mismatch: Mismatch) -> None:
+        """Leave the state as it is; read everything once more before the policy decides."""
+        opened = coming.take_opened()
+        local = state_entry(opened.state)
+        opened.close()
+        troubles = self._troubles[coming.task]
+        before, troubles.found = troubles.found, mismatch.kind
+        if before is mismatch.kind:
+            self._decide(coming, mismatch, local)
+        else:  # a commit meanwhile may explain it
+            log.info("comparing task %s once more: %s", coming.task, mismatch.reason)
+            coming.begin_anew()
+
+    def _decide(
+        self, coming: ActivatingTask, mismatch: Mismatch, local: CommitEntry | None
+    ) -> None:
+        """Offer a task to members that may have its state, then do what the policy says.
+
+        Raises:
+            PositionsMismatchError: the policy is to stop, or cannot be carried out.
+        """
+        task, target = coming.task, coming.known()
+        troubles = self._troubles[task]
+        if mismatch.kind is MismatchKind.CHANGELOG and troubles.offers < MOST_OFFERS:
+            wait_ms = self._settings.session_timeout_ms if troubles.offers else 0
+            troubles.offers += 1
+            later = f" in {wait_ms} ms" if wait_ms else ""
+            log.warning(
+                "task %s is given back%s, another member may have its state: %s",
+                task, later, mismatch.reason,
+            )  # fmt: skip
+            coming.offer = self._clock.now_ms() + wait_ms, mismatch.reason
+            coming.move_to(TaskStage.DECIDING)
+            return
+        application, policy = self.topology.application, self._settings.state_mismatch_policy
+        found = decided(policy, application, mismatch, target)
+        choose = partial(chosen, application, mismatch, target, local)
+        rebuilding = target.metadata is not None and target.metadata.rebuilding
+        answer: TargetAnswer = Future()
+        if found is None and target.ends and not rebuilding:
+            answer = self.targets.search(task, target, choose)
+        else:
+            answer.set_result({task: found or choose(None)})
+        coming.wait_for(answer, TaskStage.DECIDING)
+
+    def _restored(self, max_ms: int) -> list[RestoreJob]:
+        """Read changelogs for a while; after a pause, if no broker tells where they begin."""
+        try:
+            return self._restorer.step(max_ms)
+        except StateError as error:
+            coming = None if error.task is None else self._coming.get(error.task)
+            if coming is None or coming.stage is not TaskStage.RESTORING:
+                raise
+            self._set_back(coming, error)
+            return []
+        except BrokerError as error:
+            if not error.passing:
+                raise
+            log.warning("restoring waits: %s", error)
+            self._read_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
+            return []
+
+    def _set_back(self, coming: ActivatingTask, error: StateError) -> None:
+        """Close a task whose stores fail while it is restored; it is opened again after a pause."""
+        self._restorer.remove(coming.task)
+        coming.move_to(TaskStage.OPENING)
+        self.put_off(coming.task, error)
+        opened = coming.take_opened()
+        opened.damaged = isinstance(error, TaskCorruptedError)
+        try:
+            opened.close()
+        except StateError as refused:
+            log.warning("closing the stores of %s: %s", coming.task, refused)
+
+    def promoted(self, event: Promoted | CopyFailed) -> ActiveTask | None:
+        """Take what became of a promotion; the task, if it may process from now on."""
+        task = event.opened.task if isinstance(event, Promoted) else event.task
+        coming = self._coming.get(task)
+        waits = coming is not None and coming.stage is TaskStage.PROMOTING
+        if isinstance(event, Promoted):
+            if coming is None or not waits or coming.known().limit != event.limit:
+                # Cancelled meanwhile; if it is wanted again, as of another commit, more is to come.
+                event.opened.close()
+                return None
+            coming.opened = event.opened
+            return self._ready(coming)
+        if coming is not None and waits:
+            log.info("task %s is restored without its copy: %s", task, event.reason)
+            self._begin_here(coming, coming.known())
+        return None
+
+    def close(self) -> None:
+        """Give everything up and free the restore consumer."""
+        for task in self.tasks:
+            self.cancel(task)
+        self.targets.close()
+        self._restorer.close()
+
+    # From where to where.
+
+    def _aim(self) -> None:
+        """Find out what tasks begin with: from their marks, or by asking."""
+        unmarked = []
+        for coming in self._at(TaskStage.CREATED):
+            task, mark = coming.task, coming.mark
+            if coming.target is not None:
+                self._complete(coming, coming.target)
+                continue
+            target = None if mark is None else self.targets.marked(task, mark)
+            if target is None:
+                unmarked.append(coming)
+            else:
+                self._begin(coming, target)
+        if unmarked:
+            answer = self.targets.read([coming.task for coming in unmarked])
+            for coming in unmarked:
+                coming.wait_for(answer, TaskStage.ASKING)
+
+    def _take_answers(self) -> None:
+        """Begin with the tasks whose targets are known; ask again if no broker could answer."""
+        for coming in self._at(TaskStage.ASKING) + self._at(TaskStage.DECIDING):
+            if coming.answer is None or not coming.answer.done():
+                continue
+            incomplete = coming.target is not None
+            try:
+                target = coming.answered()
+            except StreamletError as error:
+                if not error.passing:
+                    raise
+                log.warning("task %s waits for its positions or logs: %s", coming.task, error)
+                self._ask_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
+            else:
+                (self._begin_here if incomplete else self._begin)(coming, target)
+
+    def _begin(self, coming: ActivatingTask, target: Target) -> None:
+        if coming.task not in self._copies.wanted:
+            self._begin_here(coming, target)
+        elif copy_may_be_promoted(target):
+            self._promote(coming, target)
+        else:
+            self._copies.set(self._copies.wanted - {coming.task})
+            self._begin_here(coming, target)
+
+    def _promote(self, coming: ActivatingTask, target: Target) -> None:
+        task, target = coming.task, target.placed()
+        lacking = lacks(target)
+        if lacking:
+            target = attrs.evolve(target, rewrite=frozenset(lacking))
+            log.warning("task %s: %s; a copy is asked", task, "; ".join(lacking.values()))
+        coming.target = target
+        coming.move_to(TaskStage.PROMOTING)
+        self._copies.promote(task, target)
+
+    def _begin_here(self, coming: ActivatingTask, target: Target) -> None:
+        coming.target = target
+        if target.topic_ids is None:  # a mark does not tell them
+            self._complete(coming, target)
+        else:
+            coming.move_to(TaskStage.OPENING)
+            self._retry_ms = 0
+
+    def _complete(self, coming: ActivatingTask, target: Target) -> None:
+        coming.wait_for(self.targets.complete(coming.task, target), TaskStage.ASKING)
+
+    # Opening and being ready.
+
+    def _open(self) -> None:
+        for coming in self._at(TaskStage.OPENING):
+            task, now = coming.task, self._clock.now_ms()
+            self._retry_ms = now + LOCKED_RETRY_MS
+            if now < self._troubles[task].again_ms:
+                continue
+            try:
+                coming.opened = self._open_stores(task)
+            except StateLockedError as error:
+                log.debug("waiting: %s", error)
+            except StateMismatchError:
+                raise
+            except StateError as error:
+                self.put_off(task, error)
+            else:
+                self._begin_restore(coming, coming.opened.state)
+
+    def _begin_restore(self, coming: ActivatingTask, state: TaskState) -> None:
+        """Restore an open task, if everything agrees."""
+        task, target = coming.task, coming.known()
+        if needs_entry(target, state):
+            coming.take_opened().close()
+            answer = self.targets.search(task, target, partial(with_entry, target))
+            coming.wait_for(answer, TaskStage.DECIDING)
+            return
+        judged = judge(task, target, state)
+        if isinstance(judged, Mismatch):
+            self._disagree(coming, judged)
+            return
+        for tp in sorted(judged.rewrite - target.rewrite):
+            log.warning(
+                "task %s: %s; it is filled from the local state, which is that of the commit",
+                task,
+                lacks(target, state)[tp],
+            )
+        coming.target = judged = judged.placed()
+        coming.move_to(TaskStage.RESTORING)
+        self._restorer.add(RestoreJob(task, state, judged))
+
+    def _ready(self, coming: ActivatingTask) -> ActiveTask:
+        """A new active period: an epoch above every one that was met."""
+        opened, target = coming.opened, coming.known()
+        assert opened is not None, coming.task
+        state = opened.state
+        troubles = self._troubles[opened.task]
+        if troubles.careful:
+            largest = largest_record(self._settings.client_config("producer"))
+            state.bound(largest, self._limits)
+        # Without a commit of ours to start from everything counted: that is what we carry forward.
+        contained = max(target.limit or NO_STATE, state.state)
+        epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
+        part, begin = self._part(opened.task), target.positions()
+        notes = self.edges.pruned(target.notes_at_start(begin, self._clock.wall_ms()))
+        edges = self.edges.of_task(part, notes, target.topic_ids or {})
+        active = ActiveTask(
+            opened,
+            part,
+            tuple(sorted(target.offsets)),
+            self._new_task(opened.task, part, state, begin, edges=edges, in_parts=True),
+            contained=contained,
+            epoch=epoch,
+            committed=begin,
+            notes=notes,
+            rebuilt=target.rebuilt_in(epoch),
+        )
+        for store, tp in active.changelogs.items():
+            active.ends[tp] = target.ends[tp]
+            if tp in target.rewrite:
+                state.write_all_again(store)
+        self._troubles[opened.task] = TaskTroubles(careful=troubles.careful)
+        coming.move_to(TaskStage.READY)
+        del self._coming[opened.task]
+        return active
+
+    def _part(self, task: TaskId) -> Subtopology:
+        return self.topology.subtopology(task.subtopology)

@@ -1,0 +1,331 @@
+"""Commits under at-least-once: nothing lost, a task's state exact with its committed positions.
+
+The order is the whole point, and it is the order of ``CommitPhase``. First everything written so
+far is delivered: outputs, and the stores' dirty entries as changelog records that bear the commit's
+number. Then the input positions are committed through our membership, so that a process that lost
+its tasks is refused. Only when that is accepted are the entries written to the local store. A crash
+at any point leaves a store that is never ahead of the commit, and changelog records that the next
+owner knows not to count.
+
+One commit is under way at most. While the coordinator answers, processing goes on; the entries of
+the commit stay readable in the cache. After an unknown outcome the very same commit is repeated, in
+a new generation, before the next one begins.
+
+What takes long is done task by task, a few milliseconds a call, with batches processed in between:
+encoding what is dirty before the commit, writing it to the local stores after it.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import attrs
+
+from streamlet.clock import Clock
+from streamlet.coordinator.events import CommitOutcome
+from streamlet.coordinator.session import GroupSession
+from streamlet.errors import BrokerError, StateError, TaskMigratedError
+from streamlet.tasks.active import ActiveTask, TaskCommit
+from streamlet.tasks.commit_delivery import ChangelogDelivery
+from streamlet.tasks.commit_port import Settled
+from streamlet.tasks.task_stage import TaskStage
+from streamlet.types import TaskId, TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: How often the changelogs of a task that has nothing to write are looked at all the same, ms: well
+#: within the time for which they are not compacted (``topology.internal_topics``). That finds what
+#: a late member wrote before compaction may run, and notes the age of the stores. So do not set
+#: ``min.compaction.lag.ms`` below a quarter of an hour.
+LOOK_MS = 300_000
+#: How long one call may go on with the next task; one task is never cut in pieces.
+STEP_NS = 4_000_000
+
+
+class CommitPhase(enum.StrEnum):
+    """The phases of a commit."""
+
+    NONE = "none"  # there is none
+    PREPARING = "preparing"  # shares of tasks are still to be taken and sent to changelogs
+    PREPARED = "prepared"  # not all of that is known to be delivered
+    DELIVERED = "delivered"  # to be sent to the coordinator, perhaps once more
+    SENT = "sent"  # the coordinator has not answered
+    ACCEPTED = "accepted"  # not all of it is written to the local stores
+
+
+#: The phases that may follow each; besides, what is left of it may be dropped at any time.
+MOVES: Mapping[CommitPhase, frozenset[CommitPhase]] = {
+    CommitPhase.NONE: frozenset(
+        (CommitPhase.PREPARING, CommitPhase.PREPARED, CommitPhase.DELIVERED)
+    ),
+    CommitPhase.PREPARING: frozenset((CommitPhase.PREPARED,)),
+    CommitPhase.PREPARED: frozenset((CommitPhase.DELIVERED,)),
+    CommitPhase.DELIVERED: frozenset((CommitPhase.SENT,)),
+    CommitPhase.SENT: frozenset((CommitPhase.DELIVERED, CommitPhase.ACCEPTED)),
+    CommitPhase.ACCEPTED: frozenset(),
+}
+
+
+@attrs.define(eq=False)
+class _CommitUnderWay:
+    """The one commit under way.
+
+    Attributes:
+        unprepared: tasks that it is to cover too.
+        parts: the shares it has; once it is accepted, those that are still to be written.
+        hold: the token of the unit that it belongs to, if any.
+        last: whether it ends that unit: its tasks are stopped for good.
+        by: member id that it was sent under.
+    """
+
+    phase: CommitPhase = CommitPhase.NONE
+    unprepared: deque[ActiveTask] = attrs.field(factory=deque)
+    parts: list[TaskCommit] = attrs.field(factory=list)
+    hold: int | None = None
+    last: bool = False
+    by: str = ""
+
+    def move_to(self, phase: CommitPhase) -> None:
+        """Enter another phase."""
+        assert phase in MOVES[self.phase], f"a commit: {self.phase} -> {phase}"
+        self.phase = phase
+
+    @property
+    def empty(self) -> bool:
+        """True if nothing is left to be done of it; the answer to what was sent always is."""
+        return self.phase is not CommitPhase.SENT and not (self.parts or self.unprepared)
+
+
+@attrs.define(eq=False)
+class AtLeastOnceCommit:
+    """A ``CommitPort`` by way of the group's offsets: outputs behind the last commit may repeat.
+
+    Args:
+        group: our membership.
+        delivery: brings entries to the changelogs.
+        clock: for measuring.
+        look_ms: how often a stateful task is committed though it has nothing to say, to find what
+            others wrote to its changelogs, and to note the age of its stores.
+    """
+
+    _group: GroupSession
+    _delivery: ChangelogDelivery
+    _clock: Clock
+    _look_ms: int = attrs.field(default=LOOK_MS, kw_only=True)
+    #: Ends the batch of a task: ``RecordLoop.settle``, and what fails there ends the worker.
+    settle: Callable[[ActiveTask], None] = attrs.field(default=lambda active: None, init=False)
+    accepted: int = attrs.field(default=0, init=False)
+    flush_ns: int = attrs.field(default=0, init=False)
+    _token: int = attrs.field(default=0, init=False)
+    _now: _CommitUnderWay = attrs.field(factory=_CommitUnderWay, init=False)
+
+    @property
+    def under_way(self) -> bool:
+        """True if a commit is not yet accepted, or not yet written to the local stores."""
+        return self._now.phase is not CommitPhase.NONE
+
+    @property
+    def sent(self) -> bool:
+        """True if the coordinator has not answered a commit yet."""
+        return self._now.phase is CommitPhase.SENT
+
+    # What the worker wants.
+
+    def begin(
+        self, tasks: Iterable[ActiveTask], hold: int | None = None, *, at_once: bool = False
+    ) -> None:
+        """Prepare and send a commit, or go on with the one under way."""
+        most_ns = None if at_once or hold is not None else STEP_NS
+        now = self._now
+        if now.phase is CommitPhase.ACCEPTED:
+            self._write(most_ns)
+            return
+        if now.hold is None and self.under_way:
+            now.hold = hold
+        if now.hold is None and self._group.gated:
+            return
+        if not self.under_way:
+            self._start(list(tasks))
+        if now.phase is CommitPhase.PREPARING:
+            self._prepare(most_ns)
+        self._go_on()
+
+    def begin_claims(self, hold: int, tasks: Sequence[ActiveTask]) -> bool:
+        """Claim those stopped tasks of a unit that were not claimed yet."""
+        assert not self.under_way, "two commits under way"
+        claims = [TaskCommit.again(active, 0) for active in tasks if not active.claimed]
+        if claims:
+            self._now = _CommitUnderWay(parts=claims, hold=hold)
+            self._now.move_to(CommitPhase.DELIVERED)
+            self._go_on()
+        return bool(claims)
+
+    def begin_last(
+        self, hold: int, tasks: Sequence[ActiveTask], marks: Mapping[TaskId, str]
+    ) -> None:
+        """Commit stopped tasks, as the unit of a granted hold."""
+        assert not self.under_way, "two commits under way"
+        self._check_alive()
+        parts = [self._share(active) for active in tasks]
+        for part in parts:
+            part.release_to = marks.get(part.active.task)
+        self._now = _CommitUnderWay(parts=parts, hold=hold, last=True)
+        self._now.move_to(CommitPhase.PREPARED)
+        self._drop_if_empty()
+        self._go_on()
+
+    def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled | None:
+        """Take the coordinator's answer.
+
+        What was turned away is sent again without its marks; a refusal ends the worker.
+        """
+        now = self._now
+        if token != self._token or not self.sent:
+            return None
+        settled = Settled(outcome, tuple(now.parts), now.hold, now.last)
+        now.hold, now.last = None, False
+        match outcome:
+            case CommitOutcome.ACCEPTED:
+                self._accepted()
+            case CommitOutcome.LOST:
+                self.abort()
+            case _:
+                now.move_to(CommitPhase.DELIVERED)
+                for part in now.parts:
+                    part.release_to = None
+                self._drop_if_empty()
+        if outcome is CommitOutcome.REFUSED:
+            raise BrokerError(f"the group coordinator refused a commit (error {code})")
+        log.debug("commit %d: %s", token, outcome)
+        return settled
+
+    def forget(self, active: ActiveTask) -> None:
+        """Leave a task that is about to be closed out of the commit under way."""
+        now = self._now
+        own = [part for part in now.parts if part.active is active]
+        now.parts = [part for part in now.parts if part.active is not active]
+        now.unprepared = deque(task for task in now.unprepared if task is not active)
+        for part in own if now.phase is CommitPhase.ACCEPTED else ():
+            try:
+                part.write()
+            except StateError as error:
+                log.warning("the copy of %s stays as of the commit before: %s", active.task, error)
+        self._drop_if_empty()
+
+    def abort(self) -> None:
+        """Drop the commit under way; what was accepted of it is still written."""
+        if self._now.phase is not CommitPhase.ACCEPTED:
+            self._now = _CommitUnderWay()
+
+    def forget_queued(self) -> None:
+        """Deliver nothing any more of what was written so far: all tasks it stems from are lost."""
+        self._delivery.forget_queued()
+
+    def finish(self) -> None:
+        """Write all that was accepted to the local stores."""
+        if self._now.phase is CommitPhase.ACCEPTED:
+            self._write(None)
+
+    # The phases.
+
+    def _start(self, tasks: Sequence[ActiveTask]) -> None:
+        """Say what a commit covers: claims, and tasks of which something is to be sent."""
+        running = [t for t in tasks if t.stage in (TaskStage.RUNNING, TaskStage.STOPPED)]
+        changed = [t for t in running if t.claimed and (t.changed or self._look_due(t))]
+        if changed:
+            self._check_alive()
+        now = self._now
+        now.parts = [TaskCommit.again(t, 0) for t in running if not t.claimed]
+        now.unprepared = deque(changed)
+        if not now.empty:
+            now.move_to(CommitPhase.PREPARING if changed else CommitPhase.DELIVERED)
+
+    def _prepare(self, most_ns: int | None) -> None:
+        """Send what the next tasks have to say; what is dirty then belongs to the next commit.
+
+        A running task in the middle of a batch has its share in a later commit.
+        """
+        now, began = self._now, self._clock.now_ns()
+        while now.unprepared:
+            active = now.unprepared[0]
+            if active.stage is TaskStage.STOPPED or active.can_commit():
+                now.parts.append(self._share(active))
+            now.unprepared.popleft()
+            if most_ns is not None and self._clock.now_ns() - began >= most_ns:
+                break
+        if not now.unprepared:
+            now.move_to(CommitPhase.PREPARED)
+        self._drop_if_empty()
+
+    def _go_on(self) -> None:
+        if self._now.phase is CommitPhase.PREPARED:
+            self._deliver()
+        if self._now.phase is CommitPhase.DELIVERED:
+            self._send()
+
+    def _deliver(self) -> None:
+        """Wait until all of it is delivered."""
+        started = self._clock.now_ns()
+        self._delivery.deliver([part for part in self._now.parts if part.drained is not None])
+        self._now.move_to(CommitPhase.DELIVERED)
+        taken_ns = self._clock.now_ns() - started
+        self.flush_ns += taken_ns
+        log.debug("delivered in %d ms", taken_ns // 1_000_000)
+
+    def _send(self) -> None:
+        now = self._now
+        member_id, generation = self._group.view.member_id, self._group.view.generation
+        now.by = member_id
+        offsets: dict[TopicPartition, tuple[int, str]] = {}
+        for part in now.parts:
+            texts = part.metadata(member_id, generation)
+            offsets |= {tp: (offset, texts[tp]) for tp, offset in part.offsets.items()}
+        self._token += 1
+        now.move_to(CommitPhase.SENT)
+        self._group.commit(self._token, offsets, now.hold)
+
+    def _accepted(self) -> None:
+        now = self._now
+        for part in now.parts:
+            part.accepted(now.by)
+            if part.look or not part.number:
+                part.active.looked_ms = self._clock.now_ms()
+        now.parts = [part for part in now.parts if part.drained is not None]
+        now.move_to(CommitPhase.ACCEPTED)
+        self.accepted += 1
+        self._drop_if_empty()
+
+    def _write(self, most_ns: int | None) -> None:
+        """Write what was accepted of the next tasks to their stores."""
+        now, began = self._now, self._clock.now_ns()
+        while now.parts:
+            now.parts[0].write()
+            now.parts.pop(0)
+            if most_ns is not None and self._clock.now_ns() - began >= most_ns:
+                break
+        self._drop_if_empty()
+
+    def _drop_if_empty(self) -> None:
+        if self._now.empty:
+            self._now = _CommitUnderWay()
+
+    # Shares of tasks.
+
+    def _share(self, active: ActiveTask) -> TaskCommit:
+        """Take a task's share; its dirty entries go to its changelogs."""
+        self.settle(active)
+        if active.processor.calling:
+            log.info("task %s: its next owner repeats what its calls are made for", active.task)
+            return TaskCommit.again(active, active.number)
+        return self._delivery.flush(active, look=self._look_due(active))
+
+    def _look_due(self, active: ActiveTask) -> bool:
+        due = self._clock.now_ms() - active.looked_ms >= self._look_ms
+        return due and active.subtopology.stateful
+
+    def _check_alive(self) -> None:
+        if not self._group.alive():
+            raise TaskMigratedError("no heartbeat was answered for a session timeout")

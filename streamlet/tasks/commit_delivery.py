@@ -1,0 +1,271 @@
+"""The changelog side of a commit: dirty entries are sent, delivered, and nothing else is behind.
+
+All entries of a commit bear its number. Once they are delivered the ends of the changelogs are
+read, and each must be longer by just what was sent. What else lies there are zombie writes: under
+at_least_once the broker fences no producer, so a process that lost its task may still deliver what
+it had queued. Its records bear an older epoch, and a reader that has met ours skips them; but one
+that lies below our first record would be believed as soon as a commit of ours says that everything
+up to it counts. So the keys of the zombie are written again, before the commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from streamlet.clock import Clock
+from streamlet.errors import (
+    BrokerError,
+    ChangelogLostError,
+    EntryTooLargeError,
+    RecordRefusedError,
+    TaskMigratedError,
+)
+from streamlet.kafka.ports import Admin, RecordSink, RecordSource
+from streamlet.state.backing import Columns
+from streamlet.state.changelog import decode, encode_column
+from streamlet.state.entries import CommitEntry, entry_last
+from streamlet.tasks.active import ActiveTask, TaskCommit
+from streamlet.tasks.opening import blamed
+from streamlet.types import StateNumber, TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: How often to check whether the first records of our changelogs were deleted.
+STARTS_MS = 5_000
+#: How long a poll for zombie writes waits.
+POLL_MS = 50
+
+
+@attrs.define(eq=False)
+class ChangelogDelivery:
+    """Sends what commits cover to changelogs, and sees to it that it is there.
+
+    Args:
+        sink: where outputs and changelog records go, one queue for both.
+        admin: tells where changelogs end.
+        clock: for measuring.
+        open_source: a consumer with headers, to read the zombie writes in a changelog.
+        flush_timeout_ms: how long delivery may take.
+    """
+
+    _sink: RecordSink
+    _admin: Admin
+    _clock: Clock
+    _open_source: Callable[[], RecordSource]
+    _flush_timeout_ms: int
+    _starts_at_ms: int = attrs.field(init=False)
+
+    @_starts_at_ms.default
+    def _first_starts_ms(self) -> int:
+        return self._clock.now_ms() + STARTS_MS
+
+    def flush(self, active: ActiveTask, *, look: bool) -> TaskCommit:
+        """Send the dirty entries of a task's stores to their changelogs.
+
+        ``look``: the ends of its tables' topics are wanted too.
+
+        Raises:
+            StateError: its stores fail.
+            DeliveryError: a changelog takes no more.
+        """
+        number = active.number + 1
+        contained = StateNumber(active.epoch, number)
+        with blamed(active.task):
+            drained = active.state.drain()
+        positions = dict(active.processor.positions)
+        part = TaskCommit(active, number, positions, contained, drained, active.notes_now)
+        part.checked = dict(active.ends)
+        part.look = look
+        logs, columns = active.changelogs, drained.columns
+        flushed = {logs[store]: columns[store] for store in columns if store in logs}
+        if number == 1:
+            flushed = _fences(active) | flushed
+        active.written |= {changelog.topic: number for changelog in flushed}
+        starts = {} if part.rebuilt is None else part.rebuilt.starts
+        written_from = {tp.topic: start for tp, start in starts.items()}
+        entry = CommitEntry(contained, positions, active.written, written_from).header()
+        for changelog, flush in flushed.items():
+            self._send_flush(part, changelog, flush, entry)
+        return part
+
+    def deliver(self, parts: Sequence[TaskCommit]) -> None:
+        """Wait until all of it is delivered, and note where the changelogs end.
+
+        Raises:
+            DeliveryError: something was not delivered.
+            ChangelogLostError: a changelog lacks what was written to it.
+            BrokerError: the broker does not answer just now.
+        """
+        self._sink.flush(self._flush_timeout_ms)
+        self._read_ends(parts)
+        while self._overwrite_zombie_writes(parts):
+            self._sink.flush(self._flush_timeout_ms)
+            self._read_ends(parts)
+
+    def forget_queued(self) -> None:
+        """Deliver nothing any more of what was written so far."""
+        self._sink.reset()
+
+    def _send_flush(
+        self,
+        part: TaskCommit,
+        changelog: TopicPartition,
+        columns: Columns,
+        entry: tuple[str, bytes],
+    ) -> None:
+        """Send a flush to one changelog; its last record bears the commit entry."""
+        keys, values = entry_last(columns.keys, columns.values)
+        self._send_entries(part, changelog, keys[:-1], values[:-1])
+        try:
+            self._send_entries(part, changelog, keys[-1:], values[-1:], entry)
+        except EntryTooLargeError:  # perhaps without the entry it is not
+            self._send_entries(part, changelog, keys[-1:], values[-1:])
+
+    def _send_entries(
+        self,
+        part: TaskCommit,
+        changelog: TopicPartition,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        entry: tuple[str, bytes] | None = None,
+    ) -> None:
+        if not keys:
+            return
+        encoded, headers = encode_column(part.contained, values)
+        if entry is not None:
+            headers = [(*(head or ()), entry) for head in headers or [None] * len(keys)]
+        try:
+            self._sink.send(
+                changelog.topic, keys, encoded, partitions=changelog.partition, headers=headers
+            )
+        except RecordRefusedError as refused:
+            if not refused.too_large:
+                raise
+            task, key = part.active.task, keys[refused.index]
+            raise EntryTooLargeError(
+                f"task {task}, key {key[:100]!r}: {refused}", task
+            ) from refused
+        part.sent[changelog] = part.sent.get(changelog, 0) + len(keys)
+
+    def _overwrite_zombie_writes(self, parts: Sequence[TaskCommit]) -> bool:
+        """Write the keys again that another process wrote since our last flush; True if there were.
+
+        What they had contained is as of this commit, so the values are the drained ones.
+        """
+        found = False
+        for part in parts:
+            for store, changelog in part.active.changelogs.items():
+                start, end = part.checked[changelog], part.ends[changelog]
+                if end <= start + part.sent.get(changelog, 0):
+                    self._checked(part, changelog)
+                    continue
+                keys = self._foreign_keys(changelog, start, end, part.active.epoch)
+                self._checked(part, changelog)  # not before: they may not be readable just now
+                log.warning(
+                    "%s: a process that lost the task wrote %d keys; writing them again",
+                    changelog,
+                    len(keys),
+                )
+                with blamed(part.active.task):
+                    values = part.active.state.encoded(store, keys)
+                self._send_entries(part, changelog, keys, values)
+                found = True
+        return found
+
+    def _foreign_keys(
+        self, changelog: TopicPartition, start: int, end: int, epoch: int
+    ) -> list[bytes]:
+        """Keys of the records in [start, end) that bear another epoch than ours, once, in order.
+
+        Raises:
+            TaskMigratedError: a later epoch is among them: then we are the zombie.
+            BrokerError: they cannot be read in the time limit of a flush.
+        """
+        timeout_ms = self._flush_timeout_ms
+        deadline = self._clock.now_ms() + timeout_ms
+        found: dict[bytes, None] = {}
+        source = self._open_source()
+        try:
+            source.assign({changelog: start})
+            position = start
+            while position < end:
+                if self._clock.now_ms() > deadline:
+                    raise BrokerError(f"{changelog} could not be read again in {timeout_ms} ms")
+                for batch in source.poll(10_000, POLL_MS):
+                    heads = batch.headers or [None] * len(batch)
+                    rows = zip(batch.offsets, batch.keys, batch.values, heads, strict=True)
+                    for offset, key, value, head in rows:
+                        theirs = decode(value, head)[0].epoch
+                        if offset >= end or key is None or theirs == epoch:
+                            continue
+                        if theirs > epoch:
+                            raise TaskMigratedError(
+                                f"{changelog} has records of epoch {theirs}, ours is {epoch}: "
+                                "another member took the task over"
+                            )
+                        found[key] = None
+                    position = batch.offsets[-1] + 1
+        finally:
+            source.close()
+        return list(found)
+
+    @staticmethod
+    def _checked(part: TaskCommit, changelog: TopicPartition) -> None:
+        """Note that all zombie writes up to its end will be overwritten."""
+        part.sent.pop(changelog, None)
+        part.checked[changelog] = part.ends[changelog]
+
+    def _read_ends(self, parts: Sequence[TaskCommit]) -> None:
+        """One request for the ends of all changelogs just written; the others have not moved.
+
+        Raises:
+            ChangelogLostError: one is shorter than what we know to be in it.
+        """
+        wanted = [tp for part in parts for tp in part.active.changelogs.values()]
+        wanted += [tp for part in parts if part.look for tp in part.active.tables]
+        now_ms, ends = self._clock.wall_ms(), self._admin.end_offsets(wanted)
+        self._look_at_starts(parts)
+        for part in parts:
+            part.ends_ms = now_ms
+            part.ends = {tp: ends[tp] for tp in part.active.changelogs.values()}
+            part.table_ends = {tp: ends[tp] for tp in part.active.tables if tp in ends}
+            for tp, end in part.ends.items():
+                known = part.checked[tp] + part.sent.get(tp, 0)
+                if end < known:
+                    raise ChangelogLostError(
+                        f"{tp} ends at {end}, although it was written up to {known}: it lost "
+                        "records or was created again"
+                    )
+
+    def _look_at_starts(self, parts: Sequence[TaskCommit]) -> None:
+        """Look from time to time whether the changelogs still begin where they did."""
+        now = self._clock.now_ms()
+        if now < self._starts_at_ms:
+            return
+        self._starts_at_ms = now + STARTS_MS
+        wanted = [tp for part in parts for tp in part.active.changelogs.values()]
+        starts = self._admin.start_offsets(wanted)
+        for part in parts:
+            whole = {} if part.active.rebuilt is None else part.active.rebuilt.starts
+            for tp in part.active.changelogs.values():
+                if starts[tp] > whole.get(tp, 0):
+                    raise ChangelogLostError(
+                        f"{tp} begins at {starts[tp]}, its records before that are gone"
+                    )
+
+
+def _fences(active: ActiveTask) -> dict[TopicPartition, Columns]:
+    """A record of our epoch for every changelog, also where there is nothing to write.
+
+    Without one a reader that goes by our commit would still believe what a stale owner writes to a
+    changelog of ours that bears no mark of us.
+    """
+    found = {}
+    for store, changelog in active.changelogs.items():
+        with blamed(active.task):
+            key, value = active.state.some_entry(store)
+        found[changelog] = Columns(store, [key], [value])
+    return found

@@ -1,0 +1,121 @@
+"""The port of a worker's commits: what they are to the rest of it, whichever way they are made.
+
+``commit.AtLeastOnceCommit`` is one way; one by Kafka's transactions would be another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+import attrs
+
+from streamlet.coordinator.events import CommitOutcome
+from streamlet.tasks.active import ActiveTask, TaskCommit
+from streamlet.types import TaskId
+
+
+@attrs.frozen(eq=False)
+class Settled:
+    """A commit and what became of it.
+
+    ``hold`` is the token of the unit that it belongs to, if any; ``last``: it ends that unit.
+    """
+
+    outcome: CommitOutcome
+    parts: tuple[TaskCommit, ...]
+    hold: int | None = None
+    last: bool = False
+
+
+class CommitPort(Protocol):
+    """Commits of a worker's tasks, one under way at most; ``commit.AtLeastOnceCommit`` is one.
+
+    Attributes:
+        accepted: commits accepted so far.
+        flush_ns: nanoseconds that the delivery of what they cover took.
+        settle: called with a task before its share is taken: ends the batch that it has under way.
+    """
+
+    accepted: int
+    flush_ns: int
+    settle: Callable[[ActiveTask], None]
+
+    @property
+    def under_way(self) -> bool:
+        """True if a commit is not yet accepted, or not yet written to the local stores."""
+        ...
+
+    @property
+    def sent(self) -> bool:
+        """True if the coordinator has not answered a commit yet."""
+        ...
+
+    def begin(
+        self, tasks: Iterable[ActiveTask], hold: int | None = None, *, at_once: bool = False
+    ) -> None:
+        """Prepare and send a commit of every task that has something to say, claims included.
+
+        With one under way, go on with that, and send it again if it was turned away: call this
+        until it is sent, or with ``at_once`` just once. ``hold`` is the token of a unit that waits
+        for it: a join that is due waits for that unit, so it goes out all the same, and at once.
+
+        Raises:
+            TaskMigratedError: our last heartbeat is too old and the group does not know us any
+                more.
+            DeliveryError: something was not delivered; nothing was committed.
+            BrokerError: the broker does not answer just now; call again.
+            StateError: a task's stores fail, which the error names; ``forget`` it and call again.
+        """
+        ...
+
+    def begin_claims(self, hold: int, tasks: Sequence[ActiveTask]) -> bool:
+        """Claim those stopped tasks of a unit that were not claimed yet; False: there is none.
+
+        What they did can only be committed after that. Raises as ``begin``.
+        """
+        ...
+
+    def begin_last(
+        self, hold: int, tasks: Sequence[ActiveTask], marks: Mapping[TaskId, str]
+    ) -> None:
+        """Commit stopped tasks, as the unit of a granted hold; none may be under way.
+
+        Every one of them is committed, also with nothing new to say: ``marks`` tells whom it is
+        released to. Raises as ``begin``.
+        """
+        ...
+
+    def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled | None:
+        """Take the coordinator's answer; None if no commit waits for it any more.
+
+        A commit that was turned away, or whose outcome is unknown, stays under way and is sent
+        again by ``begin``, without its marks: the order they answered is not held any more.
+
+        Raises:
+            BrokerError: the coordinator will never accept it.
+        """
+        ...
+
+    def forget(self, active: ActiveTask) -> None:
+        """Leave a task that is about to be closed out of the commit under way.
+
+        What was accepted of it is written: its copy on disk is then as of its last commit.
+        """
+        ...
+
+    def abort(self) -> None:
+        """Drop the commit under way; what was accepted of it is still written."""
+        ...
+
+    def forget_queued(self) -> None:
+        """Deliver nothing any more of what was written so far: all tasks it stems from are lost."""
+        ...
+
+    def finish(self) -> None:
+        """Write all that was accepted to the local stores.
+
+        Raises:
+            StateError: a store refuses.
+        """
+        ...

@@ -1,0 +1,128 @@
+"""The threads that keep copies: they go round until the worker ends (``tasks.state_updater``).
+
+They share the interpreter with the worker's loop, so while that has tasks of its own the thread
+rests in proportion to the CPU time it used (``restore.max.share``). While the worker has none the
+thread lets others on the machine go first, which may be those that run the tasks, and rests as far
+as processors are short (``tasks.background``). While a copy is about to be promoted it does
+neither. Since the priority of a thread cannot be raised again two of them take turns.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Protocol
+
+from streamlet.clock import Clock
+from streamlet.state.rocksdb import start_threads
+from streamlet.tasks.background import Processors, lower_priority
+
+if TYPE_CHECKING:
+    from streamlet.tasks.state_updater import StateUpdater
+
+#: While a copy is about to be promoted steps do not wait. Where nothing is to be read the thread
+#: then rests for so long: a rest, other than a step that waits, ends with an order.
+AWAIT_MS = 5
+#: No rest is longer, so that new orders are not kept waiting.
+LONGEST_REST_MS = 100
+
+
+class CopyRunner(Protocol):
+    """Has the ``StateUpdater`` take orders and step again and again, until that is closed."""
+
+    def ordered(self, *, begin: bool) -> None:
+        """Take an order soon; ``begin``: even if there was no round yet."""
+        ...
+
+    def join(self) -> None:
+        """Wait until the rounds are over."""
+        ...
+
+
+class CopyThreads:
+    """One thread in the background and one that is not; whose turn it is goes round.
+
+    Args:
+        copies: what they keep.
+        clock: measures the processor time used.
+        most: the share of that beside tasks that run (``restore.max.share``).
+    """
+
+    def __init__(self, copies: StateUpdater, clock: Clock, most: float) -> None:
+        self._copies, self._clock, self._most = copies, clock, most
+        self._threads: list[threading.Thread] = []
+        self._turns = {True: threading.Event(), False: threading.Event()}
+        self._asked = threading.Event()
+        self._processors = Processors()
+
+    def ordered(self, *, begin: bool) -> None:
+        """End the rest; start the threads with the first order."""
+        self._asked.set()
+        if begin and not self._threads:
+            self._start()
+
+    def join(self) -> None:
+        """Wait for both threads."""
+        for thread in self._threads:
+            thread.join()
+
+    def _start(self) -> None:
+        start_threads()  # the background thread's databases would have them start behind others
+        threads = [
+            threading.Thread(
+                target=self._run, args=(background,), name="streamlet-copies", daemon=True
+            )
+            for background in self._turns
+        ]
+        for thread in threads:
+            thread.start()
+        self._threads = threads
+        self._turns[False].set()
+
+    def _run(self, background: bool) -> None:
+        if background:
+            lower_priority()
+        mine, other = self._turns[background], self._turns[not background]
+        mine.wait()
+        try:
+            while not self._copies.closed:
+                mine.clear()
+                self._keep(background)
+                other.set()
+                if not self._copies.closed:
+                    mine.wait()
+        finally:  # however it ends, the other does not wait for a turn that never comes
+            self._copies.closed = True
+            other.set()
+
+    def _keep(self, background: bool) -> None:
+        """Go round until closed, or until it is the other thread's turn."""
+        copies, self._processors = self._copies, Processors()
+        try:
+            while not copies.closed:
+                self._round()
+                if not copies.closed and background is (copies.has_actives or copies.awaited):
+                    return
+        except Exception as error:
+            copies.broke(error)
+        copies.drop_all()
+
+    def _round(self) -> None:
+        self._asked.clear()
+        began = self._clock.thread_ns()
+        self._copies.take_orders()
+        self._rest(self._copies.step())
+        used_ns = self._clock.thread_ns() - began
+        if not self._copies.awaited:
+            self._rest(self._rest_ms(used_ns))
+        elif self._copies.quiet and not self._copies.promoting:
+            self._rest(AWAIT_MS)
+
+    def _rest_ms(self, used_ns: int) -> int:
+        if not self._copies.reading:
+            return LONGEST_REST_MS
+        share = self._most if self._copies.has_actives else self._processors.share()
+        return min(LONGEST_REST_MS, int(used_ns * (1 - share) / share / 1_000_000))
+
+    def _rest(self, ms: int) -> None:
+        if ms > 0:
+            self._asked.wait(ms / 1000)

@@ -1,0 +1,567 @@
+"""A member's side of moving tasks: what it does with an assignment, one step at a time.
+
+Sans-IO, like ``membership``: inputs are methods, decisions come out of ``take``. It is not
+thread-safe; a worker whose JoinGroups are described by another thread calls it under one lock.
+The rules are numbered as in the hand-over protocol, which was checked by a model: each of them,
+left out, lets two members run one task, or loses state.
+
+* M1 claims live as long as the member id: ``lost``
+* M2 no JoinGroup between the stop of a task and the answer to its last commit: ``BlockJoin``
+* M3 a member that was not running a task begins at its committed positions: ``Activate``
+* M4 an active period begins with a claim; no task is given up before that: ``claimed``
+* M5 an order to release is one unit: hold, stop, commit the mark, release
+* M6 after an unknown outcome the task counts as released, and nothing else is committed
+* M7 a mark counts only if it answers the order held: its generation, our present member id
+* M8 who cannot activate gives the order back and never acts on it again: ``failed``
+* F2 ordered into a group of another type: stop, commit, hold open what that commit covers
+* F3 in the other group: claim what is held, with the generation it comes from
+* F4 go on with a held task only if no other member has committed it meanwhile: ``Reclaim``
+* M9 a restarted process carries out no order of its predecessor (``TasksProtocol`` sees to it)
+
+A member never acts on what it has not applied: whatever a JoinGroup said of us, orders change only
+with ``assigned``, as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from streamlet.assignor.values import Copy, Leaving
+from streamlet.coordinator.commit_metadata import Positions
+from streamlet.coordinator.events import BlockJoin, CommitOutcome, Rejoin, UnblockJoin
+from streamlet.rebalance.values import Assignment
+from streamlet.tasks import handover_values as hv
+from streamlet.tasks.handover_values import (
+    OURS,
+    Claim,
+    ClaimStage,
+    CopyProgress,
+    FollowedCopies,
+    HandoverRules,
+)
+from streamlet.types import TaskId
+
+
+@attrs.define
+class _Unit:
+    """Tasks that are stopped and committed as one, under the hold of the same token.
+
+    ``for_flip``: what was committed is not given up but held.
+    """
+
+    token: int
+    tasks: tuple[TaskId, ...]
+    for_join: bool = False
+    for_flip: bool = False
+
+
+class Handover:
+    """The tasks of one member: claims, copies, orders.
+
+    Args:
+        rules: the member's settings.
+    """
+
+    def __init__(self, rules: HandoverRules) -> None:
+        self.rules = rules
+        #: Tasks that are ours, or will be, or were until we gave them up.
+        self.claims: dict[TaskId, Claim] = {}
+        self._followed = FollowedCopies(rules)
+        self.leaving: Leaving | None = None
+        self.generation = -1
+        self._member_id = ""
+        self._orders = Assignment()
+        self._out: list[hv.Decision] = []
+        self._unit: _Unit | None = None
+        self._join: int | None = None  # token of an announced join that waits for the unit
+        self._flipping = False  # that join is another group type's
+        self._tokens = 0
+        self._retry_at_ms = 0
+        self._follow_up_at_ms: int | None = None
+        self._known = False  # we have been described to the group
+        self._descriptions = 0  # to the group, so far
+        self._described = False  # in a JoinGroup that was not answered yet
+        self._owes_rejoin = False
+        self._asked_to_confirm = False
+        self._confirm_at_ms: int | None = None  # when to ask for that, once all is given up
+        self._leaving_said = False
+        self._left = False
+
+    @property
+    def copies(self) -> dict[TaskId, CopyProgress]:
+        """Copies that read on; of a task of ours too, which is not among those that are read."""
+        return self._followed.copies
+
+    def take(self) -> list[hv.Decision]:
+        """The decisions since the last call, in order."""
+        out, self._out = self._out, []
+        return out
+
+    # -- the group -----------------------------------------------------------------------------
+
+    def assigned(
+        self, generation: int, member_id: str, orders: Assignment, now_ms: int, wall_ms: int = 0
+    ) -> None:
+        """Apply an assignment: it replaces the one before entirely.
+
+        The same generation once more (a join without a rebalance) changes nothing.
+        """
+        self._described = False
+        if generation == self.generation:
+            return
+        self.generation, self._member_id, self._orders = generation, member_id, orders
+        self._unit = None
+        self._retry_at_ms = now_ms
+        self._owes_rejoin, self._asked_to_confirm = bool(orders.revoke), False
+        self._confirm_at_ms = None
+        due = orders.follow_up_ms
+        self._follow_up_at_ms = None if due is None else now_ms + max(due - wall_ms, 0)
+        for task in sorted(self.claims):
+            self._renew(task)
+        for task in sorted(orders.active - self._stages(*OURS)):
+            self.claims[task] = Claim(ClaimStage.OPENING, generation)
+            self._out.append(hv.Activate(task))
+        for task in sorted(orders.pending.keys() - self._stages(*OURS, ClaimStage.WAITING)):
+            self._wait(task, now_ms)
+        self._followed.follow(orders, now_ms)
+        self._proceed(now_ms)
+
+    def _renew(self, task: TaskId) -> None:
+        """Take a claim over into the new assignment, or end it."""
+        claim, orders = self.claims[task], self._orders
+        if claim.stage is ClaimStage.HELD and task in self._given():
+            self.claims[task] = Claim(ClaimStage.OPENING, self.generation)
+            self._out.append(hv.Reclaim(task))
+        elif claim.stage is ClaimStage.HELD:
+            self._close(task)
+        elif claim.stage in OURS:
+            if task in self._given():
+                claim.generation = self.generation
+                if claim.stage is ClaimStage.STOPPED:  # its unit took too long and was overtaken
+                    claim.stage = ClaimStage.RUNNING
+                    self._out.append(hv.ResumeTask(task))
+            else:  # given away without asking us, after a break of our membership (L5)
+                self._close(task)
+        elif claim.stage is ClaimStage.WAITING and task in orders.pending:
+            claim.generation = self.generation
+        else:  # the order is replaced by another, or by nothing; what was released is final
+            del self.claims[task]
+
+    def _given(self) -> frozenset[TaskId]:
+        """The tasks the assignment has us run, if only for a moment."""
+        return self._orders.active | self._orders.release.keys() | self._orders.revoke
+
+    def _wait(self, task: TaskId, now_ms: int) -> None:
+        self.claims[task] = Claim(
+            ClaimStage.WAITING, self.generation, since_ms=now_ms, poll_at_ms=now_ms
+        )
+
+    def lost(self) -> None:
+        """Stop all that is ours, write nothing, claim nothing; copies stay (M1)."""
+        for task in sorted(self._stages(*OURS, ClaimStage.HELD)):
+            self._close(task)
+        self.claims.clear()
+        self._without_orders()
+        self._set_copies()
+
+    def _without_orders(self) -> None:
+        """Drop all orders."""
+        self.generation, self._orders = -1, Assignment()
+        self._unit = self._join = self._follow_up_at_ms = self._confirm_at_ms = None
+        self._owes_rejoin = self._described = self._flipping = False
+
+    def describe(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
+        """Describe our tasks for a JoinGroup; ``dormant`` is state on disk, with its lag."""
+        self._let_go_of_overdue()
+        self.described()
+        self._described = True
+        self._descriptions += 1
+        return self.view(dormant)
+
+    def _let_go_of_overdue(self) -> None:
+        """Release what is stopped: its hold has run out, and its last commit may have arrived (M6).
+
+        Said to be active it might be resumed here, while the member that saw the mark runs it.
+        """
+        unit = self._unit
+        if unit is None or not self._stages(ClaimStage.STOPPED):
+            return
+        self._unit = None
+        for task in unit.tasks:
+            self.claims[task].stage = ClaimStage.RELEASED
+            self.claims[task].next_owner = self._next_owner(unit, task)
+            self._out.append(hv.Close(task))
+
+    def _next_owner(self, unit: _Unit, task: TaskId) -> str:
+        """The member that a unit gives the task to, if it gives it to one."""
+        return "" if unit.for_join or unit.for_flip else self._orders.release.get(task, "")
+
+    def described(self) -> None:
+        """The group knows what we have to say."""
+        self._followed.reported()
+        self._known = True
+        self._leaving_said = self.leaving is not None
+
+    def view(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
+        """The description that ``describe`` would give, without its effects."""
+        return hv.copies_of(self.claims, self.copies, dormant)
+
+    def join_due(self, token: int, now_ms: int, generation: int, *, flip: bool = False) -> None:
+        """A JoinGroup waits for us to give up what is given up at joins (L7).
+
+        It comes after an assignment of ``generation``; if we are beyond that, it was not waited for
+        any longer, and no member would hear of what was given up now. ``flip``: it goes to a group
+        of another type; stop everything, and hold what is committed (F2).
+        """
+        if generation != self.generation:
+            self._out.append(UnblockJoin(token))
+            return
+        self._join, self._flipping = token, flip
+        self._proceed(now_ms)
+
+    def hold(self, token: int, granted: bool, now_ms: int) -> None:
+        """Take the answer whether the unit may begin: no JoinGroup until it is over (M2)."""
+        unit = self._unit
+        if unit is None or unit.token != token:
+            if granted:  # an assignment has replaced the order meanwhile
+                self._out.append(UnblockJoin(token))
+            return
+        if granted:
+            self._stop(unit)
+        else:  # a join is due: the leader will order again (M5); or there is no coordinator now
+            self._unit = None
+            self._retry_at_ms = now_ms + self.rules.retry_ms
+            self._proceed(now_ms)
+
+    def committed(self, token: int, outcome: CommitOutcome, now_ms: int) -> None:
+        """Take the outcome of the last commit of a unit; a refusal ends the worker instead.
+
+        Where a mark of unknown outcome was not accepted, the next plan gives its task away (L2).
+        """
+        unit = self._unit
+        if unit is None or unit.token != token:
+            return
+        self._unit = None
+        for task in unit.tasks:
+            claim = self.claims[task]
+            if unit.for_flip and outcome is CommitOutcome.ACCEPTED:
+                claim.stage = ClaimStage.HELD
+            elif unit.for_flip:
+                self._close(task)
+            elif outcome in (CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN):
+                claim.stage, claim.surrendered = ClaimStage.RELEASED, unit.for_join
+                claim.next_owner = self._next_owner(unit, task)
+                self._out.append(hv.Close(task))
+            elif outcome is CommitOutcome.LOST:  # we are leaving, or ``lost`` is about to follow
+                self._close(task)
+            else:  # nothing happened
+                claim.stage = ClaimStage.RUNNING
+                self._out.append(hv.ResumeTask(task))
+        self._retry_at_ms = now_ms + self.rules.retry_ms
+        if unit.for_flip:
+            self._go_over(token)
+            return
+        self._end_orders(now_ms)  # before the hold ends, so that one join does for both
+        self._out.append(UnblockJoin(token))
+        self._proceed(now_ms)
+
+    # -- the worker ----------------------------------------------------------------------------
+
+    def progress(self, task: TaskId, lag: int, now_ms: int) -> None:
+        """Take the number of changelog records a copy has still to read."""
+        if self._followed.progress(task, lag, now_ms):
+            self.tick(now_ms)
+
+    def fetched(self, task: TaskId, positions: Positions | None, now_ms: int) -> None:
+        """Take what a poll found; None where it found nothing stable."""
+        claim = self.claims.get(task)
+        if claim is None or claim.stage is not ClaimStage.WAITING:
+            return
+        claim.looked(positions, now_ms, self.rules)
+        if positions is not None and positions.mark_for(self._member_id, claim.generation):
+            claim.stage = ClaimStage.OPENING
+            self._followed.drop(task)
+            self._set_copies()
+            self._out.append(hv.Activate(task, positions))
+
+    def running(self, task: TaskId, now_ms: int) -> None:
+        """The task was restored and processes."""
+        claim = self.claims.get(task)
+        if claim is not None and claim.stage is ClaimStage.OPENING:
+            claim.stage = ClaimStage.RUNNING
+            self._proceed(now_ms)
+
+    def reopening(self, task: TaskId, now_ms: int) -> None:
+        """A running task was closed, and is brought up here once more: it claims again (M4)."""
+        claim = self.claims.get(task)
+        if claim is None or claim.stage is not ClaimStage.RUNNING:
+            return
+        claim.stage, claim.claimed = ClaimStage.OPENING, False
+        if self._unit is not None and task in self._unit.tasks:  # a hold was asked for, no more
+            self._unit = None
+            self._retry_at_ms = now_ms + self.rules.retry_ms
+
+    def claimed(self, task: TaskId, now_ms: int) -> None:
+        """The first commit of the active period was accepted."""
+        claim = self.claims.get(task)
+        if claim is not None and claim.stage in OURS:
+            over = not claim.claimed and task in self._orders.pending
+            claim.claimed = True
+            if over and not self._taking_over():
+                self._all_taken_over()
+            self._proceed(now_ms)
+
+    def _all_taken_over(self) -> None:
+        if self.rules.standbys:
+            # The copy that became active is missing, and the old owner's is warm.
+            self._rejoin("a standby is to be placed after a hand-over")
+        elif self.rules.static:
+            # A restart would be handed orders that are long carried out, and cost a rebalance then.
+            self._rejoin("all hand-overs to a static member are over")
+
+    def _taking_over(self) -> bool:
+        """True if a hand-over to us is still open."""
+        mine = (self.claims.get(task) for task in self._orders.pending)
+        return any(claim is not None and not claim.claimed for claim in mine)
+
+    def failed(self, task: TaskId, reason: str) -> None:
+        """The task cannot be opened here: join without the claim (M8)."""
+        claim = self.claims.get(task)
+        if claim is not None and claim.stage in (ClaimStage.OPENING, ClaimStage.WAITING):
+            self._close(task)
+            self._followed.drop(task)
+            self._set_copies()
+            self._rejoin(f"cannot take over {task}: {reason}")
+
+    def set_leaving(self, leaving: Leaving | None) -> None:
+        """Our instance is to go, or to stay after all; before the first join there is no other."""
+        if leaving != self.leaving:
+            self.leaving, self._confirm_at_ms = leaving, None
+            if self._known or self.generation >= 0:
+                self._rejoin("stays" if leaving is None else "leaving")
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due; see ``due_ms``."""
+        if self._stages(ClaimStage.WAITING, ClaimStage.OPENING):
+            self._followed.put_off(now_ms)
+        speak_at_ms = self._may_report_at_ms()
+        if speak_at_ms is not None and speak_at_ms <= now_ms and (news := self._followed.report()):
+            self._rejoin(news)
+        if self._follow_up_at_ms is not None and self._follow_up_at_ms <= now_ms:
+            self._follow_up_at_ms = None
+            self._rejoin("the plan's next part is due")
+        waiting = sorted(self._stages(ClaimStage.WAITING))
+        late = [t for t in waiting if now_ms - self.claims[t].since_ms >= self.rules.timeout_ms]
+        for task in late:
+            del self.claims[task]
+            self._rejoin(f"the hand-over of {task} does not proceed")
+        self._proceed(now_ms)
+
+    def _may_report_at_ms(self) -> int | None:
+        """The time to report ready copies; None while that would overtake an assignment.
+
+        An owner that has stopped for us would have to wait for yet another assignment. Meanwhile
+        other copies wait too, so for a moment afterwards it is not known how far they are.
+        """
+        overtakes = self._described or self._stages(ClaimStage.WAITING, ClaimStage.OPENING)
+        return None if overtakes else self._followed.report_at_ms
+
+    def due_ms(self) -> int | None:
+        """The time by which ``tick`` has something to do."""
+        times = [self._may_report_at_ms(), self._follow_up_at_ms]
+        for claim in self.claims.values():
+            if claim.stage is ClaimStage.WAITING:
+                times.append(claim.since_ms + self.rules.timeout_ms)
+                times.append(None if claim.polling else claim.poll_at_ms)
+        if self._unit is None and self._ordered():
+            times.append(self._retry_at_ms)
+        if not self._described:
+            times.append(self._confirm_at_ms)
+        return min((at for at in times if at is not None), default=None)
+
+    @property
+    def busy(self) -> bool:
+        """True if something is being carried out that the group is waiting for, or will hear of."""
+        going = self._stages(
+            ClaimStage.OPENING, ClaimStage.STOPPED, ClaimStage.WAITING, ClaimStage.HELD
+        )
+        return bool(going or self._unit or self._hurries)
+
+    def urgent(self, now_ms: int) -> bool:
+        """True if another member waits for us right now, or will in a moment."""
+        going = self.near(now_ms) or self._stages(ClaimStage.STOPPED, ClaimStage.HELD)
+        return bool(going or self._hurries)
+
+    @property
+    def _hurries(self) -> bool:
+        unclaimed = any(not self.claims[task].claimed for task in self._stages(ClaimStage.RUNNING))
+        waits = self._join is not None or self._followed.report_due
+        return bool(unclaimed or waits or self._out or self._owes_rejoin)
+
+    def near(self, now_ms: int) -> frozenset[TaskId]:
+        """Tasks that no member runs until we do, or soon."""
+        return frozenset(task for task, claim in self.claims.items() if claim.is_near(now_ms))
+
+    @property
+    def confirming(self) -> bool:
+        """True if all is handed over, and the group is about to be asked to confirm it."""
+        return self._confirm_at_ms is not None
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _rejoin(self, reason: str) -> None:
+        self._out.append(Rejoin(reason, self._descriptions))
+
+    def _stages(self, *stages: ClaimStage) -> set[TaskId]:
+        return {task for task, claim in self.claims.items() if claim.stage in stages}
+
+    def _close(self, task: TaskId) -> None:
+        del self.claims[task]
+        self._out.append(hv.Close(task))
+
+    def _ordered(self) -> tuple[TaskId, ...]:
+        """Tasks to give up that can be: they run, and their claim was accepted (M4)."""
+        wanted = self._orders.release.keys() | self._orders.revoke
+        ready = (t for t in self._stages(ClaimStage.RUNNING) & wanted if self.claims[t].claimed)
+        return tuple(sorted(ready))
+
+    def _proceed(self, now_ms: int) -> None:
+        """Take every step that can be taken now."""
+        self._set_copies()
+        self._poll(now_ms)
+        for task in sorted(self._stages(ClaimStage.OPENING) & self._orders.revoke):
+            self._give_up_unopened(task)
+        if self._join is not None and self._flipping:
+            self._stop_for_flip()
+        elif self._unit is None and self._join is not None:
+            self._give_up_for_join()
+        if self._unit is None and now_ms >= self._retry_at_ms and (tasks := self._ordered()):
+            self._tokens += 1
+            self._unit = _Unit(self._tokens, tasks)
+            self._out.append(BlockJoin(self._tokens, self.generation, tasks))
+        self._end_orders(now_ms)
+
+    def _set_copies(self) -> None:
+        wanted = self._followed.read_beside(self._stages(*OURS))
+        if wanted is not None:
+            self._out.append(wanted)
+
+    def _poll(self, now_ms: int) -> None:
+        idle = [t for t in sorted(self._stages(ClaimStage.WAITING)) if not self.claims[t].polling]
+        if all(self.claims[task].poll_at_ms > now_ms for task in idle):
+            return
+        for task in idle:  # those that are not due yet too: it is one request
+            self.claims[task].polling = True
+        self._out.append(hv.PollMarks(tuple(idle)))
+
+    def _stop(self, unit: _Unit) -> None:
+        for task in unit.tasks:
+            self.claims[task].stage = ClaimStage.STOPPED
+        self._out.append(hv.Stop(unit.tasks))
+        marks = {task: owner for task in unit.tasks if (owner := self._next_owner(unit, task))}
+        self._out.append(hv.CommitLast(unit.token, unit.tasks, marks, self.generation))
+
+    def _give_up_unopened(self, task: TaskId, *, surrendered: bool = False) -> None:
+        """A task that never ran has nothing to commit."""
+        claim = self.claims[task]
+        claim.stage, claim.surrendered = ClaimStage.RELEASED, surrendered
+        self._out.append(hv.Close(task))
+
+    def _give_up_for_join(self) -> None:
+        """Begin the unit of an announced join, or let the join go on if there is nothing to do."""
+        assert self._join is not None
+        token, self._join = self._join, None
+        mine = self._stages(ClaimStage.OPENING, ClaimStage.RUNNING)
+        if not self.rules.stops_at_joins:
+            mine &= self._orders.being_learned if self.rules.gives_up_at_joins else frozenset()
+        for task in sorted(mine & self._stages(ClaimStage.OPENING)):
+            self._give_up_unopened(task, surrendered=True)
+        tasks = tuple(sorted(mine & self._stages(ClaimStage.RUNNING)))
+        if tasks:
+            self._unit = _Unit(token, tasks, for_join=True)
+            self._stop(self._unit)
+        else:
+            self._out.append(UnblockJoin(token))
+
+    def _stop_for_flip(self) -> None:
+        """Stop all; keep what runs, if its last commit is accepted (F2)."""
+        assert self._join is not None
+        token, self._join = self._join, None
+        kept = self._stages(ClaimStage.RUNNING)
+        for task in sorted(self.claims.keys() - kept):
+            if self.claims[task].stage in OURS:
+                self._close(task)
+            else:
+                del self.claims[task]
+        if kept:
+            self._unit = _Unit(token, tuple(sorted(kept)), for_flip=True)
+            self._stop(self._unit)
+        else:
+            self._go_over(token)
+
+    def _go_over(self, token: int) -> None:
+        """Let the membership go; until it is in the other group we get no assignment."""
+        self._without_orders()
+        self._out.append(UnblockJoin(token))
+
+    def _end_orders(self, now_ms: int) -> None:
+        """Tell the group when all is given up that was to be, or leave if that was the last."""
+        orders, ours = self._orders, self._stages(*OURS)
+        if self._left or self._unit is not None or self.generation < 0:
+            return
+        if ours & (orders.revoke | orders.release.keys()):
+            return
+        idle = not ours and not self._stages(ClaimStage.WAITING)
+        if orders.leave and idle:
+            self._leave("its time to leave was up")
+        elif self._owes_rejoin:
+            self._owes_rejoin = False
+            self._rejoin("gave up the tasks it was asked to")
+        elif self._leaving_said and self.leaving is not None and idle:
+            if self._described:
+                return  # a leader finishes its last assignment; ours may not be the last word
+            if not (orders.active or orders.release or orders.revoke or orders.pending):
+                self._leave("drained")
+            elif orders.release:
+                self._ask_to_confirm(now_ms, "gave up its last task")
+        elif orders.release and self.rules.static and not (self.leaving or self._described):
+            self._ask_to_confirm(now_ms, "a static member gave up what it was to")
+
+    def _ask_to_confirm(self, now_ms: int, reason: str) -> None:
+        """Have an assignment confirm that no more is expected; it is what a restart is handed.
+
+        Not at once: others leave with us, and a rebalance would fall amid their hand-overs.
+        """
+        if self._asked_to_confirm:
+            return
+        if self._confirm_at_ms is None:
+            self._confirm_at_ms = now_ms + self.rules.confirm_delay_ms
+        if self._confirm_at_ms <= now_ms:
+            self._asked_to_confirm, self._confirm_at_ms = True, None
+            self._rejoin(reason)
+
+    def _leave(self, reason: str) -> None:
+        self._left = True
+        self._out.append(hv.LeaveForGood(reason))
+
+    def check_invariants(self) -> None:
+        """Assert what always holds between two calls; for tests and simulations."""
+        unit = () if self._unit is None else self._unit.tasks
+        for task, claim in self.claims.items():
+            held = claim.stage is ClaimStage.HELD
+            assert held or claim.generation <= self.generation, (task, claim, self.generation)
+            assert claim.stage is not ClaimStage.STOPPED or task in unit, (
+                task,
+                "stopped for nothing",
+            )
+            if claim.stage is ClaimStage.WAITING:
+                assert claim.generation == self.generation, (task, "an order that was replaced")
+        member = self.generation >= 0
+        assert member or self.claims.keys() == self._stages(ClaimStage.HELD), "a claim of no member"
+        read = self._followed.read
+        assert not self._stages(*OURS) & (read.learner | read.standby), read
+        assert all(task in self.claims for task in unit), unit
+        if self._unit is not None and not (self._unit.for_join or self._unit.for_flip):
+            assert all(self.claims[task].claimed for task in unit), (unit, "given up unclaimed")

@@ -1,0 +1,107 @@
+"""A member's hand-over rules, shared by the worker and the control thread under one lock.
+
+The group moves on while a user function runs. So an assignment that the worker has not applied when
+the next join is described is void: the worker then never runs what the group no longer counts on it
+to run. Describing, and applying an assignment, are each one step under the lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from streamlet.assignor.values import Copy, Leaving
+from streamlet.coordinator.events import Assigned, Lost, SessionEvent
+from streamlet.rebalance.values import Assignment
+from streamlet.tasks.handover import Handover
+from streamlet.types import TaskId
+
+
+class RebalanceEvents:
+    """One slot for the newest assignment, a queue for other events, and the rules.
+
+    Args:
+        handover: the member's rules; only this object may touch them.
+    """
+
+    def __init__(self, handover: Handover) -> None:
+        self._handover = handover
+        self._lock = threading.Lock()
+        self._arrived = threading.Event()
+        self._events: deque[SessionEvent] = deque()
+        self._assigned: Assigned[Assignment] | None = None
+        #: Tasks whose state lies on this instance's disk, with records missing (None: unknown).
+        self._dormant: dict[TaskId, int | None] = {}
+        #: What the last description said of our leaving.
+        self.said_leaving: Leaving | None = None
+
+    # Called by the control thread.
+
+    def offer(self, event: SessionEvent) -> None:
+        """Leave an event; an assignment replaces the one before, and a loss voids it.
+
+        A loss is applied to the rules at once: claims go with the member id (M1), and the next
+        description may come before the worker.
+        """
+        with self._lock:
+            if isinstance(event, Assigned):
+                self._assigned = event
+            else:
+                self._events.append(event)
+            if isinstance(event, Lost):
+                self._assigned = None
+                self._handover.lost()
+            self._arrived.set()
+
+    def describe(self) -> Mapping[TaskId, Copy]:
+        """Describe our tasks for a JoinGroup; voids an assignment that was not applied."""
+        with self._lock:
+            self._assigned = None
+            self.said_leaving = self._handover.leaving
+            return self._handover.describe(self._dormant)
+
+    # Called by the thread that follows the control topic.
+
+    def set_leaving(self, leaving: Leaving | None) -> None:
+        """Our instance was marked to leave, or its mark was removed."""
+        with self._lock:
+            self._handover.set_leaving(leaving)
+            self._arrived.set()
+
+    # Called by the worker.
+
+    @contextmanager
+    def rules(self) -> Iterator[Handover]:
+        """The rules, for as long as the block lasts; do nothing slow in it."""
+        with self._lock:
+            yield self._handover
+
+    @contextmanager
+    def news(self) -> Iterator[tuple[Handover, list[SessionEvent], Assigned[Assignment] | None]]:
+        """The rules, and everything that has come; what is not applied in the block is lost."""
+        with self._lock:
+            self._arrived.clear()
+            events = list(self._events)
+            self._events.clear()
+            assigned, self._assigned = self._assigned, None
+            yield self._handover, events, assigned
+
+    def wake(self) -> None:
+        """Wake the worker, because there is news elsewhere; from any thread."""
+        self._arrived.set()
+
+    def wait(self, timeout_ms: int) -> None:
+        """Wait until there is news."""
+        self._arrived.wait(timeout_ms / 1000)
+
+    def add_dormant(self, copies: Mapping[TaskId, int | None]) -> None:
+        """Say that state of these tasks lies on disk; a claim or an open copy goes before it."""
+        with self._lock:
+            self._dormant.update(copies)
+
+    def forget_dormant(self, task: TaskId) -> None:
+        """Say no more that state of this task lies on disk: it was deleted."""
+        with self._lock:
+            self._dormant.pop(task, None)

@@ -1,0 +1,83 @@
+"""Finds where a task begins to read: at its commit, or where ``auto.offset.reset`` says.
+
+A commit before the log's start under ``none`` is returned as it is: the task comes up, its consumer
+finds nothing there, and the task is halted alone (``tasks.task_failures``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import attrs
+
+from streamlet.config import Settings
+from streamlet.errors import BrokerError
+from streamlet.kafka.ports import Admin
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class InputRange:
+    """The offsets an input partition holds, and where to begin in it without a commit."""
+
+    first: int
+    end: int
+    reset: str
+    is_table: bool = False
+
+    def start(self, tp: TopicPartition, offset: int) -> int:
+        """The first offset to read, with this one committed (-1: none).
+
+        A commit before the first record (retention) is no better than none. One beyond the end
+        means that the log lost its end: whether the task may go on there is not decided here
+        (``tasks.mismatch``).
+
+        Raises:
+            BrokerError: there is no usable commit and ``auto.offset.reset`` is ``none``.
+        """
+        if offset >= self.first:
+            return min(offset, self.end)
+        if self.reset == "none" and offset >= 0 and not self.is_table:
+            return offset
+        if self.reset == "none":
+            what = "no commit" if offset < 0 else f"commit {offset}"
+            raise BrokerError(
+                f"{tp}: {what}, the topic holds {self.first} to {self.end}, and auto.offset.reset "
+                "is none; set it to earliest or latest, or commit an offset"
+            )
+        start = self.end if self.reset == "latest" else self.first
+        if offset >= 0:
+            log.warning(
+                "%s: commit %d is before what the topic holds (%d to %d); starting at %s, %d",
+                tp, offset, self.first, self.end, self.reset, start,
+            )  # fmt: skip
+        return start
+
+
+def input_ranges(
+    parts: Mapping[TopicPartition, Subtopology], admin: Admin, settings: Settings
+) -> dict[TopicPartition, InputRange]:
+    """The range of each of these input partitions, given with the subtopologies that read them."""
+    first, end = admin.start_offsets(list(parts)), admin.end_offsets(list(parts))
+    found = {}
+    for tp, part in parts.items():
+        found[tp] = InputRange(
+            first[tp], end[tp], reset_policy(part, tp.topic, settings), is_table(part, tp.topic)
+        )
+    return found
+
+
+def reset_policy(part: Subtopology, topic: str, settings: Settings) -> str:
+    """The policy for an input topic whose log does not hold the position, as in Kafka's setting."""
+    if any(repartition.name == topic for repartition in part.repartitions):
+        return "earliest"  # what lies between two subtopologies is all to be processed
+    return part.source_of(topic).reset or settings.auto_offset_reset
+
+
+def is_table(part: Subtopology, topic: str) -> bool:
+    """True if a store of the subtopology is a table over this input topic."""
+    return any(store.source_topic == topic for store in part.stores)

@@ -1,0 +1,424 @@
+"""Copies of tasks that others run, kept warm by a thread that reads their changelogs.
+
+```
+ worker: set ──▶ open, follow ──▶ lag, again and again ──▶ worker (learner ready, standby caught up)
+ worker: promote(commit, ends) ──▶ read to there, settle what was held back ──▶ worker: its stores
+```
+A promoted copy changes hands as it is, its stores open and its cache warm: nothing is opened or
+read twice between the old owner's last commit and the new one's first record.
+
+What is kept, opened and reported is decided here, a round at a time, without a thread and without
+a rest: ``tasks.copy_threads`` goes round, and the simulator does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import logging
+import queue
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeAlias
+
+import attrs
+
+from streamlet.clock import Clock
+from streamlet.config import Settings
+from streamlet.errors import (
+    BrokerError,
+    StateError,
+    StateLockedError,
+    StreamletError,
+    TaskCorruptedError,
+    TimedOutError,
+)
+from streamlet.state.task_state import TaskState
+from streamlet.tasks.changelog_reader import StoreChangelogReader
+from streamlet.tasks.copy_threads import CopyRunner, CopyThreads
+from streamlet.tasks.mismatch import lacks
+from streamlet.tasks.opening import OpenTask
+from streamlet.tasks.restore_job import RestoreJob
+from streamlet.tasks.targets import Target, Targets
+from streamlet.types import StateNumber, TaskId
+
+log = logging.getLogger(__name__)
+
+#: How long one step may take, which waits for that long when nothing comes. The shorter is for when
+#: an order to promote has come.
+STEP_MS = 5
+STEP_BUSY_MS = 2
+#: How often lags are reported, and how often committed positions of tables' source topics are read.
+LAG_MS = 50
+TABLES_MS = 1_000
+#: How often to note, for people, how far copies are.
+READS_MS = 200
+#: How long to rest after a failed step, and before a folder that is held is tried again.
+RETRY_MS = 100
+#: How long copies stay closed after a store refused, or while their changelogs lack records.
+AGAIN_MS = 5_000
+
+_BROKE = "the thread that keeps copies broke"
+
+
+class CopyStage(enum.StrEnum):
+    """The stages of a copy: WANTED ──▶ FOLLOWED ──▶ PROMOTING; back to WANTED where stores fail."""
+
+    WANTED = "wanted"  # to be opened, as soon as its folder and its changelogs allow it
+    FOLLOWED = "followed"  # open; its changelogs are read on
+    PROMOTING = "promoting"  # read to the ends of its owner's last commit, then not ours any more
+
+
+@attrs.define(eq=False)
+class KeptCopy:
+    """One copy. ``lag``: the one reported last."""
+
+    task: TaskId
+    stage: CopyStage = CopyStage.WANTED
+    opened: OpenTask | None = None
+    lag: int | None = None
+
+    @property
+    def state(self) -> TaskState:
+        """The stores of an open copy."""
+        assert self.opened is not None, self.task
+        return self.opened.state
+
+
+@attrs.frozen
+class CopyLag:
+    """The lag of a copy: records left to read in its changelog that is furthest behind."""
+
+    task: TaskId
+    lag: int
+
+
+@attrs.frozen(eq=False)
+class Promoted:
+    """A copy is as of the commit it was promoted to; its stores are the taker's from now on.
+
+    ``limit`` is that commit's state.
+    """
+
+    opened: OpenTask
+    limit: StateNumber | None
+
+
+@attrs.frozen
+class CopyFailed:
+    """A copy cannot be kept here."""
+
+    task: TaskId
+    reason: str
+
+
+CopyEvent: TypeAlias = CopyLag | Promoted | CopyFailed
+
+
+@attrs.frozen(eq=False)
+class _Order:
+    """Something for the runner to do; ``promotes``: the copy that it promotes."""
+
+    carry_out: Callable[[], None]
+    promotes: TaskId | None = None
+
+
+@attrs.define(eq=False, slots=False)
+class StateUpdater:
+    """The copies of one worker; all methods are the worker's, everything else the runner's.
+
+    Args:
+        open_stores: opens the stores of a task, as ``opening.TaskOpener``.
+        restorer: with a consumer of its own.
+        targets: knows what there is to read.
+        settings: the application's.
+        clock: the time.
+        wake: called, from the thread, when there is something to ``take``.
+        runner: makes what goes round, on threads of its own.
+    """
+
+    _open_stores: Callable[[TaskId], OpenTask]
+    _restorer: StoreChangelogReader
+    _targets: Targets
+    _settings: Settings
+    _clock: Clock
+    _wake: Callable[[], None] = lambda: None
+    _new_runner: Callable[[StateUpdater, Clock, float], CopyRunner] = attrs.field(
+        default=CopyThreads, alias="runner"
+    )
+    _orders: queue.SimpleQueue[_Order] = attrs.field(factory=queue.SimpleQueue, init=False)
+    _events: queue.SimpleQueue[CopyEvent] = attrs.field(factory=queue.SimpleQueue, init=False)
+    #: Whether the worker runs tasks, which come first; the worker says so.
+    has_actives: bool = attrs.field(default=False, init=False)
+    #: What the worker last asked for.
+    wanted: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
+    _preferred: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
+    #: Offset reached and end, summed over the changelogs, of each copy that is read.
+    reads: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict, init=False)
+    # The runner's own.
+    kept: dict[TaskId, KeptCopy] = attrs.field(factory=dict, init=False)
+    #: When to open copies again whose stores failed, or whose changelogs lost records.
+    _again_ms: dict[TaskId, int] = attrs.field(factory=dict, init=False)
+    _next_lag_ms: int = attrs.field(default=0, init=False)
+    _next_reads_ms: int = attrs.field(default=0, init=False)
+    _next_tables_ms: int = attrs.field(default=0, init=False)
+    _retry_ms: int = attrs.field(default=0, init=False)
+    #: There are no more rounds.
+    closed: bool = attrs.field(default=False, init=False)
+    #: What broke the runner.
+    _failure: StreamletError | None = attrs.field(default=None, init=False)
+    runner: CopyRunner = attrs.field(init=False)
+
+    @runner.default
+    def _a_runner(self) -> CopyRunner:
+        return self._new_runner(self, self._clock, self._settings.restore_max_share)
+
+    # The worker's.
+
+    def set(self, tasks: frozenset[TaskId]) -> None:
+        """Keep copies of exactly these; others are closed, their files stay."""
+        if tasks != self.wanted:
+            self.wanted = tasks
+            self._order(_Order(partial(self._keep_only, tasks)), begin=bool(tasks))
+
+    def prefer(self, tasks: frozenset[TaskId]) -> None:
+        """Let other copies wait while these, which are about to be promoted, are read."""
+        if tasks != self._preferred:
+            self._preferred = tasks
+            self._order(_Order(partial(self._restorer.prefer, tasks)))
+
+    def promote(self, task: TaskId, target: Target) -> None:
+        """Bring a wanted copy to a commit and hand it over: ``Promoted`` or ``CopyFailed`` follows.
+
+        It is no copy any more, whatever ``set`` is given afterwards. Where the target is to rewrite
+        changelogs, because they have lost records since, the copy must have read to the ends.
+        """
+        self.wanted -= {task}
+        self._order(_Order(partial(self._promote, task, target), task))
+
+    def check(self) -> None:
+        """Raise what broke the thread: without it no task would ever be learned here."""
+        if self._failure is not None:
+            raise self._failure
+
+    def take(self) -> list[CopyEvent]:
+        """The events since the last call."""
+        events = []
+        while not self._events.empty():
+            events.append(self._events.get())
+        return events
+
+    def close(self) -> None:
+        """End the rounds; copies are as far as they were written last."""
+        self._order(_Order(self._end), begin=False)
+        self.runner.join()
+        for event in self.take():
+            if isinstance(event, Promoted):
+                event.opened.close()
+        self._restorer.close()
+
+    def _order(self, order: _Order, *, begin: bool = True) -> None:
+        self._orders.put(order)
+        self.runner.ordered(begin=begin)
+        if self.closed:
+            self._refuse_orders()
+
+    def _refuse_orders(self) -> None:
+        """Fail pending promotions, because the thread has ended; any thread."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                order = self._orders.get_nowait()
+                if order.promotes is not None:
+                    self._tell(CopyFailed(order.promotes, _BROKE))
+
+    # The runner's.
+
+    def step(self) -> int:
+        """Make one step and report; the pause after it, where brokers fail, in ms."""
+        pause_ms = 0
+        try:
+            self._open_wanted()
+            step_ms = STEP_BUSY_MS if self.promoting else 0 if self.awaited else STEP_MS
+            for job in self._restorer.step(step_ms, gentle=self.has_actives):
+                self._promoted(self.kept[job.task], job)
+            self._follow_tables()
+        except (BrokerError, TimedOutError) as error:
+            log.warning("copies wait: %s", error)
+            pause_ms = RETRY_MS
+        except StateError as error:
+            self._fail(error)
+        self._tell_lags()
+        return pause_ms
+
+    @property
+    def promoting(self) -> bool:
+        """True if a copy is brought to its commit."""
+        return bool(self._at(CopyStage.PROMOTING))
+
+    @property
+    def awaited(self) -> bool:
+        """True if a hand-over waits for one of our copies, or will in a moment."""
+        return self.promoting or self._restorer.urgent
+
+    @property
+    def quiet(self) -> bool:
+        """True if there was nothing to read in the last round."""
+        return self._restorer.quiet
+
+    @property
+    def reading(self) -> bool:
+        """True if a copy is open."""
+        return any(copy.opened is not None for copy in self.kept.values())
+
+    def drop_all(self) -> None:
+        """Close all copies: the rounds are over."""
+        for copy in list(self.kept.values()):
+            self._drop(copy)
+
+    def broke(self, error: Exception) -> None:
+        """End the rounds because of a bug of ours, which ends the worker."""
+        log.exception("copies are not kept any more")
+        self._failure = StreamletError(f"{_BROKE}: {error!r}")
+        for task in sorted(self.kept):
+            self._tell(CopyFailed(task, _BROKE))
+        self.closed = True
+        self._refuse_orders()
+
+    def _tell(self, event: CopyEvent) -> None:
+        self._events.put(event)
+        self._wake()
+
+    def _at(self, stage: CopyStage) -> list[KeptCopy]:
+        """The copies of a stage, in order."""
+        return [copy for _, copy in sorted(self.kept.items()) if copy.stage is stage]
+
+    def _promoted(self, copy: KeptCopy, job: RestoreJob) -> None:
+        """Hand a copy over that was read to its ends; one ahead of its commit stays on disk."""
+        if job.beyond is None:
+            del self.kept[copy.task]
+            assert copy.opened is not None, copy.task
+            self._tell(Promoted(copy.opened, job.target.limit))
+        else:
+            self._drop(copy)
+            reason = f"it is of commit {tuple(job.beyond)}, ahead of the commit"
+            self._tell(CopyFailed(copy.task, reason))
+
+    def take_orders(self) -> None:
+        """Take all orders there are."""
+        while not self._orders.empty():
+            self._orders.get().carry_out()
+
+    def _end(self) -> None:
+        self.closed = True
+
+    def _keep_only(self, tasks: frozenset[TaskId]) -> None:
+        """Keep copies of exactly these, beside those that are about to change hands."""
+        for task, copy in sorted(self.kept.items()):
+            if task not in tasks and copy.stage is not CopyStage.PROMOTING:
+                self._drop(copy)
+        for task in tasks - self.kept.keys():
+            self.kept[task] = KeptCopy(task)
+
+    def _promote(self, task: TaskId, target: Target) -> None:
+        copy = self.kept.get(task)
+        reason = "it was not open yet"
+        if copy is not None and copy.opened is not None:
+            if self._restorer.promote(task, target):
+                copy.stage = CopyStage.PROMOTING
+                return
+            reason = "its changelogs lost records"
+        if copy is not None:
+            self._drop(copy)
+        self._tell(CopyFailed(task, reason))
+
+    def _open_wanted(self) -> None:
+        now = self._clock.now_ms()
+        wanted = self._at(CopyStage.WANTED)
+        missing = [copy for copy in wanted if now >= self._again_ms.get(copy.task, 0)]
+        if not missing or now < self._retry_ms:
+            return
+        self._retry_ms = now + RETRY_MS
+        for copy in missing:
+            task = copy.task
+            try:
+                opened = self._open_stores(task)
+            except StateLockedError as error:
+                log.debug("waiting: %s", error)
+                continue
+            except StateError as error:
+                self._fail(error)
+                continue
+            try:
+                job = self._followed(opened)
+            except StreamletError:
+                opened.close()  # else it would count as a copy that is read
+                raise
+            if job is None:
+                opened.close()
+                self._again_ms[task] = now + AGAIN_MS
+                continue
+            copy.opened, copy.stage = opened, CopyStage.FOLLOWED
+            self._again_ms.pop(task, None)
+            self._restorer.add(job)
+
+    def _followed(self, opened: OpenTask) -> RestoreJob | None:
+        """The job of a copy; None while its changelogs do not hold what the commit relies upon."""
+        task, state = opened.task, opened.state
+        target = self._targets.of_copy(task, state)
+        short = lacks(target)
+        if short:
+            log.warning("no copy of task %s is made: %s", task, "; ".join(short.values()))
+            return None
+        newest = partial(self._targets.whole_from, task)
+        return RestoreJob(task, state, target, follow=True, whole_from=newest)
+
+    def _follow_tables(self) -> None:
+        now = self._clock.now_ms()
+        if now < self._next_tables_ms:
+            return
+        self._next_tables_ms = now + TABLES_MS
+        for copy in self._at(CopyStage.FOLLOWED):
+            ends = self._targets.table_ends(copy.state)
+            if ends:
+                self._restorer.extend(copy.task, ends)
+
+    def _tell_lags(self) -> None:
+        now = self._clock.now_ms()
+        if now >= self._next_reads_ms:
+            self._next_reads_ms = now + READS_MS
+            self.reads = self._restorer.reads()
+        if now < self._next_lag_ms:
+            return
+        self._next_lag_ms = now + LAG_MS
+        lags = self._restorer.lags()
+        for copy in self._at(CopyStage.FOLLOWED):
+            lag = lags.get(copy.task)
+            if lag is not None and lag != copy.lag:
+                copy.lag = lag
+                self._tell(CopyLag(copy.task, lag))
+
+    def _fail(self, error: StateError) -> None:
+        """Close the copy whose stores fail, report it, and open it again after a pause."""
+        task = error.task
+        assert task is not None, error
+        log.error("the copy of %s is opened again in %d s: %s", task, AGAIN_MS // 1000, error)
+        self._again_ms[task] = self._clock.now_ms() + AGAIN_MS
+        copy = self.kept.get(task)
+        if copy is not None and copy.opened is not None:
+            copy.opened.damaged = isinstance(error, TaskCorruptedError)
+            self._drop(copy)
+            if copy.stage is not CopyStage.PROMOTING:
+                self.kept[task] = KeptCopy(task)
+        self._tell(CopyFailed(task, str(error)))
+
+    def _drop(self, copy: KeptCopy) -> None:
+        del self.kept[copy.task]
+        if copy.opened is None:
+            return
+        try:
+            try:
+                self._restorer.remove(copy.task)
+            finally:
+                copy.opened.close()
+        except StreamletError as error:
+            log.warning("closing the copy of %s: %s", copy.task, error)

@@ -1,0 +1,480 @@
+"""Carries out what the hand-over rules decide, on the worker's thread.
+
+The rules (``tasks.handover``) decide; this module acts, and reports the results to them. Everything
+that touches tasks goes through here or through the worker's own loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import attrs
+
+from streamlet.clock import Clock
+from streamlet.coordinator.commit_metadata import Positions
+from streamlet.coordinator.events import (
+    BlockJoin,
+    CommitDone,
+    CommitOutcome,
+    Failed,
+    FetchDone,
+    FetchOutcome,
+    FetchWanted,
+    JoinBlocked,
+    JoinSoon,
+    Left,
+    Lost,
+    Rejoin,
+    SessionEvent,
+    UnblockJoin,
+)
+from streamlet.coordinator.session import GroupSession
+from streamlet.errors import TaskMigratedError
+from streamlet.tasks.activation import Activation
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.commit_loop import Precopy
+from streamlet.tasks.commit_port import CommitPort, Settled
+from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover_values import (
+    Activate,
+    Close,
+    CommitLast,
+    Decision,
+    LeaveForGood,
+    PollMarks,
+    Reclaim,
+    ResumeTask,
+    SetCopies,
+    Stop,
+)
+from streamlet.tasks.meters import Meters
+from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
+from streamlet.tasks.task_registry import TaskRegistry
+from streamlet.tasks.task_stage import TaskStage
+from streamlet.types import TaskId, TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: How soon to ask again for the last commits of held tasks when there is no stable answer, ms.
+RETRY_MS = 20
+
+
+@attrs.define(eq=False, slots=False)
+class TaskManager:
+    """Carries out the decisions about a worker's tasks.
+
+    Args:
+        board: the rules and the news.
+        group: our membership.
+        holdings: the active tasks.
+        activation: brings tasks up.
+        copies: keeps copies.
+        commit: the worker's commits.
+        clock: the time.
+        settled: called with each accepted commit.
+        meters: counts moves.
+        precopy: the usual commits before the last one.
+    """
+
+    _board: RebalanceEvents
+    _group: GroupSession
+    _holdings: TaskRegistry
+    _activation: Activation
+    _copies: StateUpdater
+    _commit: CommitPort
+    _clock: Clock
+    _settled: Callable[[Settled], None]
+    _meters: Meters
+    precopy: Precopy
+    _fetches: dict[int, tuple[TaskId, ...]] = attrs.field(factory=dict, init=False)
+    _fetch_token: int = attrs.field(default=0, init=False)
+    #: Tasks held open while the group changes its type, whose last commits are looked up (F4); by
+    #: token, those that were asked about; and when to ask again.
+    _held: dict[TaskId, ActiveTask] = attrs.field(factory=dict, init=False)
+    _held_asked: dict[int, tuple[TaskId, ...]] = attrs.field(factory=dict, init=False)
+    _ask_held_ms: int = attrs.field(default=0, init=False)
+    #: Closed, to be brought up again once no commit of theirs is on its way.
+    _restarts: set[TaskId] = attrs.field(factory=set, init=False)
+    #: A hold to ask for once what is dirty has been committed the usual way.
+    _hold_wanted: BlockJoin | None = attrs.field(default=None, init=False)
+    #: The last commit of stopped tasks, until no other is under way.
+    _last: CommitLast | None = attrs.field(default=None, init=False)
+    #: Whether something is open that others wait for.
+    busy: bool = attrs.field(default=False, init=False)
+    #: Whether they wait right now, or will in a moment: poll shorter.
+    urgent: bool = attrs.field(default=False, init=False)
+    #: Whether a task of ours runs nowhere, or soon will not, until we begin.
+    awaited: bool = attrs.field(default=False, init=False)
+    #: The rules want us to leave for good.
+    leaving: str | None = attrs.field(default=None, init=False)
+    #: The copies that the rules asked for last.
+    _asked: frozenset[TaskId] = attrs.field(factory=frozenset, init=False)
+    #: Generation of the last assignment applied, for the log.
+    generation: int = attrs.field(default=-1, init=False)
+
+    # News.
+
+    def take(self) -> None:
+        """Take what the control thread and the copies' thread left, and act on it.
+
+        Raises:
+            StreamletError: the membership is over, or the coordinator refused a commit for good.
+        """
+        now, wall = self._clock.now_ms(), self._clock.wall_ms()
+        seen: dict[TaskId, Positions] = {}
+        with self._board.news() as (rules, events, assigned):
+            for event in events:
+                self._take(rules, event, now, seen)
+            if assigned is not None:
+                order = assigned.assignment
+                rules.assigned(assigned.generation, assigned.member_id, order, now, wall)
+            for soon in _of(JoinSoon, events):  # it comes after what was just assigned
+                rules.join_due(soon.token, now, soon.generation, flip=soon.flip)
+            rules.tick(now)
+            decisions = rules.take()
+            self.busy = rules.busy
+            self.urgent = self.busy and rules.urgent(now)
+            awaited = rules.near(now)
+            self.awaited = bool(awaited)
+        if assigned is not None and assigned.generation != self.generation:
+            self.generation = assigned.generation
+            orders = assigned.assignment
+            self.precopy.ordered(orders.release, orders.turn_ms, now)
+            if not orders.error:
+                self._activation.edges.agreement.prefixes = orders.prefixes
+            self._meters.rebalanced()
+            self._forget_unit()  # it answered orders that are replaced
+            log.info("generation %d: %s", assigned.generation, orders.summary())
+        lost = bool(_of(Lost, events))
+        if lost:
+            self._commit.forget_queued()
+        for commit in _of(CommitDone, events):
+            self._commit_done(commit, lost=lost)
+        self._perform(decisions)
+        if _of(JoinSoon, events):
+            self.precopy.end()  # the join may wait for that unit, and the group for the join
+        self._read_ahead(awaited, seen)
+        for answer in _of(FetchDone, events):
+            self._held_found(answer)
+        if self._held:
+            self._look_up_held()
+        if self._restarts and not self._commit.sent:  # else it could begin before that commit
+            for task in sorted(self._restarts):
+                self._activation.want(task)
+            self._restarts.clear()
+        self._copies.prefer(awaited)
+        for end in _of(Failed, events):
+            raise end.error
+        for news in self._copies.take():
+            self._copy_news(news)
+
+    def _take(
+        self,
+        rules: Handover,
+        event: SessionEvent,
+        now: int,
+        seen: dict[TaskId, Positions],
+    ) -> None:
+        match event:
+            case CommitDone() | JoinSoon() | Failed():
+                pass  # what is to be done of these comes later in ``take``
+            case Lost(reason=reason):
+                log.warning("lost all tasks: %s", reason)
+                self._meters.lost += 1
+                self._forget_unit()  # the rules know it already, by ``RebalanceEvents.offer``
+            case JoinBlocked(token=token, granted=granted):
+                rules.hold(token, granted, now)
+            case FetchDone():
+                seen |= self._fetched(rules, event, now)
+            case Left():
+                log.debug("left the group")
+            case _:
+                raise AssertionError(f"unexpected event {event}")
+
+    def _fetched(self, rules: Handover, event: FetchDone, now: int) -> dict[TaskId, Positions]:
+        """Tell the rules; return what is known now."""
+        found = {}
+        good = event.outcome is FetchOutcome.FETCHED
+        for task in self._fetches.pop(event.token, ()):
+            positions = Positions.of(self._inputs(task), event.committed) if good else None
+            rules.fetched(task, positions, now)
+            if positions is not None:
+                found[task] = positions
+        return found
+
+    def _forget_unit(self) -> None:
+        """Stop nothing, and commit nothing before: no other member waits for it any more."""
+        self._hold_wanted = self._last = None
+        self.precopy.end()
+
+    def _read_ahead(self, awaited: frozenset[TaskId], seen: Mapping[TaskId, Positions]) -> None:
+        """Fetch the input of tasks that no other member will process, as far as it is known."""
+        ahead = self._holdings.ahead
+        ahead.only(awaited)
+        for task in sorted(awaited & seen.keys()):
+            ahead.read(task, seen[task].offsets)
+
+    def _commit_done(self, event: CommitDone, *, lost: bool) -> None:
+        """Take what became of a commit; ``lost``: of tasks that are not ours any more."""
+        settled = self._commit.done(event.token, event.outcome, event.code)
+        if settled is None:
+            return
+        self._settled(settled)
+        now = self._clock.now_ms()
+        with self._ruling() as rules:
+            if settled.outcome is CommitOutcome.ACCEPTED and not lost:
+                for part in settled.parts:
+                    rules.claimed(part.active.task, now)
+                self.precopy.committed(self._entries_to_go(settled), now)
+            over = settled.last or settled.outcome is not CommitOutcome.ACCEPTED
+            if settled.hold is not None and over:
+                self._last = None
+                rules.committed(settled.hold, settled.outcome, now)
+
+    def _entries_to_go(self, settled: Settled) -> int:
+        """Changed entries of a commit that belong to tasks about to be stopped."""
+        if self._hold_wanted is None:
+            return 0
+        drained = [p.drained for p in settled.parts if p.active.task in self._hold_wanted.tasks]
+        return sum(map(len, filter(None, drained)))
+
+    def _copy_news(self, news: CopyEvent) -> None:
+        match news:
+            case CopyLag(task=task, lag=lag):
+                with self._ruling() as rules:
+                    rules.progress(task, lag, self._clock.now_ms())
+            case Promoted() | CopyFailed():
+                ready = self._activation.promoted(news)
+                if ready is not None:
+                    self.run(ready)
+
+    # Tasks.
+
+    def run(self, active: ActiveTask) -> None:
+        """Let a task that is ready process, and say so."""
+        self._holdings.add(active)
+        self._holdings.resume(active)
+        self._say_runs(active)
+
+    def restart(self, active: ActiveTask) -> None:
+        """Close a running task and bring it up again from its last commit; the others go on."""
+        task = active.task
+        if self._hold_wanted is not None and task in self._hold_wanted.tasks:
+            self._forget_unit()
+        with self._board.rules() as rules:
+            rules.reopening(task, self._clock.now_ms())
+        self._holdings.drop(active)
+        self._restarts.add(task)
+
+    def follow_inputs(self) -> None:
+        """Bring up again what reads other partitions by now, because a topic has more of them."""
+        for active in self._holdings.of_stage(TaskStage.RUNNING):
+            if active.inputs != self._inputs(active.task):
+                log.info("task %s reads other partitions from now on", active.task)
+                self.restart(active)
+
+    def give_back(self, tasks: Mapping[TaskId, str]) -> None:
+        """Join without these tasks, which cannot be taken over here, for these reasons."""
+        with self._ruling() as rules:
+            for task, reason in tasks.items():
+                rules.failed(task, reason)
+
+    def _say_runs(self, active: ActiveTask) -> None:
+        self._meters.running(active.task)
+        with self._ruling() as rules:
+            rules.running(active.task, self._clock.now_ms())
+
+    def take_answers(self) -> None:
+        """Take answers to commits and nothing else: everything is stopped.
+
+        Raises:
+            TaskMigratedError: the tasks are lost.
+        """
+        with self._board.news() as (_, events, _):
+            mine = [event for event in events if isinstance(event, (CommitDone, Lost, Failed))]
+        for event in mine:
+            if not isinstance(event, CommitDone):
+                raise TaskMigratedError("the tasks were lost while they were given up")
+            settled = self._commit.done(event.token, event.outcome, event.code)
+            if settled is not None:
+                self._settled(settled)
+
+    def go_on(self) -> None:
+        """Ask for a hold, or commit stopped tasks for the last time; no commit is under way.
+
+        Raises:
+            TaskMigratedError: our membership is gone.
+            DeliveryError: something was not delivered.
+            BrokerError: the broker does not answer just now; go on with the commits' ``begin``.
+        """
+        assert not self._commit.under_way
+        ask = self._hold_wanted
+        if ask is not None and not self._holdings.any_delays_stop(ask.tasks):
+            self._hold_wanted = None
+            self._group.want(ask)
+        last = self._last
+        if last is None:
+            return
+        tasks = [self._holdings.tasks[task] for task in last.tasks]
+        if not self._commit.begin_claims(last.token, tasks):
+            self._last = None
+            self._commit.begin_last(last.token, tasks, last.marks)
+
+    @property
+    def waiting(self) -> bool:
+        """True if ``go_on`` has something to do."""
+        return self._hold_wanted is not None or self._last is not None
+
+    @property
+    def unit(self) -> int | None:
+        """The hold of stopped tasks that wait for their last commit; no record is polled before."""
+        return None if self._last is None else self._last.token
+
+    def drop_all(self) -> None:
+        """Close everything, writing nothing."""
+        self._commit.abort()
+        self._forget_unit()
+        self._holdings.ahead.only(())  # a batch of it may be lost with the round that failed
+        self._restarts.clear()
+        for task in self._activation.tasks:
+            self._activation.cancel(task)
+        for active in list(self._holdings.tasks.values()):
+            self._held.pop(active.task, None)
+            self._drop(active)
+
+    def lose_all(self) -> None:
+        """Like ``drop_all``; also claims nothing any more, and has nothing more written."""
+        self._commit.forget_queued()
+        with self._board.rules() as rules:
+            rules.lost()
+            decisions = rules.take()
+        self.drop_all()
+        for decision in decisions:
+            if not isinstance(decision, Close):
+                self._perform_one(decision, frozenset())
+        self._set_copies(frozenset())
+
+    # Decisions.
+
+    @contextmanager
+    def _ruling(self) -> Iterator[Handover]:
+        """The rules, for as long as the block lasts; what they decide is carried out behind it."""
+        with self._board.rules() as rules:
+            yield rules
+            decisions = rules.take()
+        self._perform(decisions)
+
+    def _perform(self, decisions: Sequence[Decision]) -> None:
+        activating = frozenset(d.task for d in decisions if isinstance(d, Activate))
+        for decision in decisions:
+            self._perform_one(decision, activating)
+
+    def _perform_one(self, decision: Decision, activating: frozenset[TaskId]) -> None:
+        log.debug("%s", decision)
+        match decision:
+            case Activate(task=task, positions=positions):
+                self._meters.activating(task, marked=positions is not None)
+                self._activation.want(task, positions)
+            case Reclaim(task=task):
+                self._held[task] = self._holdings.tasks[task]
+                self._ask_held_ms = self._clock.now_ms()
+            case Stop(tasks=tasks):
+                self._meters.stopping(tasks)
+                self._holdings.stop(self._holdings.tasks[task] for task in tasks)
+            case ResumeTask(task=task):
+                active = self._holdings.tasks[task]
+                if active.stage is TaskStage.STOPPED:
+                    self._holdings.resume(active)
+            case Close(task=task):
+                self._close(task)
+                self._set_copies(activating)  # it may have been kept to be promoted
+            case SetCopies(learner=learner, standby=standby):
+                self._asked = learner | standby
+                self._set_copies(activating)
+            case BlockJoin(tasks=tasks):
+                self._hold_wanted = decision
+                now = self._clock.now_ms()
+                self.precopy.begin(now, self.precopy.wait_ms(tasks, now))
+            case UnblockJoin():
+                self._group.want(decision)
+            case CommitLast():
+                self._last = decision
+            case PollMarks(tasks=tasks):
+                inputs = [tp for task in tasks for tp in self._inputs(task)]
+                self._fetches[self._fetch(inputs)] = tasks
+            case Rejoin(reason=reason):
+                log.info("rejoining: %s", reason)
+                self._group.want(decision)
+            case LeaveForGood(reason=reason):
+                self.leaving = reason
+
+    def _look_up_held(self) -> None:
+        """Ask for the last commits of held tasks, which stand still until they are known."""
+        asked = {task for tasks in self._held_asked.values() for task in tasks}
+        tasks = tuple(sorted(self._held.keys() - asked))
+        if tasks and self._clock.now_ms() >= self._ask_held_ms:
+            inputs = [tp for task in tasks for tp in self._held[task].inputs]
+            self._held_asked[self._fetch(inputs)] = tasks
+
+    def _held_found(self, done: FetchDone) -> None:
+        """Go on with held tasks whose last commits are known now; without an answer ask again."""
+        tasks = self._held_asked.pop(done.token, ())
+        if done.outcome is not FetchOutcome.FETCHED:
+            self._ask_held_ms = self._clock.now_ms() + RETRY_MS
+            return
+        for active in [self._held.pop(task) for task in tasks if task in self._held]:
+            self._go_on_with(active, Positions.of(active.inputs, done.committed))
+
+    def _go_on_with(self, active: ActiveTask, positions: Positions) -> None:
+        """Process a task again that was held open, or start it again (F4)."""
+        if positions.are(active.committed, active.by, active.epoch):
+            active.begin_again()
+            self._holdings.resume(active)
+            self._say_runs(active)
+        else:
+            log.info("task %s was committed by others meanwhile", active.task)
+            self._drop(active)
+            self._activation.want(active.task)
+
+    def _close(self, task: TaskId) -> None:
+        if self._last is not None and task in self._last.tasks:
+            self._last = None  # its unit was overdue
+        self._held.pop(task, None)
+        self._restarts.discard(task)
+        active = self._holdings.tasks.get(task)
+        if active is None:
+            self._meters.forget(task)
+            self._activation.cancel(task)
+        else:
+            self._drop(active)
+
+    def _drop(self, active: ActiveTask) -> None:
+        """Close a task; what it leaves on disk was written at its last commit, so it is fresh."""
+        self._holdings.drop(active)
+        if active.subtopology.stateful and not active.opened.damaged:
+            self._board.add_dormant({active.task: 0})
+
+    def _set_copies(self, activating: frozenset[TaskId]) -> None:
+        """Keep the copies that were asked for, and those about to be promoted until they are."""
+        needed = (activating | self._activation.tasks) & self._copies.wanted
+        self._copies.set(self._asked | needed)
+
+    def _fetch(self, inputs: Sequence[TopicPartition]) -> int:
+        self._fetch_token += 1
+        self._group.want(FetchWanted(self._fetch_token, tuple(inputs)))
+        return self._fetch_token
+
+    def _inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
+        """The input partitions of a task as they are now, which may not be those it runs with."""
+        return self._activation.targets.inputs(task)
+
+
+_Event = TypeVar("_Event")
+
+
+def _of(kind: type[_Event], events: Sequence[object]) -> list[_Event]:
+    return [event for event in events if isinstance(event, kind)]

@@ -1,0 +1,267 @@
+"""The transport's edges without a broker: sockets, security settings, and a broker too old."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from streamlet.coordinator.events import Connection, FailureKind
+from streamlet.coordinator.messages import Heartbeat, OffsetFetch, OffsetFetchAnswer
+from streamlet.coordinator.ports import TransportError
+from streamlet.coordinator.security import client_settings
+from streamlet.coordinator.sockets import DataFirstSocket
+from streamlet.coordinator.transport import Transport
+from streamlet.coordinator.transport_codec import WireRequest
+from streamlet.errors import BrokerTooOldError, ConfigError
+from streamlet.kafka.client import KafkaAdmin
+from streamlet.runtime.instance import FINAL_CODES
+
+UNSUPPORTED_VERSION = 35
+API_VERSIONS = 18
+
+
+def old_broker(server: socket.socket) -> None:
+    """Answer every request as ApiVersions: this broker knows version 0 of three requests."""
+    known = [(10, 0, 0), (12, 0, 0), (API_VERSIONS, 0, 0)]
+    body = struct.pack(">i", len(known)) + b"".join(struct.pack(">hhh", *api) for api in known)
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
+        with connection:
+            while len(head := connection.recv(4096)) >= 12:
+                _, _, version, correlation = struct.unpack_from(">ihhi", head)
+                error = UNSUPPORTED_VERSION if version > 0 else 0
+                answer = struct.pack(">ih", correlation, error) + body
+                connection.sendall(struct.pack(">i", len(answer)) + answer)
+
+
+@pytest.fixture
+def old_address() -> Iterator[str]:
+    server = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=old_broker, args=(server,))
+    thread.start()
+    yield f"127.0.0.1:{server.getsockname()[1]}"
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+    thread.join()
+
+
+def test_a_broker_too_old_is_said_to_be_too_old(
+    old_address: str, request: pytest.FixtureRequest
+) -> None:
+    transport = Transport(old_address)
+    request.addfinalizer(transport.close)
+
+    with pytest.raises(TransportError, match=r"too old, Kafka 2\.5 is needed") as failed:
+        transport.send(Heartbeat("g", 1, "m", None), "main", 5_000).result(10)
+
+    assert failed.value.kind is FailureKind.UNSUPPORTED
+    assert failed.value.exit_code in FINAL_CODES, "nor is it tried again"
+    assert not failed.value.sent
+
+
+def test_the_version_alone_can_be_asked_for(
+    old_address: str, request: pytest.FixtureRequest
+) -> None:
+    transport = Transport(old_address)
+    request.addfinalizer(transport.close)
+    with pytest.raises(TransportError, match=r"too old, Kafka 2\.5 is needed") as failed:
+        transport.check_version(5_000).result(10)
+    assert failed.value.exit_code in FINAL_CODES
+
+
+def test_members_are_not_removed_one_by_one_where_a_broker_is_too_old(
+    old_address: str, request: pytest.FixtureRequest
+) -> None:
+    transport = Transport(old_address)
+    request.addfinalizer(transport.close)
+    with pytest.raises(TransportError, match="UNSUPPORTED_VERSION"):
+        transport.remove_members("g", ["a-0"], 5_000).result(10)
+
+
+def test_a_broker_too_old_is_not_taken_for_one_that_is_away(old_address: str) -> None:
+    """What run asks first goes through the other client."""
+    with pytest.raises(BrokerTooOldError, match=rf"{old_address} is too old, Kafka 2\.5 is needed"):
+        KafkaAdmin(old_address).topics()
+
+
+def test_a_server_that_never_answers_is_given_up_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        transport = Transport(f"127.0.0.1:{silent.getsockname()[1]}")
+
+        with pytest.raises(TransportError, match="cannot reach") as failed:
+            transport.find_coordinator("g", 200).result(10)
+
+        assert failed.value.kind is FailureKind.TIMEOUT
+        transport.close()
+
+
+def test_a_server_that_tells_of_no_brokers_is_given_up_in_time(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    transport = Transport("127.0.0.1:1")
+    request.addfinalizer(transport.close)
+
+    async def found(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(error_code=0, node_id=1, host="127.0.0.1", port=1)
+
+    async def refreshed(_: object) -> None:
+        await transport._net.sleep(30)
+
+    monkeypatch.setattr(transport, "_deliver", found)
+    monkeypatch.setattr(transport._manager.cluster, "refresh_metadata", refreshed)
+    with pytest.raises(TransportError, match="cannot reach") as failed:
+        transport.find_coordinator("g", 200).result(10)
+    assert failed.value.kind is FailureKind.TIMEOUT
+
+
+def test_what_is_asked_of_a_closed_transport_fails_at_once() -> None:
+    transport = Transport("127.0.0.1:1")
+    waiting = transport.find_coordinator("g", 60_000)
+    transport.close()
+    transport.close()
+
+    for future in (waiting, transport.find_coordinator("g", 60_000)):
+        with pytest.raises(TransportError) as failed:
+            future.result(10)
+        assert failed.value.kind is FailureKind.CLOSED
+
+
+def test_a_connection_with_unsent_data_is_closed_with_its_transport() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(10)
+        transport = Transport(f"127.0.0.1:{silent.getsockname()[1]}")
+        transport.find_coordinator("g", 10_000)
+        there, _ = silent.accept()
+        with there:
+            there.settimeout(10)
+            assert there.recv(4) != b""
+            (connection,) = transport._manager._conns.values()
+            sock = connection.transport._sock
+
+            def close_before_all_is_sent() -> None:
+                connection.transport.write(b"x" * 20_000_000)
+                connection.transport.close()
+
+            transport._net.run(close_before_all_is_sent)
+            transport.close()
+            assert sock.fileno() == -1
+
+
+def test_the_end_of_a_connection_is_told_behind_its_last_data() -> None:
+    here, there = socket.socketpair()
+    with DataFirstSocket(fileno=here.detach()) as reader:
+        reader.setblocking(False)
+        there.sendall(b"refused")
+        there.close()
+
+        assert reader.recv(4096) == b"refused"
+        with pytest.raises(BlockingIOError):
+            reader.recv(4096)
+        assert reader.recv(4096) == b""
+        assert reader.recv(4096) == b""
+
+
+def test_security_settings_are_put_in_kafka_pythons_words() -> None:
+    settings = client_settings(
+        {
+            "security.protocol": "sasl_plaintext",
+            "sasl.mechanisms": "SCRAM-SHA-512",
+            "sasl.username": "alice",
+            "sasl.password": "secret",
+            "fetch.min.bytes": 1,
+        }
+    )
+
+    assert settings == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": "secret",
+    }
+
+
+def test_every_security_setting_that_cannot_be_is_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        client_settings(
+            {
+                "security.protocol": "ssl",
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": "x",
+                "ssl.ca.location": tmp_path / "missing.pem",
+            }
+        )
+
+    assert len(refused.value.problems) == 3
+    assert "sasl.jaas.config is not supported" in str(refused.value)
+    assert "OAUTHBEARER" in str(refused.value)
+    assert "No such file" in str(refused.value)
+
+
+def test_an_unknown_security_protocol_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'tls' is not a protocol"):
+        client_settings({"security.protocol": "tls"})
+
+
+def test_positions_are_asked_for_again_while_the_coordinator_moves_or_loads(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """As with a broker that has just started: it is found before it knows the group."""
+    codes = [16, 14, 0]  # NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS
+    looked_up: list[str] = []
+
+    async def coordinator(group: str, deadline: int) -> dict[Connection, str]:
+        looked_up.append(group)
+        return dict.fromkeys(Connection, "1")
+
+    async def deliver(sent: WireRequest, node: str, deadline: int) -> int:
+        return codes.pop(0)
+
+    transport = Transport("127.0.0.1:1")
+    request.addfinalizer(transport.close)
+    monkeypatch.setattr(transport, "_coordinator", coordinator)
+    monkeypatch.setattr(transport, "_deliver", deliver)
+    monkeypatch.setattr(
+        "streamlet.coordinator.transport.decode", lambda _, n: OffsetFetchAnswer(n, {})
+    )
+    answer = transport.ask(OffsetFetch("words", (), require_stable=False), 30_000).result(30)
+    assert answer == OffsetFetchAnswer(0, {})
+    assert looked_up == ["words"] * 3
+
+
+def test_a_coordinator_that_does_not_answer_is_looked_up_again_next_time(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """It may have moved to another broker for good; a command that watches asks again."""
+
+    async def find(group: str, deadline: int) -> str:
+        transport._nodes[group] = dict.fromkeys(Connection, str(len(looked_up)))
+        looked_up.append(group)
+        return ""
+
+    async def deliver(sent: WireRequest, node: str, deadline: int) -> int:
+        if node == "0":
+            raise TransportError(FailureKind.TIMEOUT, "0 is not reachable", sent=False)
+        return 0
+
+    looked_up: list[str] = []
+    transport = Transport("127.0.0.1:1")
+    request.addfinalizer(transport.close)
+    monkeypatch.setattr(transport, "_find", find)
+    monkeypatch.setattr(transport, "_deliver", deliver)
+    monkeypatch.setattr(
+        "streamlet.coordinator.transport.decode", lambda _, n: OffsetFetchAnswer(n, {})
+    )
+    wanted = OffsetFetch("words", (), require_stable=False)
+    with pytest.raises(TransportError, match="0 is not reachable"):
+        transport.ask(wanted, 30_000).result(30)
+    assert transport.ask(wanted, 30_000).result(30) == OffsetFetchAnswer(0, {})
+    assert looked_up == ["words"] * 2

@@ -1,0 +1,40 @@
+"""The leader allows prefixes in repartition topics once every member can read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamlet.rebalance import wire
+from streamlet.rebalance.values import AssignmentError
+from tests.unit.rebalance.test_protocol import Bench
+
+BEFORE = wire.PREFIX_VERSION - 1
+
+
+@pytest.mark.parametrize(
+    ("versions", "allowed"),
+    [
+        ((wire.VERSION, wire.VERSION), True),
+        ((wire.VERSION, BEFORE), False),
+        ((wire.VERSION,), True),
+    ],
+)
+def test_prefixes_are_allowed_if_all_members_can_read_them(
+    versions: tuple[int, ...], allowed: bool
+) -> None:
+    members = [Bench(latest=latest) for latest in versions]
+    said = {name: one.say() for name, one in zip("ab", members, strict=False)}
+    answers = members[0].plan(**said)
+    assert [answer.prefixes for answer in answers.values()] == [allowed] * len(members)
+
+
+def test_a_leader_of_an_earlier_version_allows_none() -> None:
+    leader = Bench(latest=BEFORE)
+    answers = leader.plan(a=leader.say(), b=Bench(latest=BEFORE).say())
+    assert not any(answer.prefixes for answer in answers.values())
+
+
+def test_a_member_that_cannot_be_read_allows_none() -> None:
+    answers = Bench().plan(a=Bench().say(), b=b"\x00")
+    assert answers["b"].error == AssignmentError.UNREADABLE
+    assert not answers["a"].prefixes

@@ -1,0 +1,252 @@
+"""Tasks on their way up while brokers are away: the loop goes round, and they come up later."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from streamlet.app import App
+from streamlet.clock import ManualClock
+from streamlet.config import Settings
+from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote, Positions
+from streamlet.coordinator.messages import Committed
+from streamlet.errors import BrokerError, UnreachableError
+from streamlet.processing.edges.plan import EdgePlan
+from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.task import Task
+from streamlet.state.directory import StateDirectory
+from streamlet.tasks.activation import ASK_AGAIN_MS, Activation
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.changelog_reader import StoreChangelogReader
+from streamlet.tasks.opening import OpenTask, TaskOpener
+from streamlet.tasks.state_updater import Promoted, StateUpdater
+from streamlet.tasks.targets import Target
+from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
+from streamlet.types import StateNumber, TaskId, TopicPartition
+from tests.unit.tasks.logs import targets_over
+from tests.unit.tasks.owners import NO_COPIES
+
+TASK = TaskId(0, 0)
+INPUT, CHANGELOG = TopicPartition("words", 0), TopicPartition("app-counts-changelog", 0)
+
+
+class Away(MemoryAdmin):
+    """A cluster that does not answer, then says that it is not there, then is."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        super().__init__(log)
+        self.asked, self.answers = threading.Event(), threading.Event()
+        self.error: BrokerError | None = None
+        self.starts_error: BrokerError | None = None
+
+    def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        if self.starts_error is not None and partitions == [CHANGELOG]:
+            self.asked.set()
+            raise self.starts_error
+        return super().start_offsets(partitions)
+
+    def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
+        self.asked.set()
+        assert self.answers.wait(30)
+        if self.error is not None:
+            raise self.error
+        return super().topic_ids(names)
+
+
+class Warm:
+    """Has a copy of every task; what is ordered is noted, and nothing done about it."""
+
+    def __init__(self) -> None:
+        self.wanted = frozenset({TASK})
+        self.ordered: list[StateNumber | None] = []
+
+    def promote(
+        self,
+        task: TaskId,
+        target: Target,
+    ) -> None:
+        self.ordered.append(target.limit)
+
+
+class Bench:
+    def __init__(self, folder: Path, copies: Warm | None = None) -> None:
+        app = App("app")
+        stream = app.stream("words", key=str, value=str)
+        stream.group_by_key().count(store="counts")
+        log = MemoryLog()
+        log.create("words")
+        log.create("app-counts-changelog")
+        self.committed = Committed(0, "")
+        self.clock, self.admin = ManualClock(1_000), Away(log)
+        self.topology, self.directory = app.topology(), StateDirectory(folder, "app")
+        settings = Settings.load()
+        self.activation = Activation(
+            self.topology,
+            targets=targets_over(log, self.topology, self, self.clock, admin=self.admin),
+            open_stores=TaskOpener(self.topology, self.directory, settings.cache_max_bytes),
+            restorer=StoreChangelogReader(MemorySource(log, headers=True), self.admin, self.clock),
+            copies=cast("StateUpdater", copies or NO_COPIES),
+            settings=settings,
+            edges=EdgePlan(self.topology, {}, {}, exact=False),
+            new_task=partial(
+                Task,
+                policy=ErrorPolicy(),
+                partition_counts={},
+                wall_ms=self.clock.wall_ms,
+                idle_ms=0,
+            ),
+            clock=self.clock,
+        )
+
+    def fetch_committed(
+        self, partitions: Sequence[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, Committed]:
+        return dict.fromkeys(partitions, self.committed)
+
+    def opened(self) -> OpenTask:
+        """The task's stores, as a copy has them."""
+        return TaskOpener(self.topology, self.directory, 1_000)(TASK)
+
+    def step(self) -> list[ActiveTask]:
+        """Go on for a while; each task's stage is in agreement with what is known of it."""
+        found = self.activation.step(10)
+        self.activation.check_invariants()
+        return found
+
+    def step_until_asked_again(self) -> None:
+        """The answer that was given is taken, and another is asked for after a pause."""
+        self.admin.asked.clear()
+        deadline = time.monotonic() + 30
+        while not self.admin.asked.is_set():
+            assert self.step() == []
+            assert time.monotonic() < deadline
+            self.clock.advance(ASK_AGAIN_MS)
+
+    def ready(self) -> ActiveTask:
+        deadline = time.monotonic() + 30
+        while not (found := self.step()):
+            assert time.monotonic() < deadline
+            self.clock.advance(ASK_AGAIN_MS)
+        return found[0]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.admin.answers.set()
+    made.activation.close()
+
+
+#: A mark tells positions and ends, so nobody is asked for them; topics' ids it does not tell.
+MARK = Positions({INPUT: 0}, (CommitMetadata(1, "a", 2, {CHANGELOG: 0}, release_to="b"),))
+
+
+@pytest.mark.parametrize("mark", [None, MARK])
+def test_the_loop_goes_round_while_nobody_answers(bench: Bench, mark: Positions | None) -> None:
+    bench.activation.want(TASK, mark)
+    while not bench.admin.asked.is_set():
+        assert bench.step() == []
+    assert [bench.step() for _ in range(100)] == [[]] * 100
+    assert bench.activation.tasks == {TASK}
+
+    bench.admin.error = UnreachableError("nobody is there")
+    bench.admin.answers.set()
+    bench.step_until_asked_again()
+    bench.admin.error = None
+    active = bench.ready()
+    assert (active.task, bench.activation.idle) == (TASK, True)
+    active.opened.close()
+
+
+def test_a_task_whose_changelog_cannot_be_read_just_now_waits(bench: Bench) -> None:
+    """The worker's other tasks are not to be lost with it."""
+    bench.admin.answers.set()
+    bench.admin.starts_error = UnreachableError("nobody is there")
+    bench.activation.want(TASK)
+    bench.step_until_asked_again()
+    assert bench.activation.tasks == {TASK}
+    bench.step_until_asked_again()
+    bench.admin.starts_error = None
+    active = bench.ready()
+    assert (active.task, bench.activation.idle) == (TASK, True)
+    active.opened.close()
+
+
+def test_a_task_begins_with_the_note_of_its_commit(bench: Bench) -> None:
+    """Retention overtook the commit: what follows on the records that are gone must pass."""
+    bench.admin._log.append(INPUT, [b"k"] * 10, [b"v"] * 10)
+    bench.admin.delete_records({INPUT: 8})
+    note = InputNote(3, {1 << 32: 9})
+    metadata = CommitMetadata(1, "a", 2, {CHANGELOG: 0}, note=note)
+    bench.committed = Committed(5, metadata.to_text())
+    bench.admin.answers.set()
+    bench.activation.want(TASK)
+    active = bench.ready()
+    assert (active.committed, active.notes) == ({INPUT: 8}, {INPUT: note.skipped()})
+    active.opened.close()
+
+
+def test_a_task_without_a_commit_begins_with_nothing_noted(bench: Bench) -> None:
+    bench.committed = Committed(-1, "")
+    bench.admin.answers.set()
+    bench.activation.want(TASK)
+    active = bench.ready()
+    assert active.notes == {INPUT: InputNote()}
+    active.opened.close()
+
+
+def test_what_will_not_pass_ends_the_worker(bench: Bench) -> None:
+    bench.admin.error = BrokerError("TOPIC_AUTHORIZATION_FAILED")
+    bench.admin.answers.set()
+    bench.activation.want(TASK)
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+        bench.ready()
+
+
+def test_an_answer_for_a_task_that_was_taken_away_is_dropped(bench: Bench) -> None:
+    bench.activation.want(TASK)
+    while not bench.admin.asked.is_set():
+        bench.step()
+    bench.activation.cancel(TASK)
+    bench.activation.want(TASK, MARK)  # it comes back while the old question is still open
+    bench.admin.answers.set()
+    active = bench.ready()
+    assert bench.activation.idle
+    assert bench.step() == []
+    active.opened.close()
+
+
+def mark(position: int, flush: int) -> Positions:
+    """What an owner left behind with its last commit."""
+    state = StateNumber(1, flush)
+    metadata = CommitMetadata(1, "a", 2, {CHANGELOG: flush}, state=state, release_to="b")
+    return Positions({INPUT: position}, (metadata,))
+
+
+def test_a_copy_as_of_another_commit_than_is_wanted_by_now_is_not_taken(tmp_path: Path) -> None:
+    """The task was wanted, taken away and wanted again while its copy was being promoted."""
+    copies = Warm()
+    bench = Bench(tmp_path, copies)
+    for number in (1, 2):
+        bench.activation.want(TASK, mark(10 * number, number))
+        bench.step()
+        if number == 1:
+            bench.activation.cancel(TASK)
+    first, second = copies.ordered
+    assert (first, second) == (StateNumber(1, 1), StateNumber(1, 2))
+    stale = bench.opened()
+    assert bench.activation.promoted(Promoted(stale, first)) is None
+    assert bench.activation.tasks == {TASK}
+    fresh = bench.opened()  # the other was closed
+    active = bench.activation.promoted(Promoted(fresh, second))
+    assert active is not None
+    assert (active.committed, bench.activation.idle) == ({INPUT: 20}, True)
+    active.opened.close()
+    bench.activation.close()

@@ -1,0 +1,80 @@
+"""What a task knows of its inputs when it begins."""
+
+from __future__ import annotations
+
+import attrs
+
+from streamlet.coordinator.commit_metadata import InputNote
+from streamlet.state.entries import CommitEntry
+from streamlet.tasks.mismatch import at_the_end, begun_anew, continued
+from streamlet.tasks.start import InputRange
+from streamlet.tasks.targets import Target
+from streamlet.types import NO_STATE, StateNumber, TopicPartition
+
+IN = TopicPartition("in", 0)
+NOTE = InputNote(3, {1: 9})
+NOW_MS = 1_800_000_000_999
+
+
+def target(offset: int) -> Target:
+    return Target({IN: offset}, {}, 1, NO_STATE, notes={IN: NOTE} if offset >= 0 else {})
+
+
+def note(found: Target, start: int) -> InputNote:
+    return found.notes_at_start({IN: start}, NOW_MS)[IN]
+
+
+def test_the_position_of_the_commit_goes_on_with_its_note() -> None:
+    assert note(target(5), 5) == NOTE
+
+
+def test_a_log_that_was_never_read_begins_with_its_first_record() -> None:
+    assert note(target(-1), 0) == InputNote()
+
+
+def test_a_log_whose_beginning_is_gone_may_begin_with_any_record() -> None:
+    assert note(target(-1), 7) == InputNote(open=True)
+
+
+def test_a_position_that_retention_overtook_goes_on_behind_the_gap() -> None:
+    assert note(target(5), 8) == NOTE.skipped()
+
+
+def test_a_position_of_another_tool_begins_an_incarnation() -> None:
+    found = attrs.evolve(target(5), unmarked=frozenset({IN}))
+    assert note(found, 5) == InputNote(1_800_000_000, open=True)
+
+
+def test_an_input_that_is_new_is_no_position_of_another_tool() -> None:
+    found = attrs.evolve(target(-1), unmarked=frozenset({IN}))
+    assert note(found, 0) == InputNote()
+
+
+def test_incarnations_grow_though_the_clock_goes_back() -> None:
+    known = {IN: InputNote(1_900_000_000)}
+    found = attrs.evolve(target(5), unmarked=frozenset({IN}), notes=known)
+    assert note(found, 0) == InputNote(1_900_000_001, open=True)
+
+
+def test_what_a_policy_decided_begins_an_incarnation() -> None:
+    assert note(begun_anew(target(5)), 0) == InputNote(1_800_000_000, open=True)
+    ended = attrs.evolve(target(5), ranges={IN: InputRange(0, 3, "earliest")})
+    assert note(at_the_end(ended), 3) == InputNote(1_800_000_000, open=True)
+    chosen = continued(target(5), CommitEntry(StateNumber(1, 1), {IN: 4}, {}), None)
+    assert chosen is not None
+    assert note(chosen, 4) == InputNote(1_800_000_000, open=True)
+
+
+def test_what_goes_on_where_the_commit_is_keeps_its_note() -> None:
+    chosen = continued(target(5), CommitEntry(StateNumber(1, 1), {IN: 5}, {}), None)
+    assert chosen is not None
+    assert note(chosen, 5) == NOTE
+
+
+def test_a_target_that_was_placed_still_knows_what_was_committed() -> None:
+    ranges = {IN: InputRange(8, 20, "earliest")}
+    overtaken = attrs.evolve(target(5), ranges=ranges).placed()
+    assert overtaken.positions() == {IN: 8}
+    assert note(overtaken, 8) == NOTE.skipped()
+    first = attrs.evolve(target(-1), ranges={IN: InputRange(0, 20, "earliest")})
+    assert note(attrs.evolve(first, unmarked=frozenset({IN})).placed(), 0) == InputNote()

@@ -1,0 +1,217 @@
+"""What a worker makes of news that came while it was busy, all of it in one round."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import attrs
+import pytest
+
+from streamlet.clock import ManualClock
+from streamlet.coordinator.events import Assigned, CommitDone, CommitOutcome, JoinSoon, Lost
+from streamlet.processing.edges.writer import Agreement
+from streamlet.rebalance.values import Assignment
+from streamlet.tasks.commit_loop import Precopy
+from streamlet.tasks.commit_port import Settled
+from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover_values import ClaimStage, HandoverRules
+from streamlet.tasks.meters import Meters
+from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.task_manager import TaskManager
+from streamlet.tasks.task_registry import TaskRegistry
+from streamlet.testing.ports import MemoryLog, MemorySource
+from streamlet.types import TaskId
+
+T, U = TaskId(0, 1), TaskId(0, 2)
+
+
+@attrs.define
+class OneCommit:
+    """A commit port with a commit of ``T`` under way."""
+
+    forgot: bool = False
+
+    def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled:
+        return Settled(outcome, (cast(Any, SimpleNamespace(active=SimpleNamespace(task=T))),))
+
+    def forget_queued(self) -> None:
+        self.forgot = True
+
+    def abort(self) -> None:
+        pass
+
+
+@attrs.define
+class Wanted:
+    """Tasks to bring up."""
+
+    tasks: frozenset[TaskId] = frozenset()
+    edges: object = attrs.field(factory=lambda: SimpleNamespace(agreement=Agreement()))
+
+    def want(self, task: TaskId, positions: object) -> None:
+        self.tasks |= {task}
+
+    def cancel(self, task: TaskId) -> None:
+        self.tasks -= {task}
+
+
+@attrs.define
+class Copies:
+    """Copies of which only is known which are kept."""
+
+    wanted: frozenset[TaskId] = frozenset()
+
+    def set(self, tasks: frozenset[TaskId]) -> None:
+        self.wanted = tasks
+
+    def prefer(self, tasks: frozenset[TaskId]) -> None:
+        pass
+
+    def take(self) -> list[object]:
+        return []
+
+
+@attrs.define
+class Scene:
+    """A worker of which only the rules and what they lead to are real; it runs ``T``, claimed."""
+
+    board: RebalanceEvents = attrs.field(factory=lambda: RebalanceEvents(Handover(HandoverRules())))
+    commit: OneCommit = attrs.field(factory=OneCommit)
+    wanted: Wanted = attrs.field(factory=Wanted)
+    copies: Copies = attrs.field(factory=Copies)
+    clock: ManualClock = attrs.field(factory=ManualClock)
+    orders: TaskManager = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        clock = self.clock
+        source = MemorySource(MemoryLog())
+        nobody = cast(Any, None)
+        self.orders = TaskManager(
+            self.board,
+            group=nobody,
+            holdings=TaskRegistry(
+                source, cache_bytes=1, most_buffered=1, forget=lambda active: None
+            ),
+            activation=cast(Any, self.wanted),
+            copies=cast(Any, self.copies),
+            commit=cast(Any, self.commit),
+            clock=clock,
+            settled=lambda settled: None,
+            meters=Meters(clock),
+            precopy=Precopy(10_000),
+        )
+        self.assign(1, "a")
+        self.orders.take()
+        self.come_up()
+        self.accept()
+        self.orders.take()
+        assert self.claimed
+
+    def assign(self, generation: int, member_id: str) -> None:
+        order = Assignment(frozenset({T}))
+        self.board.offer(Assigned(generation, member_id, order))
+
+    def accept(self) -> None:
+        self.board.offer(CommitDone(7, CommitOutcome.ACCEPTED))
+
+    def come_up(self) -> None:
+        with self.board.rules() as rules:
+            rules.running(T, 0)
+            rules.take()
+        self.wanted.tasks -= {T}
+
+    @property
+    def stage(self) -> ClaimStage:
+        with self.board.rules() as rules:
+            return rules.claims[T].stage
+
+    @property
+    def claimed(self) -> bool:
+        with self.board.rules() as rules:
+            return rules.claims[T].claimed
+
+
+def test_a_commit_accepted_before_a_loss_is_no_claim_of_the_task_given_back() -> None:
+    """While a batch was processed, a commit was accepted, the member expired, and joined anew.
+
+    The accepted commit is of the active period that was lost. Taken for the claim of the new one,
+    it would let the task be given up, with a mark, before its new epoch was fenced (M4).
+    """
+    scene = Scene()
+    scene.accept()
+    scene.board.offer(Lost("expired"))
+    scene.assign(3, "b")
+    scene.orders.take()
+    assert scene.commit.forgot
+    assert (scene.stage, scene.wanted.tasks) == (ClaimStage.OPENING, {T})
+    assert not scene.claimed
+
+    scene.come_up()
+    assert not scene.claimed
+    scene.accept()  # this one is of the new period
+    scene.orders.take()
+    assert scene.claimed
+
+
+def test_without_a_loss_it_goes_on_as_claimed() -> None:
+    scene = Scene()
+    scene.accept()
+    scene.assign(2, "a")
+    scene.orders.take()
+    assert (scene.stage, scene.claimed, scene.commit.forgot) == (ClaimStage.RUNNING, True, False)
+
+
+def test_a_join_that_is_due_does_not_wait_for_further_commits() -> None:
+    """It may wait for the tasks that they go before, and the whole group waits for it."""
+    scene = Scene()
+    scene.board.offer(Assigned(2, "a", Assignment(revoke=frozenset({T}))))
+    scene.orders.take()
+    assert (scene.orders.waiting, scene.orders.precopy.over) == (True, False)
+    scene.board.offer(JoinSoon(-1, 2))
+    scene.orders.take()
+    assert (scene.orders.waiting, scene.orders.precopy.over) == (True, True)
+
+
+def test_a_task_that_another_takes_over_is_given_up_when_it_is_our_turn() -> None:
+    scene = Scene()
+    due, turn = scene.orders.precopy.due, 450
+    for generation, now_ms in ((2, 0), (3, turn - 100)):
+        scene.clock.advance(now_ms)
+        scene.board.offer(Assigned(generation, "a", Assignment(release={T: "b"}, turn_ms=turn)))
+        scene.orders.take()
+        assert (due(turn - 1), due(turn)) == (False, True), "whichever plan says so first"
+
+
+def test_an_order_that_is_replaced_asks_for_no_further_commits() -> None:
+    scene = Scene()
+    scene.board.offer(Assigned(2, "a", Assignment(revoke=frozenset({T}))))
+    scene.orders.take()
+    assert (scene.orders.waiting, scene.orders.precopy.due(0)) == (True, True)
+    scene.assign(3, "a")
+    scene.orders.take()
+    assert (scene.orders.waiting, scene.orders.precopy.due(0)) == (False, False)
+
+
+@pytest.mark.parametrize("how", ["taken back", "lost", "given up"])
+def test_a_copy_is_kept_until_it_is_promoted_or_its_task_goes_elsewhere(how: str) -> None:
+    """The next order may take the task back before its committed positions are known.
+
+    Nothing else would close the copy then, and no other worker could lock its folder.
+    """
+    scene = Scene()
+    plans = (Assignment(frozenset({T}), learner=frozenset({U})), Assignment(frozenset({T, U})))
+    for generation, plan in enumerate(plans, 2):
+        scene.board.offer(Assigned(generation, "a", plan))
+        scene.orders.take()
+        assert scene.copies.wanted == {U}
+    assert scene.wanted.tasks == {U}
+    match how:
+        case "taken back":
+            scene.assign(4, "a")
+        case "lost":
+            scene.board.offer(Lost("expired"))
+        case _:
+            scene.orders.lose_all()
+    scene.orders.take()
+    assert (scene.wanted.tasks, scene.copies.wanted) == (set(), set())

@@ -1,0 +1,47 @@
+"""Tasks that a worker holds, and what the client is told of their inputs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.task_registry import TaskRegistry
+from streamlet.tasks.task_stage import TaskStage
+from streamlet.testing.ports import MemoryLog
+from streamlet.types import TaskId, TopicPartition
+from tests.unit.tasks.counting import CountingSource
+
+#: One input, no store.
+PART = SimpleNamespace(stateful=False, stores=())
+
+
+def running(partition: int) -> ActiveTask:
+    """A task of one input, from its beginning."""
+    task, tp = TaskId(0, partition), TopicPartition("in", partition)
+    state = SimpleNamespace(cache_bytes=0)
+    opened = cast(Any, SimpleNamespace(task=task, state=state))
+    processor = cast(Any, SimpleNamespace(received={tp: 0}))
+    return ActiveTask(opened, cast(Any, PART), (tp,), processor, epoch=4, committed={tp: 0})
+
+
+def test_tasks_that_stop_together_are_taken_from_the_client_in_one_call() -> None:
+    log = MemoryLog()
+    log.create("in", 4)
+    source = CountingSource(log)
+    holdings = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
+    tasks = [running(partition) for partition in range(4)]
+    for active in tasks:
+        holdings.add(active)
+        holdings.resume(active)
+    holdings.stop(tasks[:3])
+    assert source.unassigned == [[TopicPartition("in", partition) for partition in range(3)]]
+    assert [active.stage for active in tasks] == [*3 * [TaskStage.STOPPED], TaskStage.RUNNING]
+    assert list(holdings.by_partition) == [TopicPartition("in", 3)]
+
+
+def test_operators_know_the_epoch_of_each_active_period() -> None:
+    active = running(0)
+    assert active.processor.epoch == 4
+    active.begin_again()
+    assert active.processor.epoch == active.epoch == 5
