@@ -79,7 +79,9 @@ def test_every_test_on_a_broker_is_in_a_room_or_named_beside_them() -> None:
 def test_the_guides_name_files_that_exist() -> None:
     page = (ROOT / "docs" / "CONTRIBUTING.md").read_text("utf-8")
     guides = page.partition("## How to add a scenario key")
-    inside = r"`((?:\w+)/\w+)(?:\.py)?`"
+    paths = sorted((ROOT / "streamlet").glob("*/"))
+    rooms = "|".join(path.name for path in paths if path.name.isidentifier())
+    inside = rf"`((?:{rooms})/\w+)(?:\.py)?`"
     named = [f"streamlet/{name}.py" for name in re.findall(inside, guides[0])]
     simulation = ROOT / "streamlet" / "testing" / "simulation"
     named += [f"{simulation}/{name}" for name in re.findall(r"`(\w+\.py)`", guides[2])]
