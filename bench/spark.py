@@ -114,7 +114,7 @@ def summary(
 @contextmanager
 def _session() -> Iterator[SparkSession]:
     import streamlet as sl
-    from streamlet.spark.gateway import short_errors
+    from streamlet.spark.cluster.gateway import short_errors
 
     spark = sl.spark.session(
         "bench",

@@ -68,7 +68,7 @@ def run(*, runs: int, cores: Sequence[int], sizes: Sequence[int]) -> dict[str, A
                 found = _measured(spark, bootstrap, runs, sizes)
                 result[f"cores_{count}"] = {
                     **by_size(found),
-                    "python_mb": round(peak_mb("streamlet.spark.daemon")),
+                    "python_mb": round(peak_mb("streamlet.spark.cluster.daemon")),
                 }
             rounds.tell(f"{count} cores  {result[f'cores_{count}']}")
     return result
@@ -87,7 +87,7 @@ def by_size(found: Mapping[int, Batches]) -> dict[str, Any]:
 @contextmanager
 def _session(cores: int) -> Iterator[SparkSession]:
     import streamlet as sl
-    from streamlet.spark.gateway import short_errors
+    from streamlet.spark.cluster.gateway import short_errors
 
     settings = {"spark.driver.memory": "3g"}
     spark = sl.spark.session("bench-state", master=f"local[{cores}]", config=settings)

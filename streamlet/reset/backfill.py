@@ -18,7 +18,7 @@ from streamlet.errors import NotFoundError, RefusedError
 from streamlet.reset.plan import EARLIEST, LATEST, ResetPlan, StartPosition
 from streamlet.reset.reset import Reset
 from streamlet.scaling.cluster import ApplicationInspector
-from streamlet.spark.changelogs import state_number
+from streamlet.spark.state.changelogs import state_number
 from streamlet.topology.graph import Topology
 from streamlet.types import NO_STATE, TopicPartition
 

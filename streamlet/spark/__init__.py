@@ -9,11 +9,11 @@ Needs the extra ``spark``; this module can be imported without it.
 
 from __future__ import annotations
 
-from streamlet.spark.connector import connector_jars
-from streamlet.spark.frame_sources import FrameSource
+from streamlet.spark.cluster.session import session, stop
+from streamlet.spark.kafka.connector import connector_jars
 from streamlet.spark.query import start, to_dataframe
-from streamlet.spark.session import session, stop
-from streamlet.spark.typed_columns import typed
+from streamlet.spark.sql.frame_sources import FrameSource
+from streamlet.spark.sql.typed_columns import typed
 
 __all__ = [
     "FrameSource",

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import attrs
 
 from streamlet.errors import MissingTopicError, TopologyError
-from streamlet.spark import frames, query_settings
+from streamlet.spark import query_settings
 from streamlet.spark.checkpoint import file_in
-from streamlet.spark.frame_sources import FrameSource, frame_sources
-from streamlet.spark.framed import packed_rows
-from streamlet.spark.prepare import Prepared, QueryRequest, Where, prepare
+from streamlet.spark.cluster.shipping import ship
+from streamlet.spark.plan.prepare import Prepared, QueryRequest, Where, prepare
+from streamlet.spark.plan.reference import resolve
 from streamlet.spark.progress import BatchProgress, follow
-from streamlet.spark.reference import resolve
-from streamlet.spark.shipping import ship
-from streamlet.spark.typed_columns import output_topics
+from streamlet.spark.sql import frames
+from streamlet.spark.sql.frame_sources import FrameSource, frame_sources
+from streamlet.spark.sql.framed import packed_rows
+from streamlet.spark.sql.typed_columns import output_topics
 from streamlet.topology.graph import Topology
 from streamlet.types import TopicPartition
 
@@ -115,8 +116,8 @@ class PreparedBackfill:
                 running.stop()
 
     def _start(self, epoch: int, checkpoint: str) -> StreamingQuery:
-        from streamlet.spark.processor import Options
-        from streamlet.spark.python_sink import delivered
+        from streamlet.spark.kafka.python_sink import delivered
+        from streamlet.spark.state.processor import Options
 
         assert self.ready.clients is not None
         options = Options(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import attrs
 
 from streamlet.errors import ConfigError, StreamletError
-from streamlet.spark.frame_sources import FrameSource
+from streamlet.spark.sql.frame_sources import FrameSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

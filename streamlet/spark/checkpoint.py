@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamlet.errors import StateError
-from streamlet.spark.plan import SparkPlan
+from streamlet.spark.plan.plan import SparkPlan
 from streamlet.topology.graph import Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streamlet.spark.prepare import Aggregations
+    from streamlet.spark.plan.prepare import Aggregations
 
 _FILE = "streamlet.json"
 

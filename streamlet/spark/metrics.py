@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from streamlet.runtime.metrics.spark_table import SPARK, SPARK_LAG, SPARK_SECONDS, SPARK_TASKS
 from streamlet.runtime.metrics.table import Metric, MetricType
 from streamlet.spark.progress import BatchProgress
-from streamlet.spark.task_reports import TaskReport
+from streamlet.spark.rows.task_reports import TaskReport
 from streamlet.types import TaskId
 
 _KINDS: dict[MetricType, tuple[Any, dict[str, Any]]] = {

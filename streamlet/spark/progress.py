@@ -11,8 +11,8 @@ import attrs
 
 from streamlet.errors import SparkFailedError
 from streamlet.spark.checkpoint_lock import lost
-from streamlet.spark.executors import reason
-from streamlet.spark.task_reports import TaskReport, reports_in
+from streamlet.spark.cluster.executors import reason
+from streamlet.spark.rows.task_reports import TaskReport, reports_in
 from streamlet.types import TopicPartition
 
 if TYPE_CHECKING:

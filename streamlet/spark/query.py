@@ -13,9 +13,11 @@ from streamlet.config import Settings
 from streamlet.config.spark import MAX_RECORDS_PER_BATCH
 from streamlet.errors import ConfigError
 from streamlet.spark import checkpoint as checkpoints
-from streamlet.spark import checkpoint_lock, frames, query_settings, topics
-from streamlet.spark.framed import framed
-from streamlet.spark.prepare import (
+from streamlet.spark import checkpoint_lock, query_settings
+from streamlet.spark.cluster.session import require_pyspark
+from streamlet.spark.cluster.shipping import ship
+from streamlet.spark.kafka import topics
+from streamlet.spark.plan.prepare import (
     Aggregations,
     Connector,
     OutputKind,
@@ -24,19 +26,19 @@ from streamlet.spark.prepare import (
     Where,
     prepare,
 )
-from streamlet.spark.pushdown import pushed
-from streamlet.spark.reference import Application
-from streamlet.spark.session import require_pyspark
-from streamlet.spark.shipping import ship
-from streamlet.spark.typed_columns import ALL_TOPICS, only_topic, typed
+from streamlet.spark.plan.pushdown import pushed
+from streamlet.spark.plan.reference import Application
+from streamlet.spark.sql import frames
+from streamlet.spark.sql.framed import framed
+from streamlet.spark.sql.typed_columns import ALL_TOPICS, only_topic, typed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from streamlet.spark.frame_sources import Source
-    from streamlet.spark.processor import Options
+    from streamlet.spark.sql.frame_sources import Source
+    from streamlet.spark.state.processor import Options
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +113,7 @@ def _all_rows(
     output: OutputKind,
     options: Options | None,
 ) -> DataFrame:
-    from streamlet.spark.columns import OUTPUT_COLUMNS
+    from streamlet.spark.rows.columns import OUTPUT_COLUMNS
 
     ship(spark, ready.plan.reference)
     return _frame(ready, spark, source, max_records, output, options, OUTPUT_COLUMNS)
@@ -227,7 +229,7 @@ def _sunk(ready: Prepared) -> tuple[str, ...] | None:
 
 def _sink(frame: DataFrame, ready: Prepared) -> DataStreamWriter:
     if ready.clients is not None:
-        from streamlet.spark.python_sink import delivered, written
+        from streamlet.spark.kafka.python_sink import delivered, written
 
         mode = "update" if ready.folds else "append"
         if _stages_write(ready):
@@ -254,8 +256,8 @@ def _frame(
     columns: tuple[str, ...] | None,
 ) -> DataFrame:
     """The outputs as rows with these columns; None: packed, from and for our own client."""
-    from streamlet.spark.aggregate_rows import partial_schema
-    from streamlet.spark.processor import Options
+    from streamlet.spark.rows.aggregate_rows import partial_schema
+    from streamlet.spark.state.processor import Options
 
     chosen = options or Options(last_only=output == "latest")
     reset, folds = ready.settings.auto_offset_reset, ready.folds

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from streamlet.spark.checkpoint import is_local
-from streamlet.spark.placement import shuffle_partitions
+from streamlet.spark.kafka.placement import shuffle_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streamlet.spark.prepare import Prepared
+    from streamlet.spark.plan.prepare import Prepared
 
 SHUFFLE: Final = "spark.sql.shuffle.partitions"
 

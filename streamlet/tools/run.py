@@ -137,8 +137,8 @@ def run(
 def _run_on_spark(common: Common, app: str, overrides: list[str], options: dict[str, Any]) -> None:
     from streamlet.app import load_app
     from streamlet.runtime.signals import let_through
-    from streamlet.spark.session import require_pyspark
-    from streamlet.spark.submit import add_to_path, submit
+    from streamlet.spark.cluster.session import require_pyspark
+    from streamlet.spark.cluster.submit import add_to_path, submit
     from streamlet.tools.run_spark import SparkOptions, run_on_spark, submission
 
     let_through()

@@ -11,9 +11,9 @@ import attrs
 
 from streamlet.config.spark import MAX_RECORDS_PER_BATCH, RESTARTS
 from streamlet.errors import BrokerError, SparkFailedError, UnreachableError
+from streamlet.spark.cluster.submit import Submission
 from streamlet.spark.restarts import Restarts
-from streamlet.spark.submit import Submission
-from streamlet.spark.task_reports import TaskReport
+from streamlet.spark.rows.task_reports import TaskReport
 from streamlet.tools.output import CommandOutput
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streamlet.config import Settings
     from streamlet.runtime.signals import GracefulStop
     from streamlet.spark.metrics import QueryMetrics
-    from streamlet.spark.prepare import Aggregations, OutputKind
+    from streamlet.spark.plan.prepare import Aggregations, OutputKind
     from streamlet.spark.progress import BatchProgress
 
 
@@ -66,8 +66,8 @@ def run_on_spark(
         StreamletError: it cannot be started, or failed.
     """
     from streamlet.spark.metrics import QueryMetrics
-    from streamlet.spark.plan import readers_of
-    from streamlet.spark.reference import query_topology
+    from streamlet.spark.plan.plan import readers_of
+    from streamlet.spark.plan.reference import query_topology
 
     checkpoint = options.checkpoint or str(settings.state_dir / app.name / "spark")
     metrics = QueryMetrics(app.name, readers=readers_of(query_topology(app)))
@@ -170,8 +170,8 @@ class SparkQuery:
         """Run until the query ends or Ctrl-C."""
         from streamlet import spark as on_spark
         from streamlet.runtime.signals import GracefulStop
-        from streamlet.spark.breakable import BreakableStart
-        from streamlet.spark.gateway import short_errors
+        from streamlet.spark.cluster.breakable import BreakableStart
+        from streamlet.spark.cluster.gateway import short_errors
 
         # One that breaks into a call of Java leaves nothing to stop the query with.
         with GracefulStop(breakable=False) as stop, ExitStack() as stack:
@@ -221,7 +221,7 @@ class SparkQuery:
 
     def _restarted(self, error: SparkFailedError, session: Any, stop: GracefulStop) -> Any | None:
         """The query that goes on after a failure; None if the end was asked for meanwhile."""
-        from streamlet.spark.gateway import short_errors
+        from streamlet.spark.cluster.gateway import short_errors
 
         restarts = self.report.restarts
         while True:
@@ -247,7 +247,7 @@ def _stop(query: Any) -> None:
 
 def _session(output: CommandOutput, reference: str, app: App, options: SparkOptions) -> Any:
     from streamlet import spark as on_spark
-    from streamlet.spark.gateway import short_errors
+    from streamlet.spark.cluster.gateway import short_errors
 
     output.note(f"starting Spark on {options.master or 'local[*]'}")
     with short_errors():
@@ -265,9 +265,9 @@ def _session(output: CommandOutput, reference: str, app: App, options: SparkOpti
 def _jars(output: CommandOutput, app: App) -> list[Path]:
     """Java's connector where SQL may have something to do; our own client needs none."""
     from streamlet.spark import connector_jars
-    from streamlet.spark.plan import mapped_by
-    from streamlet.spark.pushdown import filters
-    from streamlet.spark.reference import query_topology
+    from streamlet.spark.plan.plan import mapped_by
+    from streamlet.spark.plan.pushdown import filters
+    from streamlet.spark.plan.reference import query_topology
 
     topology = query_topology(app)
     if not filters(topology, mapped_by(topology)):

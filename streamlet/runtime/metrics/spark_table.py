@@ -17,7 +17,8 @@ SPARK: tuple[Metric, ...] = (
     ),
 )
 
-#: By field of ``spark.task_reports.TaskReport``: what each task did in micro-batches that count.
+#: By field of ``spark.rows.task_reports.TaskReport``: what each task did in the micro-batches that
+#: count.
 SPARK_TASKS: dict[str, Metric] = {
     "records": counter(
         "streamlet_stream_task_process_total",

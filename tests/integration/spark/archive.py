@@ -27,7 +27,7 @@ def archive() -> Path:
     """The place of the archive for this environment's Spark on this machine's Java, made or not."""
     import pyspark
 
-    from streamlet.spark.java import java_home
+    from streamlet.spark.cluster.java import java_home
 
     home = java_home()
     made_of = f"{pyspark.__version__} {pyspark.__file__} {home} {java_version(home)}"

@@ -41,7 +41,7 @@ def short_lived() -> Iterator[None]:
 def both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     """Topics of tests are small: of a batch's ranges some are handed on, and some are packed."""
     pytest.importorskip("pyspark")
-    monkeypatch.setattr("streamlet.spark.python_kafka.HANDED_ON", 3)
+    monkeypatch.setattr("streamlet.spark.kafka.python_kafka.HANDED_ON", 3)
 
 
 @pytest.fixture(scope="session")

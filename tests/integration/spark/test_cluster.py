@@ -20,7 +20,7 @@ import attrs
 import psutil
 import pytest
 
-from streamlet.spark.java import java_home
+from streamlet.spark.cluster.java import java_home
 from streamlet.testing import KafkaBroker
 from tests.integration.chaos.support import wait_for
 from tests.integration.spark import words

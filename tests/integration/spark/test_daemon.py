@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from streamlet.spark.daemon import Tracebacks, keep_quiet
+from streamlet.spark.cluster.daemon import Tracebacks, keep_quiet
 
 Daemon = subprocess.Popen[bytes]
 
@@ -29,7 +29,7 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
         "SPARK_REUSE_WORKER": "1",
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "streamlet.spark.daemon", "pyspark.worker"],
+        [sys.executable, "-m", "streamlet.spark.cluster.daemon", "pyspark.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -86,7 +86,7 @@ def test_the_drivers_process_of_the_source_ends_where_spark_has_hung_up(
     """Where something else failed it goes on, so that Spark is told."""
     pytest.importorskip("pyspark")
     program = f"""
-from streamlet.spark.python_kafka import KafkaReader
+from streamlet.spark.kafka.python_kafka import KafkaReader
 try:
     raise {error}("from Spark")
 finally:

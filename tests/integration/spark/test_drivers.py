@@ -16,7 +16,7 @@ from tests.integration.spark.programs import LINES, counting, running
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streamlet.spark.prepare import OutputKind
+    from streamlet.spark.plan.prepare import OutputKind
 
 pytestmark = [
     pytest.mark.spark,

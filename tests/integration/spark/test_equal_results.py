@@ -20,7 +20,7 @@ from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.partitioner import KeyPartitioner
 from streamlet.kafka.ports import NewTopic
 from streamlet.serdes import avro
-from streamlet.spark.typed_columns import output_topics
+from streamlet.spark.sql.typed_columns import output_topics
 from streamlet.testing import TopologyTestDriver
 from tests.integration.chaos.topics import read_all
 from tests.integration.spark.test_kafka import run

@@ -9,10 +9,10 @@ import psutil
 import pytest
 
 import examples.wordcount
-from streamlet.spark.columns import OUTPUT_SCHEMA, source_columns
-from streamlet.spark.plan import plan
-from streamlet.spark.reference import reference_of
-from streamlet.spark.tasks import MapTasks
+from streamlet.spark.plan.plan import plan
+from streamlet.spark.plan.reference import reference_of
+from streamlet.spark.rows.columns import OUTPUT_SCHEMA, source_columns
+from streamlet.spark.rows.tasks import MapTasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ ROWS = "key binary, value binary, topic string, partition int, offset bigint, ti
 def test_workers_start_with_modules_loaded(spark: SparkSession) -> None:
     """A worker is forked from a process that has loaded them; without it PySpark loads none."""
     loaded = spark.sparkContext.parallelize([0], 1).map(lambda _: sorted(sys.modules)).collect()
-    assert {"pandas", "pyarrow", "streamlet.spark.processor"} <= set(loaded[0])
+    assert {"pandas", "pyarrow", "streamlet.spark.state.processor"} <= set(loaded[0])
 
 
 def test_workers_are_reached_without_tcp(spark: SparkSession) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from streamlet.spark.prepare import Connector, OutputKind
+from streamlet.spark.plan.prepare import Connector, OutputKind
 from tests.integration.chaos.support import wait_for
 from tests.integration.spark import words
 from tests.integration.spark.programs import LINES
@@ -53,7 +53,7 @@ def daemons() -> list[psutil.Process]:
     ours = [
         p
         for p in psutil.Process().children(recursive=True)
-        if "streamlet.spark.daemon" in command(p)
+        if "streamlet.spark.cluster.daemon" in command(p)
     ]
     every = {p.pid for p in ours}
     return [p for p in ours if p.ppid() not in every]

@@ -16,7 +16,7 @@ import streamlet as sl
 from streamlet.dsl.expressions import Binary, Expression, Unary, compiled
 from streamlet.errors import SerdeError
 from streamlet.spark import to_dataframe
-from streamlet.spark.pushdown import dropped
+from streamlet.spark.plan.pushdown import dropped
 from streamlet.testing import TopologyTestDriver
 from tests.integration.spark.test_tasks import Files, run
 

@@ -14,8 +14,8 @@ import streamlet as sl
 from streamlet.config import Settings
 from streamlet.errors import AppNotFoundError, ConfigError, StateError
 from streamlet.spark import checkpoint, start, to_dataframe
-from streamlet.spark.plan import plan
-from streamlet.spark.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, session
+from streamlet.spark.cluster.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, session
+from streamlet.spark.plan.plan import plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

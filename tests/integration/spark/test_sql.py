@@ -19,7 +19,7 @@ from streamlet.errors import StateError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.spark import start, to_dataframe
-from streamlet.spark.folds import folds
+from streamlet.spark.plan.folds import folds
 from streamlet.spark.progress import BatchProgress, follow
 from streamlet.testing import TopologyTestDriver
 from tests.integration.spark.test_refusals import setting
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("pyarrow")
 
-from streamlet.spark.aggregate_rows import aggregated, outputs_of, partial_schema
+from streamlet.spark.rows.aggregate_rows import aggregated, outputs_of, partial_schema
 
 pytestmark = pytest.mark.spark
 

@@ -11,8 +11,8 @@ import pytest
 
 import examples.wordcount
 from streamlet.spark import to_dataframe
-from streamlet.spark.placement import groups, key_hash
-from streamlet.spark.segments import SegmentLimits
+from streamlet.spark.kafka.placement import groups, key_hash
+from streamlet.spark.state.segments import SegmentLimits
 from streamlet.testing import TopologyTestDriver
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def test_word_count_ends_as_in_the_test_driver_also_over_a_restart(
 ) -> None:
     from pyspark.sql.functions import spark_partition_id
 
-    from streamlet.spark.processor import Options
+    from streamlet.spark.state.processor import Options
 
     files = Files(spark, tmp_path / "lines", "lines", 2)
     for some in (LINES[:2], LINES[2:4]):
@@ -160,7 +160,7 @@ def test_counts_are_right_when_the_sort_spills(spark: SparkSession, tmp_path: Pa
 def test_sparks_state_grows_with_the_keys_and_not_with_the_batches(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from streamlet.spark.processor import Options
+    from streamlet.spark.state.processor import Options
 
     files = Files(spark, tmp_path / "lines", "lines", 2)
     for _ in range(12):

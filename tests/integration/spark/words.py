@@ -228,7 +228,7 @@ def main(
         "spark.executor.extraJavaOptions": from_archive(),
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
-        "spark.python.daemon.module": "streamlet.spark.daemon",
+        "spark.python.daemon.module": "streamlet.spark.cluster.daemon",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": "/tmp",
         "spark.cores.max": "2",

@@ -16,7 +16,7 @@ from streamlet.dsl.table import KTable
 from streamlet.errors import SerdeError, TopologyError
 from streamlet.reset.plan import internal_names
 from streamlet.serdes import serde
-from streamlet.spark.plan import plan
+from streamlet.spark.plan.plan import plan
 from streamlet.testing.driver import TopologyTestDriver
 from streamlet.topology.edges import edges_of
 from streamlet.topology.moved import check_moved

@@ -215,7 +215,7 @@ def test_what_cannot_be_is_refused() -> None:
 
 def test_a_query_of_spark_refuses_global_tables_by_name() -> None:
     pytest.importorskip("pyspark")
-    from streamlet.spark.prepare import QueryRequest, Where, prepare
+    from streamlet.spark.plan.prepare import QueryRequest, Where, prepare
 
     spark: Any = None  # it is not asked before the application has been looked at
     with pytest.raises(TopologyError, match=r"global tables \(products\) do not run on Spark"):

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.spark.blobs import unpack
-from streamlet.spark.packing import Packed, Sender
-from streamlet.spark.placement import key_hash
-from streamlet.spark.plan import SparkPlan
-from streamlet.spark.run import Runner
-from streamlet.spark.tasks import Packer
+from streamlet.spark.kafka.placement import key_hash
+from streamlet.spark.plan.plan import SparkPlan
+from streamlet.spark.rows.blobs import unpack
+from streamlet.spark.rows.packing import Packed, Sender
+from streamlet.spark.rows.tasks import Packer
+from streamlet.spark.state.run import Runner
 from streamlet.types import TopicPartition
 from tests.unit.spark.test_stages import SMALL, KeptInMemory
 

@@ -6,9 +6,9 @@ import asyncio
 
 import streamlet as sl
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.spark.plan import plan
-from streamlet.spark.run import Runner
-from streamlet.spark.tasks import _StatelessTasks
+from streamlet.spark.plan.plan import plan
+from streamlet.spark.rows.tasks import _StatelessTasks
+from streamlet.spark.state.run import Runner
 from streamlet.testing import TopologyTestDriver
 from streamlet.types import TaskId
 from tests.unit.spark.test_stages import SMALL, KeptInMemory, raw_rows, text

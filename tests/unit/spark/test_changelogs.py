@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import streamlet as sl
-from streamlet.spark.changelogs import changelog_outputs, state_number
+from streamlet.spark.state.changelogs import changelog_outputs, state_number
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import ChangelogReader
 from streamlet.state.drained import Drained

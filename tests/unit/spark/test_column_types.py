@@ -16,8 +16,8 @@ import streamlet as sl
 from streamlet import serdes
 from streamlet.errors import SerdeError
 from streamlet.serdes import time_windowed
-from streamlet.spark.column_types import column_type, is_document, misfit, required_fields
-from streamlet.spark.typed_columns import encoder
+from streamlet.spark.sql.column_types import column_type, is_document, misfit, required_fields
+from streamlet.spark.sql.typed_columns import encoder
 
 
 class Size(enum.Enum):

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
-from streamlet.spark.blobs import Records, pack, unpack
-from streamlet.spark.columns import (
+from streamlet.spark.rows.blobs import Records, pack, unpack
+from streamlet.spark.rows.columns import (
     columns_as_read,
     output_rows,
     output_schema,
@@ -17,7 +17,7 @@ from streamlet.spark.columns import (
     read_rows,
     unpacked_rows,
 )
-from streamlet.spark.packing import Packed
+from streamlet.spark.rows.packing import Packed
 from streamlet.types import TopicPartition
 
 

@@ -8,7 +8,8 @@ import pytest
 
 import streamlet as sl
 from streamlet.config import Settings
-from streamlet.spark import prepare, topics
+from streamlet.spark.kafka import topics
+from streamlet.spark.plan import prepare
 
 plain = sl.App("plain")
 plain.stream("in", key=str, value=str).filter(lambda _, value: value > "b").to("out")

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import examples.wordcount
-from streamlet.spark import executor_check
-from streamlet.spark.executor_check import LOADED, NEEDED, look, package_hash, topology_hash
-from streamlet.spark.executors import Answer, reason
-from streamlet.spark.gateway import error_line
-from streamlet.spark.own_modules import package_files, zipped
-from streamlet.spark.session import _found_on_path
-from streamlet.spark.shipping import is_local, problems
+from streamlet.spark.cluster import executor_check
+from streamlet.spark.cluster.executor_check import LOADED, NEEDED, look, package_hash, topology_hash
+from streamlet.spark.cluster.executors import Answer, reason
+from streamlet.spark.cluster.gateway import error_line
+from streamlet.spark.cluster.own_modules import package_files, zipped
+from streamlet.spark.cluster.session import _found_on_path
+from streamlet.spark.cluster.shipping import is_local, problems
 
 pytest.importorskip("pyspark")
 

@@ -9,9 +9,9 @@ import pytest
 
 import streamlet as sl
 from streamlet.processing.policy import ErrorPolicy
-from streamlet.spark.folds import Unfit, folds
-from streamlet.spark.plan import plan
-from streamlet.spark.run import Runner
+from streamlet.spark.plan.folds import Unfit, folds
+from streamlet.spark.plan.plan import plan
+from streamlet.spark.state.run import Runner
 from streamlet.testing import TopologyTestDriver
 from streamlet.types import TaskId
 from tests.unit.spark.test_stages import SMALL, KeptInMemory, raw_rows, text

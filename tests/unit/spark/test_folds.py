@@ -16,13 +16,13 @@ import streamlet as sl
 from streamlet.dsl.aggregates import functions
 from streamlet.errors import ConfigError, ProcessingError, StateError, TopologyError
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.spark import folding
-from streamlet.spark.folding import Folder
-from streamlet.spark.folds import Unfit, folds
-from streamlet.spark.partial import Partial
-from streamlet.spark.plan import SparkPlan, plan
-from streamlet.spark.prepare import QueryRequest, _folds
-from streamlet.spark.shortcuts import shortcuts
+from streamlet.spark.plan.folds import Unfit, folds
+from streamlet.spark.plan.plan import SparkPlan, plan
+from streamlet.spark.plan.prepare import QueryRequest, _folds
+from streamlet.spark.plan.shortcuts import shortcuts
+from streamlet.spark.rows import folding
+from streamlet.spark.rows.folding import Folder
+from streamlet.spark.rows.partial import Partial
 
 pytest.importorskip("numpy")
 

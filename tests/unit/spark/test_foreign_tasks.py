@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import streamlet as sl
 from streamlet.errors import StateError, TopologyError
 from streamlet.spark.checkpoint import compare, described
-from streamlet.spark.plan import SparkPlan, plan
-from streamlet.spark.reference import query_topology
-from streamlet.spark.typed_columns import output_topics
+from streamlet.spark.plan.plan import SparkPlan, plan
+from streamlet.spark.plan.reference import query_topology
+from streamlet.spark.sql.typed_columns import output_topics
 from streamlet.testing import TopologyTestDriver
 from tests.unit.spark.staged import Record, StagedQuery
 

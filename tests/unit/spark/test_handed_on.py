@@ -9,9 +9,9 @@ import pytest
 from streamlet.errors import StateError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
-from streamlet.spark.packing import Sender, handed_on
-from streamlet.spark.ranges import Range
-from streamlet.spark.run import Runner
+from streamlet.spark.kafka.ranges import Range
+from streamlet.spark.rows.packing import Sender, handed_on
+from streamlet.spark.state.run import Runner
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.spark.test_stages import (
     SMALL,

@@ -6,7 +6,7 @@ from prometheus_client import generate_latest
 
 from streamlet.spark.metrics import QueryMetrics
 from streamlet.spark.progress import BatchProgress
-from streamlet.spark.task_reports import TaskReport
+from streamlet.spark.rows.task_reports import TaskReport
 from streamlet.types import TopicPartition
 
 

@@ -9,9 +9,9 @@ import pytest
 import streamlet as sl
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
-from streamlet.spark.plan import plan
-from streamlet.spark.prepare import _check_settings
-from streamlet.spark.run import Runner
+from streamlet.spark.plan.plan import plan
+from streamlet.spark.plan.prepare import _check_settings
+from streamlet.spark.state.run import Runner
 from streamlet.testing import TopologyTestDriver
 from streamlet.types import TaskId
 from tests.unit.spark.test_stages import SMALL, KeptInMemory, raw_rows, taken, text

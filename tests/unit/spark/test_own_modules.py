@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from streamlet.errors import ConfigError
-from streamlet.spark import own_modules as tried
-from streamlet.spark.own_modules import own_modules, package_files, zipped
+from streamlet.spark.cluster import own_modules as tried
+from streamlet.spark.cluster.own_modules import own_modules, package_files, zipped
 
 
 @pytest.fixture

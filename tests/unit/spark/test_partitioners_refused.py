@@ -6,7 +6,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.errors import TopologyError
-from streamlet.spark.prepare import _check_partitioners
+from streamlet.spark.plan.prepare import _check_partitioners
 
 
 def numbers(app: sl.App) -> sl.KStream[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamlet.spark.progress import OBSERVED, BatchProgress
-from streamlet.spark.task_reports import OBSERVED_TASKS, TaskReport
+from streamlet.spark.rows.task_reports import OBSERVED_TASKS, TaskReport
 from streamlet.types import TopicPartition
 
 REPORT = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlet.spark.ranges import capped
+from streamlet.spark.kafka.ranges import capped
 
 OFFSETS = st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 1_000)), min_size=1, max_size=6)
 

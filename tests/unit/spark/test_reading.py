@@ -8,7 +8,7 @@ import pytest
 
 from streamlet.errors import BrokerError
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.spark import ranges
+from streamlet.spark.kafka import ranges
 from streamlet.types import TopicPartition
 
 WHERE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)

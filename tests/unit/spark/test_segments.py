@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from streamlet.spark.segments import Extent, SegmentLimits, Segments
+from streamlet.spark.state.segments import Extent, SegmentLimits, Segments
 from streamlet.state.backing import Columns
 
 ROOM = SegmentLimits()

@@ -11,11 +11,11 @@ import pytest
 import examples.wordcount
 import streamlet as sl
 from streamlet.errors import AppNotFoundError, ConfigError, StreamletError, TopologyError
-from streamlet.spark.gateway import is_noise
-from streamlet.spark.java import has_vector_module, java_home, wrapped
-from streamlet.spark.prepare import _check_functions, _check_timed, _tell_of_origins
-from streamlet.spark.reference import reference_of, resolve
-from streamlet.spark.security import check_clients, java_settings
+from streamlet.spark.cluster.gateway import is_noise
+from streamlet.spark.cluster.java import has_vector_module, java_home, wrapped
+from streamlet.spark.kafka.security import check_clients, java_settings
+from streamlet.spark.plan.prepare import _check_functions, _check_timed, _tell_of_origins
+from streamlet.spark.plan.reference import reference_of, resolve
 
 FLAG = "--add-modules=jdk.incubator.vector"
 

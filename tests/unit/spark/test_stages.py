@@ -16,15 +16,15 @@ from streamlet.errors import ProcessingError, StateError, TopologyError
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
-from streamlet.spark.blobs import unpack
 from streamlet.spark.checkpoint import compare, described
-from streamlet.spark.latest import Latest
-from streamlet.spark.packing import Packed, Sender, pack_raw
-from streamlet.spark.placement import MODULUS, groups, key_hash, shuffle_partitions
-from streamlet.spark.plan import SparkPlan, plan
-from streamlet.spark.run import Runner, in_order
-from streamlet.spark.segments import SegmentLimits
-from streamlet.spark.tasks import Pack
+from streamlet.spark.kafka.latest import Latest
+from streamlet.spark.kafka.placement import MODULUS, groups, key_hash, shuffle_partitions
+from streamlet.spark.plan.plan import SparkPlan, plan
+from streamlet.spark.rows.blobs import unpack
+from streamlet.spark.rows.packing import Packed, Sender, pack_raw
+from streamlet.spark.rows.tasks import Pack
+from streamlet.spark.state.run import Runner, in_order
+from streamlet.spark.state.segments import SegmentLimits
 from streamlet.testing import TopologyTestDriver
 from streamlet.types import TaskId, TopicPartition
 

@@ -9,7 +9,7 @@ import pytest
 
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
-from streamlet.spark.submit import Submission, add_to_path, arguments, check, properties
+from streamlet.spark.cluster.submit import Submission, add_to_path, arguments, check, properties
 from streamlet.tools.run_spark import SparkOptions, submission
 from streamlet.tools.spark_arguments import SparkArguments
 

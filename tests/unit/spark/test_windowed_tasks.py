@@ -7,8 +7,8 @@ import random
 import pytest
 
 import streamlet as sl
-from streamlet.spark.plan import plan
-from streamlet.spark.run import Runner
+from streamlet.spark.plan.plan import plan
+from streamlet.spark.state.run import Runner
 from streamlet.testing import TopologyTestDriver
 from streamlet.types import TaskId
 from tests.unit.spark.test_stages import SMALL, KeptInMemory, raw_rows, taken, text

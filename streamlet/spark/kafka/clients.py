@@ -1,0 +1,95 @@
+"""Our own clients of Kafka in Spark's processes: ranges are read, outputs written.
+
+A client outlives the Spark task that it is made for: the next task of the process takes it. While
+one is in use it is not there for others, so whatever goes wrong, the next to ask gets a new one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from streamlet.kafka.client import KafkaSink, KafkaSource
+from streamlet.kafka.ports import PartitionBatch
+from streamlet.processing.outputs import Output
+from streamlet.spark.kafka.ranges import Range, in_ranges
+from streamlet.spark.rows.blobs import unpack
+
+#: What is fetched behind a range's end is fetched in vain: another worker may read on from there.
+_CONSUMER = {"queued.max.messages.kbytes": 4_096}
+
+_FLUSH_MS = 60_000
+
+#: Clients that are not in use, by their settings.
+_SOURCES: dict[str, KafkaSource] = {}
+_SINKS: dict[str, KafkaSink] = {}
+
+
+@attrs.frozen
+class Clients:
+    """The settings to reach Kafka: librdkafka's, for each kind of client."""
+
+    bootstrap_servers: str
+    consumer: Mapping[str, Any] = attrs.field(factory=dict)
+    producer: Mapping[str, Any] = attrs.field(factory=dict)
+    admin: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def records(self, ranges: Sequence[Range]) -> Iterator[PartitionBatch]:
+        """The records of ranges, all of them.
+
+        Raises:
+            BrokerError: they cannot be read.
+        """
+        key = self.bootstrap_servers + json.dumps(dict(self.consumer))
+        source = _SOURCES.pop(key, None)
+        if source is None:
+            source = KafkaSource(self.bootstrap_servers, {**_CONSUMER, **self.consumer})
+        source.assign({one.where: one.begin for one in ranges})
+        yield from in_ranges(source, ranges)
+        _SOURCES[key] = source
+
+
+class Outbox:
+    """Outputs of one Spark task on their way to Kafka; it may end when ``flush`` has.
+
+    Args:
+        clients: how to reach Kafka.
+    """
+
+    def __init__(self, clients: Clients) -> None:
+        self._bootstrap, self._producer = clients.bootstrap_servers, dict(clients.producer)
+        self._key = self._bootstrap + json.dumps(self._producer)
+        self._sink: KafkaSink | None = None
+
+    def send(self, output: Output) -> None:
+        """Send the records of an output."""
+        if self._sink is None:
+            self._sink = _SINKS.pop(self._key, None) or KafkaSink(self._bootstrap, self._producer)
+        self._sink.send(
+            output.topic,
+            output.keys,
+            output.values,
+            output.timestamps,
+            output.partitions,
+            output.headers,
+        )
+
+    def send_packed(self, topic: str, packed: bytes) -> None:
+        """Send records that ``blobs.pack`` has packed."""
+        found = unpack(packed)
+        columns = found.keys, found.values, found.timestamps, found.partitions, found.headers
+        self.send(Output(topic, *columns))
+
+    def flush(self) -> None:
+        """Wait until all of it is delivered.
+
+        Raises:
+            DeliveryError: something is not.
+        """
+        if self._sink is not None:
+            self._sink.flush(_FLUSH_MS)
+            _SINKS[self._key] = self._sink
+            self._sink = None

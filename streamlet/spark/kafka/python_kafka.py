@@ -1,0 +1,257 @@
+"""Kafka for Spark by our own client: a source whose rows are packed; ``python_sink`` writes.
+
+Spark's cost is per row, and Java's connector makes every record a row twice. Here a row is some
+thousands of records, from the client that reads them to the client that writes them. It needs
+PySpark 4.2, and no jars. Unlike Spark's, each record is written with its own time. Only imported
+where PySpark is.
+
+The source plans one range per partition on the driver; workers read exactly their ranges, and
+let stateless tasks process what is for them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from streamlet.errors import StateError
+from streamlet.kafka.client import KafkaAdmin
+from streamlet.kafka.ports import PartitionBatch
+from streamlet.spark.cluster.collector import without_gc
+from streamlet.spark.cluster.daemon import keep_quiet
+from streamlet.spark.kafka.clients import Clients
+from streamlet.spark.kafka.ranges import HANDED_ON, Ends, Range, capped, shared_out
+from streamlet.spark.plan.plan import SparkPlan
+from streamlet.spark.rows.aggregate_rows import folded_rows
+from streamlet.spark.rows.columns import columns_as_read, read_rows
+from streamlet.spark.rows.packing import READ_SCHEMA, handed_on
+from streamlet.spark.rows.tasks import Packer
+from streamlet.types import TopicPartition
+
+FORMAT = "streamlet-kafka"
+
+#: Clients of this process by their settings, not there while they are in use, as in ``clients``.
+_ADMINS: dict[str, KafkaAdmin] = {}
+
+
+class PythonKafka(DataSource):
+    """Options are those that ``reading`` makes."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name given to ``format()``."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Of what is read."""
+        return str(self.options.get("columns", READ_SCHEMA))
+
+    def streamReader(self, schema: Any) -> KafkaReader:
+        """The source."""
+        keep_quiet()
+        return KafkaReader(dict(self.options))
+
+
+def reading(
+    clients: Clients,
+    plan: SparkPlan,
+    starts: Mapping[str, Mapping[str, int]],
+    max_records: int | None = None,
+    aggregates: str | None = None,
+    ends: Mapping[TopicPartition, int] | None = None,
+) -> dict[str, str]:
+    """Options of the source.
+
+    Args:
+        clients: how to reach Kafka.
+        plan: of the query: which records go where.
+        starts: where to begin each partition of each topic; -2 is the beginning, -1 the end.
+        max_records: in one micro-batch; None for all there are.
+        aggregates: schema of partial aggregates, where the rows are to be such; None: packed.
+        ends: where reading ends for good; None: nowhere.
+    """
+    found = {
+        "columns": READ_SCHEMA if aggregates is None else f"{aggregates}, read bigint",
+        "aggregates": "" if aggregates is None else "yes",
+        "bootstrap": clients.bootstrap_servers,
+        "consumer": json.dumps(dict(clients.consumer)),
+        "admin": json.dumps(dict(clients.admin)),
+        "plan": base64.b64encode(pickle.dumps(plan)).decode(),
+        "starts": json.dumps(starts),
+        "handed_on": str(HANDED_ON),
+    }
+    if max_records is not None:
+        found["most"] = str(max_records)
+    if ends is not None:
+        chosen = {
+            topic: {p: ends[TopicPartition(topic, int(p))] for p in starts[topic]}
+            for topic in starts
+        }
+        found["ends"] = json.dumps(chosen)
+    return found
+
+
+@attrs.frozen
+class Ranges(InputPartition):
+    """The ranges that one Spark task reads; others it hands on, to be read where processed."""
+
+    ranges: tuple[Range, ...]
+    handed_on: tuple[Range, ...] = ()
+
+
+class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans on the driver, reads on workers. Offsets are ``{topic: {partition: next}}``."""
+
+    def __init__(self, given: dict[str, str]) -> None:
+        self._given = {name.lower(): text for name, text in given.items()}
+        self._starts: dict[str, dict[str, int]] = json.loads(self._given["starts"])
+        ends = self._given.get("ends")
+        self._last: Ends | None = None if ends is None else json.loads(ends)
+
+    def initialOffset(self) -> Ends:
+        """The offsets at which a query without a checkpoint begins."""
+        first, last = self._ask("start"), self._ask("end")
+        return {
+            topic: {
+                partition: (first if start == -2 else last)[topic][partition]
+                for partition, start in partitions.items()
+            }
+            for topic, partitions in self._starts.items()
+        }
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit of one micro-batch."""
+        most = self._given.get("most")
+        return ReadAllAvailable() if most is None else ReadMaxRows(int(most))
+
+    def latestOffset(self, start: Ends, limit: ReadLimit) -> Ends:
+        """The end of the next micro-batch."""
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return capped(start, self._last or self._ask("end"), most)
+
+    def reportLatestOffset(self) -> Ends:
+        """The ends of the topics, for the lag."""
+        return self._ask("end")
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix the ends: later records are not read."""
+        self._last = self._last or self._ask("end")
+
+    def partitions(self, start: Ends, end: Ends) -> Sequence[Ranges]:
+        """A range for each partition that has records, shared out over Spark's tasks.
+
+        Raises:
+            StateError: records behind the checkpoint are gone.
+        """
+        first = self._ask("start")
+        found: list[Range] = []
+        for topic, partitions in end.items():
+            for partition, until in partitions.items():
+                begin = start[topic][partition]
+                if begin < first[topic][partition]:
+                    raise StateError(
+                        f"{topic}-{partition}: the checkpoint goes on at offset {begin}, and the "
+                        f"topic now begins at {first[topic][partition]}: records are lost"
+                    )
+                if begin < until:
+                    found.append(Range(TopicPartition(topic, int(partition)), begin, until))
+        small, large = self._by_reader(found)
+        tasks = [Ranges(some) for some in shared_out(small)]
+        return [*tasks, Ranges((), tuple(large))] if large else tasks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of ranges, all of them.
+
+        Raises:
+            BrokerError: they cannot be read.
+        """
+        assert isinstance(partition, Ranges)
+        plan = self._plan()
+        for one in partition.handed_on:
+            yield read_rows(one.end - one.begin, [handed_on(plan, one)])
+        if not partition.ranges:
+            return
+        clients = Clients(self._given["bootstrap"], json.loads(self._given["consumer"]))
+        batches = clients.records(partition.ranges)
+        with without_gc():
+            if self._given["aggregates"]:
+                yield from folded_rows(plan, batches)
+            else:
+                yield from _packed_rows(plan, batches)
+
+    def stop(self) -> None:
+        """End the driver's process of this source where Spark has hung up.
+
+        PySpark would send the end of its input there as an error, which over a Unix socket fails,
+        and print that.
+        """
+        if isinstance(sys.exception(), EOFError):
+            os._exit(0)
+
+    def _plan(self) -> SparkPlan:
+        # Made on the driver by ``reading``; Spark hands on options, and has no types for them.
+        plan: SparkPlan = pickle.loads(base64.b64decode(self._given["plan"]))
+        return plan
+
+    def _by_reader(self, ranges: Sequence[Range]) -> tuple[list[Range], list[Range]]:
+        """Ranges to be read here, and those to be read where their records are processed."""
+        plan, least = self._plan(), int(self._given["handed_on"])
+        here: list[Range] = []
+        there: list[Range] = []
+        for one in ranges:
+            mapped = self._given["aggregates"] or plan.readers[one.where.topic] in plan.mapped
+            (here if mapped or one.end - one.begin < least else there).append(one)
+        return here, there
+
+    def _ask(self, which: str) -> Ends:
+        bootstrap, settings = self._given["bootstrap"], self._given["admin"]
+        admin = _ADMINS.pop(bootstrap + settings, None)
+        if admin is None:
+            admin = KafkaAdmin(bootstrap, json.loads(settings))
+        wanted = [
+            TopicPartition(topic, int(partition))
+            for topic, partitions in self._starts.items()
+            for partition in partitions
+        ]
+        try:
+            found = (admin.start_offsets if which == "start" else admin.end_offsets)(wanted)
+        except BaseException:
+            admin.close()
+            raise
+        _ADMINS[bootstrap + settings] = admin  # asked several times in every batch
+        ends: Ends = {}
+        for where, offset in found.items():
+            ends.setdefault(where.topic, {})[str(where.partition)] = offset
+        return ends
+
+
+def _packed_rows(plan: SparkPlan, batches: Iterator[PartitionBatch]) -> Iterator[pa.RecordBatch]:
+    packer = Packer(plan)
+    for batch in batches:
+        where = TopicPartition(batch.topic, batch.partition)
+        if packer.maps(where.topic):
+            packed = packer.mapped(batch)
+        else:
+            packed = packer.as_read(where, columns_as_read(batch))
+        yield read_rows(len(batch), list(packed))
+    if reports := packer.reports():
+        yield read_rows(0, reports)

@@ -1,0 +1,197 @@
+"""Lays a topology out as one Spark query: what runs in the map in front, what in which stage.
+
+    source ──▶ map: stateless subtopologies, packing ──▶ stage 0 ──▶ stage 1 ──▶ … ──▶ unpacking
+
+A stage is one stateful operator that runs all tasks of its subtopologies, grouped by task; a
+repartition topic is the way from one stage to a later one. What a stage has no task for, it hands
+on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from zlib import crc32
+
+import attrs
+
+from streamlet.errors import StateError, TopologyError
+from streamlet.spark.kafka.placement import groups
+from streamlet.topology.graph import Topology
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import TaskId, TopicPartition
+
+#: Groups of what a stage only hands on: several, so that it is spread.
+_PASSING = 8
+
+
+@attrs.frozen
+class SparkStage:
+    """The tasks of one stateful operator by the group they are addressed by."""
+
+    tasks: Mapping[int, TaskId]
+    group_of: Mapping[TaskId, int]
+    passing: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tasks: list[TaskId]) -> SparkStage:
+        """Give each task its group."""
+        numbers = groups(len(tasks) + _PASSING)
+        own = numbers[: len(tasks)]
+        return cls(
+            dict(zip(own, tasks, strict=True)),
+            dict(zip(tasks, own, strict=True)),
+            numbers[len(tasks) :],
+        )
+
+
+@attrs.frozen
+class SparkPlan:
+    """A topology over topics of known partition counts; small, and sent to every worker."""
+
+    #: ``module:attribute`` of the application.
+    reference: str
+    #: Subtopologies that need neither state nor records of another partition.
+    mapped: frozenset[int]
+    stages: tuple[SparkStage, ...]
+    #: Subtopology that reads a topic.
+    readers: Mapping[str, int]
+    #: Topics between two subtopologies, which exist only in the query.
+    inside: frozenset[str]
+    #: Partitions of every topic read, those inside included.
+    counts: Mapping[str, int]
+    #: Partitions of topics outside that a partitioner of the user's writes.
+    out_counts: Mapping[str, int] = attrs.field(factory=dict)
+
+    def address(self, stage: int, topic: str, partition: int, sender: str) -> int:
+        """The group in which a stage finds records; what is not for it goes to one handed on."""
+        if stage >= len(self.stages):
+            return 0
+        to = self.stages[stage]
+        if partition >= 0:
+            group = to.group_of.get(TaskId(self.readers[topic], partition))
+            if group is not None:
+                return group
+        # All of a sender's in one: they stay in order.
+        return to.passing[crc32(sender.encode()) % len(to.passing)]
+
+    def check(self, where: TopicPartition) -> None:
+        """Refuse a partition that came later: it has no task, and keys lie elsewhere since then.
+
+        Raises:
+            StateError: it did.
+        """
+        count = self.counts[where.topic]
+        if where.partition >= count:
+            raise StateError(
+                f"{where.topic} had {count} partitions when the query was planned and now has a "
+                f"partition {where.partition}: the query must start again, with a new checkpoint"
+            )
+
+
+def plan(
+    reference: str,
+    topology: Topology,
+    source_counts: Mapping[str, int],
+    out_counts: Mapping[str, int] | None = None,
+) -> SparkPlan:
+    """Lay out a topology.
+
+    Args:
+        reference: ``module:attribute`` of the application.
+        topology: of the application.
+        source_counts: partitions of every source topic.
+        out_counts: partitions of the topics that a partitioner of the user's writes.
+
+    Raises:
+        TopologyError: partition counts do not fit, or subtopologies write in a circle.
+        MissingTopicError: ``source_counts`` lacks a topic.
+    """
+    counts = topology.partition_counts(source_counts)
+    inside = frozenset(topology.repartition_topics)
+    mapped = mapped_by(topology)
+    levels = _levels(topology, inside, mapped)
+    stages = []
+    for number in range(1 + max(levels.values(), default=-1)):
+        tasks = [
+            TaskId(part.id, partition)
+            for part in topology.subtopologies
+            if levels.get(part.id) == number
+            for partition in range(part.task_count(counts))
+        ]
+        stages.append(SparkStage.of(tasks))
+    return SparkPlan(
+        reference,
+        mapped,
+        tuple(stages),
+        readers_of(topology),
+        inside,
+        counts,
+        dict(out_counts or {}),
+    )
+
+
+def readers_of(topology: Topology) -> dict[str, int]:
+    """The subtopology that reads each topic."""
+    return {topic: part.id for part in topology.subtopologies for topic in part.input_topics}
+
+
+def mapped_by(topology: Topology) -> frozenset[int]:
+    """Subtopologies whose tasks can run where the records are read."""
+    inside = frozenset(topology.repartition_topics)
+    return frozenset(part.id for part in topology.subtopologies if _maps(part, inside))
+
+
+def _maps(part: Subtopology, inside: frozenset[str]) -> bool:
+    """True if each of its tasks has one partition, and none a state."""
+    topics = part.input_topics
+    return not part.stateful and len(topics) == 1 and topics[0] not in inside
+
+
+def _levels(topology: Topology, inside: frozenset[str], mapped: frozenset[int]) -> dict[int, int]:
+    """The stage of each subtopology that is not mapped: behind all that write to it."""
+    writers = {
+        part.id: {
+            other.id
+            for other in topology.subtopologies
+            if inside.intersection(part.input_topics).intersection(other.output_topics)
+        }
+        for part in topology.subtopologies
+    }
+    levels = dict.fromkeys(mapped, -1)
+    waiting = [part.id for part in topology.subtopologies if part.id not in mapped]
+    while waiting:
+        ready = [number for number in waiting if writers[number] <= levels.keys()]
+        if not ready:
+            raise TopologyError(_circle(topology, inside, waiting))
+        for number in ready:
+            levels[number] = 1 + max((levels[writer] for writer in writers[number]), default=-1)
+            waiting.remove(number)
+    return {number: level for number, level in levels.items() if level >= 0}
+
+
+def _circle(topology: Topology, inside: frozenset[str], waiting: list[int]) -> str:
+    parts = [part for part in topology.subtopologies if part.id in waiting]
+    topics = sorted(
+        {topic for part in parts for topic in part.output_topics}
+        & {topic for part in parts for topic in part.input_topics}
+        & inside
+    )
+    operators = ", ".join(_operators_below(parts, topics))
+    return (
+        f"{topology.application}: what {operators} reads through {', '.join(topics)} comes from "
+        "what it writes itself. One Spark query has no way back: --engine native can do this, or "
+        "send the records through a topic of your own (to(), then stream())"
+    )
+
+
+def _operators_below(parts: list[Subtopology], topics: list[str]) -> list[str]:
+    """The operators that read these topics first."""
+    return sorted(
+        {
+            child
+            for part in parts
+            for source in part.sources
+            if set(topics).intersection(source.topics)
+            for child in part.children(source.name)
+        }
+    )

@@ -1,0 +1,76 @@
+"""Finds the repartition topics that need not even be written: their records would come back alike.
+
+A record on its way to an aggregation by Spark SQL goes nowhere: it is encoded for the topic and
+decoded for its reader in the same process. Both can be left out if that gives the very same value:
+where only expressions stand between the source and the topic, so that the value is what was decoded
+by the same serde, and where that serde is streamlet's own, of a dataclass of plain fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streamlet.dsl.stateless import DropNullKeys, Filter, PassOn, SelectKey
+from streamlet.spark.plan.folds import Fold, Storeless, is_ours
+from streamlet.spark.plan.pushdown import plain_fields
+from streamlet.topology.graph import Topology
+from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from streamlet.topology.subtopologies import Subtopology
+
+
+def shortcuts(topology: Topology, folds: Sequence[Fold]) -> Mapping[str, int]:
+    """The fold that gets the records of a repartition topic before they are encoded, by topic."""
+    found = {}
+    for number, fold in enumerate(folds):
+        topics = _topics(fold)
+        if len(topics) == 1 and topics[0] in topology.repartition_topics:
+            writers = [
+                (part, sink)
+                for part in topology.subtopologies
+                for sink in part.sinks
+                if sink.topic == topics[0]
+            ]
+            if all(_alike(part, sink, fold) for part, sink in writers):
+                found[topics[0]] = number
+    return found
+
+
+def _topics(fold: Fold) -> tuple[str, ...]:
+    """The topics it reads, if it is all that follows on a source."""
+    (parent,) = fold.node.parents
+    source = fold.part.node(parent)
+    alone = fold.part.children(parent) == (fold.node.name,)
+    return source.topics if alone and isinstance(source, SourceNode) else ()
+
+
+def _alike(part: Subtopology, sink: SinkNode, fold: Fold) -> bool:
+    if sink.key.name != fold.key.name or not is_ours(sink.key, sink.key.exact):
+        return False
+    sources: list[SourceNode] = []
+    types: set[Any] = set()
+    waiting = list(sink.parents)
+    while waiting:
+        node = part.node(waiting.pop())
+        if isinstance(node, SourceNode):
+            sources.append(node)
+        elif isinstance(node, ProcessorNode) and not node.stores and _only_looks(node, types):
+            waiting += node.parents
+        else:
+            return False
+    serdes = {source.value for source in sources} | {sink.value}
+    return bool(types) and all(
+        plain_fields(of) and all(is_ours(one, of) for one in serdes) for of in types
+    )
+
+
+def _only_looks(node: ProcessorNode, types: set[Any]) -> bool:
+    """True if an operator leaves values as they are; ``types`` gets what is known of theirs."""
+    context: Any = Storeless()
+    operator = node.factory(context)
+    if isinstance(operator, DropNullKeys | PassOn):
+        return True
+    if not isinstance(operator, Filter | SelectKey):
+        return False
+    types.add(getattr(operator.function, "value_type", None))
+    return hasattr(operator.function, "expression")

@@ -1,0 +1,220 @@
+"""The columns of a DataFrame that are key, value and time of a topic's records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+from streamlet.errors import ConfigError
+from streamlet.serdes import Serde
+from streamlet.spark.sql.typed_columns import source_serdes
+from streamlet.topology.graph import Topology
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+
+class NamedColumns(Protocol):
+    """The part of a ``frame_sources.FrameSource`` that names columns."""
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows."""
+        ...
+
+    @property
+    def key(self) -> str | Sequence[str] | None:
+        """Of the record keys."""
+        ...
+
+    @property
+    def value(self) -> str | Sequence[str] | None:
+        """Of the values."""
+        ...
+
+    @property
+    def time(self) -> str | None:
+        """Of the times."""
+        ...
+
+
+@attrs.frozen
+class Layout:
+    """The columns of a topic's records: a name, names of fields of a struct, or None: no column."""
+
+    topic: str
+    key: str | tuple[str, ...] | None
+    value: str | tuple[str, ...] | None
+    time: str | None
+    #: Time of all rows where no column has it, ms since the epoch; None: that of their batch.
+    fixed_time: int | None = None
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Key and value for errors."""
+        names = (self.key, self.value)
+        key, value = (", ".join(one) if isinstance(one, tuple) else str(one) for one in names)
+        return key, value
+
+    def select(self, frame: DataFrame) -> DataFrame:
+        """Rows with ``key``, ``value`` and ``timestamp``, in ms since the epoch."""
+        from pyspark.sql import functions as f
+
+        if self.time is not None:
+            of = frame.schema[self.time].dataType.typeName()
+            column = _column(self.time)
+            is_long = of in ("long", "integer")
+            time = column.cast("long") if is_long else f.unix_millis(column.cast("timestamp"))
+        elif self.fixed_time is not None:
+            time = f.lit(self.fixed_time).cast("long")
+        else:
+            time = f.unix_millis(f.current_timestamp())
+        key, value = _one(self.key), _one(self.value)
+        return frame.select(key.alias("key"), value.alias("value"), time.alias("timestamp"))
+
+
+def layout_of(topology: Topology, topic: str, source: NamedColumns) -> Layout:
+    """The columns of a topic's records, after a look at their types.
+
+    Raises:
+        ConfigError: a column is missing, or of a type that the topic's serdes cannot take.
+    """
+    frame, names = source.frame, source.frame.columns
+    key_serde, value_serde = source_serdes(topology, topic)
+    key = _named(topic, source.key, names, "key")
+    time = _named(topic, source.time, names, "timestamp")
+    assert not isinstance(time, tuple)
+    value = _named(topic, source.value, names, "value")
+    if value is None:
+        value = _fields(topic, value_serde, names, key, time)
+    if time is not None:
+        of = frame.schema[time].dataType.typeName()
+        if of not in ("timestamp", "timestamp_ntz", "date", "long", "integer"):
+            raise ConfigError(
+                [f"{topic}: column {time} is {of}: times are TIMESTAMP, DATE or ms as BIGINT"]
+            )
+    for name, which, serde in (("key", key, key_serde), ("value", value, value_serde)):
+        if which is not None:
+            _check_type(topic, name, which, serde, frame)
+    tables = {spec.source_topic for part in topology.subtopologies for spec in part.stores}
+    return Layout(topic, key, value, time, 0 if time is None and topic in tables else None)
+
+
+def _named(
+    topic: str, given: str | Sequence[str] | None, names: Sequence[str], usual: str
+) -> str | tuple[str, ...] | None:
+    if given is None:
+        return usual if usual in names else None
+    wanted = (given,) if isinstance(given, str) else tuple(given)
+    for name in wanted:
+        if name not in names:
+            raise ConfigError([f"{topic}: there is no column {name} (there are {_list(names)})"])
+    return given if isinstance(given, str) else wanted
+
+
+def _fields(
+    topic: str,
+    serde: Serde[Any],
+    names: Sequence[str],
+    key: str | tuple[str, ...] | None,
+    time: str | None,
+) -> tuple[str, ...] | None:
+    """The columns that are the fields of one value; None if records have no values at all."""
+    from streamlet.spark.sql.column_types import is_document, required_fields
+
+    fields = _declared_fields(serde)
+    if fields:
+        missing = sorted(required_fields(serde) - set(names))
+        if missing:
+            raise ConfigError(
+                [
+                    f"{topic}: there is no column {missing[0]}, a field of {serde.name} "
+                    f"(there are {_list(names)})"
+                ]
+            )
+        there = tuple(name for name in fields if name in names)
+        if there:
+            return there
+    if is_document(serde):
+        taken = {time, *((key,) if isinstance(key, str) else key or ())}
+        return tuple(name for name in names if name not in taken)
+    if serde.name == "None":
+        return None
+    raise ConfigError(
+        [f"{topic}: there is no column value (there are {_list(names)}); name it with value="]
+    )
+
+
+def _declared_fields(serde: Serde[Any]) -> tuple[str, ...]:
+    import pyarrow as pa
+
+    from streamlet.spark.sql.column_types import column_type
+
+    of = column_type(serde)
+    if of is None or not pa.types.is_struct(of):
+        return ()
+    return tuple(field.name for field in of)
+
+
+def _check_type(
+    topic: str, name: str, which: str | tuple[str, ...], serde: Serde[Any], frame: DataFrame
+) -> None:
+    import pyarrow as pa
+
+    from streamlet.spark.sql.column_types import column_type, is_document, misfit, required_fields
+
+    shown = f"{topic}: column {which}" if isinstance(which, str) else f"{topic}: column "
+    found = _arrow_type(frame, which)
+    wanted = column_type(serde)
+    if wanted is None and is_document(serde):
+        if not (pa.types.is_struct(found) or pa.types.is_map(found)):
+            raise ConfigError([f"{shown} is {found}, and the {name} is a {serde.name}: a struct"])
+        return
+    if wanted is None and serde.declared is not None:
+        return  # no column can hold every value, but those of this one may fit: rows will show it
+    if wanted is None:
+        if not pa.types.is_binary(found):
+            raise ConfigError(
+                [
+                    f"{shown} is {found}, and the type of {serde.name} is not known: give its "
+                    "bytes, as BINARY"
+                ]
+            )
+        return
+    wrong = misfit(found, wanted, required_fields(serde) if pa.types.is_struct(wanted) else ())
+    if wrong is not None:
+        text = f"{shown}{wrong}" if isinstance(which, str) else f"{shown}{wrong.lstrip('.')}"
+        raise ConfigError([f"{text}, as {serde.name} declares it: cast or rename it"])
+
+
+def _arrow_type(frame: DataFrame, which: str | tuple[str, ...]) -> pa.DataType:
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    if isinstance(which, str):
+        return to_arrow_type(frame.schema[which].dataType)
+    return pa.struct([(name, to_arrow_type(frame.schema[name].dataType)) for name in which])
+
+
+def _one(which: str | tuple[str, ...] | None) -> Any:
+    from pyspark.sql import functions as f
+
+    if which is None:
+        return f.lit(None).cast("binary")
+    if isinstance(which, str):
+        return _column(which)
+    return f.struct(*(_column(name).alias(name) for name in which))
+
+
+def _column(name: str) -> Any:
+    """A column by its exact name, which may have dots in it."""
+    from pyspark.sql import functions as f
+
+    return f.col(f"`{name.replace('`', '``')}`")
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,250 @@
+"""DataFrames in place of Kafka's topics: typed rows in, the rows on their way to tasks out.
+
+A row becomes the record that a producer would have written: key and value in the bytes of the
+application's serdes, the partition that Kafka's producer chooses for the key, the time of a column.
+Offsets are made up by the task, which takes rows one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+from zlib import crc32
+
+import attrs
+
+from streamlet.errors import ConfigError, SerdeError
+from streamlet.spark.plan.plan import SparkPlan
+from streamlet.spark.plan.reference import resolve
+from streamlet.spark.sql.frame_columns import Layout, layout_of
+from streamlet.spark.sql.typed_columns import encoder, source_serdes
+from streamlet.topology.graph import Topology
+from streamlet.types import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+#: Partitions of a topic that is a DataFrame, unless a topic of Kafka's stands beside it. A fixed
+#: number: a checkpoint goes on with the same one only, on whatever cluster.
+PARTITIONS = 8
+
+#: Records of a packed row at most, as ``packing`` has it.
+_RECORDS_PER_ROW = 5_000
+
+#: Rows of a Spark partition are numbered from its own number times this.
+_NUMBERS = 1 << 40
+
+_ENCODED = "key binary, value binary, partition int, timestamp bigint, number bigint"
+
+
+@attrs.frozen
+class FrameSource:
+    """A DataFrame in place of a topic, and the meaning of its columns.
+
+    A plain DataFrame stands for ``FrameSource(frame)``.
+
+    Args:
+        frame: bounded or streaming.
+        key: the column with the record keys, or several for the fields of one key. None: the column
+            ``key`` if there is one, else records have no keys.
+        value: the column with the values (null: a tombstone), or several that are the fields of
+            one value. None: the column ``value`` if there is one; else the fields that the
+            serde's type declares, or, of a ``dict``, all columns but key and time.
+        time: the column with the record's times, TIMESTAMP, DATE or ms since the epoch. None: the
+            column ``timestamp`` if there is one; else rows of a table have the time 0 and
+            those of a stream the time at which their batch begins.
+    """
+
+    frame: DataFrame
+    key: str | Sequence[str] | None = None
+    value: str | Sequence[str] | None = None
+    time: str | None = None
+
+
+#: The forms of a source.
+Source: TypeAlias = "DataFrame | FrameSource"
+
+
+def frame_sources(
+    topology: Topology, sources: Mapping[str, Source]
+) -> tuple[dict[str, FrameSource], bool]:
+    """The sources by topic, and whether they are streaming.
+
+    Raises:
+        TopologyError: the application does not read such a topic.
+        ConfigError: some are bounded and some are streaming.
+    """
+    found = {
+        topic: source if isinstance(source, FrameSource) else FrameSource(source)
+        for topic, source in sorted(sources.items())
+    }
+    if not found:
+        raise ConfigError(["sources: no topic has a DataFrame; leave it out to read Kafka"])
+    for topic in found:
+        source_serdes(topology, topic)
+    streaming = {topic for topic, source in found.items() if source.frame.isStreaming}
+    from_kafka = set(topology.source_topics) - found.keys()
+    bounded = sorted(found.keys() - streaming)
+    if bounded and (streaming or from_kafka):
+        others = ", ".join(sorted(streaming | from_kafka))
+        raise ConfigError(
+            [
+                f"sources: {', '.join(bounded)} is bounded, and {others} is a stream: Spark cannot "
+                "join the two in one query. Read it as a stream too: spark.readStream with the "
+                "schema of its files"
+            ]
+        )
+    return found, not bounded
+
+
+def default_counts(
+    topology: Topology, sources: Mapping[str, FrameSource], known: Mapping[str, int]
+) -> dict[str, int]:
+    """Partitions of the topics that are DataFrames: as many as of topics read beside them."""
+    found = dict(known)
+    for topic in sources:
+        if topic in found:
+            continue
+        beside = [
+            known[other]
+            for part in topology.subtopologies
+            if topic in part.input_topics
+            for other in part.input_topics
+            if other in known
+        ]
+        found[topic] = max(beside, default=PARTITIONS)
+    return found
+
+
+def packed_frame(plan: SparkPlan, topology: Topology, topic: str, source: FrameSource) -> DataFrame:
+    """The rows of a DataFrame as rows of ``packing.PACKED_SCHEMA``.
+
+    Those of a bounded one are put in the order of their times, partition by partition.
+
+    Raises:
+        ConfigError: a column is missing, or not of the type that the topic's serdes need.
+    """
+    from pyspark.sql import functions as f
+
+    from streamlet.spark.rows.packing import PACKED_SCHEMA
+
+    layout = layout_of(topology, topic, source)
+    rows, encode = layout.select(source.frame), EncodeRows(plan, layout)
+    if source.frame.isStreaming:
+        return rows.mapInArrow(PackRows(plan, topic, encode), PACKED_SCHEMA)
+    encoded = rows.mapInArrow(encode, _ENCODED)
+    spread = encoded.repartition(plan.counts[topic], f.col("partition"))
+    ordered = spread.sortWithinPartitions("partition", "timestamp", "number")
+    return ordered.mapInArrow(PackRows(plan, topic), PACKED_SCHEMA)
+
+
+@attrs.frozen
+class EncodeRows:
+    """Typed rows as the records a producer would have written, in ``mapInArrow``.
+
+    Raises:
+        SerdeError: when called, a row that is no value of the topic's type, or has no time.
+    """
+
+    plan: SparkPlan
+    layout: Layout
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Encode the rows of one Spark partition."""
+        import pyarrow as pa
+
+        topic = self.layout.topic
+        serdes = source_serdes(resolve(self.plan.reference).topology(), topic)
+        keys, values = (
+            encoder(serde, f"{topic}: column {shown}")
+            for serde, shown in zip(serdes, self.layout.shown, strict=True)
+        )
+        number = _spark_partition() * _NUMBERS
+        for rows in batches:
+            if rows["timestamp"].null_count:
+                raise SerdeError(f"{topic}: column {self.layout.time}: a row has no time")
+            encoded = keys(rows["key"])
+            numbers = range(number, number + rows.num_rows)
+            number += rows.num_rows
+            columns = (
+                pa.array(encoded, pa.binary()),
+                pa.array(values(rows["value"]), pa.binary()),
+                pa.array(self._places(encoded), pa.int32()),
+                rows["timestamp"],
+                pa.array(numbers, pa.int64()),
+            )
+            names = ["key", "value", "partition", "timestamp", "number"]
+            yield pa.RecordBatch.from_arrays(list(columns), names=names)
+
+    def _places(self, keys: Sequence[bytes | None]) -> list[int]:
+        """Partitions as Kafka's producer chooses them; without a key, one for a batch of rows."""
+        from streamlet.spark.kafka.placement import key_hash
+
+        count = self.plan.counts[self.layout.topic]
+        keyless = crc32(b"%d" % _spark_partition()) % count
+        return [keyless if key is None else key_hash(key) % count for key in keys]
+
+
+@attrs.frozen
+class PackRows:
+    """Encoded rows packed for their tasks, or what stateless tasks make of them.
+
+    Args:
+        plan: of the query.
+        topic: whose records they are.
+        before: makes encoded rows of those that come in; None: they are.
+    """
+
+    plan: SparkPlan
+    topic: str
+    before: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack the rows of one Spark partition."""
+        import pyarrow as pa
+
+        from streamlet.spark.rows.columns import packed_rows, partitions_of, raw_batch
+        from streamlet.spark.rows.packing import Packed
+        from streamlet.spark.rows.tasks import Packer
+
+        packer, first = Packer(self.plan), _spark_partition() * _NUMBERS
+        for rows in batches if self.before is None else self.before(batches):
+            count = rows.num_rows
+            names = ["key", "value", "partition", "timestamp", "offset", "topic"]
+            columns = [rows[name] for name in names[:4]]
+            columns += [
+                pa.array(range(first, first + count), pa.int64()),
+                pa.repeat(pa.scalar(self.topic), count),
+            ]
+            first += count
+            numbered = pa.RecordBatch.from_arrays(columns, names=names)
+            packed: list[Packed] = []
+            for where, some in partitions_of(numbered):
+                if packer.maps(self.topic):
+                    packed.extend(packer.mapped(raw_batch(where, some)))
+                else:
+                    packed.extend(self._without_offsets(where, some))
+            if packed:
+                yield packed_rows(packed)
+        if reports := packer.reports():
+            yield packed_rows(reports)
+
+    def _without_offsets(self, where: TopicPartition, rows: pa.RecordBatch) -> Iterator[Any]:
+        from streamlet.spark.rows.blobs import blob
+        from streamlet.spark.rows.packing import Packed
+
+        sender = f"{where.topic}-{where.partition}-{_spark_partition()}"
+        group = self.plan.address(0, where.topic, where.partition, sender)
+        for at in range(0, rows.num_rows, _RECORDS_PER_ROW):
+            some = rows.slice(at, _RECORDS_PER_ROW)
+            first, time = some["offset"][0].as_py(), some["timestamp"][0].as_py()
+            records = blob(some.select(["key", "value", "timestamp"]))
+            yield Packed(group, sender, first, 0, time, where.topic, where.partition, records)
+
+
+def _spark_partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()

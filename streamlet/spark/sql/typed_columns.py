@@ -1,0 +1,213 @@
+"""Typed columns of an application's topics: to bytes by its serdes where they are read, and back.
+
+On workers; the serdes are those of the application's own nodes, found by topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import msgspec
+
+from streamlet.errors import SerdeError, TopologyError
+from streamlet.serdes import ColumnError, Serde, Windowed
+from streamlet.spark.cluster.session import require_pyspark
+from streamlet.spark.plan.reference import Application, reference_of, resolve
+from streamlet.topology.graph import Topology
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+#: In place of an output topic: the records of all.
+ALL_TOPICS = "*"
+
+#: What Arrow takes as it is; all else becomes text, numbers, lists and dicts.
+_KEPT = (bytes, datetime, date, Decimal)
+
+
+def typed(frame: DataFrame, app: Application | str, topic: str) -> DataFrame:
+    """The records of one output topic, with typed columns.
+
+    ``key`` and ``value`` are of the types that the application's serdes declare: a struct with the
+    fields of a dataclass, an attrs class, a ``msgspec.Struct`` or an Avro record, a plain column of
+    ``int``, ``str`` and their like, a struct of ``key``, ``start`` and ``end`` (ms since the epoch)
+    of windowed keys. Where the type is not known, or no column can hold it, they are the bytes:
+    ``dict``, ``json()``, functions of one's own. ``timestamp`` is Spark's.
+
+    Args:
+        frame: rows of ``to_dataframe``, or a batch of them within ``foreachBatch``.
+        app: the application that wrote them.
+        topic: the one whose records are wanted; others are left out.
+
+    Raises:
+        TopologyError: the application does not write that topic.
+    """
+    require_pyspark()
+    from pyspark.sql import functions as f
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import BinaryType, LongType, StructType
+
+    reference = reference_of(app)
+    topology = resolve(reference).topology()
+    schema = StructType()
+    for name, serde in zip(("key", "value"), sink_serdes(topology, topic), strict=True):
+        of = _column_type(serde)
+        schema = schema.add(name, BinaryType() if of is None else from_arrow_type(of))
+    schema = schema.add("timestamp", LongType())
+    rows = frame.where(f.col("topic") == topic).select("key", "value", "timestamp")
+    decoded = rows.mapInArrow(DecodeRows(reference, topic), schema)
+    return decoded.withColumn("timestamp", f.timestamp_millis("timestamp"))
+
+
+def output_topics(topology: Topology) -> tuple[str, ...]:
+    """The topics that an application writes for others, sorted."""
+    inside = set(topology.repartition_topics)
+    found = {sink.topic for part in topology.subtopologies for sink in part.sinks}
+    return tuple(sorted(found - inside - {""}))
+
+
+def only_topic(app: Application | str) -> str:
+    """The output topic of an application that has one.
+
+    Raises:
+        TopologyError: it has none, or several.
+    """
+    topology = resolve(reference_of(app)).topology()
+    topics = output_topics(topology)
+    if len(topics) == 1:
+        return topics[0]
+    raise TopologyError(
+        f"{topology.application} writes {' and '.join(topics) or 'no topic'}: name the one that is "
+        f"wanted with topic=, or take the bytes of all with topic={ALL_TOPICS!r}"
+    )
+
+
+def sink_serdes(topology: Topology, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+    """The serdes of an output topic's keys and values.
+
+    Raises:
+        TopologyError: nothing writes it.
+    """
+    for part in topology.subtopologies:
+        for sink in part.sinks:
+            if sink.topic == topic and topic in output_topics(topology):
+                return sink.key, sink.value
+    written = ", ".join(output_topics(topology)) or "none"
+    raise TopologyError(f"{topology.application} does not write {topic!r}; it writes {written}")
+
+
+def source_serdes(topology: Topology, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+    """The serdes of an input topic's keys and values.
+
+    Raises:
+        TopologyError: nothing reads it.
+    """
+    for part in topology.subtopologies:
+        for source in part.sources:
+            if topic in source.topics and topic in topology.source_topics:
+                return source.key, source.value
+    read = ", ".join(topology.source_topics)
+    raise TopologyError(f"{topology.application} does not read {topic!r}; it reads {read}")
+
+
+@attrs.frozen
+class DecodeRows:
+    """Bytes of an output topic as typed columns, in ``mapInArrow``.
+
+    Raises:
+        SerdeError: when called, bytes that the topic's serdes cannot read.
+    """
+
+    reference: str
+    topic: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Decode the rows of one Spark partition."""
+        import pyarrow as pa
+
+        serdes = sink_serdes(resolve(self.reference).topology(), self.topic)
+        for rows in batches:
+            columns = [
+                _decoded(rows[name], serde, f"{self.topic}: {name}")
+                for name, serde in zip(("key", "value"), serdes, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(
+                [*columns, rows["timestamp"]], names=["key", "value", "timestamp"]
+            )
+
+
+def encoder(serde: Serde[Any], where: str) -> Callable[[pa.Array], list[bytes | None]]:
+    """A function from a column of Spark's to the bytes of its values.
+
+    Args:
+        serde: of the values; where their type is not known the column has their bytes already.
+        where: topic and column, for errors.
+    """
+    from streamlet.spark.sql.column_types import is_document
+
+    if serde.declared is None and not is_document(serde):
+        return lambda column: column.to_pylist()
+    # A dict of an Avro record is its value, and so is any of a document.
+    as_it_is = serde.declared is None or isinstance(serde.declared, dict | list | str)
+
+    def encode(column: pa.Array) -> list[bytes | None]:
+        values = _python_values(column)
+        try:
+            if not as_it_is:
+                values = _converted(values, serde.declared)
+            return serde.encode_column(values)
+        except msgspec.ValidationError as error:
+            raise SerdeError(f"{where}: {error}") from error
+        except ColumnError as error:
+            raise SerdeError(f"{where}: {error.cause}") from error
+
+    return encode
+
+
+def _python_values(column: pa.Array) -> list[Any]:
+    import pyarrow as pa
+
+    # Maps come as lists of pairs otherwise; only new versions of Arrow know how to make dicts.
+    how = {"maps_as_pydicts": "strict"} if "map<" in str(column.type) else {}
+    if pa.types.is_nested(column.type) or pa.types.is_temporal(column.type):
+        return list(column.to_pylist(**how))
+    return list(column.to_pylist())
+
+
+def _converted(values: Sequence[Any], declared: Any) -> list[Any]:
+    """Values of the declared type; None, a tombstone or a null key, stays None."""
+    present = [value for value in values if value is not None]
+    found = iter(msgspec.convert(present, type=list[declared]))
+    return [None if value is None else next(found) for value in values]
+
+
+def _decoded(column: pa.Array, serde: Serde[Any], where: str) -> pa.Array:
+    import pyarrow as pa
+
+    of = _column_type(serde)
+    if of is None:
+        return column
+    try:
+        values = serde.decode_column(column.to_pylist())
+        return pa.array([_plain(value) for value in values], of)
+    except ColumnError as error:
+        raise SerdeError(f"{where}: {error.cause}") from error
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise SerdeError(f"{where}: a value is no {of}: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Windowed):
+        return {"key": _plain(value.key), "start": value.start, "end": value.end}
+    return msgspec.to_builtins(value, builtin_types=_KEPT, str_keys=True)
+
+
+def _column_type(serde: Serde[Any]) -> Any:
+    from streamlet.spark.sql.column_types import column_type
+
+    return column_type(serde)
