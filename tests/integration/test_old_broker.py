@@ -24,7 +24,8 @@ from streamlet.broker.probe import serves
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.tools.main import build
-from tests.integration.chaos.support import ROOT, wait_for
+from tests.integration.chaos.fork_server import ROOT
+from tests.integration.chaos.support import wait_for
 from tests.integration.chaos.topologies import NAME
 
 pytestmark = pytest.mark.integration

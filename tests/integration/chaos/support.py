@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -27,9 +25,9 @@ from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
+from tests.integration.chaos.fork_server import Forked, start
 from tests.integration.chaos.topologies import LATEST, NAME, SHAPE, SHAPES
 
-ROOT = Path(__file__).resolve().parents[3]
 PARTITIONS = 4
 #: The broker refuses less than 6 s.
 SETTINGS = {"session.timeout.ms": "6000", "commit.interval.ms": "200"}
@@ -78,16 +76,16 @@ class Instance:
     """One ``streamlet run``: a supervisor and its workers. ``state`` is its state.dir."""
 
     def __init__(
-        self, name: str, command: list[str], environ: Mapping[str, str], folder: Path
+        self, name: str, words: list[str], environ: Mapping[str, str], folder: Path
     ) -> None:
         self.name = name
         self.folder = folder
         self.state = folder / "state"
-        self._command = command
+        self._words = words
         self._environ = dict(environ)
         self._runs = 0
-        self.process: subprocess.Popen[bytes] | None = None
-        self._seen: set[int] = set()
+        self.process: Forked | None = None
+        self._seen: set[psutil.Process] = set()
 
     @property
     def log_file(self) -> Path:
@@ -104,14 +102,8 @@ class Instance:
         self._runs += 1
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log_file.open("wb") as out:
-            self.process = subprocess.Popen(
-                [*self._command, "--name", self.name, "--state-dir", str(self.state)],
-                cwd=ROOT,
-                env=self._environ,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-            )
+            words = [*self._words, "--name", self.name, "--state-dir", str(self.state)]
+            self.process = start(words, self._environ, out)
         return self
 
     def workers(self) -> list[int]:
@@ -122,11 +114,11 @@ class Instance:
         assert self.process is not None
         try:
             children = psutil.Process(self.process.pid).children(recursive=True)
-            pids = [c.pid for c in children if c.status() != psutil.STATUS_ZOMBIE]
+            living = [c for c in children if c.status() != psutil.STATUS_ZOMBIE]
         except psutil.NoSuchProcess:
-            pids = []
-        self._seen.update(pids)
-        return sorted(pids)
+            living = []
+        self._seen.update(living)
+        return sorted(child.pid for child in living)
 
     def await_workers(self) -> list[int]:
         """Its workers, as soon as there are any."""
@@ -173,22 +165,19 @@ class Instance:
         """See that nothing of it lives, whatever happened."""
         if self.process is not None and self.process.poll() is None:
             self.kill()
-        for pid in self._seen:
-            if self._is_ours(pid):
-                os.kill(pid, signal.SIGKILL)
+        for process in filter(_lives, self._seen):
+            process.kill()
 
     def _await_gone(self) -> None:
-        wait_for(lambda: not any(map(self._is_ours, self._seen)), f"{self.name} does not die")
+        wait_for(lambda: not any(map(_lives, self._seen)), f"{self.name} does not die")
 
-    def _is_ours(self, pid: int) -> bool:
-        """Whether it is still that worker: pids are given out again."""
-        try:
-            process = psutil.Process(pid)
-            if process.status() == psutil.STATUS_ZOMBIE:
-                return False
-            return process.environ().get(NAME) == self._environ[NAME]
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            return False
+
+def _lives(process: psutil.Process) -> bool:
+    """Whether it is still that process, and not another of its number."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @attrs.frozen
@@ -272,17 +261,16 @@ class Cluster:
         ``more``: options of ``streamlet run``. ``latest``: it is an older program, which knows our
         bytes up to this version.
         """
-        command = [sys.executable, "-m", "streamlet", "run"]
-        command += ["tests.integration.chaos.topologies:app"]
-        command += ["--bootstrap-servers", self.servers, "--log-level", "info"]
-        command += ["--processes", str(processes)]
+        words = ["run", "tests.integration.chaos.topologies:app"]
+        words += ["--bootstrap-servers", self.servers, "--log-level", "info"]
+        words += ["--processes", str(processes)]
         for key, value in self._settings.items():
-            command += ["--set", f"{key}={value}"]
-        command += more
+            words += ["--set", f"{key}={value}"]
+        words += more
         folder = self.folder / f"{name}-{len(self.instances)}"
         others = {SHAPE: shape, LATEST: None if latest is None else str(latest)}
         environ = self._environ | {k: v for k, v in others.items() if v is not None}
-        made = Instance(name, command, environ, folder)
+        made = Instance(name, words, environ, folder)
         if state_of is not None:
             made.state = state_of.state
         self.instances.append(made)

@@ -18,7 +18,8 @@ from streamlet.errors import NotFoundError
 from streamlet.rebalance.protocol import rules_from
 from streamlet.tools.main import build
 from streamlet.types import TaskId
-from tests.integration.chaos.support import ROOT, SELDOM_S, Cluster, Instance, wait_for
+from tests.integration.chaos.fork_server import ROOT
+from tests.integration.chaos.support import SELDOM_S, Cluster, Instance, wait_for
 
 #: What a command says of a task whose learner has not taken over yet. One that has little to read
 #: is ready before the first look.

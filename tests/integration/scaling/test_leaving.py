@@ -15,7 +15,8 @@ from streamlet.coordinator.transport import Transport
 from streamlet.state.directory import StateDirectory
 from streamlet.testing import KafkaBroker
 from streamlet.types import TaskId
-from tests.integration.chaos.support import ROOT, Cluster, Instance, wait_for
+from tests.integration.chaos.fork_server import ROOT
+from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
 from tests.integration.learners.scenes import assert_exact_in_the_end, await_owners
 from tests.integration.scaling.scenes import Marks
