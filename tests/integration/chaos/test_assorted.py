@@ -19,7 +19,7 @@ from streamlet.types import TaskId
 from tests.integration.chaos.states import copied
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load, Record, read_all
-from tests.integration.chaos.topologies import SHAPES
+from tests.integration.chaos.topologies import BEAT_S, SHAPES
 from tests.integration.learners.scenes import await_owners
 from tests.integration.scaling.test_leaving import assert_drained
 
@@ -48,8 +48,10 @@ def test_all_operators_are_exact_whatever_fails(
     cluster.admin.alter_topics({cluster.topic("names"): {"retention.ms": "604800000"}})
     one = cluster.instance("one").start()
     with (
-        Load(servers, cluster.topic("in"), keys=KEYS, rate=120, old_ms=OLD_MS) as events,
-        Load(servers, cluster.topic("names"), keys=NAMES, rate=20, seed=1) as names,
+        Load(
+            servers, cluster.topic("in"), keys=KEYS, rate=120, old_ms=OLD_MS, beat_s=BEAT_S
+        ) as events,
+        Load(servers, cluster.topic("names"), keys=NAMES, rate=20, seed=1, beat_s=BEAT_S) as names,
     ):
         cluster.await_running()
         for number in range(max(1, rounds // 6)):

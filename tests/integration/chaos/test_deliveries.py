@@ -17,7 +17,7 @@ from tests.integration.learners.proxy import Proxy
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
 #: One batch of so many fails.
-ONE_OF = 150
+ONE_OF = 75
 #: So often is each kind of failure made, at least, and so often to repartition topics in all.
 EACH, REPARTITIONS = 5, 20
 #: Shorter than a producer waits for an answer, so that a record whose answer is lost times out.

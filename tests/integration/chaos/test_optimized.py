@@ -9,6 +9,7 @@ import pytest
 from tests.integration.chaos.support import Cluster
 from tests.integration.chaos.test_assorted import PARTITIONS, rows_on_disk, told, undisturbed
 from tests.integration.chaos.topics import Load
+from tests.integration.chaos.topologies import BEAT_S
 from tests.integration.learners.scenes import await_owners
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -23,7 +24,7 @@ def test_merged_topics_and_a_shared_store_survive_a_killed_worker_and_a_lost_hos
     stores = [spec.name for part in cluster.topology.subtopologies for spec in part.stores]
     assert len(stores) == 3, "the join of a stream with itself has one store"
     one = cluster.instance("one").start()
-    with Load(cluster.servers, cluster.topic("in"), keys=40, rate=200) as events:
+    with Load(cluster.servers, cluster.topic("in"), keys=40, rate=200, beat_s=BEAT_S) as events:
         cluster.await_running()
         one.kill_worker(one.await_workers()[0])
         cluster.await_running()

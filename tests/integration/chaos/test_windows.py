@@ -17,7 +17,7 @@ from tests.integration.chaos.states import copied
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.test_edges import Faults
 from tests.integration.chaos.topics import Load, Record, read_all
-from tests.integration.chaos.topologies import FINALS_GRACE_MS, SESSION_GAP_MS
+from tests.integration.chaos.topologies import BEAT_S, FINALS_GRACE_MS, SESSION_GAP_MS
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -43,7 +43,9 @@ def test_windows_are_exact_whatever_fails(
     dice = random.Random(seed)
     faults = Faults(cluster, kafka_broker, dice)
     cluster.await_settled()
-    with Load(cluster.servers, cluster.topic("in"), rate=1_000, seed=seed, old_ms=OLD_MS) as load:
+    with Load(
+        cluster.servers, cluster.topic("in"), rate=1_000, seed=seed, old_ms=OLD_MS, beat_s=BEAT_S
+    ) as load:
         for _ in range(max(1, rounds // 6)):
             for fault in dice.sample(FAULTS, len(FAULTS)):
                 faults.make(fault)

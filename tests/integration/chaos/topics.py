@@ -22,8 +22,6 @@ from streamlet.types import TopicPartition
 
 #: Sixty seconds without a record before a topic's end means that the broker is gone.
 SILENCE_S = 60.0
-#: Each beat costs the broker requests for every partition, of producer, workers and their outputs.
-_BEAT_S = 0.05
 _PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
@@ -54,7 +52,9 @@ class Load:
     some records of the first one later: those are in the topic twice, and counted twice.
 
     Their timestamps are the times at which they are produced; with ``old_ms`` those of one in a
-    hundred are so much lower.
+    hundred are so much lower. Each beat costs the broker requests for every partition, of producer,
+    workers and their outputs: ten a second cost it and the workers a third less than twenty, at any
+    rate. Where windows are shorter than that, the beats are, too.
     """
 
     def __init__(
@@ -66,12 +66,14 @@ class Load:
         rate: int = 2_000,
         seed: int = 0,
         old_ms: int = 0,
+        beat_s: float = 0.1,
     ) -> None:
         self.produced: Counter[str] = Counter()
         self._topic = topic
         self._names = [f"k{i}" for i in range(keys)]
         self._rate = rate
         self._old_ms = old_ms
+        self._beat_s = beat_s
         self._random = random.Random(seed)
         self._number = 0
         self._failed: list[str] = []
@@ -191,8 +193,8 @@ class Load:
                 self._failed.append(f"{other} and {number} have offset {partition}-{offset}")
 
     def _run(self) -> None:
-        while not self._ended.wait(_BEAT_S):
-            self.send(max(1, int(self._rate * _BEAT_S)))
+        while not self._ended.wait(self._beat_s):
+            self.send(max(1, int(self._rate * self._beat_s)))
 
     def __enter__(self) -> Self:
         self._thread.start()

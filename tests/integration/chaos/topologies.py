@@ -46,6 +46,8 @@ BLOCKED = "CHAOS_BLOCKED"
 SMALL_STATE = "CHAOS_SMALL_STATE"
 SESSION_GAP_MS = 100
 MET_MS = 50
+#: Between records of a key where sessions and joins are tested: neither always apart nor together.
+BEAT_S = 0.05
 FINALS_GRACE_MS = 500
 ONCE_MS = 300
 RECENT_MS = 300
