@@ -21,6 +21,12 @@ pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
 #: Of two subtopologies: six tasks with state.
 PARTITIONS = 3
+#: No member dies here, so none is to be lost, with its warm copies, while a broker stands still.
+PATIENT = {
+    "num_standby_replicas": "1",
+    "initial_assignment_delay_ms": "5000",
+    "session_timeout_ms": "30000",
+}
 
 
 class Generations:
@@ -121,8 +127,7 @@ def test_a_third_instance_shares_the_standbys_that_stand_and_none_is_cold_meanwh
     make_cluster: Callable[..., Cluster],
     make_generations: Callable[[Cluster], Generations],
 ) -> None:
-    config = {"num_standby_replicas": "1", "initial_assignment_delay_ms": "5000"}
-    cluster = make_cluster("counting", partitions=PARTITIONS, **config)
+    cluster = make_cluster("counting", partitions=PARTITIONS, **PATIENT)
     generations = make_generations(cluster)
     a, b = (started(cluster, name) for name in "ab")
     with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
@@ -144,11 +149,7 @@ def test_standbys_leave_the_rack_of_the_active_when_their_successors_are_warm(
     make_cluster: Callable[..., Cluster],
     make_generations: Callable[[Cluster], Generations],
 ) -> None:
-    config = {
-        "num_standby_replicas": "1",
-        "initial_assignment_delay_ms": "5000",
-        "rack_aware_assignment_tags": "rack",
-    }
+    config = {**PATIENT, "rack_aware_assignment_tags": "rack"}
     cluster = make_cluster("counting", partitions=PARTITIONS, **config)
     generations = make_generations(cluster)
     racks = {"a": "x", "b": "x", "c": "y"}
