@@ -14,6 +14,7 @@ import sys
 import sysconfig
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -111,19 +112,41 @@ def zipped(files: Mapping[str, Path], prefix: str, folder: Path) -> Path:
     return path
 
 
-def _imported(file: Path) -> Iterator[str]:
+def _imported(file: Path) -> frozenset[str]:
     """The top-level names that a Python file imports."""
     if file.suffix != ".py":
-        return
+        return frozenset()
+    status = file.stat()
+    return _parsed(file, status.st_mtime_ns, status.st_size)
+
+
+@cache
+def _parsed(file: Path, changed_ns: int, size: int) -> frozenset[str]:
+    """The names that a file imports, read once as long as it is not changed.
+
+    Each query asks for them, and to parse a package of some hundred files takes a second.
+    """
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
-        return  # a template, or of another Python
-    for node in ast.walk(tree):
+        return frozenset()  # a template, or of another Python
+    names: set[str] = set()
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
+            names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module.partition(".")[0]
+            names.add(node.module.partition(".")[0])
+    return frozenset(names)
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """All statements at any depth, and the clauses between them; no expressions."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for block in ("body", "orelse", "handlers", "finalbody", "cases"):
+            waiting += getattr(node, block, ())
 
 
 def _installed_folders() -> set[Path]:

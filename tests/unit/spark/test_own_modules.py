@@ -48,6 +48,41 @@ def test_a_module_travels_with_what_it_imports_from_the_users_folders(folder: Pa
     }
 
 
+_BLOCKS = """
+try:
+    import one
+except ImportError:
+    import two
+else:
+    with open("x"):
+        import three
+finally:
+    match 1:
+        case 1:
+            import four
+while False:
+    pass
+else:
+    class Shop:
+        async def sell(self):
+            for _ in ():
+                from five.parts import x
+"""
+
+
+def test_an_import_counts_in_any_block(folder: Path) -> None:
+    numbers = ("one", "two", "three", "four", "five")
+    write(folder, shop__dot__py=_BLOCKS, **{f"{name}__dot__py": "" for name in numbers})
+    assert own_modules("shop").keys() == {"shop.py", *(f"{name}.py" for name in numbers)}
+
+
+def test_a_changed_file_is_read_again(folder: Path) -> None:
+    write(folder, shop__dot__py="import json", prices__dot__py="")
+    assert own_modules("shop").keys() == {"shop.py"}
+    write(folder, shop__dot__py="import json, prices")
+    assert own_modules("shop").keys() == {"shop.py", "prices.py"}
+
+
 def test_a_package_travels_whole_without_caches_and_hidden_files(folder: Path) -> None:
     write(
         folder,
