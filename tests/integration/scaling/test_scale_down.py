@@ -28,6 +28,9 @@ from tests.integration.scaling.scenes import assert_nothing_lost
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
+#: Of the load of 32 tasks, which are to move here, not to be busy: once in the interval of commits.
+BEAT_S = 0.2
+
 
 def named(instances: Sequence[Instance], found: Answer, key: str) -> list[Instance]:
     """The instances that an answer names."""
@@ -40,7 +43,7 @@ def test_half_of_eight_leave_then_more_whatever_becomes_of_commands_and_broker(
     """32 stateful tasks. The second command is killed, and the broker restarts meanwhile."""
     cluster = make_cluster("counting", partitions=16, session_timeout_ms="30000")
     eight = [cluster.instance(f"h{n}", 0).start() for n in range(1, 9)]
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=BEAT_S) as load:
         await_band(cluster, eight)
         before = await_periods(cluster, {one.name for one in eight})
 
@@ -115,7 +118,7 @@ def test_half_of_eight_stay_after_all_then_are_out_in_time_though_learners_are_s
     )
     eight = [cluster.instance(f"h{n}", 0).start() for n in range(1, 9)]
     names = {one.name for one in eight}
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=BEAT_S) as load:
         await_periods(cluster, names)
         marked = scale_down(cluster, "--percent", "50", "--yes")
         assert (marked.code, marked.document["done"]) == (0, False), marked
