@@ -31,15 +31,19 @@ from streamlet.serdes import ColumnError, Serde
 Function = Callable[..., Any]
 
 
-class HotStore(Protocol):
-    """The part of a task's store that operators use (``state.store.CachedStore``)."""
-
-    cache: dict[Any, Any]
-    latest: int
+class StoreWithKeys(Protocol):
+    """A task's store that has keys of its own for its cache."""
 
     def ckeys(self, keys: list[Any]) -> list[Any]:
         """The cache's keys for a column of keys."""
         ...
+
+
+class HotStore(StoreWithKeys, Protocol):
+    """The part of a task's store that operators use (``state.store.CachedStore``)."""
+
+    cache: dict[Any, Any]
+    latest: int
 
     def load(self, ckey: Any) -> Any | None:
         """The value of a cache key from the cache, else from the store behind it."""
@@ -260,7 +264,7 @@ def note_times(store: HotStore, ckeys: Iterable[Any], times: list[int]) -> None:
         store.latest = max(store.latest, max(times))
 
 
-def keyed(store: HotStore, batch: Batch) -> tuple[Batch, list[Any], BaseException | None]:
+def keyed(store: StoreWithKeys, batch: Batch) -> tuple[Batch, list[Any], BaseException | None]:
     """The batch with its cache keys, cut before the first key that the store's serde refuses."""
     try:
         return batch, store.ckeys(batch.keys), None

@@ -7,7 +7,7 @@ this aggregation, the highest time it has been given; the store keeps it with it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, compress, islice
 from operator import gt
 from typing import Any
@@ -15,14 +15,16 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import aggregated, keyed, row_times
+from streamlet.dsl.aggregations import keyed
 from streamlet.dsl.columns import spread
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_folds import BoundFolding
 from streamlet.dsl.window_updates import LateWindows, taken
 from streamlet.dsl.windows import TimeWindows, UnlimitedWindows
+from streamlet.errors import StateError
 from streamlet.serdes.windowed import windowed_of
-from streamlet.state.window_store import WindowStore
+from streamlet.state.rows import NO_TIME
+from streamlet.state.time_window_store import TimeWindowStore
 from streamlet.topology.operator import TaskContext
 
 
@@ -41,6 +43,20 @@ class WindowEntries:
     late: LateWindows
 
 
+@attrs.define
+class Folded:
+    """New values of windows, as they are sent on, the old ones, and the times of their rows.
+
+    Old counts are left out where no reader of the table needs them. ``failure`` is that of the
+    entry behind these.
+    """
+
+    values: list[Any] = attrs.field(factory=list)
+    olds: list[Any] = attrs.field(factory=list)
+    times: list[int] = attrs.field(factory=list)
+    failure: BaseException | None = None
+
+
 @attrs.frozen
 class TimeWindowed:
     """A fold per key and window; every update goes out with a ``Windowed`` key.
@@ -57,7 +73,7 @@ class TimeWindowed:
 
     name: str
     context: TaskContext
-    store: WindowStore
+    store: TimeWindowStore
     windows: TimeWindows | UnlimitedWindows
     folding: BoundFolding
     use: TableUse
@@ -71,13 +87,13 @@ class TimeWindowed:
         """
         given, ckeys, error = keyed(self.store, batch)
         entries = self._entries(given, ckeys)
-        pairs = list(zip(entries.starts, entries.ckeys, strict=True))
-        out, olds, failure = self._folded(entries.batch, pairs)
-        failed = len(given)
-        if failure is not None:
-            failed, error = entries.records[len(out)], failure
-        done = self._stored(entries, pairs, out, olds)
-        self._advance(given, entries, failed + (failure is not None), len(out))
+        counts = self.folding.of.counts and self.store.check is None
+        folded = self._counted(entries) if counts else self._folded(entries)
+        failed, stored = len(given), len(folded.values)
+        if folded.failure is not None:
+            failed, error = entries.records[stored], folded.failure
+        done = self._stored(entries, folded)
+        self._advance(given, entries, failed + (folded.failure is not None), stored)
         if error is not None:
             raise OperatorFailed(failed, done) from error
         return done
@@ -136,58 +152,82 @@ class TimeWindowed:
 
     # Values.
 
-    def _folded(
-        self, batch: Batch, pairs: list[Any]
-    ) -> tuple[list[Any], list[Any], BaseException | None]:
-        """New values, which are in the cache, old values, and the failure that ended it.
-
-        Old counts are left out where no reader of the table needs them.
-        """
-        folding = self.folding
-        if folding.of.counts:
-            counts = self._counted(pairs)
-            return counts, [count - 1 or None for count in counts] if self.use.olds else [], None
-        self.store.load_old(pairs)
-        step = folding.of.first, folding.of.step, folding.check, folding.copy, folding.sent
-        return aggregated(self.store, batch, pairs, *step)
-
-    def _counted(self, pairs: list[Any]) -> list[int]:
-        """Count a record for each row.
-
-        Rows of the medium are loaded together when the first one is not in the cache. Each look-up
-        in a large cache waits for memory, so there is one for each record.
-        """
-        cache, get, load, loaded = self.store.cache, self.store.cache.get, self.store.load, False
-        out: list[int] = []
-        append = out.append
-        for pair in pairs:
-            count = get(pair)
-            if count is None:
-                if not loaded:
-                    self.store.load_old(pairs[len(out) :])
-                    loaded = True
-                count = load(pair) or 0
-            cache[pair] = count = count + 1
+    def _counted(self, entries: WindowEntries) -> Folded:
+        """Count a record for each row."""
+        store, use, folded = self.store, self.use, Folded()
+        append, append_time = folded.values.append, folded.times.append
+        store.load_windows(entries.starts, entries.ckeys)
+        window = None
+        columns = entries.starts, entries.ckeys, entries.batch.timestamps
+        for start, ckey, time in zip(*columns, strict=True):
+            if start != window:
+                window, rows = start, store.rows(start)
+                find, values, times, dirty = rows.slots.get, rows.values, rows.times, rows.dirty
+            slot = find(ckey)
+            if slot is None:
+                slot = store.slot(rows, ckey)
+            count = values[slot] = (values[slot] or 0) + 1
+            if count > 1 and times[slot] > time:
+                time = times[slot]
+            else:
+                times[slot] = time
+            if not dirty[slot]:
+                store.changed(rows, ckey, slot)
             append(count)
-        return out
+            append_time(time)
+        if use.olds:
+            folded.olds = [count - 1 or None for count in folded.values]
+        return folded
 
-    def _stored(
-        self, entries: WindowEntries, pairs: list[Any], out: list[Any], olds: list[Any]
-    ) -> Batch:
-        """Mark what was written; the updates with their windows' keys and times."""
-        part, starts = entries.batch, entries.starts
-        if len(out) < len(pairs):
-            part, pairs, starts = part.slice(0, len(out)), pairs[: len(out)], starts[: len(out)]
-        existed = self._existed(out, olds)
-        times = row_times(self.store, pairs, existed, part.timestamps)
+    def _folded(self, entries: WindowEntries) -> Folded:
+        """Have the user's functions make new values, in the order of the records."""
+        store, of, folded = self.store, self.folding, Folded()
+        first, step, check, copy, send = of.of.first, of.of.step, of.check, of.copy, of.sent
+        out, olds, out_times = folded.values, folded.olds, folded.times
+        store.load_windows(entries.starts, entries.ckeys)
+        batch, refuse, window = entries.batch, store.check, None
+        columns = entries.starts, entries.ckeys, batch.keys, batch.values, batch.timestamps
+        try:
+            for start, ckey, key, value, time in zip(*columns, strict=True):
+                if start != window:
+                    window, rows = start, store.rows(start)
+                    find, values, times, dirty = rows.slots.get, rows.values, rows.times, rows.dirty
+                slot = find(ckey)
+                if slot is None:
+                    slot = store.slot(rows, ckey)
+                old = values[slot]
+                new = step(key, value, first() if old is None else copy(old) if copy else old)
+                check(new)
+                if copy and new is value:
+                    new = copy(value)
+                sent = send(new) if send else new
+                if refuse is not None:
+                    refuse((start, ckey), new)
+                values[slot] = new
+                if old is not None and times[slot] > time:
+                    time = times[slot]
+                else:
+                    times[slot] = time
+                if not dirty[slot]:
+                    store.changed(rows, ckey, slot)
+                out.append(sent)
+                olds.append(old)
+                out_times.append(time)
+        except (StateError, KeyboardInterrupt):
+            raise
+        except BaseException as failure:  # an exit is an error like any other
+            folded.failure = failure
+        return folded
+
+    def _stored(self, entries: WindowEntries, folded: Folded) -> Batch:
+        """The updates with their windows' keys and times, which are in the store."""
+        part, starts, done = entries.batch, entries.starts, len(folded.values)
+        if done < len(starts):
+            part, starts = part.slice(0, done), starts[:done]
+        self.store.latest = max(self.store.latest, max(folded.times, default=NO_TIME))
         keys = list(map(windowed_of, zip(part.keys, starts, self.windows.ends(starts))))  # noqa: B905 - alike
-        return part.with_keys(keys).with_values(out, olds if self.use.olds else None, times)
-
-    def _existed(self, out: list[Any], olds: list[Any]) -> Callable[[int], bool]:
-        """Tells whether the window of an entry was there before its record."""
-        if self.folding.of.counts:
-            return lambda at: out[at] > 1
-        return lambda at: olds[at] is not None
+        olds = folded.olds if self.use.olds else None
+        return part.with_keys(keys).with_values(folded.values, olds, folded.times)
 
     def _advance(self, batch: Batch, entries: WindowEntries, seen: int, stored: int) -> None:
         """Raise stream time to that of the records seen, and count the late ones among them."""

@@ -42,12 +42,16 @@ class BoundedCache(dict[Any, Any]):
 
     def __setitem__(self, ckey: Any, value: Any) -> None:
         """Put a value; raises ``SerdeError`` for one that is too large, which changes nothing."""
+        self.check(ckey, value)
+        super().__setitem__(ckey, value)
+
+    def check(self, ckey: Any, value: Any) -> None:
+        """Raises ``SerdeError`` for a value that is too large."""
         if value is not None and (size := self._size(ckey, value)) > self._most:
             raise SerdeError(
                 f"store {self._store}: {size:,} bytes under one key are too many for its changelog"
                 "; more need producer.message.max.bytes and the topic's max.message.bytes"
             )
-        super().__setitem__(ckey, value)
 
     def keep(self, ckey: Any, value: Any) -> None:
         """Put a value that is stored already."""

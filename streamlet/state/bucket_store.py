@@ -18,8 +18,8 @@ from streamlet.serdes import Serde
 from streamlet.serdes.serde import build
 from streamlet.serdes.windowed import Windowed, windowed_of
 from streamlet.state.rows import NO_TIME
+from streamlet.state.span_store import SpanStore
 from streamlet.state.window_rows import time_bytes
-from streamlet.state.window_store import WindowStore
 
 #: A window: its time, which orders and expires it, a second time, its value. Of a sliding window
 #: these are its start and the time of its youngest record, of a session its end and its start.
@@ -52,7 +52,7 @@ def bucket_rows(value: Serde[Any]) -> Serde[list[Item]]:
     return build(f"windows of {value.name}", encode, decode, accepts=frozenset({list}))
 
 
-class BucketStore(WindowStore):
+class BucketStore(SpanStore):
     """A store whose rows are lists of windows, ordered by their times.
 
     A list that was read must not be changed, nor the values in it.

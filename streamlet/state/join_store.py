@@ -19,8 +19,8 @@ from streamlet.serdes.serde import build
 from streamlet.serdes.windowed import Windowed, windowed_of
 from streamlet.state.progress_store import EVER
 from streamlet.state.rows import NO_TIME
+from streamlet.state.span_store import SpanStore
 from streamlet.state.window_rows import time_bytes
-from streamlet.state.window_store import WindowStore
 
 #: A record: its time and its value.
 Kept: TypeAlias = tuple[int, Any]
@@ -60,7 +60,7 @@ def kept_rows(value: Serde[Any]) -> Serde[list[Kept]]:
     return build(name, encode, decode, accepts=frozenset({list}), encode_all=encode_all)
 
 
-class JoinStore(WindowStore):
+class JoinStore(SpanStore):
     """A store of records, any number of which may have one key and time.
 
     A list that was read must not be changed, nor the values in it. ``shown_before`` is the earliest

@@ -172,11 +172,8 @@ class ProgressStore(CachedStore):
         self._pinned_progress = None
         super().reset(backing)
 
-    def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> list[Any]:
-        """Drop clean entries, as ``CachedStore`` does."""
-        victims = super().evict(limit_bytes, recent)
-        self._left_cache(victims)
-        return victims
+    def _evicted(self, ckeys: list[Any]) -> None:
+        self._left_cache(ckeys)
 
     def forget(self) -> None:
         """Empty the cache: what is on the medium has changed."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import islice
 from sys import getsizeof
 from typing import Any
 
@@ -9,6 +11,8 @@ from typing import Any
 ENTRY_BYTES = 100
 #: What a store's dicts take for a row, which is in the cache, and its time in another dict.
 ROW_BYTES = 2 * ENTRY_BYTES
+#: Entries that an estimate looks at, from either end.
+SAMPLE = 16
 _DEPTH = 4
 _ITEMS = 32
 
@@ -31,6 +35,13 @@ def deep_size(value: Any, depth: int = _DEPTH) -> int:
         inside = sum(deep_size(item, depth - 1) for item in items)
         return size + _scaled(inside, len(items), len(value))
     return size + sum(deep_size(part, depth - 1) for part in _parts(value))
+
+
+def row_bytes(cache: Mapping[Any, Any], dirty: dict[Any, int]) -> float | None:
+    """The mean size of a few rows, the oldest and the last written; None if there are none."""
+    some = [*islice(cache, SAMPLE), *islice(reversed(dirty), SAMPLE)]
+    total = sum(deep_size(ckey) + deep_size(cache[ckey]) for ckey in some)
+    return ROW_BYTES + total / len(some) if some else None
 
 
 def _parts(value: Any) -> list[Any]:

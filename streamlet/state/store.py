@@ -31,12 +31,12 @@ from streamlet.state.backing import Backing, Columns, end_of_prefix
 from streamlet.state.bounded import BoundedCache
 from streamlet.state.overlay import Overlay
 from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row, times_of_rows
-from streamlet.state.sizes import ROW_BYTES, deep_size
+from streamlet.state.sizes import ROW_BYTES, row_bytes
 from streamlet.state.source_times import SourceTimes
 
 _MISSING = object()
-_SAMPLE = 16
-_KEPT_AFTER_EVICTION = 0.9
+#: What an eviction leaves of the limit.
+KEPT_AFTER_EVICTION = 0.9
 
 
 class CachedStore:
@@ -205,12 +205,9 @@ class CachedStore:
         All commits before must be on the medium.
         """
         ckeys = list(self.dirty)
-        return Changes(
-            self._keys_of(ckeys),
-            [self.cache[ckey] for ckey in ckeys],
-            self._committed(ckeys) if olds else None,
-            list(self.dirty.values()),
-        )
+        values, times = self._dirty_columns()
+        olds_then = self._committed(ckeys) if olds else None
+        return Changes(self._keys_of(ckeys), values, olds_then, times)
 
     def row_ids(self, keys: list[Any]) -> list[Any]:
         """Keys of a dict that tell rows apart, for keys of these rows."""
@@ -218,6 +215,10 @@ class CachedStore:
 
     def keep_expired(self, keep: bool) -> None:
         """Have ``changes`` tell of rows that expire from now on, or no more."""
+
+    def _dirty_columns(self) -> tuple[list[Any], list[int]]:
+        """The values and the times of the dirty rows."""
+        return [self.cache[ckey] for ckey in self.dirty], list(self.dirty.values())
 
     def _keys_of(self, ckeys: list[Any]) -> list[Any]:
         return ckeys if self.exact_keys else list(map(self._key.decode, ckeys))
@@ -241,14 +242,14 @@ class CachedStore:
         """
         assert not self._pinned, f"{self.name}: drained twice without a write"
         ckeys = list(self.dirty)
+        values, times = self._dirty_columns()
         try:
-            values = self._value.encode_column([self.cache[ckey] for ckey in ckeys])
+            raws = self._value.encode_column(values)
         except ColumnError as error:
-            raise SerdeError(
-                f"store {self.name}, key {ckeys[error.index]!r}: {error.cause}"
-            ) from error
+            key = ckeys[error.index]
+            raise SerdeError(f"store {self.name}, key {key!r}: {error.cause}") from error
         keys = self._to_bytes(ckeys)
-        rows = rows_of(values, self.dirty.values())
+        rows = rows_of(raws, times)
         columns = Columns(self.name, keys, rows)
         rest = list(dict.fromkeys(again)) if again else []
         if rest:
@@ -300,14 +301,11 @@ class CachedStore:
         self._measure()
         return int((len(self.dirty) + len(self._pinned)) * self._entry_bytes)
 
-    def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> list[Any]:
-        """Drop clean entries until the cache is below the limit: oldest first, ``recent`` last.
-
-        The cache keys of the dropped entries are returned.
-        """
+    def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> None:
+        """Drop clean entries until the cache is below the limit: oldest first, ``recent`` last."""
         if self.cache_bytes() <= limit_bytes:
-            return []
-        count = len(self.cache) - int(limit_bytes * _KEPT_AFTER_EVICTION / self._entry_bytes)
+            return
+        count = len(self.cache) - int(limit_bytes * KEPT_AFTER_EVICTION / self._entry_bytes)
         cache, dirty, pinned = self.cache, self.dirty, self._pinned
         spared = set(recent)
         clean = (ckey for ckey in cache if ckey not in dirty and ckey not in pinned)
@@ -318,7 +316,10 @@ class CachedStore:
         for ckey in victims:
             del cache[ckey]
             self._times.pop(ckey, None)
-        return victims
+        self._evicted(victims)
+
+    def _evicted(self, ckeys: list[Any]) -> None:
+        """Take note of rows that were evicted."""
 
     def check_invariants(self) -> None:
         """Assert what must hold between two calls; for tests."""
@@ -393,7 +394,7 @@ class CachedStore:
         if len(self.cache) < 2 * self._measured and self._measured:
             return
         self._measured = len(self.cache)
-        some = [*islice(self.cache, _SAMPLE), *islice(reversed(self.dirty), _SAMPLE)]
-        if some:
-            total = sum(deep_size(ckey) + deep_size(self.cache[ckey]) for ckey in some)
-            self._entry_bytes = ROW_BYTES + total / len(some)
+        self._entry_bytes = self._sampled_bytes() or self._entry_bytes
+
+    def _sampled_bytes(self) -> float | None:
+        return row_bytes(self.cache, self.dirty)

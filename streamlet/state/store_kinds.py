@@ -10,10 +10,10 @@ from streamlet.state.join_store import JoinStore
 from streamlet.state.source_times import SourceTimes
 from streamlet.state.store import CachedStore
 from streamlet.state.store_facts import StoreFacts
+from streamlet.state.time_window_store import TimeWindowStore
 from streamlet.state.timer_store import TimerStore
 from streamlet.state.unmatched_store import UnmatchedStore
 from streamlet.state.versioned_store import VersionedStore
-from streamlet.state.window_store import WindowStore
 
 
 def store_of(facts: StoreFacts, backing: Backing) -> CachedStore:
@@ -34,5 +34,5 @@ def store_of(facts: StoreFacts, backing: Backing) -> CachedStore:
         return store
     if facts.join == "records":
         return JoinStore(facts.name, facts.window, facts.value, backing)
-    kind = BucketStore if facts.window.bucket_ms else WindowStore
+    kind = BucketStore if facts.window.bucket_ms else TimeWindowStore
     return kind(facts.name, facts.window, facts.value, backing)

@@ -3,16 +3,18 @@
 It is a ``ProgressStore`` whose times are those of windows, so a record that was late stays late on
 any host. What it adds:
 
-- Windows older than the retention are not shown. They leave the cache by an index of the cache keys
-  of each time, and the medium with the next commit, by one range deletion. Nothing about
-  them is written to the changelog: a reader deletes them by the times in the progress row.
+- Windows older than the retention are not shown. They leave the cache, and the medium with the next
+  commit, by one range deletion. Nothing about them is written to the changelog: a reader deletes
+  them by the times in the progress row.
+
+What lies in the cache differs: a ``TimeWindowStore`` has the rows of each window together, a
+``SpanStore`` a plain dict.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from heapq import heappop, heappush
-from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -35,7 +37,7 @@ FORGET_ROWS = 5_000
 
 
 class WindowStore(ProgressStore):
-    """A store of windows, one in each row.
+    """A store of rows by time; its methods for all stores take a row for a window.
 
     Args:
         name: of the store.
@@ -49,9 +51,6 @@ class WindowStore(ProgressStore):
     ) -> None:
         super().__init__(name, layout.key, value, backing)
         self.layout = layout
-        #: Cache keys of the rows in the cache by time, and those times as a heap.
-        self._by_time: dict[int, list[Any]] = {}
-        self._times_heap: list[int] = []
         #: Rows below this time are out of the cache; those of the medium below the next one are
         #: deleted.
         self._forgotten = EVER
@@ -99,37 +98,9 @@ class WindowStore(ProgressStore):
         bucket = self.layout.bucket_ms
         return time if bucket == 0 or time == EVER else time - time % bucket
 
-    def _index(self, ckeys: Iterable[Any]) -> None:
-        """Take note of rows that came into the cache."""
-        by_time = self._by_time
-        for ckey in ckeys:
-            time = ckey[0]
-            try:
-                by_time[time].append(ckey)
-            except KeyError:
-                by_time[time] = [ckey]
-                heappush(self._times_heap, time)
-
+    @abstractmethod
     def _forget_expired(self, most: int) -> None:
         """Take up to ``most`` expired rows out of the cache; their changes are never written."""
-        heap, kept_from, gone = self._times_heap, self.kept_from, False
-        while heap and heap[0] < kept_from and most > 0:
-            rows = self._by_time[heap[0]]
-            some = rows[-most:]
-            del rows[-most:]
-            self._left_cache(some)
-            most -= len(some)
-            for ckey in some:
-                self.cache.pop(ckey, None)
-                self._times.pop(ckey, None)
-                gone |= self.dirty.pop(ckey, None) is not None
-                gone |= self._pinned.pop(ckey, None) is not None
-            if not rows:
-                del self._by_time[heappop(heap)]
-        if not heap or heap[0] >= kept_from:
-            self._forgotten = kept_from
-        if gone:
-            self._overlay.written()  # it counts on dicts that only grow
 
     # The way for all stores.
 
@@ -150,21 +121,6 @@ class WindowStore(ProgressStore):
             StateError: the stored value cannot be decoded.
         """
         return None if start_ms < self.shown_from else self.load(self._row(key, start_ms))
-
-    def put(self, key: Any, value: Any | None, time_ms: int = NO_TIME) -> None:
-        """Set the value of a ``Windowed`` key, or delete it with None.
-
-        Raises:
-            SerdeError: the key is of a wrong type.
-        """
-        ckey = self._row(key.key, key.start)
-        new = ckey not in self.cache
-        self.cache[ckey] = value
-        self.dirty[ckey] = time_ms
-        self.latest = max(self.latest, time_ms)
-        if new:
-            self._index([ckey])
-        self.advance(NO_TIME, key.start)
 
     def timestamp(self, key: Any) -> int | None:
         """The time of the row of a ``Windowed`` key, ms; None if there is no such row."""
@@ -265,24 +221,7 @@ class WindowStore(ProgressStore):
     def forget(self) -> None:
         """Empty the cache: what is on the medium has changed."""
         super().forget()
-        self._by_time.clear()
-        self._times_heap.clear()
         self._forgotten = self._deleted = EVER
-
-    def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> list[Any]:
-        """Drop clean entries, as ``CachedStore`` does."""
-        victims = super().evict(limit_bytes, recent)
-        for time in set(map(itemgetter(0), victims)):
-            self._by_time[time] = list(filter(self.cache.__contains__, self._by_time[time]))
-        return victims
-
-    def check_invariants(self) -> None:
-        """Assert what must hold between two calls; for tests."""
-        super().check_invariants()
-        indexed = [ckey for rows in self._by_time.values() for ckey in rows]
-        assert set(indexed) == self.cache.keys(), "the index and the cache differ"
-        assert len(indexed) == len(self.cache), "a row is twice in the index"
-        assert sorted(self._times_heap) == sorted(self._by_time), "the heap and the index differ"
 
 
 def _range(low: int, high: int) -> tuple[bytes, bytes]:
