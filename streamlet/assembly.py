@@ -55,7 +55,7 @@ from streamlet.tasks.commit import LOOK_MS, AtLeastOnceCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.commit_loop import Purge
 from streamlet.tasks.dormant import Cleanup, dormant_copies
-from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover import TaskManager
 from streamlet.tasks.handover_values import HandoverRules
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import TaskOpener, changelogs_of
@@ -101,7 +101,7 @@ def open_worker(
     progress = (meters := Meters(clock)).telling(observer.restoring)
     admin = admin_for(settings)
     (catalog := Catalog(topology, admin, settings, known_counts)).prepare()
-    board = RebalanceEvents(Handover(HandoverRules.from_settings(settings)))
+    board = RebalanceEvents(TaskManager(HandoverRules.from_settings(settings)), clock)
     with ExitStack() as undo:
         link = _link(topology.application, settings, member, board, clock, on_leaving, endpoint)
         undo.callback(link.close)

@@ -365,6 +365,11 @@ class GroupSession:
 
     def _deliver(self, command: ev.Assigned[bytes]) -> None:
         assignment = self._protocol.decode(command.assignment)
+        due_ms = assignment.follow_up_ms
+        if due_ms is not None:
+            now_ms, wall_ms = self._clock.now_ms(), self._clock.wall_ms()
+            due_ms = now_ms + max(due_ms - wall_ms, 0)
+            assignment = attrs.evolve(assignment, follow_up_ms=due_ms)
         self.publish()
         told = (command.generation, command.member_id, assignment)
         self._on_event(ev.Assigned(*told, command.leader, command.restarted))

@@ -129,7 +129,8 @@ class Assignment(MemberPlan):
 
     The plan for the member, and what it has to know besides. ``release`` names the member id that
     gets a task, ``pending`` the one that has it. ``leave`` is an order to leave once nothing is
-    owned. ``follow_up_ms`` is the wall-clock time of the next follow-up rebalance, None for none.
+    owned. ``follow_up_ms`` is the time of the next follow-up rebalance, None for none: by the wall
+    clock on the wire, by the member's monotonic clock once ``session`` has delivered it.
     ``turn_ms`` after the first plan that says what to release the member begins with it.
     ``prefixes``: all members can read prefixes in repartition topics, so that they may be written.
     ``flip`` to another type than the group's is an order to go there; to its own, that some members

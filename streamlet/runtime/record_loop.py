@@ -28,7 +28,7 @@ from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import blamed
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_failures import OutOfRange
-from streamlet.tasks.task_manager import TaskManager
+from streamlet.tasks.task_manager import TaskActions
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.tasks.task_stage import TaskStage
 from streamlet.types import TopicPartition
@@ -78,7 +78,7 @@ class RecordLoop:
     _clock: Clock
     _holdings: TaskRegistry
     _activation: Activation
-    _orders: TaskManager
+    _orders: TaskActions
     _commit: CommitPort
     _out_of_range: OutOfRange
     _sending: RecordCollector

@@ -17,10 +17,10 @@ from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.kafka.ports import RecordSource
 from streamlet.processing.global_tables import STEP_RECORDS, GlobalTables
 from streamlet.tasks.activation import Activation
-from streamlet.tasks.handover import Handover
-from streamlet.tasks.handover_values import OURS, Claim, ClaimStage, CopyProgress
+from streamlet.tasks.handover import TaskManager
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import StateUpdater
+from streamlet.tasks.task_record import OURS, Claim, ClaimStage, CopyProgress
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId
 
@@ -49,7 +49,7 @@ class Reporter:
     Args:
         member: who it is.
         name: what people call it, ``h1-0``.
-        board: has the rules.
+        board: has the task manager.
         publish: takes what is to be said; must not block.
         member_id: asks for its present member id.
         clock: the time.
@@ -90,11 +90,11 @@ class Reporter:
             return
         self._look_at_ms = now_ms + LOOK_MS
         problems = _problems(holdings, activation)
-        with self._board.rules() as rules:
-            traits = (*self._traits(rules, state), problems)
+        with self._board.manager() as manager:
+            traits = (*self._traits(manager, state), problems)
             if not self._due(traits, now_ms):
                 return
-            outline = self._outline(rules, state)
+            outline = self._outline(manager, state)
         reads: dict[TaskId, tuple[int, int]] = {**activation.reads()}
         if copies is not None:
             reads |= copies.reads
@@ -112,22 +112,22 @@ class Reporter:
         wall, busy = self._clock.wall_ms(), self._busy(now_ms)
         self._publish(attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy, global_tables=lags))
 
-    def _traits(self, rules: Handover, state: str) -> tuple[object, ...]:
+    def _traits(self, manager: TaskManager, state: str) -> tuple[object, ...]:
         """The values an outline is made of: as long as they are the same there is no news."""
         return (
             state,
             self._member_id(),
-            rules.generation,
-            rules.leaving,
-            [(task, claim.stage, claim.generation) for task, claim in rules.claims.items()],
-            [(task, copy.role, copy.ready) for task, copy in rules.copies.items()],
+            manager.generation,
+            manager.leaving,
+            [(task, claim.stage, claim.generation) for task, claim in manager.claims.items()],
+            [(task, copy.role, copy.ready) for task, copy in manager.copies.items()],
         )
 
-    def _outline(self, rules: Handover, state: str) -> MemberProgress:
+    def _outline(self, manager: TaskManager, state: str) -> MemberProgress:
         """All but what moves by itself."""
-        ours = {task for task, claim in rules.claims.items() if claim.stage in OURS}
-        tasks = {t: _of_copy(t, copy) for t, copy in rules.copies.items() if t not in ours}
-        tasks |= {task: _of_claim(task, claim) for task, claim in rules.claims.items()}
+        ours = {task for task, claim in manager.claims.items() if claim.stage in OURS}
+        tasks = {t: _of_copy(t, copy) for t, copy in manager.copies.items() if t not in ours}
+        tasks |= {task: _of_claim(task, claim) for task, claim in manager.claims.items()}
         return MemberProgress(
             instance=self._member.instance,
             number=self._member.number,
@@ -135,8 +135,8 @@ class Reporter:
             member_id=self._member_id(),
             at_ms=0,
             state=state,
-            generation=rules.generation,
-            leaving=rules.leaving is not None,
+            generation=manager.generation,
+            leaving=manager.leaving is not None,
             plans_by=self._plans_by,
             repartitions=self._repartitions,
             tasks=tuple(tasks[task] for task in sorted(tasks)),

@@ -52,7 +52,7 @@ from streamlet.tasks.opening import Closer, close_later_ms
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.task_failures import OutOfRange, StoreFailures
-from streamlet.tasks.task_manager import TaskManager
+from streamlet.tasks.task_manager import TaskActions
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.tasks.task_stage import TaskStage
 from streamlet.types import TaskId
@@ -139,7 +139,7 @@ class StreamThread:
             forget=self._forget,
             close=self._closer.close,
         )
-        self._orders = TaskManager(
+        self._orders = TaskActions(
             self._board,
             group=self._group,
             holdings=self.holdings,
@@ -399,8 +399,8 @@ class StreamThread:
             total.add(active.processor.counters)
         if self._globals is not None:
             total.add(self._globals.counters)
-        with self._board.rules() as rules:
-            roles, lags = roles_of(rules), lags_of(rules)
+        with self._board.manager() as manager:
+            roles, lags = roles_of(manager), lags_of(manager)
         member = MeasuredMember(
             state=self.state,
             mode=self._settings.stream_rebalancing_mode,

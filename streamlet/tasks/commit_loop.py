@@ -35,7 +35,7 @@ from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
     from streamlet.tasks.task_failures import StoreFailures
-    from streamlet.tasks.task_manager import TaskManager
+    from streamlet.tasks.task_manager import TaskActions
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class CommitLoop:
     _clock: Clock
     _group: GroupSession
     _holdings: TaskRegistry
-    _orders: TaskManager
+    _orders: TaskActions
     _meters: Meters
     _failures: StoreFailures
     _too_large: Callable[[EntryTooLargeError], None]

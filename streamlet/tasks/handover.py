@@ -1,70 +1,56 @@
 """A member's side of moving tasks: what it does with an assignment, one step at a time.
 
-Sans-IO, like ``membership``: inputs are methods, decisions come out of ``take``. It is not
-thread-safe; a worker whose JoinGroups are described by another thread calls it under one lock.
+Sans-IO, like ``membership``: events in, actions out. It is not thread-safe; a worker whose
+JoinGroups are described by another thread calls it under one lock.
 The rules are numbered as in the hand-over protocol, which was checked by a model: each of them,
 left out, lets two members run one task, or loses state.
 
-* M1 claims live as long as the member id: ``lost``
+* M1 claims live as long as the member id: ``Lost``
 * M2 no JoinGroup between the stop of a task and the answer to its last commit: ``BlockJoin``
 * M3 a member that was not running a task begins at its committed positions: ``Activate``
-* M4 an active period begins with a claim; no task is given up before that: ``claimed``
+* M4 an active period begins with a claim; no task is given up before that: ``TaskClaimed``
 * M5 an order to release is one unit: hold, stop, commit the mark, release
 * M6 after an unknown outcome the task counts as released, and nothing else is committed
 * M7 a mark counts only if it answers the order held: its generation, our present member id
-* M8 who cannot activate gives the order back and never acts on it again: ``failed``
+* M8 who cannot activate gives the order back and never acts on it again: ``TaskFailed``
 * F2 ordered into a group of another type: stop, commit, hold open what that commit covers
 * F3 in the other group: claim what is held, with the generation it comes from
 * F4 go on with a held task only if no other member has committed it meanwhile: ``Reclaim``
 * M9 a restarted process carries out no order of its predecessor (``TasksProtocol`` sees to it)
 
 A member never acts on what it has not applied: whatever a JoinGroup said of us, orders change only
-with ``assigned``, as a whole.
+with ``Assigned``, as a whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
 from streamlet.assignor.values import Copy, Leaving
+from streamlet.coordinator import events as ev
 from streamlet.coordinator.commit_metadata import Positions
-from streamlet.coordinator.events import BlockJoin, CommitOutcome, Rejoin, UnblockJoin
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks import handover_values as hv
-from streamlet.tasks.handover_values import (
+from streamlet.tasks.task_record import (
     OURS,
     Claim,
     ClaimStage,
     CopyProgress,
     FollowedCopies,
-    HandoverRules,
+    Unit,
+    copies_of,
 )
 from streamlet.types import TaskId
 
 
-@attrs.define
-class _Unit:
-    """Tasks that are stopped and committed as one, under the hold of the same token.
-
-    ``for_flip``: what was committed is not given up but held.
-    """
-
-    token: int
-    tasks: tuple[TaskId, ...]
-    for_join: bool = False
-    for_flip: bool = False
-
-
-class Handover:
+class TaskManager:
     """The tasks of one member: claims, copies, orders.
 
     Args:
         rules: the member's settings.
     """
 
-    def __init__(self, rules: HandoverRules) -> None:
+    def __init__(self, rules: hv.HandoverRules) -> None:
         self.rules = rules
         #: Tasks that are ours, or will be, or were until we gave them up.
         self.claims: dict[TaskId, Claim] = {}
@@ -73,8 +59,8 @@ class Handover:
         self.generation = -1
         self._member_id = ""
         self._orders = Assignment()
-        self._out: list[hv.Decision] = []
-        self._unit: _Unit | None = None
+        self._out: list[hv.Action] = []
+        self._unit: Unit | None = None
         self._join: int | None = None  # token of an announced join that waits for the unit
         self._flipping = False  # that join is another group type's
         self._tokens = 0
@@ -94,30 +80,58 @@ class Handover:
         """Copies that read on; of a task of ours too, which is not among those that are read."""
         return self._followed.copies
 
-    def take(self) -> list[hv.Decision]:
-        """The decisions since the last call, in order."""
-        out, self._out = self._out, []
-        return out
+    def handle(self, event: hv.TaskEvent, now_ms: int) -> tuple[hv.Action, ...]:
+        """Take one event and give the actions that follow from it, in order."""
+        match event:
+            case ev.Assigned():
+                self._assigned(event, now_ms)
+            case ev.Lost():
+                self._lost()
+            case hv.JoinDescribed():
+                self._describe()
+            case hv.LeavingSet(leaving):
+                self._set_leaving(leaving)
+            case ev.JoinSoon():
+                self._join_due(event, now_ms)
+            case ev.JoinBlocked(token, granted):
+                self._join_blocked(token, granted, now_ms)
+            case ev.CommitDone(token, outcome):
+                self._committed(token, outcome, now_ms)
+            case hv.PositionsRead(task, positions):
+                self._read(task, positions, now_ms)
+            case hv.CopyLag(task, lag):
+                if self._followed.progress(task, lag, now_ms):
+                    self._tick(now_ms)
+            case hv.TaskRunning(task):
+                self._running(task, now_ms)
+            case hv.TaskClaimed(task):
+                self._claimed(task, now_ms)
+            case hv.TaskReopening(task):
+                self._reopening(task, now_ms)
+            case hv.TaskFailed(task, reason):
+                self._failed(task, reason)
+            case ev.Tick():
+                self._tick(now_ms)
+        actions, self._out = tuple(self._out), []
+        return actions
 
     # -- the group -----------------------------------------------------------------------------
 
-    def assigned(
-        self, generation: int, member_id: str, orders: Assignment, now_ms: int, wall_ms: int = 0
-    ) -> None:
+    def _assigned(self, event: ev.Assigned[Assignment], now_ms: int) -> None:
         """Apply an assignment: it replaces the one before entirely.
 
         The same generation once more (a join without a rebalance) changes nothing.
         """
+        generation, orders = event.generation, event.assignment
         self._described = False
         if generation == self.generation:
             return
-        self.generation, self._member_id, self._orders = generation, member_id, orders
+        self.generation, self._member_id, self._orders = generation, event.member_id, orders
         self._unit = None
         self._retry_at_ms = now_ms
         self._owes_rejoin, self._asked_to_confirm = bool(orders.revoke), False
         self._confirm_at_ms = None
-        due = orders.follow_up_ms
-        self._follow_up_at_ms = None if due is None else now_ms + max(due - wall_ms, 0)
+        self._follow_up_at_ms = orders.follow_up_ms
         for task in sorted(self.claims):
             self._renew(task)
         for task in sorted(orders.active - self._stages(*OURS)):
@@ -158,7 +172,7 @@ class Handover:
             ClaimStage.WAITING, self.generation, since_ms=now_ms, poll_at_ms=now_ms
         )
 
-    def lost(self) -> None:
+    def _lost(self) -> None:
         """Stop all that is ours, write nothing, claim nothing; copies stay (M1)."""
         for task in sorted(self._stages(*OURS, ClaimStage.HELD)):
             self._close(task)
@@ -172,13 +186,13 @@ class Handover:
         self._unit = self._join = self._follow_up_at_ms = self._confirm_at_ms = None
         self._owes_rejoin = self._described = self._flipping = False
 
-    def describe(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
-        """Describe our tasks for a JoinGroup; ``dormant`` is state on disk, with its lag."""
+    def _describe(self) -> None:
+        """Take note that the group is about to know what ``view`` says."""
         self._let_go_of_overdue()
-        self.described()
-        self._described = True
+        self._followed.reported()
+        self._known = self._described = True
+        self._leaving_said = self.leaving is not None
         self._descriptions += 1
-        return self.view(dormant)
 
     def _let_go_of_overdue(self) -> None:
         """Release what is stopped: its hold has run out, and its last commit may have arrived (M6).
@@ -194,39 +208,32 @@ class Handover:
             self.claims[task].next_owner = self._next_owner(unit, task)
             self._out.append(hv.Close(task))
 
-    def _next_owner(self, unit: _Unit, task: TaskId) -> str:
+    def _next_owner(self, unit: Unit, task: TaskId) -> str:
         """The member that a unit gives the task to, if it gives it to one."""
         return "" if unit.for_join or unit.for_flip else self._orders.release.get(task, "")
 
-    def described(self) -> None:
-        """The group knows what we have to say."""
-        self._followed.reported()
-        self._known = True
-        self._leaving_said = self.leaving is not None
-
     def view(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
-        """The description that ``describe`` would give, without its effects."""
-        return hv.copies_of(self.claims, self.copies, dormant)
+        """Describe our tasks for a JoinGroup; ``dormant`` is state on disk, with its lag."""
+        return copies_of(self.claims, self.copies, dormant)
 
-    def join_due(self, token: int, now_ms: int, generation: int, *, flip: bool = False) -> None:
-        """A JoinGroup waits for us to give up what is given up at joins (L7).
+    def _join_due(self, event: ev.JoinSoon, now_ms: int) -> None:
+        """A JoinGroup waits for us to give up what is given up at joins (L7), or all (F2).
 
-        It comes after an assignment of ``generation``; if we are beyond that, it was not waited for
-        any longer, and no member would hear of what was given up now. ``flip``: it goes to a group
-        of another type; stop everything, and hold what is committed (F2).
+        It comes after an assignment of its generation; if we are beyond that, it was not waited for
+        any longer, and no member would hear of what was given up now.
         """
-        if generation != self.generation:
-            self._out.append(UnblockJoin(token))
+        if event.generation != self.generation:
+            self._out.append(ev.UnblockJoin(event.token))
             return
-        self._join, self._flipping = token, flip
+        self._join, self._flipping = event.token, event.flip
         self._proceed(now_ms)
 
-    def hold(self, token: int, granted: bool, now_ms: int) -> None:
+    def _join_blocked(self, token: int, granted: bool, now_ms: int) -> None:
         """Take the answer whether the unit may begin: no JoinGroup until it is over (M2)."""
         unit = self._unit
         if unit is None or unit.token != token:
             if granted:  # an assignment has replaced the order meanwhile
-                self._out.append(UnblockJoin(token))
+                self._out.append(ev.UnblockJoin(token))
             return
         if granted:
             self._stop(unit)
@@ -235,7 +242,7 @@ class Handover:
             self._retry_at_ms = now_ms + self.rules.retry_ms
             self._proceed(now_ms)
 
-    def committed(self, token: int, outcome: CommitOutcome, now_ms: int) -> None:
+    def _committed(self, token: int, outcome: ev.CommitOutcome, now_ms: int) -> None:
         """Take the outcome of the last commit of a unit; a refusal ends the worker instead.
 
         Where a mark of unknown outcome was not accepted, the next plan gives its task away (L2).
@@ -246,15 +253,15 @@ class Handover:
         self._unit = None
         for task in unit.tasks:
             claim = self.claims[task]
-            if unit.for_flip and outcome is CommitOutcome.ACCEPTED:
+            if unit.for_flip and outcome is ev.CommitOutcome.ACCEPTED:
                 claim.stage = ClaimStage.HELD
             elif unit.for_flip:
                 self._close(task)
-            elif outcome in (CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN):
+            elif outcome in (ev.CommitOutcome.ACCEPTED, ev.CommitOutcome.UNKNOWN):
                 claim.stage, claim.surrendered = ClaimStage.RELEASED, unit.for_join
                 claim.next_owner = self._next_owner(unit, task)
                 self._out.append(hv.Close(task))
-            elif outcome is CommitOutcome.LOST:  # we are leaving, or ``lost`` is about to follow
+            elif outcome is ev.CommitOutcome.LOST:  # we are leaving, or ``lost`` is about to follow
                 self._close(task)
             else:  # nothing happened
                 claim.stage = ClaimStage.RUNNING
@@ -264,17 +271,12 @@ class Handover:
             self._go_over(token)
             return
         self._end_orders(now_ms)  # before the hold ends, so that one join does for both
-        self._out.append(UnblockJoin(token))
+        self._out.append(ev.UnblockJoin(token))
         self._proceed(now_ms)
 
     # -- the worker ----------------------------------------------------------------------------
 
-    def progress(self, task: TaskId, lag: int, now_ms: int) -> None:
-        """Take the number of changelog records a copy has still to read."""
-        if self._followed.progress(task, lag, now_ms):
-            self.tick(now_ms)
-
-    def fetched(self, task: TaskId, positions: Positions | None, now_ms: int) -> None:
+    def _read(self, task: TaskId, positions: Positions | None, now_ms: int) -> None:
         """Take what a poll found; None where it found nothing stable."""
         claim = self.claims.get(task)
         if claim is None or claim.stage is not ClaimStage.WAITING:
@@ -286,14 +288,14 @@ class Handover:
             self._set_copies()
             self._out.append(hv.Activate(task, positions))
 
-    def running(self, task: TaskId, now_ms: int) -> None:
+    def _running(self, task: TaskId, now_ms: int) -> None:
         """The task was restored and processes."""
         claim = self.claims.get(task)
         if claim is not None and claim.stage is ClaimStage.OPENING:
             claim.stage = ClaimStage.RUNNING
             self._proceed(now_ms)
 
-    def reopening(self, task: TaskId, now_ms: int) -> None:
+    def _reopening(self, task: TaskId, now_ms: int) -> None:
         """A running task was closed, and is brought up here once more: it claims again (M4)."""
         claim = self.claims.get(task)
         if claim is None or claim.stage is not ClaimStage.RUNNING:
@@ -303,7 +305,7 @@ class Handover:
             self._unit = None
             self._retry_at_ms = now_ms + self.rules.retry_ms
 
-    def claimed(self, task: TaskId, now_ms: int) -> None:
+    def _claimed(self, task: TaskId, now_ms: int) -> None:
         """The first commit of the active period was accepted."""
         claim = self.claims.get(task)
         if claim is not None and claim.stage in OURS:
@@ -326,7 +328,7 @@ class Handover:
         mine = (self.claims.get(task) for task in self._orders.pending)
         return any(claim is not None and not claim.claimed for claim in mine)
 
-    def failed(self, task: TaskId, reason: str) -> None:
+    def _failed(self, task: TaskId, reason: str) -> None:
         """The task cannot be opened here: join without the claim (M8)."""
         claim = self.claims.get(task)
         if claim is not None and claim.stage in (ClaimStage.OPENING, ClaimStage.WAITING):
@@ -335,14 +337,13 @@ class Handover:
             self._set_copies()
             self._rejoin(f"cannot take over {task}: {reason}")
 
-    def set_leaving(self, leaving: Leaving | None) -> None:
-        """Our instance is to go, or to stay after all; before the first join there is no other."""
+    def _set_leaving(self, leaving: Leaving | None) -> None:
         if leaving != self.leaving:
             self.leaving, self._confirm_at_ms = leaving, None
             if self._known or self.generation >= 0:
                 self._rejoin("stays" if leaving is None else "leaving")
 
-    def tick(self, now_ms: int) -> None:
+    def _tick(self, now_ms: int) -> None:
         """Do what is due; see ``due_ms``."""
         if self._stages(ClaimStage.WAITING, ClaimStage.OPENING):
             self._followed.put_off(now_ms)
@@ -369,7 +370,7 @@ class Handover:
         return None if overtakes else self._followed.report_at_ms
 
     def due_ms(self) -> int | None:
-        """The time by which ``tick`` has something to do."""
+        """The time by which a ``Tick`` has something to do."""
         times = [self._may_report_at_ms(), self._follow_up_at_ms]
         for claim in self.claims.values():
             if claim.stage is ClaimStage.WAITING:
@@ -398,7 +399,7 @@ class Handover:
     def _hurries(self) -> bool:
         unclaimed = any(not self.claims[task].claimed for task in self._stages(ClaimStage.RUNNING))
         waits = self._join is not None or self._followed.report_due
-        return bool(unclaimed or waits or self._out or self._owes_rejoin)
+        return bool(unclaimed or waits or self._owes_rejoin)
 
     def near(self, now_ms: int) -> frozenset[TaskId]:
         """Tasks that no member runs until we do, or soon."""
@@ -412,7 +413,7 @@ class Handover:
     # -- inside --------------------------------------------------------------------------------
 
     def _rejoin(self, reason: str) -> None:
-        self._out.append(Rejoin(reason, self._descriptions))
+        self._out.append(ev.Rejoin(reason, self._descriptions))
 
     def _stages(self, *stages: ClaimStage) -> set[TaskId]:
         return {task for task, claim in self.claims.items() if claim.stage in stages}
@@ -439,8 +440,8 @@ class Handover:
             self._give_up_for_join()
         if self._unit is None and now_ms >= self._retry_at_ms and (tasks := self._ordered()):
             self._tokens += 1
-            self._unit = _Unit(self._tokens, tasks)
-            self._out.append(BlockJoin(self._tokens, self.generation, tasks))
+            self._unit = Unit(self._tokens, tasks)
+            self._out.append(ev.BlockJoin(self._tokens, self.generation, tasks))
         self._end_orders(now_ms)
 
     def _set_copies(self) -> None:
@@ -456,7 +457,7 @@ class Handover:
             self.claims[task].polling = True
         self._out.append(hv.PollMarks(tuple(idle)))
 
-    def _stop(self, unit: _Unit) -> None:
+    def _stop(self, unit: Unit) -> None:
         for task in unit.tasks:
             self.claims[task].stage = ClaimStage.STOPPED
         self._out.append(hv.Stop(unit.tasks))
@@ -480,10 +481,10 @@ class Handover:
             self._give_up_unopened(task, surrendered=True)
         tasks = tuple(sorted(mine & self._stages(ClaimStage.RUNNING)))
         if tasks:
-            self._unit = _Unit(token, tasks, for_join=True)
+            self._unit = Unit(token, tasks, for_join=True)
             self._stop(self._unit)
         else:
-            self._out.append(UnblockJoin(token))
+            self._out.append(ev.UnblockJoin(token))
 
     def _stop_for_flip(self) -> None:
         """Stop all; keep what runs, if its last commit is accepted (F2)."""
@@ -496,7 +497,7 @@ class Handover:
             else:
                 del self.claims[task]
         if kept:
-            self._unit = _Unit(token, tuple(sorted(kept)), for_flip=True)
+            self._unit = Unit(token, tuple(sorted(kept)), for_flip=True)
             self._stop(self._unit)
         else:
             self._go_over(token)
@@ -504,7 +505,7 @@ class Handover:
     def _go_over(self, token: int) -> None:
         """Let the membership go; until it is in the other group we get no assignment."""
         self._without_orders()
-        self._out.append(UnblockJoin(token))
+        self._out.append(ev.UnblockJoin(token))
 
     def _end_orders(self, now_ms: int) -> None:
         """Tell the group when all is given up that was to be, or leave if that was the last."""

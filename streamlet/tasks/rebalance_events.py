@@ -1,4 +1,4 @@
-"""A member's hand-over rules, shared by the worker and the control thread under one lock.
+"""A member's task manager, shared by the worker and the control thread under one lock.
 
 The group moves on while a user function runs. So an assignment that the worker has not applied when
 the next join is described is void: the worker then never runs what the group no longer counts on it
@@ -13,25 +13,31 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from streamlet.assignor.values import Copy, Leaving
+from streamlet.clock import Clock
 from streamlet.coordinator.events import Assigned, Lost, SessionEvent
 from streamlet.rebalance.values import Assignment
-from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover import TaskManager
+from streamlet.tasks.handover_values import Action, JoinDescribed, LeavingSet, TaskEvent
 from streamlet.types import TaskId
 
 
 class RebalanceEvents:
-    """One slot for the newest assignment, a queue for other events, and the rules.
+    """One slot for the newest assignment, queues for other events and for actions, and the manager.
 
     Args:
-        handover: the member's rules; only this object may touch them.
+        manager: the member's; only this object may touch it.
+        clock: the time.
     """
 
-    def __init__(self, handover: Handover) -> None:
-        self._handover = handover
-        self._lock = threading.Lock()
+    def __init__(self, manager: TaskManager, clock: Clock) -> None:
+        self._manager = manager
+        self._clock = clock
+        self._lock = threading.RLock()  # who has the news hands them on
         self._arrived = threading.Event()
         self._events: deque[SessionEvent] = deque()
         self._assigned: Assigned[Assignment] | None = None
+        #: What the manager wants of the worker, whatever thread the events came from.
+        self._actions: list[Action] = []
         #: Tasks whose state lies on this instance's disk, with records missing (None: unknown).
         self._dormant: dict[TaskId, int | None] = {}
         #: What the last description said of our leaving.
@@ -42,7 +48,7 @@ class RebalanceEvents:
     def offer(self, event: SessionEvent) -> None:
         """Leave an event; an assignment replaces the one before, and a loss voids it.
 
-        A loss is applied to the rules at once: claims go with the member id (M1), and the next
+        The manager is told of a loss at once: claims go with the member id (M1), and the next
         description may come before the worker.
         """
         with self._lock:
@@ -52,41 +58,56 @@ class RebalanceEvents:
                 self._events.append(event)
             if isinstance(event, Lost):
                 self._assigned = None
-                self._handover.lost()
+                self.handle(event)
             self._arrived.set()
 
     def describe(self) -> Mapping[TaskId, Copy]:
         """Describe our tasks for a JoinGroup; voids an assignment that was not applied."""
         with self._lock:
             self._assigned = None
-            self.said_leaving = self._handover.leaving
-            return self._handover.describe(self._dormant)
+            self.said_leaving = self._manager.leaving
+            self.handle(JoinDescribed())
+            return self._manager.view(self._dormant)
 
     # Called by the thread that follows the control topic.
 
     def set_leaving(self, leaving: Leaving | None) -> None:
         """Our instance was marked to leave, or its mark was removed."""
         with self._lock:
-            self._handover.set_leaving(leaving)
+            self.handle(LeavingSet(leaving))
             self._arrived.set()
+
+    # Called by any thread.
+
+    def handle(self, *events: TaskEvent) -> None:
+        """Have the manager take events; what follows from them waits for the worker."""
+        with self._lock:
+            for event in events:
+                self._actions += self._manager.handle(event, self._clock.now_ms())
 
     # Called by the worker.
 
-    @contextmanager
-    def rules(self) -> Iterator[Handover]:
-        """The rules, for as long as the block lasts; do nothing slow in it."""
+    def actions(self) -> list[Action]:
+        """Take the actions there are, in order."""
         with self._lock:
-            yield self._handover
+            actions, self._actions = self._actions, []
+            return actions
 
     @contextmanager
-    def news(self) -> Iterator[tuple[Handover, list[SessionEvent], Assigned[Assignment] | None]]:
-        """The rules, and everything that has come; what is not applied in the block is lost."""
+    def manager(self) -> Iterator[TaskManager]:
+        """The manager, to be asked for as long as the block lasts; do nothing slow in it."""
+        with self._lock:
+            yield self._manager
+
+    @contextmanager
+    def news(self) -> Iterator[tuple[list[SessionEvent], Assigned[Assignment] | None]]:
+        """Everything that has come; what is not handed on in the block is lost."""
         with self._lock:
             self._arrived.clear()
             events = list(self._events)
             self._events.clear()
             assigned, self._assigned = self._assigned, None
-            yield self._handover, events, assigned
+            yield events, assigned
 
     def wake(self) -> None:
         """Wake the worker, because there is news elsewhere; from any thread."""

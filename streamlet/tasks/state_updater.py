@@ -36,6 +36,7 @@ from streamlet.errors import (
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.copy_threads import CopyRunner, CopyThreads
+from streamlet.tasks.handover_values import CopyLag
 from streamlet.tasks.mismatch import lacks
 from streamlet.tasks.opening import OpenTask
 from streamlet.tasks.restore_job import RestoreJob
@@ -83,14 +84,6 @@ class KeptCopy:
         """The stores of an open copy."""
         assert self.opened is not None, self.task
         return self.opened.state
-
-
-@attrs.frozen
-class CopyLag:
-    """The lag of a copy: records left to read in its changelog that is furthest behind."""
-
-    task: TaskId
-    lag: int
 
 
 @attrs.frozen(eq=False)

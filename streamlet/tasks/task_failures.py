@@ -33,7 +33,7 @@ from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.start import InputRange, is_table, reset_policy
 from streamlet.tasks.targets import Target, TargetAnswer
-from streamlet.tasks.task_manager import TaskManager
+from streamlet.tasks.task_manager import TaskActions
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.tasks.task_stage import TaskStage
 from streamlet.types import TopicPartition
@@ -55,7 +55,7 @@ class StoreFailures:
 
     _holdings: TaskRegistry
     _activation: Activation
-    _orders: TaskManager
+    _orders: TaskActions
     _meters: Meters
     _lose: Callable[[StreamletError], None]
 
@@ -109,7 +109,7 @@ class OutOfRange:
     _settings: Settings
     _holdings: TaskRegistry
     _activation: Activation
-    _orders: TaskManager
+    _orders: TaskActions
     _meters: Meters
     _clock: Clock
     _asked: dict[TopicPartition, tuple[ActiveTask, TargetAnswer]] = attrs.field(

@@ -1,14 +1,13 @@
-"""Carries out what the hand-over rules decide, on the worker's thread.
+"""Carries out what the task manager decides, on the stream thread.
 
-The rules (``tasks.handover``) decide; this module acts, and reports the results to them. Everything
-that touches tasks goes through here or through the worker's own loop.
+The manager (``tasks.handover``) decides; this module acts, and reports the results to it.
+Everything that touches tasks goes through here or through the worker's own loop.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import attrs
@@ -29,6 +28,7 @@ from streamlet.coordinator.events import (
     Lost,
     Rejoin,
     SessionEvent,
+    Tick,
     UnblockJoin,
 )
 from streamlet.coordinator.session import GroupSession
@@ -37,22 +37,28 @@ from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_loop import Precopy
 from streamlet.tasks.commit_port import CommitPort, Settled
-from streamlet.tasks.handover import Handover
 from streamlet.tasks.handover_values import (
+    Action,
     Activate,
     Close,
     CommitLast,
-    Decision,
+    CopyLag,
     LeaveForGood,
     PollMarks,
+    PositionsRead,
     Reclaim,
     ResumeTask,
     SetCopies,
     Stop,
+    TaskClaimed,
+    TaskEvent,
+    TaskFailed,
+    TaskReopening,
+    TaskRunning,
 )
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.tasks.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
+from streamlet.tasks.state_updater import CopyEvent, CopyFailed, Promoted, StateUpdater
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.tasks.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
@@ -64,11 +70,11 @@ RETRY_MS = 20
 
 
 @attrs.define(eq=False, slots=False)
-class TaskManager:
-    """Carries out the decisions about a worker's tasks.
+class TaskActions:
+    """Carries out the task manager's actions.
 
     Args:
-        board: the rules and the news.
+        board: the manager and the news.
         group: our membership.
         holdings: the active tasks.
         activation: brings tasks up.
@@ -109,9 +115,9 @@ class TaskManager:
     urgent: bool = attrs.field(default=False, init=False)
     #: Whether a task of ours runs nowhere, or soon will not, until we begin.
     awaited: bool = attrs.field(default=False, init=False)
-    #: The rules want us to leave for good.
+    #: The manager wants us to leave for good, for this reason.
     leaving: str | None = attrs.field(default=None, init=False)
-    #: The copies that the rules asked for last.
+    #: The copies that the manager asked for last.
     _asked: frozenset[TaskId] = attrs.field(factory=frozenset, init=False)
     #: Generation of the last assignment applied, for the log.
     generation: int = attrs.field(default=-1, init=False)
@@ -124,21 +130,19 @@ class TaskManager:
         Raises:
             StreamletError: the membership is over, or the coordinator refused a commit for good.
         """
-        now, wall = self._clock.now_ms(), self._clock.wall_ms()
+        now = self._clock.now_ms()
         seen: dict[TaskId, Positions] = {}
-        with self._board.news() as (rules, events, assigned):
+        with self._board.news() as (events, assigned):
             for event in events:
-                self._take(rules, event, now, seen)
+                self._take(event, seen)
             if assigned is not None:
-                order = assigned.assignment
-                rules.assigned(assigned.generation, assigned.member_id, order, now, wall)
-            for soon in _of(JoinSoon, events):  # it comes after what was just assigned
-                rules.join_due(soon.token, now, soon.generation, flip=soon.flip)
-            rules.tick(now)
-            decisions = rules.take()
-            self.busy = rules.busy
-            self.urgent = self.busy and rules.urgent(now)
-            awaited = rules.near(now)
+                self._board.handle(assigned)
+            self._board.handle(*_of(JoinSoon, events), Tick())  # after what was just assigned
+            actions = self._board.actions()
+            with self._board.manager() as manager:
+                self.busy = manager.busy
+                self.urgent = self.busy and manager.urgent(now)
+                awaited = manager.near(now)
             self.awaited = bool(awaited)
         if assigned is not None and assigned.generation != self.generation:
             self.generation = assigned.generation
@@ -154,7 +158,7 @@ class TaskManager:
             self._commit.forget_queued()
         for commit in _of(CommitDone, events):
             self._commit_done(commit, lost=lost)
-        self._perform(decisions)
+        self._perform(actions)
         if _of(JoinSoon, events):
             self.precopy.end()  # the join may wait for that unit, and the group for the join
         self._read_ahead(awaited, seen)
@@ -172,36 +176,30 @@ class TaskManager:
         for news in self._copies.take():
             self._copy_news(news)
 
-    def _take(
-        self,
-        rules: Handover,
-        event: SessionEvent,
-        now: int,
-        seen: dict[TaskId, Positions],
-    ) -> None:
+    def _take(self, event: SessionEvent, seen: dict[TaskId, Positions]) -> None:
         match event:
             case CommitDone() | JoinSoon() | Failed():
                 pass  # what is to be done of these comes later in ``take``
             case Lost(reason=reason):
                 log.warning("lost all tasks: %s", reason)
                 self._meters.lost += 1
-                self._forget_unit()  # the rules know it already, by ``RebalanceEvents.offer``
-            case JoinBlocked(token=token, granted=granted):
-                rules.hold(token, granted, now)
+                self._forget_unit()  # the manager knows, by ``RebalanceEvents.offer``
+            case JoinBlocked():
+                self._board.handle(event)
             case FetchDone():
-                seen |= self._fetched(rules, event, now)
+                seen |= self._fetched(event)
             case Left():
                 log.debug("left the group")
             case _:
                 raise AssertionError(f"unexpected event {event}")
 
-    def _fetched(self, rules: Handover, event: FetchDone, now: int) -> dict[TaskId, Positions]:
-        """Tell the rules; return what is known now."""
+    def _fetched(self, event: FetchDone) -> dict[TaskId, Positions]:
+        """Tell the manager; return what is known now."""
         found = {}
         good = event.outcome is FetchOutcome.FETCHED
         for task in self._fetches.pop(event.token, ()):
             positions = Positions.of(self._inputs(task), event.committed) if good else None
-            rules.fetched(task, positions, now)
+            self._board.handle(PositionsRead(task, positions))
             if positions is not None:
                 found[task] = positions
         return found
@@ -224,16 +222,15 @@ class TaskManager:
         if settled is None:
             return
         self._settled(settled)
-        now = self._clock.now_ms()
-        with self._ruling() as rules:
-            if settled.outcome is CommitOutcome.ACCEPTED and not lost:
-                for part in settled.parts:
-                    rules.claimed(part.active.task, now)
-                self.precopy.committed(self._entries_to_go(settled), now)
-            over = settled.last or settled.outcome is not CommitOutcome.ACCEPTED
-            if settled.hold is not None and over:
-                self._last = None
-                rules.committed(settled.hold, settled.outcome, now)
+        events: list[TaskEvent] = []
+        if settled.outcome is CommitOutcome.ACCEPTED and not lost:
+            events += [TaskClaimed(part.active.task) for part in settled.parts]
+            self.precopy.committed(self._entries_to_go(settled), self._clock.now_ms())
+        over = settled.last or settled.outcome is not CommitOutcome.ACCEPTED
+        if settled.hold is not None and over:
+            self._last = None
+            events.append(CommitDone(settled.hold, settled.outcome))
+        self._report(*events)
 
     def _entries_to_go(self, settled: Settled) -> int:
         """Changed entries of a commit that belong to tasks about to be stopped."""
@@ -244,9 +241,8 @@ class TaskManager:
 
     def _copy_news(self, news: CopyEvent) -> None:
         match news:
-            case CopyLag(task=task, lag=lag):
-                with self._ruling() as rules:
-                    rules.progress(task, lag, self._clock.now_ms())
+            case CopyLag():
+                self._report(news)
             case Promoted() | CopyFailed():
                 ready = self._activation.promoted(news)
                 if ready is not None:
@@ -265,8 +261,7 @@ class TaskManager:
         task = active.task
         if self._hold_wanted is not None and task in self._hold_wanted.tasks:
             self._forget_unit()
-        with self._board.rules() as rules:
-            rules.reopening(task, self._clock.now_ms())
+        self._board.handle(TaskReopening(task))
         self._holdings.drop(active)
         self._restarts.add(task)
 
@@ -279,14 +274,11 @@ class TaskManager:
 
     def give_back(self, tasks: Mapping[TaskId, str]) -> None:
         """Join without these tasks, which cannot be taken over here, for these reasons."""
-        with self._ruling() as rules:
-            for task, reason in tasks.items():
-                rules.failed(task, reason)
+        self._report(*(TaskFailed(task, reason) for task, reason in tasks.items()))
 
     def _say_runs(self, active: ActiveTask) -> None:
         self._meters.running(active.task)
-        with self._ruling() as rules:
-            rules.running(active.task, self._clock.now_ms())
+        self._report(TaskRunning(active.task))
 
     def take_answers(self) -> None:
         """Take answers to commits and nothing else: everything is stopped.
@@ -294,7 +286,7 @@ class TaskManager:
         Raises:
             TaskMigratedError: the tasks are lost.
         """
-        with self._board.news() as (_, events, _):
+        with self._board.news() as (events, _):
             mine = [event for event in events if isinstance(event, (CommitDone, Lost, Failed))]
         for event in mine:
             if not isinstance(event, CommitDone):
@@ -349,33 +341,29 @@ class TaskManager:
     def lose_all(self) -> None:
         """Like ``drop_all``; also claims nothing any more, and has nothing more written."""
         self._commit.forget_queued()
-        with self._board.rules() as rules:
-            rules.lost()
-            decisions = rules.take()
+        self._board.handle(Lost("they were given up here"))
+        actions = self._board.actions()
         self.drop_all()
-        for decision in decisions:
-            if not isinstance(decision, Close):
-                self._perform_one(decision, frozenset())
+        for action in actions:
+            if not isinstance(action, Close):
+                self._perform_one(action, frozenset())
         self._set_copies(frozenset())
 
-    # Decisions.
+    # Actions.
 
-    @contextmanager
-    def _ruling(self) -> Iterator[Handover]:
-        """The rules, for as long as the block lasts; what they decide is carried out behind it."""
-        with self._board.rules() as rules:
-            yield rules
-            decisions = rules.take()
-        self._perform(decisions)
+    def _report(self, *events: TaskEvent) -> None:
+        """Tell the manager, and carry out what it makes of it."""
+        self._board.handle(*events)
+        self._perform(self._board.actions())
 
-    def _perform(self, decisions: Sequence[Decision]) -> None:
-        activating = frozenset(d.task for d in decisions if isinstance(d, Activate))
-        for decision in decisions:
-            self._perform_one(decision, activating)
+    def _perform(self, actions: Sequence[Action]) -> None:
+        activating = frozenset(one.task for one in actions if isinstance(one, Activate))
+        for action in actions:
+            self._perform_one(action, activating)
 
-    def _perform_one(self, decision: Decision, activating: frozenset[TaskId]) -> None:
-        log.debug("%s", decision)
-        match decision:
+    def _perform_one(self, action: Action, activating: frozenset[TaskId]) -> None:
+        log.debug("%s", action)
+        match action:
             case Activate(task=task, positions=positions):
                 self._meters.activating(task, marked=positions is not None)
                 self._activation.want(task, positions)
@@ -396,19 +384,19 @@ class TaskManager:
                 self._asked = learner | standby
                 self._set_copies(activating)
             case BlockJoin(tasks=tasks):
-                self._hold_wanted = decision
+                self._hold_wanted = action
                 now = self._clock.now_ms()
                 self.precopy.begin(now, self.precopy.wait_ms(tasks, now))
             case UnblockJoin():
-                self._group.want(decision)
+                self._group.want(action)
             case CommitLast():
-                self._last = decision
+                self._last = action
             case PollMarks(tasks=tasks):
                 inputs = [tp for task in tasks for tp in self._inputs(task)]
                 self._fetches[self._fetch(inputs)] = tasks
             case Rejoin(reason=reason):
                 log.info("rejoining: %s", reason)
-                self._group.want(decision)
+                self._group.want(action)
             case LeaveForGood(reason=reason):
                 self.leaving = reason
 

@@ -12,7 +12,7 @@ Each stage also leads to CLOSED. ASKING, DECIDING, OPENING and RESTORING lead ba
 no broker answers or all is to be read once more; RESTORING back to OPENING, where stores fail; and
 PROMOTING to ASKING or OPENING, where the copy cannot be had. Until READY a task belongs to
 ``tasks.activation``, from there on to ``tasks.task_registry``. Whether the member may run it at
-all is for the claims to say (``tasks.handover_values.ClaimStage``).
+all is for the claims to say (``tasks.task_record.ClaimStage``).
 """
 
 from __future__ import annotations

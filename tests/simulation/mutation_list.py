@@ -21,9 +21,9 @@ class Mutation:
     replacement: str
 
 
-HANDOVER = "tasks/handover.py"
+MANAGER = "tasks/handover.py"
 GATE = "coordinator/commit_gate.py"
-MANAGER = "tasks/task_manager.py"
+ACTIONS = "tasks/task_manager.py"
 ACTIVATION = "tasks/activation.py"
 
 MUTATIONS = (
@@ -31,7 +31,7 @@ MUTATIONS = (
         "lost-tasks-run-on",
         "M1",
         "a member that loses its id closes nothing",
-        HANDOVER,
+        MANAGER,
         """        for task in sorted(self._stages(*OURS, ClaimStage.HELD)):
             self._close(task)
         self.claims.clear()
@@ -71,7 +71,7 @@ MUTATIONS = (
         "opened-again",
         "M3",
         "what runs already is opened again",
-        HANDOVER,
+        MANAGER,
         "for task in sorted(orders.active - self._stages(*OURS)):",
         "for task in sorted(orders.active):",
     ),
@@ -79,7 +79,7 @@ MUTATIONS = (
         "given-up-unclaimed",
         "M4",
         "a task is given up before its claim stands",
-        HANDOVER,
+        MANAGER,
         "ready = (t for t in self._stages(ClaimStage.RUNNING) & wanted if self.claims[t].claimed)",
         "ready = self._stages(ClaimStage.RUNNING) & wanted",
     ),
@@ -87,7 +87,7 @@ MUTATIONS = (
         "unit-without-claims",
         "M4",
         "a unit commits stopped tasks that were not claimed",
-        MANAGER,
+        ACTIONS,
         "if not self._commit.begin_claims(last.token, tasks):",
         "if True:",
     ),
@@ -107,7 +107,7 @@ MUTATIONS = (
         "claim-of-before",
         "M4",
         "a commit from before a loss is the claim of the task given back",
-        MANAGER,
+        ACTIONS,
         "if settled.outcome is CommitOutcome.ACCEPTED and not lost:",
         "if settled.outcome is CommitOutcome.ACCEPTED:",
     ),
@@ -126,15 +126,15 @@ MUTATIONS = (
         "turned-away-releases",
         "M5",
         "a task is released though its last commit was turned away",
-        HANDOVER,
-        "elif outcome in (CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN):",
-        "elif outcome is not CommitOutcome.LOST:",
+        MANAGER,
+        "elif outcome in (ev.CommitOutcome.ACCEPTED, ev.CommitOutcome.UNKNOWN):",
+        "elif outcome is not ev.CommitOutcome.LOST:",
     ),
     Mutation(
         "no-marker",
         "M5",
         "the hand-over marker is left out",
-        HANDOVER,
+        MANAGER,
         "marks = {task: owner for task in unit.tasks if (owner := self._next_owner(unit, task))}",
         "marks: dict[TaskId, str] = {}",
     ),
@@ -142,9 +142,9 @@ MUTATIONS = (
         "block-stays",
         "M5",
         "a unit that is over blocks joins until its time is up",
-        HANDOVER,
+        MANAGER,
         """        self._end_orders(now_ms)  # before the hold ends, so that one join does for both
-        self._out.append(UnblockJoin(token))
+        self._out.append(ev.UnblockJoin(token))
 """,
         """        self._end_orders(now_ms)  # before the hold ends, so that one join does for both
 """,
@@ -161,15 +161,15 @@ MUTATIONS = (
         "unknown-resumes",
         "M6",
         "a task goes on after an unknown outcome of its marker",
-        HANDOVER,
-        "elif outcome in (CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN):",
-        "elif outcome is CommitOutcome.ACCEPTED:",
+        MANAGER,
+        "elif outcome in (ev.CommitOutcome.ACCEPTED, ev.CommitOutcome.UNKNOWN):",
+        "elif outcome is ev.CommitOutcome.ACCEPTED:",
     ),
     Mutation(
         "overdue-stays",
         "M6",
         "what an overdue unit stopped is said to be active",
-        HANDOVER,
+        MANAGER,
         "        if unit is None or not self._stages(ClaimStage.STOPPED):\n",
         "        if unit is None or self._stages(ClaimStage.STOPPED):\n",
     ),
@@ -193,7 +193,7 @@ MUTATIONS = (
         "order-not-renewed",
         "M7",
         "an order that is given again keeps its old generation",
-        HANDOVER,
+        MANAGER,
         """        elif claim.stage is ClaimStage.WAITING and task in orders.pending:
             claim.generation = self.generation
 """,
@@ -205,7 +205,7 @@ MUTATIONS = (
         "waits-for-ever",
         "M8",
         "a hand-over that does not proceed is not given back",
-        HANDOVER,
+        MANAGER,
         "late = [t for t in waiting if now_ms - self.claims[t].since_ms >= self.rules.timeout_ms]",
         "late: list[TaskId] = []",
     ),
@@ -213,7 +213,7 @@ MUTATIONS = (
         "failed-in-silence",
         "M8",
         "the group is not told of a task that cannot be opened",
-        HANDOVER,
+        MANAGER,
         """            self._rejoin(f"cannot take over {task}: {reason}")
 """,
         "",
@@ -230,7 +230,7 @@ MUTATIONS = (
         "nothing-surrendered",
         "L7",
         "nothing is given up at a join",
-        HANDOVER,
+        MANAGER,
         "mine &= self._orders.being_learned if self.rules.gives_up_at_joins else frozenset()",
         "mine = set()",
     ),
@@ -246,15 +246,15 @@ MUTATIONS = (
         "held-unacknowledged",
         "F2",
         "a task is held whatever became of its last commit",
-        HANDOVER,
-        "if unit.for_flip and outcome is CommitOutcome.ACCEPTED:",
+        MANAGER,
+        "if unit.for_flip and outcome is ev.CommitOutcome.ACCEPTED:",
         "if unit.for_flip:",
     ),
     Mutation(
         "held-not-claimed",
         "F3",
         "what is held is not said to be active",
-        "tasks/handover_values.py",
+        "tasks/task_record.py",
         """            case _:
                 said[task] = Copy(Role.ACTIVE, claim.generation)
 """,
@@ -268,7 +268,7 @@ MUTATIONS = (
         "not-compared",
         "F4",
         "a held task goes on though others have committed it",
-        MANAGER,
+        ACTIONS,
         "if positions.are(active.committed, active.by, active.epoch):",
         "if True:",
     ),
@@ -300,7 +300,7 @@ MUTATIONS = (
         "copy-let-go",
         "P",
         "the copy that is to be promoted is closed before",
-        MANAGER,
+        ACTIONS,
         "needed = (activating | self._activation.tasks) & self._copies.wanted",
         "needed: frozenset[TaskId] = frozenset()",
     ),

@@ -14,10 +14,10 @@ from streamlet.processing.task import Task
 from streamlet.runtime.metrics.table import METRICS, Metric
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.handover import Handover
-from streamlet.tasks.handover_values import OURS, Claim, ClaimStage
+from streamlet.tasks.handover import TaskManager
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.restore_job import RestoreProgress
+from streamlet.tasks.task_record import OURS, Claim, ClaimStage
 from streamlet.types import TaskId, TopicPartition
 
 
@@ -126,25 +126,25 @@ class MeasuredMember:
         return {} if self.advice is None else {(): self.advice[name]}
 
 
-def roles_of(rules: Handover) -> dict[TaskId, tuple[str, str]]:
-    """Role and stage of every task that the rules know of; what was given up is left out."""
+def roles_of(manager: TaskManager) -> dict[TaskId, tuple[str, str]]:
+    """Role and stage of every task that the manager knows of; what was given up is left out."""
     found: dict[TaskId, tuple[str, str]] = {}
-    for task, one in rules.copies.items():
+    for task, one in manager.copies.items():
         stage = ("ready" if one.ready else "learning") if one.role == "learner" else "following"
         found[task] = (one.role.value, stage)
-    for task, claim in rules.claims.items():
+    for task, claim in manager.claims.items():
         role = _role(claim)
         if role is not None:
             found[task] = (role, claim.stage.value)
     return dict(sorted(found.items()))
 
 
-def lags_of(rules: Handover) -> dict[TaskId, tuple[str, int]]:
+def lags_of(manager: TaskManager) -> dict[TaskId, tuple[str, int]]:
     """The lag of every copy, with its role."""
-    roles = roles_of(rules)
+    roles = roles_of(manager)
     return {
         task: (roles[task][0], one.lag)
-        for task, one in sorted(rules.copies.items())
+        for task, one in sorted(manager.copies.items())
         if one.lag is not None and roles[task][0] != "active"
     }
 

@@ -24,7 +24,7 @@ from streamlet.coordinator.events import Failed
 from streamlet.coordinator.messages import OffsetCommit, OffsetCommitAnswer
 from streamlet.rebalance.leader import Assignor
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.handover_values import OURS, ClaimStage
+from streamlet.tasks.task_record import OURS, ClaimStage
 from streamlet.testing.simulation.cluster import task_of
 from streamlet.types import TaskId, TopicPartition
 
@@ -199,7 +199,7 @@ class Checks:
             self._nothing_leaks(member)
 
     def _nothing_leaks(self, member: SimMember) -> None:
-        wanted = member.handover.copies.keys() - member.tasks(*OURS)
+        wanted = member.manager.copies.keys() - member.tasks(*OURS)
         if extra := member.worker.copies.kept.keys() - wanted:
             self.note("U13", f"{member.name} still follows copies", extra, (member.name,))
         held = {t for t, name in member.instance.locks.items() if name == member.name}

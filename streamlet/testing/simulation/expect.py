@@ -7,7 +7,7 @@ from typing import Any
 
 from streamlet.assignor.loads import Band
 from streamlet.assignor.order import exact
-from streamlet.tasks.handover_values import OURS
+from streamlet.tasks.task_record import OURS
 from streamlet.testing.simulation.checks import Broken
 from streamlet.testing.simulation.cluster import GROUP
 from streamlet.testing.simulation.events import Expect

@@ -8,7 +8,7 @@ import attrs
 
 from streamlet.assignor.values import Copy, MemberState, Role
 from streamlet.rebalance.values import Subscription
-from streamlet.tasks.handover_values import OURS
+from streamlet.tasks.task_record import OURS
 from streamlet.testing.simulation.session import WatchedProtocol
 from streamlet.types import TaskId
 
@@ -55,7 +55,7 @@ def state_of(
     member: SimMember, copies: dict[TaskId, Copy], deferral_deadline_ms: int | None
 ) -> MemberState:
     """The state of a member as a leader would know it if it joined now."""
-    if member.handover.rules.stops_at_joins:
+    if member.manager.rules.stops_at_joins:
         for task in member.tasks(*OURS):
             copies[task] = attrs.evolve(copies[task], role=Role.RELEASED, ready=True, lag=0)
     identity = member.identity
@@ -71,7 +71,7 @@ def state_of(
         runs=None if len(runs) == len(identity.subtopologies) else runs,
         copies=copies,
         tags=identity.tags,
-        leaving=member.handover.leaving,
+        leaving=member.manager.leaving,
         learners=identity.learners,
         joined_generation=member.machine.view.generation,
         deferral_deadline_ms=deferral_deadline_ms,

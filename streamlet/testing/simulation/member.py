@@ -1,6 +1,6 @@
 """One simulated member: the real membership machine, tasks protocol and hand-over rules.
 
-The real control thread (``session``) and the real task manager (``worker``) carry out what these
+The real control thread (``session``) and the real task actions (``worker``) carry out what these
 want; what is imitated is only when their threads come round.
 """
 
@@ -18,9 +18,10 @@ from streamlet.coordinator.member_config import MembershipConfig
 from streamlet.coordinator.membership import Membership
 from streamlet.coordinator.states import ENDED, MembershipState
 from streamlet.rebalance.protocol import rules_from, types_for
-from streamlet.tasks.handover import Handover
-from streamlet.tasks.handover_values import ClaimStage, HandoverRules
+from streamlet.tasks.handover import TaskManager
+from streamlet.tasks.handover_values import HandoverRules
 from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.task_record import ClaimStage
 from streamlet.testing.simulation.cluster import GROUP, SimulatedInstance
 from streamlet.testing.simulation.identities import identity_of, protocol_of, state_of
 from streamlet.testing.simulation.session import SimSession
@@ -86,11 +87,11 @@ class SimMember:
             heartbeat_interval_ms=_heartbeat_ms(settings),
             protocol_types=types,
         )
-        self.handover = Handover(rules)
+        self.manager = TaskManager(rules)
         self.identity = identity_of(self, number, static)
         self.plan_rules = rules_from(settings, learners=True)
         self.protocol = protocol_of(self)
-        self._board = RebalanceEvents(self.handover)
+        self._board = RebalanceEvents(self.manager, world.clock)
         self.session = SimSession(self, self.protocol, self.tell, self._describe)
         self.worker = SimWorker(self, self._board)
         #: Generation of the orders that the worker had when it last came round.
@@ -137,22 +138,22 @@ class SimMember:
             return False
         machine = self.machine
         quiet = machine.view.state is MembershipState.STABLE or machine.view.state in ENDED
-        handover, worker = self.handover, self.worker
-        return quiet and not (handover.busy or handover.confirming or worker.busy)
+        manager, worker = self.manager, self.worker
+        return quiet and not (manager.busy or manager.confirming or worker.busy)
 
     def tasks(self, *stages: ClaimStage) -> set[TaskId]:
         """Tasks with a claim in one of these stages."""
-        return {t for t, claim in self.handover.claims.items() if claim.stage in stages}
+        return {t for t, claim in self.manager.claims.items() if claim.stage in stages}
 
     def state(self) -> MemberState:
         """The state of this member as a leader would know it if it joined now."""
-        return state_of(self, self.handover.view(self._dormant()), self.deferral_ms)
+        return state_of(self, self.manager.view(self._dormant()), self.deferral_ms)
 
     # -- the control thread --------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin to join."""
-        self.handover.leaving = self.instance.leaving
+        self.manager.leaving = self.instance.leaving
         self.session.start()
 
     def when_awake(self, action: Callable[[], None]) -> Callable[[], None]:
@@ -168,7 +169,7 @@ class SimMember:
 
     def _describe(self) -> Mapping[TaskId, Copy]:
         """The description for the JoinGroup; an assignment not taken up is void from now on."""
-        claims = self.handover.claims.items()
+        claims = self.manager.claims.items()
         self.surrendered = frozenset(t for t, claim in claims if claim.surrendered)
         dormant = self._dormant()
         for task in self.world.cluster.specs.keys() - dormant.keys():
@@ -227,9 +228,9 @@ class SimMember:
         """One round of the worker's loop."""
         self.session.progress()
         self._unread = False
-        stages = {task: claim.stage for task, claim in self.handover.claims.items()}
+        stages = {task: claim.stage for task, claim in self.manager.claims.items()}
         outcomes, self._outcomes = self._outcomes, {}
-        descriptions, self.generation_before = self.descriptions, self.handover.generation
+        descriptions, self.generation_before = self.descriptions, self.manager.generation
         self.worker.round()
         if not self.live:
             return
@@ -237,8 +238,8 @@ class SimMember:
         if knows_all and descriptions == self.descriptions:
             self.world.protocol.went_round(self, stages, outcomes)
         self.worker.check_invariants()
-        self.handover.check_invariants()
-        times = [self.handover.due_ms(), self.worker.due_ms()]
+        self.manager.check_invariants()
+        times = [self.manager.due_ms(), self.worker.due_ms()]
         due_ms = min((at for at in times if at is not None), default=None)
         if due_ms is not None:
             self.wake_worker(max(due_ms, self.world.now_ms + 1))
@@ -280,4 +281,5 @@ class SimMember:
     def set_leaving(self) -> None:
         """Our instance was marked, or its mark was taken away."""
         self._board.set_leaving(self.instance.leaving)
+        self._unread = True
         self.wake_worker()

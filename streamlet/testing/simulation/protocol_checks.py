@@ -17,7 +17,7 @@ from streamlet.coordinator.messages import JoinGroup, OffsetCommit, Request
 from streamlet.coordinator.states import BETWEEN, MembershipState
 from streamlet.rebalance.values import Assignment, Subscription
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.handover_values import OURS, ClaimStage
+from streamlet.tasks.task_record import OURS, ClaimStage
 from streamlet.tasks.task_stage import TaskStage
 from streamlet.testing.simulation.cluster import input_of, task_of
 from streamlet.types import TaskId, TopicPartition
@@ -128,7 +128,7 @@ class ProtocolChecks:
         """M7: a marker that a member begins with is of the order it holds."""
         if positions is None or member.loss_unseen:
             return
-        orders = {member.handover.generation, member.generation_before}
+        orders = {member.manager.generation, member.generation_before}
         own = {(member.machine.view.member_id, generation) for generation in orders}
         answers = {(one.release_to, one.generation) for one in positions.metadata if one}
         if len(answers) != 1 or not answers <= own:
@@ -165,7 +165,7 @@ class ProtocolChecks:
         world, slowest_ms = self._world, self._world.scenario.network.delay_ms[1]
         slack_ms = _SLACK_MS + _TRIPS * slowest_ms
         overdue_ms = world.now_ms - world.settings.handover_timeout_ms - slack_ms
-        claims, tasks = member.handover.claims, member.worker.registry.tasks
+        claims, tasks = member.manager.claims, member.worker.registry.tasks
         for task, claim in claims.items():
             stage = None if task not in tasks else tasks[task].stage
             reclaimed = claim.stage is ClaimStage.OPENING and stage is TaskStage.STOPPED

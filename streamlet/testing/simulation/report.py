@@ -12,7 +12,7 @@ from streamlet.assignor.values import Plan, Role
 from streamlet.rebalance import wire
 from streamlet.rebalance.envelope import open_assignment, open_subscription
 from streamlet.rebalance.values import Assignment, Subscription
-from streamlet.tasks.handover_values import OURS
+from streamlet.tasks.task_record import OURS
 from streamlet.testing.coordinator import Round
 from streamlet.testing.simulation.checks import Broken
 from streamlet.types import TaskId
@@ -166,8 +166,8 @@ def final_of(world: World) -> dict[str, Any]:
         for name in instance.spec.member_names:
             if name in live:
                 member = live[name]
-                claims = member.handover.claims
-                copies = [i for i in member.handover.copies.items() if i[0] not in claims]
+                claims = member.manager.claims
+                copies = [i for i in member.manager.copies.items() if i[0] not in claims]
                 found[name] = {
                     "active": names(member.tasks(*OURS)),
                     "learner": names(t for t, c in copies if c.role is Role.LEARNER),

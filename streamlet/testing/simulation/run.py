@@ -12,7 +12,7 @@ from streamlet.assignor.values import Leaving, Role
 from streamlet.errors import PositionsMismatchError
 from streamlet.rebalance.leader import Assignor
 from streamlet.scaling.leavers import Burden, choose_leavers
-from streamlet.tasks.handover_values import OURS
+from streamlet.tasks.task_record import OURS
 from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.events import Event, Step
 from streamlet.testing.simulation.expect import compare
@@ -272,7 +272,7 @@ class Simulation:
         return [
             (task, copy.role)
             for member in self.world.named(name)
-            for task, copy in member.handover.copies.items()
+            for task, copy in member.manager.copies.items()
             if not copy.ready and task not in member.tasks(*OURS)
         ]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from streamlet.assignor.values import Plan, Role
 from streamlet.tasks.activation import REOPEN_MS
-from streamlet.tasks.handover_values import OURS
 from streamlet.tasks.state_updater import AGAIN_MS
+from streamlet.tasks.task_record import OURS
 from streamlet.testing.simulation.cluster import input_of
 from streamlet.testing.simulation.expect import out_of_band
 
@@ -79,7 +79,7 @@ class Settler:
             part = plan.members.get(member.machine.view.member_id)
             if part is None:
                 continue  # it stands still
-            copies = member.handover.copies.items()
+            copies = member.manager.copies.items()
             learner = {t for t, copy in copies if copy.role is Role.LEARNER}
             standby = {t for t, copy in copies if copy.role is Role.STANDBY}
             now = [set(part.active), set(part.learner), set(part.standby)]
@@ -129,7 +129,7 @@ class Settler:
         flips = (m.protocol.migration for m in self._world.members if m.protocol.gathering)
         ends = [flip.until_ms for flip in flips if flip is not None]
         due = max(ends) if ends else plan.follow_up_ms
-        timers = [m.handover.due_ms() for m in self._world.members if not m.paused]
+        timers = [m.manager.due_ms() for m in self._world.members if not m.paused]
         later = [at for at in timers if at is not None and at > self._world.now_ms]
         if due is None or due <= self._world.now_ms or not later:
             return False

@@ -34,7 +34,8 @@ from streamlet.rebalance.envelope import CONSUMER, STREAM, open_subscription
 from streamlet.rebalance.protocol import PROTOCOL, TYPES
 from streamlet.rebalance.values import Assignment, NeedMetadata, Subscription
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.handover_values import ClaimStage, SetCopies
+from streamlet.tasks.handover_values import SetCopies
+from streamlet.tasks.task_record import ClaimStage
 from streamlet.testing.simulation.cluster import GROUP, changelog_of, input_of
 from streamlet.testing.simulation.events import Held
 from streamlet.testing.simulation.member import SimMember
@@ -101,8 +102,8 @@ def _join(
     synced = _tell(member, Answered(sync.number, SyncGroupAnswer(0, assignment)))
     delivered = _only(Assigned, synced)
     orders = member.protocol.decode(delivered.assignment)
-    member.handover.assigned(GENERATION, member_id, orders, world.now_ms)
-    decided = member.handover.take()  # all of it has happened long ago
+    assigned = attrs.evolve(delivered, assignment=orders)
+    decided = member.manager.handle(assigned, world.now_ms)  # all of it has happened long ago
     member.session.thread.resume()
     member.worker.begin_with([one for one in decided if isinstance(one, SetCopies)])
     assert isinstance(join.request, JoinGroup)
@@ -164,7 +165,7 @@ def _run(world: World, member: SimMember, held: Held) -> None:
 
 
 def _running(world: World, member: SimMember, task: TaskId) -> ActiveTask:
-    claim = member.handover.claims[task]
+    claim = member.manager.claims[task]
     claim.stage, claim.claimed = ClaimStage.RUNNING, True
     if world.cluster.is_stateful(task):
         world.cluster.logs[task].records.append((StateNumber(1, 1), 1))

@@ -1,4 +1,4 @@
-"""A simulated worker: the real task manager, registry and commit over ports that can be checked.
+"""A simulated worker: the real task actions, registry and commit over ports that can be checked.
 
 One round is what ``runtime.stream_thread`` does in one, in the same order. Time passes only where a
 message travels or state is restored.
@@ -25,7 +25,7 @@ from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
 from streamlet.tasks.task_failures import StoreFailures
-from streamlet.tasks.task_manager import TaskManager
+from streamlet.tasks.task_manager import TaskActions
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.tasks.task_stage import TaskStage
 from streamlet.testing.simulation.brokers import SimBroker, SimEdges, SimThread, SimTopology
@@ -65,7 +65,7 @@ class SimWorker:
             source, cache_bytes=0, most_buffered=1, forget=self._commit.forget
         )
         meters = Meters(clock)
-        self._manager = TaskManager(
+        self._actions = TaskActions(
             board,
             group=self._group,
             holdings=self.registry,
@@ -77,12 +77,12 @@ class SimWorker:
             meters=meters,
             precopy=Precopy(settings.handover_timeout_ms),
         )
-        parts = (self.registry, self.activation, self._manager, meters)
+        parts = (self.registry, self.activation, self._actions, meters)
         self._commits = CommitLoop(
             *(settings, self._commit, clock),
             group=self._group,
             holdings=self.registry,
-            orders=self._manager,
+            orders=self._actions,
             meters=meters,
             failures=StoreFailures(*parts, self._lose),
             too_large=_too_large,
@@ -151,7 +151,7 @@ class SimWorker:
     @property
     def busy(self) -> bool:
         """True if something is under way besides processing and its commits."""
-        if self.stopping or self._manager.waiting or not self.activation.idle:
+        if self.stopping or self._actions.waiting or not self.activation.idle:
             return True
         if self._unheard or self.runner.busy:
             return True
@@ -169,14 +169,14 @@ class SimWorker:
 
     def due_ms(self) -> int | None:
         """The time at which to come round again."""
-        now, commit, manager = self._world.now_ms, self._commit, self._manager
+        now, commit, actions = self._world.now_ms, self._commit, self._actions
         if self.stopping is not None:
             return now + RETRY_MS
         if commit.under_way and not commit.sent:
             return now + RETRY_MS
         if commit.sent:
             return None
-        if manager.waiting or not manager.precopy.over:
+        if actions.waiting or not actions.precopy.over:
             return now + 1
         if not self.activation.idle:
             return min(now + RETRY_MS, self._reader.due_ms or now + RETRY_MS)
@@ -188,7 +188,7 @@ class SimWorker:
         idle = self._commits.next_ms > self._world.input_until_ms
         if not tasks or (idle and all(active.claimed for active in tasks)):
             return None
-        return self._commits.next_ms + (HOLD_OFF_MS if manager.awaited else 0)
+        return self._commits.next_ms + (HOLD_OFF_MS if actions.awaited else 0)
 
     # -- one round -----------------------------------------------------------------------------
 
@@ -198,20 +198,20 @@ class SimWorker:
             self._stop_now(self.stopping)
             return
         self._unheard = False
-        self._manager.take()
-        if self._manager.leaving is not None:
+        self._actions.take()
+        if self._actions.leaving is not None:
             self._member.instance.drained = True
-            self.stop(self._manager.leaving)
-            self._stop_now(self._manager.leaving)
+            self.stop(self._actions.leaving)
+            self._stop_now(self._actions.leaving)
             return
         for active in self.activation.step(RESTORE_STEP_MS):
             self.activation.opened_here(active.task)
-            self._manager.run(active)
+            self._actions.run(active)
         given_back = self.activation.given_back()
         if given_back:
-            self._manager.give_back(given_back)
+            self._actions.give_back(given_back)
         self._look()
-        first = self._manager.unit is not None and not self._commit.under_way
+        first = self._actions.unit is not None and not self._commit.under_way
         if self._world.now_ms <= self._world.input_until_ms and not first:
             for active in self.registry.of_stage(TaskStage.RUNNING):
                 counting: Any = active.processor
@@ -229,7 +229,7 @@ class SimWorker:
         self._known = running
 
     def _lose(self, error: StreamletError) -> None:
-        self._manager.lose_all()
+        self._actions.lose_all()
         self._group.rejoin("membership was lost")
 
     # -- its end -------------------------------------------------------------------------------
@@ -246,12 +246,12 @@ class SimWorker:
                 self.activation.cancel(task)
             self.registry.stop(self.registry.of_stage(TaskStage.RUNNING))
         try:
-            self._manager.take_answers()
+            self._actions.take_answers()
             over = self._commits.last_step(self._deadline_ms)
         except (TaskMigratedError, TimedOutError):
             over = True
         if over:
-            self._manager.drop_all()
+            self._actions.drop_all()
             self._group.leave(reason, 0, quietly=False)
 
     def die(self) -> None:
@@ -294,7 +294,7 @@ class SimWorker:
 
     def begin_with(self, copies: Sequence[SetCopies]) -> None:
         """Keep the copies that were asked for before the simulation began."""
-        self._manager._perform(copies)
+        self._actions._perform(copies)
 
     def follow_from_the_start(self) -> None:
         """Take over the copies that were read before the simulation began.

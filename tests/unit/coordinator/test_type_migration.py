@@ -8,6 +8,7 @@ import pytest
 from streamlet.assignor.values import Copy, MemberPlan, Plan, Role, Rules, TaskInfo
 from streamlet.coordinator.commit_metadata import CommitMetadata, Positions
 from streamlet.coordinator.events import (
+    Assigned,
     CommitDone,
     CommitOutcome,
     CommitWanted,
@@ -43,15 +44,20 @@ from streamlet.rebalance.values import (
     Subscription,
     TypeMigration,
 )
-from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover import TaskManager
 from streamlet.tasks.handover_values import (
+    Action,
     Activate,
     Close,
     CommitLast,
     HandoverRules,
+    JoinDescribed,
     Reclaim,
     SetCopies,
     Stop,
+    TaskClaimed,
+    TaskEvent,
+    TaskRunning,
 )
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
@@ -182,102 +188,91 @@ def test_a_group_that_changed_its_type_without_us_has_given_our_tasks_away(by_ha
 # -- the member's rules ----------------------------------------------------------------------------
 
 
-def owner(*tasks: TaskId) -> Handover:
-    rules = Handover(HandoverRules())
-    rules.assigned(1, "me", Assignment(active=frozenset(tasks)), 0)
+def after(manager: TaskManager, *events: TaskEvent) -> list[Action]:
+    """The actions that follow from these events."""
+    return [action for event in events for action in manager.handle(event, 0)]
+
+
+def owner(*tasks: TaskId) -> TaskManager:
+    manager = TaskManager(HandoverRules())
+    after(manager, Assigned(1, "me", Assignment(active=frozenset(tasks))))
     for task in tasks:
-        rules.running(task, 0)
-        rules.claimed(task, 0)
-    rules.take()
-    rules.assigned(
-        4, "me", Assignment(active=frozenset(tasks), flip=TypeMigration(STREAM, 2, 60_000)), 0
-    )
-    rules.take()
-    return rules
+        after(manager, TaskRunning(task), TaskClaimed(task))
+    order = Assignment(active=frozenset(tasks), flip=TypeMigration(STREAM, 2, 60_000))
+    after(manager, Assigned(4, "me", order))
+    return manager
+
+
+def flip(generation: int) -> JoinSoon:
+    return JoinSoon(-1, generation, flip=True)
 
 
 def test_f2_what_was_committed_is_held_and_f3_claimed_with_the_old_generation():
-    rules = owner(T, U)
-    rules.join_due(-1, 0, 4, flip=True)
-    assert rules.take() == [Stop((T, U)), CommitLast(-1, (T, U), {}, 4)]
-    rules.committed(-1, CommitOutcome.ACCEPTED, 0)
-    assert rules.take() == [UnblockJoin(-1)]
-    rules.check_invariants()
-    assert rules.describe({}) == {T: Copy(Role.ACTIVE, 4), U: Copy(Role.ACTIVE, 4)}
-    assert rules.busy
+    manager = owner(T, U)
+    assert after(manager, flip(4)) == [Stop((T, U)), CommitLast(-1, (T, U), {}, 4)]
+    assert after(manager, CommitDone(-1, CommitOutcome.ACCEPTED)) == [UnblockJoin(-1)]
+    manager.check_invariants()
+    after(manager, JoinDescribed())
+    assert manager.view({}) == {T: Copy(Role.ACTIVE, 4), U: Copy(Role.ACTIVE, 4)}
+    assert manager.busy
 
 
 @pytest.mark.parametrize("outcome", [CommitOutcome.UNKNOWN, CommitOutcome.GATED])
 def test_f2_without_an_acknowledged_commit_nothing_is_kept(outcome):
-    rules = owner(T)
-    rules.join_due(-1, 0, 4, flip=True)
-    rules.take()
-    rules.committed(-1, outcome, 0)
-    assert rules.take() == [Close(T), UnblockJoin(-1)]
-    assert rules.describe({}) == {}
+    manager = owner(T)
+    after(manager, flip(4))
+    assert after(manager, CommitDone(-1, outcome)) == [Close(T), UnblockJoin(-1)]
+    after(manager, JoinDescribed())
+    assert manager.view({}) == {}
 
 
 def test_f2_a_task_that_is_being_opened_is_not_held():
     """One that runs is, claimed or not: its last commit says whose it is."""
-    rules = owner(T)
-    rules.assigned(
-        5, "me", Assignment(active=frozenset({T, U, V}), flip=TypeMigration(STREAM, 2, 1)), 0
-    )
-    rules.running(V, 0)
-    rules.take()
-    rules.join_due(-1, 0, 5, flip=True)
-    assert rules.take() == [Close(U), Stop((T, V)), CommitLast(-1, (T, V), {}, 5)]
+    manager = owner(T)
+    order = Assignment(active=frozenset({T, U, V}), flip=TypeMigration(STREAM, 2, 1))
+    after(manager, Assigned(5, "me", order), TaskRunning(V))
+    assert after(manager, flip(5)) == [Close(U), Stop((T, V)), CommitLast(-1, (T, V), {}, 5)]
 
 
 def test_a_member_without_tasks_goes_over_at_once():
-    rules = owner()
-    rules.join_due(-1, 0, 4, flip=True)
-    assert rules.take() == [UnblockJoin(-1)]
+    manager = owner()
+    assert after(manager, flip(4)) == [UnblockJoin(-1)]
 
 
 def test_f4_a_held_task_that_is_ours_again_is_reclaimed_and_any_other_closed():
-    rules = owner(T, U)
-    rules.join_due(-1, 0, 4, flip=True)
-    rules.committed(-1, CommitOutcome.ACCEPTED, 0)
-    rules.take()
-    rules.assigned(6, "new me", Assignment(active=frozenset({T, V})), 0)
-    assert rules.take() == [Reclaim(T), Close(U), Activate(V)]
-    rules.check_invariants()
-    rules.running(T, 0)
-    assert not rules.claims[T].claimed, "a new active period begins with a claim (M4)"
+    manager = owner(T, U)
+    after(manager, flip(4), CommitDone(-1, CommitOutcome.ACCEPTED))
+    order = Assignment(active=frozenset({T, V}))
+    assert after(manager, Assigned(6, "new me", order)) == [Reclaim(T), Close(U), Activate(V)]
+    manager.check_invariants()
+    after(manager, TaskRunning(T))
+    assert not manager.claims[T].claimed, "a new active period begins with a claim (M4)"
 
 
 def test_m1_a_loss_takes_what_is_held_too():
-    rules = owner(T)
-    rules.join_due(-1, 0, 4, flip=True)
-    rules.committed(-1, CommitOutcome.ACCEPTED, 0)
-    rules.take()
-    rules.lost()
-    assert rules.take() == [Close(T)]
-    assert rules.claims == {}
+    manager = owner(T)
+    after(manager, flip(4), CommitDone(-1, CommitOutcome.ACCEPTED))
+    assert after(manager, Lost("gone")) == [Close(T)]
+    assert manager.claims == {}
 
 
 def test_an_order_that_the_group_has_gone_beyond_stops_nothing():
-    rules = owner(T)
-    rules.assigned(5, "me", Assignment(active=frozenset({T})), 0)
-    rules.take()
-    rules.join_due(-1, 0, 4, flip=True)
-    assert rules.take() == [UnblockJoin(-1)]
+    manager = owner(T)
+    after(manager, Assigned(5, "me", Assignment(active=frozenset({T}))))
+    assert after(manager, flip(4)) == [UnblockJoin(-1)]
 
 
 def test_copies_are_closed_only_if_the_other_group_wants_them_no_more():
-    rules = owner(T)
+    manager = owner(T)
     order = Assignment(
         active=frozenset({T}), standby=frozenset({U}), flip=TypeMigration(STREAM, 2, 1)
     )
-    rules.assigned(5, "me", order, 0)
-    assert SetCopies(frozenset(), frozenset({U})) in rules.take()
-    rules.join_due(-1, 0, 5, flip=True)
-    rules.committed(-1, CommitOutcome.ACCEPTED, 0)
-    rules.take()
-    assert rules.describe({})[U].role is Role.STANDBY
-    rules.assigned(6, "new me", attrs.evolve(order, flip=None), 0)
-    assert rules.take() == [Reclaim(T)]
+    actions = after(manager, Assigned(5, "me", order))
+    assert SetCopies(frozenset(), frozenset({U})) in actions
+    after(manager, flip(5), CommitDone(-1, CommitOutcome.ACCEPTED), JoinDescribed())
+    assert manager.view({})[U].role is Role.STANDBY
+    over = attrs.evolve(order, flip=None)
+    assert after(manager, Assigned(6, "new me", over)) == [Reclaim(T)]
 
 
 @pytest.mark.parametrize(

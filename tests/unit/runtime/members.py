@@ -34,7 +34,7 @@ from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.commit_loop import Purge
-from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover import TaskManager
 from streamlet.tasks.handover_values import HandoverRules
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import TaskOpener
@@ -161,11 +161,11 @@ class Member:
         self.failed: Exception | None = None
         self.directory = StateDirectory(group.root / name, "app")
         rules = HandoverRules.from_settings(group.settings)
-        self.rules = Handover(attrs.evolve(rules, stops_at_joins=mode == "eager"))
+        self.rules = TaskManager(attrs.evolve(rules, stops_at_joins=mode == "eager"))
         #: What it measured, newest last.
         self.snapshots: list[Snapshot] = []
         self.meters = Meters(CLOCK)
-        self.worker = self._worker(RebalanceEvents(self.rules))
+        self.worker = self._worker(RebalanceEvents(self.rules, CLOCK))
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @property

@@ -11,13 +11,23 @@ import pytest
 from streamlet.assignor.values import Leaving
 from streamlet.clock import ManualClock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
+from streamlet.coordinator.events import Assigned, BlockJoin, JoinBlocked
 from streamlet.processing.global_tables import STEP_RECORDS
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.rebalance.values import Assignment
 from streamlet.runtime.reporting import LOOK_MS, MOVING_MS, RESTING_MS, Reporter
-from streamlet.tasks.handover import Handover
-from streamlet.tasks.handover_values import ClaimStage, HandoverRules
+from streamlet.tasks.handover import TaskManager
+from streamlet.tasks.handover_values import (
+    Action,
+    CopyLag,
+    HandoverRules,
+    LeavingSet,
+    TaskClaimed,
+    TaskEvent,
+    TaskRunning,
+)
 from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.task_record import ClaimStage
 from streamlet.types import TaskId, TopicPartition
 
 A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
@@ -64,14 +74,14 @@ class Tables:
 class Bench:
     def __init__(self) -> None:
         self.clock = ManualClock(1_000)
-        self.rules = Handover(HandoverRules(acceptable_lag=10))
+        self.manager = TaskManager(HandoverRules(acceptable_lag=10))
         self.parts = Parts()
         self.said: list[MemberProgress] = []
         self.tables: Tables | None = None
         self.reporter = Reporter(
             MemberKey("p", 0),
             "h-0",
-            RebalanceEvents(self.rules),
+            RebalanceEvents(self.manager, self.clock),
             publish=self.said.append,
             member_id=lambda: "id",
             clock=self.clock,
@@ -96,8 +106,12 @@ class Bench:
         )
         return self.said[-1] if len(self.said) > before else None
 
-    def assigned(self, generation: int, **orders: Any) -> None:
-        self.rules.assigned(generation, "id", Assignment(**orders), self.clock.now_ms())
+    def happened(self, *events: TaskEvent) -> list[Action]:
+        now_ms = self.clock.now_ms()
+        return [action for event in events for action in self.manager.handle(event, now_ms)]
+
+    def assigned(self, generation: int, **orders: Any) -> list[Action]:
+        return self.happened(Assigned(generation, "id", Assignment(**orders)))
 
 
 def test_news_are_told_at_the_next_look_and_nothing_is_told_every_half_minute() -> None:
@@ -111,11 +125,11 @@ def test_news_are_told_at_the_next_look_and_nothing_is_told_every_half_minute() 
     told = bench.look(1)
     assert told is not None
     assert told.tasks == (TaskProgress("0_0", "active", "restoring", generation=1),)
-    bench.rules.running(A, 0)
+    bench.happened(TaskRunning(A))
     assert bench.look() is not None
     assert bench.look(RESTING_MS - 1) is None
     assert bench.look() is not None
-    bench.rules.set_leaving(Leaving(5))
+    bench.happened(LeavingSet(Leaving(5)))
     leaving = bench.look()
     assert leaving is not None
     assert leaving.leaving
@@ -135,7 +149,7 @@ def test_a_learner_is_told_of_each_second_with_its_rate_until_it_is_ready() -> N
     assert told is not None
     rate = 100 * 1000 / (MOVING_MS - 1 + LOOK_MS)
     assert told.tasks == (attrs.evolve(begun, lag=200, restored=200, rate=rate, eta_s=200 / rate),)
-    bench.rules.progress(A, 5, bench.clock.now_ms())
+    bench.happened(CopyLag(A, 5))
     told = bench.look()
     assert told is not None
     assert told.tasks[0].stage == "ready"
@@ -146,7 +160,7 @@ def test_a_learner_is_told_of_each_second_with_its_rate_until_it_is_ready() -> N
 def test_there_is_a_word_for_a_claim_in_every_stage(stage: ClaimStage) -> None:
     bench = Bench()
     bench.assigned(1, active=frozenset({A}))
-    bench.rules.claims[A].stage = stage
+    bench.manager.claims[A].stage = stage
     told = bench.look()
     assert told is not None
     assert [task.task for task in told.tasks] == ["0_0"]
@@ -155,13 +169,12 @@ def test_there_is_a_word_for_a_claim_in_every_stage(stage: ClaimStage) -> None:
 def test_a_handover_can_be_followed_from_both_ends() -> None:
     bench = Bench()
     bench.assigned(1, active=frozenset({A}))
-    bench.rules.running(A, 0)
-    bench.rules.claimed(A, 0)
-    bench.assigned(2, release={A: "other"}, pending={B: "other"})
-    token = next(d.token for d in bench.rules.take() if type(d).__name__ == "BlockJoin")
+    bench.happened(TaskRunning(A), TaskClaimed(A))
+    actions = bench.assigned(2, release={A: "other"}, pending={B: "other"})
+    token = next(one.token for one in actions if isinstance(one, BlockJoin))
     stages = {task.task: (task.role, task.stage) for task in (bench.look() or bench.said[0]).tasks}
     assert stages == {"0_0": ("active", "running"), "0_1": ("pending", "waiting")}
-    bench.rules.hold(token, True, 0)
+    bench.happened(JoinBlocked(token, True))
     told = bench.look()
     assert told is not None
     assert [task.stage for task in told.tasks] == ["stopped", "waiting"]
@@ -171,7 +184,7 @@ def test_an_active_task_lags_by_what_its_inputs_still_hold() -> None:
     bench = Bench()
     bench.assigned(1, active=frozenset({A, B, C}))
     for task in (A, B, C):
-        bench.rules.running(task, 0)
+        bench.happened(TaskRunning(task))
     x, y = TopicPartition("x", 0), TopicPartition("y", 0)
     bench.parts.tasks = {A: Active({x: 4, y: 9}), B: Active({TopicPartition("x", 1): 0})}
     bench.parts.ends = {x: 10, y: 8}
@@ -212,7 +225,7 @@ def test_a_running_task_reports_how_many_records_were_late_and_dropped() -> None
     bench = Bench()
     bench.assigned(1, active=frozenset({A, B}))
     for task, late, dropped in ((A, 7, 0), (B, 0, 3)):
-        bench.rules.running(task, 0)
+        bench.happened(TaskRunning(task))
         bench.parts.tasks[task] = Active({}, counters=RecordCounters(late=late, dropped=dropped))
     told = bench.look()
     assert told is not None

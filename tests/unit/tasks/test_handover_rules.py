@@ -7,21 +7,40 @@ import pytest
 
 from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.coordinator.commit_metadata import CommitMetadata, Positions
-from streamlet.coordinator.events import BlockJoin, CommitOutcome, Rejoin, UnblockJoin
+from streamlet.coordinator.events import (
+    Assigned,
+    BlockJoin,
+    CommitDone,
+    CommitOutcome,
+    JoinBlocked,
+    JoinSoon,
+    Lost,
+    Rejoin,
+    Tick,
+    UnblockJoin,
+)
 from streamlet.coordinator.messages import Committed
 from streamlet.rebalance.values import Assignment
-from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover import TaskManager
 from streamlet.tasks.handover_values import (
+    Action,
     Activate,
     Close,
     CommitLast,
-    Decision,
+    CopyLag,
     HandoverRules,
+    JoinDescribed,
     LeaveForGood,
+    LeavingSet,
     PollMarks,
+    PositionsRead,
     ResumeTask,
     SetCopies,
     Stop,
+    TaskClaimed,
+    TaskEvent,
+    TaskFailed,
+    TaskRunning,
 )
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
@@ -40,55 +59,54 @@ def mark(to: str | None, generation: int, *, inputs: int = 2) -> Positions:
 
 @attrs.define
 class By:
-    """A member by hand; each call gives the decisions that follow."""
+    """A member by hand; each call gives the actions that follow."""
 
-    rules: Handover
+    manager: TaskManager
     now_ms: int = 0
     generation: int = 0
 
-    def assigned(self, **orders: object) -> list[Decision]:
+    def happened(self, *events: TaskEvent) -> list[Action]:
+        actions: list[Action] = []
+        for event in events:
+            actions += self.manager.handle(event, self.now_ms)
+            self.manager.check_invariants()
+        return actions
+
+    def assigned(self, **orders: object) -> list[Action]:
         self.generation += 1
         order = Assignment(**orders)  # type: ignore[arg-type]
-        self.rules.assigned(self.generation, "me", order, self.now_ms)
-        return self.take()
-
-    def take(self) -> list[Decision]:
-        self.rules.check_invariants()
-        return self.rules.take()
+        return self.happened(Assigned(self.generation, "me", order))
 
     def runs(self, *tasks: TaskId) -> None:
         for task in tasks:
-            self.rules.running(task, self.now_ms)
-            self.rules.claimed(task, self.now_ms)
-        self.take()
+            self.happened(TaskRunning(task), TaskClaimed(task))
 
-    def fetched(self, positions: Positions | None, task: TaskId = T) -> list[Decision]:
-        self.rules.fetched(task, positions, self.now_ms)
-        return self.take()
+    def fetched(self, positions: Positions | None, task: TaskId = T) -> list[Action]:
+        return self.happened(PositionsRead(task, positions))
 
-    def later(self, ms: int) -> list[Decision]:
+    def later(self, ms: int) -> list[Action]:
         self.now_ms += ms
-        self.rules.tick(self.now_ms)
-        return self.take()
+        return self.happened(Tick())
 
-    def hold(self, token: int, granted: bool = True) -> list[Decision]:
-        self.rules.hold(token, granted, self.now_ms)
-        return self.take()
+    def hold(self, token: int, granted: bool = True) -> list[Action]:
+        return self.happened(JoinBlocked(token, granted))
 
-    def committed(self, token: int, outcome: CommitOutcome) -> list[Decision]:
-        self.rules.committed(token, outcome, self.now_ms)
-        return self.take()
+    def committed(self, token: int, outcome: CommitOutcome) -> list[Action]:
+        return self.happened(CommitDone(token, outcome))
 
-    def progress(self, task: TaskId, lag: int) -> list[Decision]:
-        self.rules.progress(task, lag, self.now_ms)
-        return self.take()
+    def progress(self, task: TaskId, lag: int) -> list[Action]:
+        return self.happened(CopyLag(task, lag))
+
+    def joins(self, generation: int | None = None) -> list[Action]:
+        """A join is due, after an assignment of this generation: the last one."""
+        return self.happened(JoinSoon(-1, self.generation if generation is None else generation))
 
     def says(self, task: TaskId = T) -> Copy | None:
-        return self.rules.view({}).get(task)
+        return self.manager.view({}).get(task)
 
 
 def member(**rules: object) -> By:
-    return By(Handover(HandoverRules(**rules)))  # type: ignore[arg-type]
+    return By(TaskManager(HandoverRules(**rules)))  # type: ignore[arg-type]
 
 
 def owner(*tasks: TaskId, **rules: object) -> By:
@@ -112,8 +130,7 @@ def waiting(**rules: object) -> By:
 def test_m1_who_loses_its_member_id_stops_everything_writes_nothing_and_claims_nothing() -> None:
     by = owner(T)
     by.assigned(active=frozenset({T}), pending={U: "a"})
-    by.rules.lost()
-    assert by.take()[0] == Close(T)
+    assert by.happened(Lost("gone"))[0] == Close(T)
     assert by.says(T) is None
     assert by.says(U) == Copy(Role.LEARNER)
 
@@ -129,10 +146,9 @@ def test_m3_a_new_owner_reads_the_positions_first_and_one_that_stays_does_nothin
 def test_m4_a_task_is_not_given_up_before_its_claim_stands() -> None:
     by = member()
     by.assigned(active=frozenset({T}))
-    by.rules.running(T, 0)
+    by.happened(TaskRunning(T))
     assert by.assigned(release={T: "b"}) == []
-    by.rules.claimed(T, 0)
-    assert by.take() == [BlockJoin(1, 2, (T,))]
+    assert by.happened(TaskClaimed(T)) == [BlockJoin(1, 2, (T,))]
 
 
 def test_l5_a_task_that_was_given_away_is_dropped_without_a_commit() -> None:
@@ -220,7 +236,7 @@ def test_m7_the_mark_of_the_order_held_is_waited_for_and_activates_in_place() ->
     decisions = by.assigned(pending={T: "a"})
     assert decisions == [SetCopies(frozenset({T}), NOTHING), PollMarks((T,))]
     assert by.fetched(None) == []
-    assert by.later(by.rules.rules.idle_poll_ms) == [PollMarks((T,))]
+    assert by.later(by.manager.rules.idle_poll_ms) == [PollMarks((T,))]
     found = mark("me", 1)
     assert by.fetched(found) == [SetCopies(NOTHING, NOTHING), Activate(T, found)]
     assert by.says() == Copy(Role.ACTIVE, 1)
@@ -229,7 +245,7 @@ def test_m7_the_mark_of_the_order_held_is_waited_for_and_activates_in_place() ->
 def test_once_the_owner_has_committed_its_mark_is_looked_for_more_often_for_a_while() -> None:
     by = member()
     by.assigned(pending={T: "a"})
-    rare, often = by.rules.rules.idle_poll_ms, by.rules.rules.poll_ms
+    rare, often = by.manager.rules.idle_poll_ms, by.manager.rules.poll_ms
     for found, pause_ms in [
         (mark("x", 1), rare),  # that may be an old one
         (None, rare),
@@ -239,35 +255,35 @@ def test_once_the_owner_has_committed_its_mark_is_looked_for_more_often_for_a_wh
         (mark("y", 1), often),
     ]:
         by.fetched(found)
-        assert by.rules.due_ms() == by.now_ms + pause_ms
+        assert by.manager.due_ms() == by.now_ms + pause_ms
         assert by.later(pause_ms) == [PollMarks((T,))]
     assert by.later(300) == [], "it is on its way"
     by.fetched(mark("y", 1))
-    assert by.rules.due_ms() == by.now_ms + rare
+    assert by.manager.due_ms() == by.now_ms + rare
 
 
 def test_nobody_hurries_before_the_owner_begins_to_give_the_task_up() -> None:
     by = member()
     by.assigned(pending={T: "a"})
     by.fetched(mark("x", 1))
-    assert (by.rules.busy, by.rules.urgent(0), by.rules.near(0)) == (True, False, NOTHING)
+    assert (by.manager.busy, by.manager.urgent(0), by.manager.near(0)) == (True, False, NOTHING)
     by.fetched(mark("y", 1))
-    assert (by.rules.urgent(299), by.rules.near(299)) == (True, frozenset({T}))
-    assert (by.rules.urgent(300), by.rules.near(300)) == (False, NOTHING), "a usual commit"
+    assert (by.manager.urgent(299), by.manager.near(299)) == (True, frozenset({T}))
+    assert (by.manager.urgent(300), by.manager.near(300)) == (False, NOTHING), "a usual commit"
     by.fetched(mark("me", 1))
-    assert (by.rules.urgent(300), by.rules.near(300)) == (True, frozenset({T}))
+    assert (by.manager.urgent(300), by.manager.near(300)) == (True, frozenset({T}))
     by.runs(T)
-    assert (by.rules.urgent(300), by.rules.near(300)) == (False, NOTHING)
+    assert (by.manager.urgent(300), by.manager.near(300)) == (False, NOTHING)
 
 
 def test_an_owner_hurries_from_the_stop_on() -> None:
     by = owner(T)
     by.assigned(release={T: "b"})
-    assert (by.rules.busy, by.rules.urgent(0)) == (True, False)
+    assert (by.manager.busy, by.manager.urgent(0)) == (True, False)
     by.hold(1)
-    assert by.rules.urgent(0)
+    assert by.manager.urgent(0)
     by.committed(1, CommitOutcome.ACCEPTED)
-    assert not by.rules.urgent(0)
+    assert not by.manager.urgent(0)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +316,8 @@ def test_m7_an_order_that_was_taken_back_is_never_acted_upon() -> None:
 def test_m7_a_join_under_way_changes_nothing_the_mark_may_come_meanwhile() -> None:
     """V2: what was described as pending binds the leader, so it may be acted upon."""
     by = waiting()
-    assert by.rules.describe({})[T] == Copy(Role.PENDING, 1)
+    assert by.happened(JoinDescribed()) == []
+    assert by.says() == Copy(Role.PENDING, 1)
     assert by.fetched(mark("me", 1))[-1] == Activate(T, mark("me", 1))
     by.runs(T)
     assert by.assigned(active=frozenset({T})) == []
@@ -314,8 +331,7 @@ def test_l2_a_task_given_outright_to_who_waits_is_opened_from_its_committed_posi
 def test_m8_who_cannot_open_the_task_joins_without_the_claim_and_never_acts_on_it_again() -> None:
     by = waiting()
     by.fetched(mark("me", 1))
-    by.rules.failed(T, "no room")
-    assert Rejoin("cannot take over 0_0: no room") in by.take()
+    assert Rejoin("cannot take over 0_0: no room") in by.happened(TaskFailed(T, "no room"))
     assert by.says() is None
     assert by.fetched(mark("me", 1)) == []
 
@@ -332,7 +348,7 @@ def test_the_longer_a_mark_does_not_come_the_less_often_it_is_looked_for() -> No
     by = waiting(timeout_ms=100_000)
     by.now_ms = 1_600
     by.fetched(None)
-    due_ms = by.rules.due_ms()
+    due_ms = by.manager.due_ms()
     assert due_ms is not None
     assert 5 < due_ms - by.now_ms <= 250
 
@@ -344,9 +360,9 @@ def test_a_copy_released_to_another_member_is_as_far_behind_as_it_reads_not_as_i
     by.hold(1)
     by.committed(1, CommitOutcome.ACCEPTED)
     assert by.says() == Copy(Role.RELEASED), "how far the next_owner went is not known"
-    by.rules.progress(T, 3, 0)
+    by.progress(T, 3)
     assert by.says() == Copy(Role.RELEASED, lag=3)
-    by.rules.progress(T, 0, 0)
+    by.progress(T, 0)
     assert by.says() == Copy(Role.RELEASED, ready=True, lag=0)
 
 
@@ -365,13 +381,13 @@ def test_a_copy_given_up_for_the_next_plan_is_exact() -> None:
 def test_an_awaited_standby_that_has_caught_up_asks_for_a_rebalance_once() -> None:
     by = owner(U, acceptable_lag=10)
     by.assigned(active=frozenset({U}), standby=frozenset({T}), awaited=frozenset({T}))
-    by.rules.progress(T, 11, by.now_ms)
+    by.progress(T, 11)
     assert by.later(2_000) == []
-    by.rules.progress(T, 10, by.now_ms)
+    by.progress(T, 10)
     assert by.later(60) == [Rejoin("a standby that another makes way for is ready")]
-    by.rules.describe({})
+    by.happened(JoinDescribed())
     by.assigned(active=frozenset({U}), standby=frozenset({T}), awaited=frozenset({T}))
-    by.rules.progress(T, 9, by.now_ms)
+    by.progress(T, 9)
     assert by.later(2_000) == []
 
 
@@ -379,7 +395,7 @@ def test_a_standby_that_was_ready_before_it_is_awaited_asks_too() -> None:
     """It became ready after the description that the plan was made of."""
     by = owner(U)
     by.assigned(active=frozenset({U}), standby=frozenset({T}))
-    by.rules.progress(T, 0, by.now_ms)
+    by.progress(T, 0)
     assert by.later(2_000) == [], "no other standby waits for this one"
     by.assigned(active=frozenset({U}), standby=frozenset({T}), awaited=frozenset({T}))
     assert by.later(60) == [Rejoin("a standby that another makes way for is ready")]
@@ -391,8 +407,7 @@ def test_a_standby_that_was_ready_before_it_is_awaited_asks_too() -> None:
 def test_l7_an_owner_that_surrenders_commits_what_is_learned_before_it_joins() -> None:
     by = owner(T, U, gives_up_at_joins=True)
     by.assigned(active=frozenset({T, U}), being_learned=frozenset({T}))
-    by.rules.join_due(-1, 0, by.generation)
-    assert by.take() == [Stop((T,)), CommitLast(-1, (T,), {}, 2)]
+    assert by.joins() == [Stop((T,)), CommitLast(-1, (T,), {}, 2)]
     assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(-1)]
     assert by.says() == Copy(Role.RELEASED, ready=True, lag=0)
     assert by.says(U) == Copy(Role.ACTIVE, 2)
@@ -401,36 +416,31 @@ def test_l7_an_owner_that_surrenders_commits_what_is_learned_before_it_joins() -
 
 def test_an_owner_with_nothing_to_surrender_lets_the_join_go_on_at_once() -> None:
     by = owner(T, gives_up_at_joins=True)
-    by.rules.join_due(-1, 0, by.generation)
-    assert by.take() == [UnblockJoin(-1)]
+    assert by.joins() == [UnblockJoin(-1)]
 
 
 def test_a_join_before_the_claim_waits_until_what_was_processed_is_committed() -> None:
     """Else the next owner would process it again."""
     by = member(stops_at_joins=True)
     by.assigned(active=frozenset({T, U}))
-    by.rules.running(T, 0)
-    by.rules.join_due(-1, 0, by.generation)
-    done = by.take()
+    by.happened(TaskRunning(T))
+    done = by.joins()
     assert Close(U) in done, "it never ran"
     assert done[-2:] == [Stop((T,)), CommitLast(-1, (T,), {}, 1)]
-    by.rules.claimed(T, 0)
-    assert by.take() == []
+    assert by.happened(TaskClaimed(T)) == []
     assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(-1)]
 
 
 def test_eager_members_stop_everything_at_each_join() -> None:
     by = owner(T, U, stops_at_joins=True)
-    by.rules.join_due(-1, 0, by.generation)
-    assert by.take()[0] == Stop((T, U))
+    assert by.joins()[0] == Stop((T, U))
 
 
 def test_a_join_that_was_not_waited_for_any_longer_takes_nothing_from_the_next_assignment() -> None:
     """The worker was busy for so long that the group went on and gave us our tasks again."""
     by = owner(T, stops_at_joins=True)
     by.assigned(active=frozenset({T, U}))
-    by.rules.join_due(-1, 0, by.generation - 1)
-    assert by.take() == [UnblockJoin(-1)]
+    assert by.joins(by.generation - 1) == [UnblockJoin(-1)]
     assert by.says(U) == Copy(Role.ACTIVE, by.generation)
 
 
@@ -438,8 +448,7 @@ def test_a_join_that_becomes_due_in_the_middle_of_a_unit_comes_after_it() -> Non
     by = owner(T, U, stops_at_joins=True)
     by.assigned(release={T: "b"}, active=frozenset({U}))
     by.hold(1)
-    by.rules.join_due(-1, 0, by.generation)
-    assert by.take() == []
+    assert by.joins() == []
     done = by.committed(1, CommitOutcome.ACCEPTED)
     assert done[:2] == [Close(T), UnblockJoin(1)]
     assert done[2:] == [Stop((U,)), CommitLast(-1, (U,), {}, 2)]
@@ -455,7 +464,7 @@ def test_learners_that_become_ready_together_share_a_rebalance() -> None:
     assert by.later(30) == []
     assert by.progress(U, 0) == []
     assert [type(d) for d in by.later(20)] == [Rejoin]
-    by.rules.describe({})
+    by.happened(JoinDescribed())
     assert by.later(1_000) == [], "the group knows"
 
 
@@ -465,9 +474,9 @@ def test_a_ready_learner_reads_on_for_a_while_before_the_group_is_told() -> None
     by.assigned(learner=frozenset({T}))
     assert by.progress(T, 9_000) == []
     assert by.later(100) == []
-    assert by.rules.due_ms() == 550
+    assert by.manager.due_ms() == 550
     assert [type(d) for d in by.progress(T, 900)] == [Rejoin]
-    by.rules.describe({})
+    by.happened(JoinDescribed())
     by.assigned(learner=frozenset({T, U}))
     by.progress(U, 10_000)
     assert by.later(549) == []
@@ -483,7 +492,7 @@ def test_learners_that_waited_for_a_hand_over_are_looked_at_again_before_the_gro
     by.later(100)
     assert Activate(T, mark("me", by.generation)) in by.fetched(mark("me", by.generation))
     assert by.later(100) == []
-    by.rules.running(T, by.now_ms)
+    by.happened(TaskRunning(T))
     assert by.later(49) == []
     assert [type(d) for d in by.later(1)] == [Rejoin]
 
@@ -519,7 +528,7 @@ def test_a_static_owner_has_the_plan_forget_what_it_gave_up() -> None:
     by.hold(1)
     done = by.committed(1, CommitOutcome.ACCEPTED)
     assert not [d for d in done if isinstance(d, Rejoin)], "the new owner may be at it"
-    assert by.later(by.rules.rules.confirm_delay_ms) == [
+    assert by.later(by.manager.rules.confirm_delay_ms) == [
         Rejoin("a static member gave up what it was to")
     ]
     assert by.later(1_000) == [], "once is enough"
@@ -531,7 +540,7 @@ def test_the_new_owner_may_have_had_it_forgotten_before() -> None:
     by.hold(1)
     by.committed(1, CommitOutcome.ACCEPTED)
     by.assigned(active=frozenset({U}))
-    assert by.later(by.rules.rules.confirm_delay_ms) == []
+    assert by.later(by.manager.rules.confirm_delay_ms) == []
 
 
 # -- leaving ---------------------------------------------------------------------------------------
@@ -540,9 +549,8 @@ def test_the_new_owner_may_have_had_it_forgotten_before() -> None:
 def leaving(*tasks: TaskId) -> By:
     """An owner that has told the group that it leaves."""
     by = owner(*tasks)
-    by.rules.set_leaving(Leaving(0))
-    assert by.take() == [Rejoin("leaving")]
-    by.rules.describe({})
+    assert by.happened(LeavingSet(Leaving(0))) == [Rejoin("leaving")]
+    by.happened(JoinDescribed())
     return by
 
 
@@ -552,10 +560,10 @@ def test_a_drained_member_leaves_once_an_assignment_without_its_tasks_has_confir
     by.hold(1)
     done = by.committed(1, CommitOutcome.ACCEPTED)
     assert not [d for d in done if isinstance(d, LeaveForGood | Rejoin)], "others may be at theirs"
-    assert by.rules.due_ms() == by.now_ms + by.rules.rules.confirm_delay_ms
-    assert by.later(by.rules.rules.confirm_delay_ms) == [Rejoin("gave up its last task")]
+    assert by.manager.due_ms() == by.now_ms + by.manager.rules.confirm_delay_ms
+    assert by.later(by.manager.rules.confirm_delay_ms) == [Rejoin("gave up its last task")]
     assert by.later(1_000) == [], "once is enough"
-    assert by.rules.due_ms() is None
+    assert by.manager.due_ms() is None
     assert by.assigned() == [LeaveForGood("drained")]
 
 
@@ -568,18 +576,16 @@ def test_at_the_deadline_a_member_leaves_as_soon_as_its_marks_are_acknowledged()
 
 def test_a_drain_that_was_taken_back_keeps_the_member() -> None:
     by = leaving(T)
-    by.rules.set_leaving(None)
-    assert by.take() == [Rejoin("stays")]
-    by.rules.describe({})
+    assert by.happened(LeavingSet(None)) == [Rejoin("stays")]
+    by.happened(JoinDescribed())
     assert by.assigned() == [Close(T)]
 
 
 def test_a_member_that_is_to_leave_before_it_joined_says_so_when_it_joins() -> None:
     """There is no earlier word of it to take back: no rebalance more than the join's own."""
     by = member()
-    by.rules.set_leaving(Leaving(0))
-    assert by.take() == []
-    by.rules.describe({})
+    assert by.happened(LeavingSet(Leaving(0))) == []
+    by.happened(JoinDescribed())
     assert by.assigned() == [LeaveForGood("drained")]
 
 
@@ -587,8 +593,6 @@ def test_a_member_with_nothing_to_hand_over_hears_the_last_word_before_it_leaves
     """If it leads, the assignment of the rebalance it asked for is still its to make."""
     by = member()
     by.assigned()
-    by.rules.set_leaving(Leaving(0))
-    by.rules.describe({})
-    assert by.take() == [Rejoin("leaving")]
+    assert by.happened(LeavingSet(Leaving(0)), JoinDescribed()) == [Rejoin("leaving")]
     assert by.later(10) == []
     assert by.assigned() == [LeaveForGood("drained")]

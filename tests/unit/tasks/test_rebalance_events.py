@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 
 from streamlet.assignor.values import Copy, Role
+from streamlet.clock import ManualClock
 from streamlet.coordinator.events import Assigned, CommitDone, CommitOutcome, Lost
 from streamlet.rebalance.values import Assignment
-from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover import TaskManager
 from streamlet.tasks.handover_values import Close, HandoverRules
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.types import TaskId
@@ -16,7 +17,7 @@ T0, T1 = TaskId(0, 0), TaskId(0, 1)
 
 
 def board() -> RebalanceEvents:
-    return RebalanceEvents(Handover(HandoverRules()))
+    return RebalanceEvents(TaskManager(HandoverRules()), ManualClock())
 
 
 def assigned(generation: int, *active: TaskId) -> Assigned:
@@ -25,19 +26,19 @@ def assigned(generation: int, *active: TaskId) -> Assigned:
 
 def apply(board: RebalanceEvents) -> None:
     """What the worker does in a round."""
-    with board.news() as (rules, _, news):
+    with board.news() as (_, news):
         if news is not None:
-            rules.assigned(news.generation, news.member_id, news.assignment, 0)
-        rules.take()
+            board.handle(news)
+        board.actions()
 
 
 def test_the_newest_assignment_replaces_the_one_before() -> None:
     shared = board()
     shared.offer(assigned(1, T0))
     shared.offer(assigned(2, T1))
-    with shared.news() as (_, events, news):
+    with shared.news() as (events, news):
         assert (events, news) == ([], assigned(2, T1))
-    with shared.news() as (_, _, again):
+    with shared.news() as (_, again):
         assert again is None
 
 
@@ -46,9 +47,9 @@ def test_other_events_come_in_order_and_once() -> None:
     done = [CommitDone(n, CommitOutcome.ACCEPTED) for n in range(3)]
     for event in done:
         shared.offer(event)
-    with shared.news() as (_, events, _):
+    with shared.news() as (events, _):
         assert events == done
-    with shared.news() as (_, events, _):
+    with shared.news() as (events, _):
         assert events == []
 
 
@@ -57,7 +58,7 @@ def test_an_assignment_that_was_not_applied_is_void_once_a_join_is_described() -
     shared = board()
     shared.offer(assigned(1, T0))
     assert shared.describe() == {}
-    with shared.news() as (_, _, news):
+    with shared.news() as (_, news):
         assert news is None
 
 
@@ -72,11 +73,11 @@ def test_a_loss_voids_the_assignment_before_it_but_not_the_one_after() -> None:
     shared = board()
     shared.offer(assigned(1, T0))
     shared.offer(Lost("gone"))
-    with shared.news() as (_, events, news):
+    with shared.news() as (events, news):
         assert (events, news) == ([Lost("gone")], None)
     shared.offer(Lost("gone"))
     shared.offer(assigned(2, T1))
-    with shared.news() as (_, _, news):
+    with shared.news() as (_, news):
         assert news == assigned(2, T1)
 
 
@@ -87,9 +88,9 @@ def test_a_join_after_a_loss_claims_nothing_though_the_worker_has_not_learnt_of_
     apply(shared)
     shared.offer(Lost("gone"))
     assert shared.describe() == {}
-    with shared.news() as (rules, events, _):
+    with shared.news() as (events, _):
         assert events == [Lost("gone")]
-        assert Close(T0) in rules.take()
+        assert Close(T0) in shared.actions()
 
 
 def test_state_on_disk_is_described_unless_the_task_is_claimed() -> None:
@@ -117,11 +118,11 @@ def test_a_join_is_described_before_or_after_an_assignment_is_applied_never_betw
     shared = board()
     shared.offer(assigned(1, T0))
     described: list[dict[TaskId, Copy]] = []
-    with shared.news() as (rules, _, news):
+    with shared.news() as (_, news):
         control = threading.Thread(target=lambda: described.append(dict(shared.describe())))
         control.start()
         assert news is not None
-        rules.assigned(news.generation, news.member_id, news.assignment, 0)
+        shared.handle(news)
         assert described == []
     control.join(10)
     assert described == [{T0: Copy(Role.ACTIVE, 1)}]

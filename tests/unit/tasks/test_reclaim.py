@@ -11,11 +11,11 @@ from streamlet.coordinator.events import FetchDone, FetchOutcome, FetchWanted
 from streamlet.coordinator.messages import Committed
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_loop import Precopy
-from streamlet.tasks.handover import Handover
+from streamlet.tasks.handover import TaskManager
 from streamlet.tasks.handover_values import HandoverRules, Reclaim
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.tasks.task_manager import RETRY_MS, TaskManager
+from streamlet.tasks.task_manager import RETRY_MS, TaskActions
 from streamlet.types import TaskId, TopicPartition
 
 IN0, IN1 = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -26,8 +26,8 @@ def held(partition: int) -> Any:
     return SimpleNamespace(task=TaskId(0, partition), inputs=inputs)
 
 
-class Found(TaskManager):
-    """A task manager that notes with which held tasks it would go on."""
+class Found(TaskActions):
+    """Task actions that note with which held tasks they would go on."""
 
     def _go_on_with(self, active: ActiveTask, positions: Positions) -> None:
         assert positions.offsets == dict.fromkeys(active.inputs, 7)
@@ -38,7 +38,7 @@ found: list[TaskId] = []
 
 
 class Desk:
-    """A task manager whose questions are noted and answered by hand."""
+    """Task actions whose questions are noted and answered by hand."""
 
     def __init__(self) -> None:
         self.asked: list[FetchWanted] = []
@@ -51,7 +51,7 @@ class Desk:
             take=list,
             want=self.asked.append,
         )
-        self.board = RebalanceEvents(Handover(HandoverRules()))
+        self.board = RebalanceEvents(TaskManager(HandoverRules()), self.clock)
         parts = cast(Any, [nothing] * 5)
         self.orders = Found(
             *(self.board, *parts, self.clock, lambda settled: None, Meters(self.clock)),

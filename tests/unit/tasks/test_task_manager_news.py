@@ -14,11 +14,12 @@ from streamlet.processing.edges.writer import Agreement
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks.commit_loop import Precopy
 from streamlet.tasks.commit_port import Settled
-from streamlet.tasks.handover import Handover
-from streamlet.tasks.handover_values import ClaimStage, HandoverRules
+from streamlet.tasks.handover import TaskManager
+from streamlet.tasks.handover_values import HandoverRules, TaskRunning
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.tasks.task_manager import TaskManager
+from streamlet.tasks.task_manager import TaskActions
+from streamlet.tasks.task_record import ClaimStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.testing.ports import MemoryLog, MemorySource
 from streamlet.types import TaskId
@@ -76,18 +77,19 @@ class Copies:
 class Scene:
     """A worker of which only the rules and what they lead to are real; it runs ``T``, claimed."""
 
-    board: RebalanceEvents = attrs.field(factory=lambda: RebalanceEvents(Handover(HandoverRules())))
     commit: OneCommit = attrs.field(factory=OneCommit)
     wanted: Wanted = attrs.field(factory=Wanted)
     copies: Copies = attrs.field(factory=Copies)
     clock: ManualClock = attrs.field(factory=ManualClock)
-    orders: TaskManager = attrs.field(init=False)
+    board: RebalanceEvents = attrs.field(init=False)
+    orders: TaskActions = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         clock = self.clock
+        self.board = RebalanceEvents(TaskManager(HandoverRules()), clock)
         source = MemorySource(MemoryLog())
         nobody = cast(Any, None)
-        self.orders = TaskManager(
+        self.orders = TaskActions(
             self.board,
             group=nobody,
             holdings=TaskRegistry(
@@ -116,20 +118,19 @@ class Scene:
         self.board.offer(CommitDone(7, CommitOutcome.ACCEPTED))
 
     def come_up(self) -> None:
-        with self.board.rules() as rules:
-            rules.running(T, 0)
-            rules.take()
+        self.board.handle(TaskRunning(T))
+        self.board.actions()
         self.wanted.tasks -= {T}
 
     @property
     def stage(self) -> ClaimStage:
-        with self.board.rules() as rules:
-            return rules.claims[T].stage
+        with self.board.manager() as manager:
+            return manager.claims[T].stage
 
     @property
     def claimed(self) -> bool:
-        with self.board.rules() as rules:
-            return rules.claims[T].claimed
+        with self.board.manager() as manager:
+            return manager.claims[T].claimed
 
 
 def test_a_commit_accepted_before_a_loss_is_no_claim_of_the_task_given_back() -> None:
