@@ -29,8 +29,8 @@ from streamlet.tasks.opening import blamed
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_failures import OutOfRange
 from streamlet.tasks.task_manager import TaskActions
+from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
-from streamlet.tasks.task_stage import TaskStage
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from streamlet.tasks.activation import Activation
 from streamlet.tasks.handover import TaskManager
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import StateUpdater
-from streamlet.tasks.task_record import OURS, Claim, ClaimStage, CopyProgress
+from streamlet.tasks.task_record import TaskRecord, TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId
 
@@ -34,10 +34,10 @@ RESTING_MS = 30_000
 Reads: TypeAlias = Mapping[TaskId, tuple[int, int]]
 
 _ACTIVE = {
-    ClaimStage.OPENING: "restoring",
-    ClaimStage.RUNNING: "running",
-    ClaimStage.STOPPED: "stopped",
-    ClaimStage.HELD: "stopped",
+    TaskStage.OPENING: "restoring",
+    TaskStage.RUNNING: "running",
+    TaskStage.STOPPED: "stopped",
+    TaskStage.HELD: "stopped",
 }
 _MOVING = frozenset({"learning", "waiting", "restoring", "stopped"})
 
@@ -91,10 +91,10 @@ class Reporter:
         self._look_at_ms = now_ms + LOOK_MS
         problems = _problems(holdings, activation)
         with self._board.manager() as manager:
-            traits = (*self._traits(manager, state), problems)
-            if not self._due(traits, now_ms):
-                return
             outline = self._outline(manager, state)
+        traits = outline, problems
+        if not self._due(traits, now_ms):
+            return
         reads: dict[TaskId, tuple[int, int]] = {**activation.reads()}
         if copies is not None:
             reads |= copies.reads
@@ -112,22 +112,8 @@ class Reporter:
         wall, busy = self._clock.wall_ms(), self._busy(now_ms)
         self._publish(attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy, global_tables=lags))
 
-    def _traits(self, manager: TaskManager, state: str) -> tuple[object, ...]:
-        """The values an outline is made of: as long as they are the same there is no news."""
-        return (
-            state,
-            self._member_id(),
-            manager.generation,
-            manager.leaving,
-            [(task, claim.stage, claim.generation) for task, claim in manager.claims.items()],
-            [(task, copy.role, copy.ready) for task, copy in manager.copies.items()],
-        )
-
     def _outline(self, manager: TaskManager, state: str) -> MemberProgress:
-        """All but what moves by itself."""
-        ours = {task for task, claim in manager.claims.items() if claim.stage in OURS}
-        tasks = {t: _of_copy(t, copy) for t, copy in manager.copies.items() if t not in ours}
-        tasks |= {task: _of_claim(task, claim) for task, claim in manager.claims.items()}
+        """All but what moves by itself: as long as it is the same there is no news."""
         return MemberProgress(
             instance=self._member.instance,
             number=self._member.number,
@@ -139,7 +125,7 @@ class Reporter:
             leaving=manager.leaving is not None,
             plans_by=self._plans_by,
             repartitions=self._repartitions,
-            tasks=tuple(tasks[task] for task in sorted(tasks)),
+            tasks=tuple(_of_record(*item) for item in sorted(manager.records.items())),
         )
 
     def _due(self, traits: tuple[object, ...], now_ms: int) -> bool:
@@ -192,16 +178,18 @@ def _problems(holdings: TaskRegistry, activation: Activation) -> dict[str, str]:
     return found | {str(task): reason for task, reason in halted}
 
 
-def _of_copy(task: TaskId, copy: CopyProgress) -> TaskProgress:
-    return TaskProgress(str(task), str(copy.role), "ready" if copy.ready else "learning")
-
-
-def _of_claim(task: TaskId, claim: Claim) -> TaskProgress:
-    if claim.stage is ClaimStage.WAITING:
-        return TaskProgress(str(task), "pending", "waiting", generation=claim.generation)
-    if claim.stage is ClaimStage.RELEASED:
-        return TaskProgress(str(task), "released", "released")
-    return TaskProgress(str(task), "active", _ACTIVE[claim.stage], generation=claim.generation)
+def _of_record(task: TaskId, record: TaskRecord) -> TaskProgress:
+    copy, generation = record.copy, record.generation
+    match record.stage:
+        case TaskStage.COPIED:
+            assert copy is not None, task
+            return TaskProgress(str(task), copy.role.value, "ready" if copy.ready else "learning")
+        case TaskStage.WAITING:
+            return TaskProgress(str(task), "pending", "waiting", generation=generation)
+        case TaskStage.RELEASED:
+            return TaskProgress(str(task), "released", "released")
+        case stage:
+            return TaskProgress(str(task), "active", _ACTIVE[stage], generation=generation)
 
 
 def _input_lag(task: TaskId, holdings: TaskRegistry, source: RecordSource) -> int | None:

@@ -53,8 +53,8 @@ from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.task_failures import OutOfRange, StoreFailures
 from streamlet.tasks.task_manager import TaskActions
+from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
-from streamlet.tasks.task_stage import TaskStage
 from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)

@@ -58,7 +58,8 @@ from streamlet.tasks.opening import OpenTask
 from streamlet.tasks.restore_job import RestoreJob
 from streamlet.tasks.state_updater import CopyFailed, Promoted, StateUpdater
 from streamlet.tasks.targets import Target, TargetAnswer, Targets
-from streamlet.tasks.task_stage import ActivatingTask, TaskStage, TaskTroubles
+from streamlet.tasks.task_record import OpeningStage
+from streamlet.tasks.task_stage import ActivatingTask, TaskTroubles
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, TaskId
@@ -121,7 +122,7 @@ class Activation:
     @property
     def restoring(self) -> bool:
         """True if tasks are restored here, by ``step``."""
-        return any(one.stage is TaskStage.RESTORING for one in self._coming.values())
+        return any(one.stage is OpeningStage.RESTORING for one in self._coming.values())
 
     @property
     def problems(self) -> dict[TaskId, str]:
@@ -163,7 +164,7 @@ class Activation:
         coming = self._coming.pop(task, None)
         if coming is None:
             return
-        if coming.stage is TaskStage.RESTORING:
+        if coming.stage is OpeningStage.RESTORING:
             self._restorer.remove(task)
         coming.close()  # a copy that is promoted is closed when it comes
 
@@ -181,7 +182,7 @@ class Activation:
 
     def given_back(self) -> dict[TaskId, str]:
         """Tasks that another member may have state for, with the reasons; they are not begun."""
-        offers = {one.task: one.offer for one in self._at(TaskStage.DECIDING) if one.offer}
+        offers = {one.task: one.offer for one in self._at(OpeningStage.DECIDING) if one.offer}
         now = self._clock.now_ms()
         tasks = {task: reason for task, (at_ms, reason) in offers.items() if at_ms <= now}
         for task in tasks:
@@ -193,7 +194,7 @@ class Activation:
         for coming in self._coming.values():
             coming.check_invariants()
 
-    def _at(self, stage: TaskStage) -> list[ActivatingTask]:
+    def _at(self, stage: OpeningStage) -> list[ActivatingTask]:
         """The tasks of a stage, in order."""
         return [one for _, one in sorted(self._coming.items()) if one.stage is stage]
 
@@ -237,7 +238,7 @@ class Activation:
                 task, later, mismatch.reason,
             )  # fmt: skip
             coming.offer = self._clock.now_ms() + wait_ms, mismatch.reason
-            coming.move_to(TaskStage.DECIDING)
+            coming.move_to(OpeningStage.DECIDING)
             return
         application, policy = self.topology.application, self._settings.state_mismatch_policy
         found = decided(policy, application, mismatch, target)
@@ -248,7 +249,7 @@ class Activation:
             answer = self.targets.search(task, target, choose)
         else:
             answer.set_result({task: found or choose(None)})
-        coming.wait_for(answer, TaskStage.DECIDING)
+        coming.wait_for(answer, OpeningStage.DECIDING)
 
     def _restored(self, max_ms: int) -> list[RestoreJob]:
         """Read changelogs for a while; after a pause, if no broker tells where they begin."""
@@ -256,7 +257,7 @@ class Activation:
             return self._restorer.step(max_ms)
         except StateError as error:
             coming = None if error.task is None else self._coming.get(error.task)
-            if coming is None or coming.stage is not TaskStage.RESTORING:
+            if coming is None or coming.stage is not OpeningStage.RESTORING:
                 raise
             self._set_back(coming, error)
             return []
@@ -270,7 +271,7 @@ class Activation:
     def _set_back(self, coming: ActivatingTask, error: StateError) -> None:
         """Close a task whose stores fail while it is restored; it is opened again after a pause."""
         self._restorer.remove(coming.task)
-        coming.move_to(TaskStage.OPENING)
+        coming.move_to(OpeningStage.UNLOCKING)
         self.put_off(coming.task, error)
         opened = coming.take_opened()
         opened.damaged = isinstance(error, TaskCorruptedError)
@@ -283,7 +284,7 @@ class Activation:
         """Take what became of a promotion; the task, if it may process from now on."""
         task = event.opened.task if isinstance(event, Promoted) else event.task
         coming = self._coming.get(task)
-        waits = coming is not None and coming.stage is TaskStage.PROMOTING
+        waits = coming is not None and coming.stage is OpeningStage.PROMOTING
         if isinstance(event, Promoted):
             if coming is None or not waits or coming.known().limit != event.limit:
                 # Cancelled meanwhile; if it is wanted again, as of another commit, more is to come.
@@ -308,7 +309,7 @@ class Activation:
     def _aim(self) -> None:
         """Find out what tasks begin with: from their marks, or by asking."""
         unmarked = []
-        for coming in self._at(TaskStage.CREATED):
+        for coming in self._at(OpeningStage.CREATED):
             task, mark = coming.task, coming.mark
             if coming.target is not None:
                 self._complete(coming, coming.target)
@@ -321,11 +322,11 @@ class Activation:
         if unmarked:
             answer = self.targets.read([coming.task for coming in unmarked])
             for coming in unmarked:
-                coming.wait_for(answer, TaskStage.ASKING)
+                coming.wait_for(answer, OpeningStage.ASKING)
 
     def _take_answers(self) -> None:
         """Begin with the tasks whose targets are known; ask again if no broker could answer."""
-        for coming in self._at(TaskStage.ASKING) + self._at(TaskStage.DECIDING):
+        for coming in self._at(OpeningStage.ASKING) + self._at(OpeningStage.DECIDING):
             if coming.answer is None or not coming.answer.done():
                 continue
             incomplete = coming.target is not None
@@ -355,7 +356,7 @@ class Activation:
             target = attrs.evolve(target, rewrite=frozenset(lacking))
             log.warning("task %s: %s; a copy is asked", task, "; ".join(lacking.values()))
         coming.target = target
-        coming.move_to(TaskStage.PROMOTING)
+        coming.move_to(OpeningStage.PROMOTING)
         self._copies.promote(task, target)
 
     def _begin_here(self, coming: ActivatingTask, target: Target) -> None:
@@ -363,16 +364,16 @@ class Activation:
         if target.topic_ids is None:  # a mark does not tell them
             self._complete(coming, target)
         else:
-            coming.move_to(TaskStage.OPENING)
+            coming.move_to(OpeningStage.UNLOCKING)
             self._retry_ms = 0
 
     def _complete(self, coming: ActivatingTask, target: Target) -> None:
-        coming.wait_for(self.targets.complete(coming.task, target), TaskStage.ASKING)
+        coming.wait_for(self.targets.complete(coming.task, target), OpeningStage.ASKING)
 
     # Opening and being ready.
 
     def _open(self) -> None:
-        for coming in self._at(TaskStage.OPENING):
+        for coming in self._at(OpeningStage.UNLOCKING):
             task, now = coming.task, self._clock.now_ms()
             self._retry_ms = now + LOCKED_RETRY_MS
             if now < self._troubles[task].again_ms:
@@ -394,7 +395,7 @@ class Activation:
         if needs_entry(target, state):
             coming.take_opened().close()
             answer = self.targets.search(task, target, partial(with_entry, target))
-            coming.wait_for(answer, TaskStage.DECIDING)
+            coming.wait_for(answer, OpeningStage.DECIDING)
             return
         judged = judge(task, target, state)
         if isinstance(judged, Mismatch):
@@ -407,7 +408,7 @@ class Activation:
                 lacks(target, state)[tp],
             )
         coming.target = judged = judged.placed()
-        coming.move_to(TaskStage.RESTORING)
+        coming.move_to(OpeningStage.RESTORING)
         self._restorer.add(RestoreJob(task, state, judged))
 
     def _ready(self, coming: ActivatingTask) -> ActiveTask:
@@ -441,7 +442,7 @@ class Activation:
             if tp in target.rewrite:
                 state.write_all_again(store)
         self._troubles[opened.task] = TaskTroubles(careful=troubles.careful)
-        coming.move_to(TaskStage.READY)
+        coming.move_to(OpeningStage.READY)
         del self._coming[opened.task]
         return active
 

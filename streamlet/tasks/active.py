@@ -1,6 +1,6 @@
 """One active task of a worker, from its first record to its last commit, and its share of one.
 
-Its stages are the last ones of ``tasks.task_stage``: READY, RUNNING, STOPPED, CLOSED.
+Its stages are those of ``tasks.task_record`` from OPENING, as one that is ready, to STOPPED.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamlet.state.drained import Drained
 from streamlet.state.freshness import Freshness
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.opening import OpenTask, blamed, changelogs_of
-from streamlet.tasks.task_stage import TaskStage, moved
+from streamlet.tasks.task_record import TaskStage, moved
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
@@ -62,7 +62,7 @@ class ActiveTask:
     subtopology: Subtopology
     inputs: tuple[TopicPartition, ...]
     processor: Task
-    stage: TaskStage = TaskStage.READY
+    stage: TaskStage = TaskStage.OPENING
     contained: StateNumber = NO_STATE
     epoch: int = 0
     number: int = 0

@@ -31,7 +31,7 @@ from streamlet.errors import BrokerError, StateError, TaskMigratedError
 from streamlet.tasks.active import ActiveTask, TaskCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.commit_port import Settled
-from streamlet.tasks.task_stage import TaskStage
+from streamlet.tasks.task_record import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)

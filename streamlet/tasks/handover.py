@@ -26,20 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamlet.assignor.values import Copy, Leaving
+from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.coordinator import events as ev
 from streamlet.coordinator.commit_metadata import Positions
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks import handover_values as hv
-from streamlet.tasks.task_record import (
-    OURS,
-    Claim,
-    ClaimStage,
-    CopyProgress,
-    FollowedCopies,
-    Unit,
-    copies_of,
-)
+from streamlet.tasks.task_record import OURS, FollowedCopies, TaskRecord, TaskStage, Unit
 from streamlet.types import TaskId
 
 
@@ -52,9 +44,8 @@ class TaskManager:
 
     def __init__(self, rules: hv.HandoverRules) -> None:
         self.rules = rules
-        #: Tasks that are ours, or will be, or were until we gave them up.
-        self.claims: dict[TaskId, Claim] = {}
-        self._followed = FollowedCopies(rules)
+        self.records: dict[TaskId, TaskRecord] = {}
+        self.followed = FollowedCopies(rules, self.records)
         self.leaving: Leaving | None = None
         self.generation = -1
         self._member_id = ""
@@ -76,9 +67,10 @@ class TaskManager:
         self._left = False
 
     @property
-    def copies(self) -> dict[TaskId, CopyProgress]:
-        """Copies that read on; of a task of ours too, which is not among those that are read."""
-        return self._followed.copies
+    def claims(self) -> dict[TaskId, TaskRecord]:
+        """Tasks that are ours, or will be, or were until we gave them up."""
+        known = self.records.items()
+        return {task: one for task, one in known if one.stage is not TaskStage.COPIED}
 
     def handle(self, event: hv.TaskEvent, now_ms: int) -> tuple[hv.Action, ...]:
         """Take one event and give the actions that follow from it, in order."""
@@ -100,7 +92,7 @@ class TaskManager:
             case hv.PositionsRead(task, positions):
                 self._read(task, positions, now_ms)
             case hv.CopyLag(task, lag):
-                if self._followed.progress(task, lag, now_ms):
+                if self.followed.progress(task, lag, now_ms):
                     self._tick(now_ms)
             case hv.TaskRunning(task):
                 self._running(task, now_ms)
@@ -135,48 +127,66 @@ class TaskManager:
         for task in sorted(self.claims):
             self._renew(task)
         for task in sorted(orders.active - self._stages(*OURS)):
-            self.claims[task] = Claim(ClaimStage.OPENING, generation)
+            self._enter(task, TaskStage.OPENING)
             self._out.append(hv.Activate(task))
-        for task in sorted(orders.pending.keys() - self._stages(*OURS, ClaimStage.WAITING)):
-            self._wait(task, now_ms)
-        self._followed.follow(orders, now_ms)
+        for task in sorted(orders.pending.keys() - self._stages(*OURS, TaskStage.WAITING)):
+            self._enter(task, TaskStage.WAITING, now_ms)
+        self.followed.follow(orders, now_ms)
         self._proceed(now_ms)
 
     def _renew(self, task: TaskId) -> None:
         """Take a claim over into the new assignment, or end it."""
-        claim, orders = self.claims[task], self._orders
-        if claim.stage is ClaimStage.HELD and task in self._given():
-            self.claims[task] = Claim(ClaimStage.OPENING, self.generation)
+        claim, orders = self.records[task], self._orders
+        if claim.stage is TaskStage.HELD and task in self._given():
+            self._enter(task, TaskStage.OPENING)
             self._out.append(hv.Reclaim(task))
-        elif claim.stage is ClaimStage.HELD:
+        elif claim.stage is TaskStage.HELD:
             self._close(task)
         elif claim.stage in OURS:
             if task in self._given():
                 claim.generation = self.generation
-                if claim.stage is ClaimStage.STOPPED:  # its unit took too long and was overtaken
-                    claim.stage = ClaimStage.RUNNING
+                if claim.stage is TaskStage.STOPPED:  # its unit took too long and was overtaken
+                    claim.move_to(TaskStage.RUNNING)
                     self._out.append(hv.ResumeTask(task))
             else:  # given away without asking us, after a break of our membership (L5)
                 self._close(task)
-        elif claim.stage is ClaimStage.WAITING and task in orders.pending:
+        elif claim.stage is TaskStage.WAITING and task in orders.pending:
             claim.generation = self.generation
         else:  # the order is replaced by another, or by nothing; what was released is final
-            del self.claims[task]
+            self._end(task)
 
     def _given(self) -> frozenset[TaskId]:
         """The tasks the assignment has us run, if only for a moment."""
         return self._orders.active | self._orders.release.keys() | self._orders.revoke
 
-    def _wait(self, task: TaskId, now_ms: int) -> None:
-        self.claims[task] = Claim(
-            ClaimStage.WAITING, self.generation, since_ms=now_ms, poll_at_ms=now_ms
-        )
+    def _enter(self, task: TaskId, stage: TaskStage, now_ms: int = 0) -> None:
+        """Begin a claim in this stage; nothing of another one before counts."""
+        before = self.records.get(task, TaskRecord())
+        self.records[task] = before.anew(stage, self.generation, now_ms)
+
+    def _end(self, task: TaskId) -> None:
+        """End a claim; a copy that was followed beside it is followed on."""
+        record = self.records.pop(task)
+        record.move_to(TaskStage.CLOSED)
+        if record.copy is not None:
+            self.records[task] = TaskRecord(copy=record.copy)
+
+    def _close(self, task: TaskId) -> None:
+        self._end(task)
+        self._out.append(hv.Close(task))
+
+    def _release(self, task: TaskId, next_owner: str = "", *, surrendered: bool = False) -> None:
+        record = self.records[task]
+        record.move_to(TaskStage.RELEASED)
+        record.next_owner, record.surrendered = next_owner, surrendered
+        self._out.append(hv.Close(task))
 
     def _lost(self) -> None:
         """Stop all that is ours, write nothing, claim nothing; copies stay (M1)."""
-        for task in sorted(self._stages(*OURS, ClaimStage.HELD)):
+        for task in sorted(self._stages(*OURS, TaskStage.HELD)):
             self._close(task)
-        self.claims.clear()
+        for task in self.claims:
+            self._end(task)
         self._without_orders()
         self._set_copies()
 
@@ -189,7 +199,7 @@ class TaskManager:
     def _describe(self) -> None:
         """Take note that the group is about to know what ``view`` says."""
         self._let_go_of_overdue()
-        self._followed.reported()
+        self.followed.reported()
         self._known = self._described = True
         self._leaving_said = self.leaving is not None
         self._descriptions += 1
@@ -200,13 +210,11 @@ class TaskManager:
         Said to be active it might be resumed here, while the member that saw the mark runs it.
         """
         unit = self._unit
-        if unit is None or not self._stages(ClaimStage.STOPPED):
+        if unit is None or not self._stages(TaskStage.STOPPED):
             return
         self._unit = None
         for task in unit.tasks:
-            self.claims[task].stage = ClaimStage.RELEASED
-            self.claims[task].next_owner = self._next_owner(unit, task)
-            self._out.append(hv.Close(task))
+            self._release(task, self._next_owner(unit, task))
 
     def _next_owner(self, unit: Unit, task: TaskId) -> str:
         """The member that a unit gives the task to, if it gives it to one."""
@@ -214,7 +222,9 @@ class TaskManager:
 
     def view(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
         """Describe our tasks for a JoinGroup; ``dormant`` is state on disk, with its lag."""
-        return copies_of(self.claims, self.copies, dormant)
+        said = {task: Copy(Role.DORMANT, lag=lag) for task, lag in dormant.items()}
+        said |= {task: record.described() for task, record in self.records.items()}
+        return dict(sorted(said.items()))
 
     def _join_due(self, event: ev.JoinSoon, now_ms: int) -> None:
         """A JoinGroup waits for us to give up what is given up at joins (L7), or all (F2).
@@ -252,19 +262,16 @@ class TaskManager:
             return
         self._unit = None
         for task in unit.tasks:
-            claim = self.claims[task]
             if unit.for_flip and outcome is ev.CommitOutcome.ACCEPTED:
-                claim.stage = ClaimStage.HELD
+                self.records[task].move_to(TaskStage.HELD)
             elif unit.for_flip:
                 self._close(task)
             elif outcome in (ev.CommitOutcome.ACCEPTED, ev.CommitOutcome.UNKNOWN):
-                claim.stage, claim.surrendered = ClaimStage.RELEASED, unit.for_join
-                claim.next_owner = self._next_owner(unit, task)
-                self._out.append(hv.Close(task))
+                self._release(task, self._next_owner(unit, task), surrendered=unit.for_join)
             elif outcome is ev.CommitOutcome.LOST:  # we are leaving, or ``lost`` is about to follow
                 self._close(task)
             else:  # nothing happened
-                claim.stage = ClaimStage.RUNNING
+                self.records[task].move_to(TaskStage.RUNNING)
                 self._out.append(hv.ResumeTask(task))
         self._retry_at_ms = now_ms + self.rules.retry_ms
         if unit.for_flip:
@@ -278,40 +285,42 @@ class TaskManager:
 
     def _read(self, task: TaskId, positions: Positions | None, now_ms: int) -> None:
         """Take what a poll found; None where it found nothing stable."""
-        claim = self.claims.get(task)
-        if claim is None or claim.stage is not ClaimStage.WAITING:
+        claim = self.records.get(task)
+        if claim is None or claim.stage is not TaskStage.WAITING:
             return
         claim.looked(positions, now_ms, self.rules)
         if positions is not None and positions.mark_for(self._member_id, claim.generation):
-            claim.stage = ClaimStage.OPENING
-            self._followed.drop(task)
+            claim.move_to(TaskStage.OPENING)
+            self.followed.drop(task)
             self._set_copies()
             self._out.append(hv.Activate(task, positions))
 
     def _running(self, task: TaskId, now_ms: int) -> None:
         """The task was restored and processes."""
-        claim = self.claims.get(task)
-        if claim is not None and claim.stage is ClaimStage.OPENING:
-            claim.stage = ClaimStage.RUNNING
+        claim = self.records.get(task)
+        if claim is not None and claim.stage is TaskStage.OPENING:
+            claim.move_to(TaskStage.RUNNING)
             self._proceed(now_ms)
 
     def _reopening(self, task: TaskId, now_ms: int) -> None:
         """A running task was closed, and is brought up here once more: it claims again (M4)."""
-        claim = self.claims.get(task)
-        if claim is None or claim.stage is not ClaimStage.RUNNING:
+        claim = self.records.get(task)
+        if claim is None or claim.stage is not TaskStage.RUNNING:
             return
-        claim.stage, claim.claimed = ClaimStage.OPENING, False
+        self._end(task)
+        self._enter(task, TaskStage.OPENING)
         if self._unit is not None and task in self._unit.tasks:  # a hold was asked for, no more
             self._unit = None
             self._retry_at_ms = now_ms + self.rules.retry_ms
 
     def _claimed(self, task: TaskId, now_ms: int) -> None:
         """The first commit of the active period was accepted."""
-        claim = self.claims.get(task)
+        claim = self.records.get(task)
         if claim is not None and claim.stage in OURS:
             over = not claim.claimed and task in self._orders.pending
             claim.claimed = True
-            if over and not self._taking_over():
+            mine = self._orders.pending.keys() & self.claims.keys()
+            if over and all(self.records[one].claimed for one in mine):
                 self._all_taken_over()
             self._proceed(now_ms)
 
@@ -323,17 +332,12 @@ class TaskManager:
             # A restart would be handed orders that are long carried out, and cost a rebalance then.
             self._rejoin("all hand-overs to a static member are over")
 
-    def _taking_over(self) -> bool:
-        """True if a hand-over to us is still open."""
-        mine = (self.claims.get(task) for task in self._orders.pending)
-        return any(claim is not None and not claim.claimed for claim in mine)
-
     def _failed(self, task: TaskId, reason: str) -> None:
         """The task cannot be opened here: join without the claim (M8)."""
-        claim = self.claims.get(task)
-        if claim is not None and claim.stage in (ClaimStage.OPENING, ClaimStage.WAITING):
+        claim = self.records.get(task)
+        if claim is not None and claim.stage in (TaskStage.OPENING, TaskStage.WAITING):
+            self.followed.drop(task)
             self._close(task)
-            self._followed.drop(task)
             self._set_copies()
             self._rejoin(f"cannot take over {task}: {reason}")
 
@@ -345,18 +349,18 @@ class TaskManager:
 
     def _tick(self, now_ms: int) -> None:
         """Do what is due; see ``due_ms``."""
-        if self._stages(ClaimStage.WAITING, ClaimStage.OPENING):
-            self._followed.put_off(now_ms)
+        if self._stages(TaskStage.WAITING, TaskStage.OPENING):
+            self.followed.put_off(now_ms)
         speak_at_ms = self._may_report_at_ms()
-        if speak_at_ms is not None and speak_at_ms <= now_ms and (news := self._followed.report()):
+        if speak_at_ms is not None and speak_at_ms <= now_ms and (news := self.followed.report()):
             self._rejoin(news)
         if self._follow_up_at_ms is not None and self._follow_up_at_ms <= now_ms:
             self._follow_up_at_ms = None
             self._rejoin("the plan's next part is due")
-        waiting = sorted(self._stages(ClaimStage.WAITING))
-        late = [t for t in waiting if now_ms - self.claims[t].since_ms >= self.rules.timeout_ms]
+        waiting = sorted(self._stages(TaskStage.WAITING))
+        late = [t for t in waiting if now_ms - self.records[t].since_ms >= self.rules.timeout_ms]
         for task in late:
-            del self.claims[task]
+            self._end(task)
             self._rejoin(f"the hand-over of {task} does not proceed")
         self._proceed(now_ms)
 
@@ -366,14 +370,14 @@ class TaskManager:
         An owner that has stopped for us would have to wait for yet another assignment. Meanwhile
         other copies wait too, so for a moment afterwards it is not known how far they are.
         """
-        overtakes = self._described or self._stages(ClaimStage.WAITING, ClaimStage.OPENING)
-        return None if overtakes else self._followed.report_at_ms
+        overtakes = self._described or self._stages(TaskStage.WAITING, TaskStage.OPENING)
+        return None if overtakes else self.followed.report_at_ms
 
     def due_ms(self) -> int | None:
         """The time by which a ``Tick`` has something to do."""
         times = [self._may_report_at_ms(), self._follow_up_at_ms]
-        for claim in self.claims.values():
-            if claim.stage is ClaimStage.WAITING:
+        for claim in self.records.values():
+            if claim.stage is TaskStage.WAITING:
                 times.append(claim.since_ms + self.rules.timeout_ms)
                 times.append(None if claim.polling else claim.poll_at_ms)
         if self._unit is None and self._ordered():
@@ -386,24 +390,24 @@ class TaskManager:
     def busy(self) -> bool:
         """True if something is being carried out that the group is waiting for, or will hear of."""
         going = self._stages(
-            ClaimStage.OPENING, ClaimStage.STOPPED, ClaimStage.WAITING, ClaimStage.HELD
+            TaskStage.OPENING, TaskStage.STOPPED, TaskStage.WAITING, TaskStage.HELD
         )
         return bool(going or self._unit or self._hurries)
 
     def urgent(self, now_ms: int) -> bool:
         """True if another member waits for us right now, or will in a moment."""
-        going = self.near(now_ms) or self._stages(ClaimStage.STOPPED, ClaimStage.HELD)
+        going = self.near(now_ms) or self._stages(TaskStage.STOPPED, TaskStage.HELD)
         return bool(going or self._hurries)
 
     @property
     def _hurries(self) -> bool:
-        unclaimed = any(not self.claims[task].claimed for task in self._stages(ClaimStage.RUNNING))
-        waits = self._join is not None or self._followed.report_due
+        unclaimed = any(not self.records[task].claimed for task in self._stages(TaskStage.RUNNING))
+        waits = self._join is not None or self.followed.report_due
         return bool(unclaimed or waits or self._owes_rejoin)
 
     def near(self, now_ms: int) -> frozenset[TaskId]:
         """Tasks that no member runs until we do, or soon."""
-        return frozenset(task for task, claim in self.claims.items() if claim.is_near(now_ms))
+        return frozenset(task for task, one in self.records.items() if one.is_near(now_ms))
 
     @property
     def confirming(self) -> bool:
@@ -415,25 +419,21 @@ class TaskManager:
     def _rejoin(self, reason: str) -> None:
         self._out.append(ev.Rejoin(reason, self._descriptions))
 
-    def _stages(self, *stages: ClaimStage) -> set[TaskId]:
-        return {task for task, claim in self.claims.items() if claim.stage in stages}
-
-    def _close(self, task: TaskId) -> None:
-        del self.claims[task]
-        self._out.append(hv.Close(task))
+    def _stages(self, *stages: TaskStage) -> set[TaskId]:
+        return {task for task, record in self.records.items() if record.stage in stages}
 
     def _ordered(self) -> tuple[TaskId, ...]:
         """Tasks to give up that can be: they run, and their claim was accepted (M4)."""
         wanted = self._orders.release.keys() | self._orders.revoke
-        ready = (t for t in self._stages(ClaimStage.RUNNING) & wanted if self.claims[t].claimed)
+        ready = (t for t in self._stages(TaskStage.RUNNING) & wanted if self.records[t].claimed)
         return tuple(sorted(ready))
 
     def _proceed(self, now_ms: int) -> None:
         """Take every step that can be taken now."""
         self._set_copies()
         self._poll(now_ms)
-        for task in sorted(self._stages(ClaimStage.OPENING) & self._orders.revoke):
-            self._give_up_unopened(task)
+        for task in sorted(self._stages(TaskStage.OPENING) & self._orders.revoke):
+            self._release(task)  # it never ran, so there is nothing to commit
         if self._join is not None and self._flipping:
             self._stop_for_flip()
         elif self._unit is None and self._join is not None:
@@ -445,41 +445,35 @@ class TaskManager:
         self._end_orders(now_ms)
 
     def _set_copies(self) -> None:
-        wanted = self._followed.read_beside(self._stages(*OURS))
+        wanted = self.followed.read_beside(self._stages(*OURS))
         if wanted is not None:
             self._out.append(wanted)
 
     def _poll(self, now_ms: int) -> None:
-        idle = [t for t in sorted(self._stages(ClaimStage.WAITING)) if not self.claims[t].polling]
-        if all(self.claims[task].poll_at_ms > now_ms for task in idle):
+        idle = [t for t in sorted(self._stages(TaskStage.WAITING)) if not self.records[t].polling]
+        if all(self.records[task].poll_at_ms > now_ms for task in idle):
             return
         for task in idle:  # those that are not due yet too: it is one request
-            self.claims[task].polling = True
+            self.records[task].polling = True
         self._out.append(hv.PollMarks(tuple(idle)))
 
     def _stop(self, unit: Unit) -> None:
         for task in unit.tasks:
-            self.claims[task].stage = ClaimStage.STOPPED
+            self.records[task].move_to(TaskStage.STOPPED)
         self._out.append(hv.Stop(unit.tasks))
         marks = {task: owner for task in unit.tasks if (owner := self._next_owner(unit, task))}
         self._out.append(hv.CommitLast(unit.token, unit.tasks, marks, self.generation))
-
-    def _give_up_unopened(self, task: TaskId, *, surrendered: bool = False) -> None:
-        """A task that never ran has nothing to commit."""
-        claim = self.claims[task]
-        claim.stage, claim.surrendered = ClaimStage.RELEASED, surrendered
-        self._out.append(hv.Close(task))
 
     def _give_up_for_join(self) -> None:
         """Begin the unit of an announced join, or let the join go on if there is nothing to do."""
         assert self._join is not None
         token, self._join = self._join, None
-        mine = self._stages(ClaimStage.OPENING, ClaimStage.RUNNING)
+        mine = self._stages(TaskStage.OPENING, TaskStage.RUNNING)
         if not self.rules.stops_at_joins:
             mine &= self._orders.being_learned if self.rules.gives_up_at_joins else frozenset()
-        for task in sorted(mine & self._stages(ClaimStage.OPENING)):
-            self._give_up_unopened(task, surrendered=True)
-        tasks = tuple(sorted(mine & self._stages(ClaimStage.RUNNING)))
+        for task in sorted(mine & self._stages(TaskStage.OPENING)):
+            self._release(task, surrendered=True)
+        tasks = tuple(sorted(mine & self._stages(TaskStage.RUNNING)))
         if tasks:
             self._unit = Unit(token, tasks, for_join=True)
             self._stop(self._unit)
@@ -490,12 +484,12 @@ class TaskManager:
         """Stop all; keep what runs, if its last commit is accepted (F2)."""
         assert self._join is not None
         token, self._join = self._join, None
-        kept = self._stages(ClaimStage.RUNNING)
+        kept = self._stages(TaskStage.RUNNING)
         for task in sorted(self.claims.keys() - kept):
-            if self.claims[task].stage in OURS:
+            if self.records[task].stage in OURS:
                 self._close(task)
             else:
-                del self.claims[task]
+                self._end(task)
         if kept:
             self._unit = Unit(token, tuple(sorted(kept)), for_flip=True)
             self._stop(self._unit)
@@ -514,7 +508,7 @@ class TaskManager:
             return
         if ours & (orders.revoke | orders.release.keys()):
             return
-        idle = not ours and not self._stages(ClaimStage.WAITING)
+        idle = not ours and not self._stages(TaskStage.WAITING)
         if orders.leave and idle:
             self._leave("its time to leave was up")
         elif self._owes_rejoin:
@@ -550,18 +544,20 @@ class TaskManager:
     def check_invariants(self) -> None:
         """Assert what always holds between two calls; for tests and simulations."""
         unit = () if self._unit is None else self._unit.tasks
+        for record in self.records.values():
+            record.check_invariants()
         for task, claim in self.claims.items():
-            held = claim.stage is ClaimStage.HELD
+            held = claim.stage is TaskStage.HELD
             assert held or claim.generation <= self.generation, (task, claim, self.generation)
-            assert claim.stage is not ClaimStage.STOPPED or task in unit, (
+            assert claim.stage is not TaskStage.STOPPED or task in unit, (
                 task,
                 "stopped for nothing",
             )
-            if claim.stage is ClaimStage.WAITING:
+            if claim.stage is TaskStage.WAITING:
                 assert claim.generation == self.generation, (task, "an order that was replaced")
         member = self.generation >= 0
-        assert member or self.claims.keys() == self._stages(ClaimStage.HELD), "a claim of no member"
-        read = self._followed.read
+        assert member or self.claims.keys() == self._stages(TaskStage.HELD), "a claim of no member"
+        read = self.followed.read
         assert not self._stages(*OURS) & (read.learner | read.standby), read
         assert all(task in self.claims for task in unit), unit
         if self._unit is not None and not (self._unit.for_join or self._unit.for_flip):

@@ -8,18 +8,8 @@ import attrs
 
 from streamlet.assignor.values import Leaving
 from streamlet.config import Settings
+from streamlet.coordinator import events as ev
 from streamlet.coordinator.commit_metadata import Positions
-from streamlet.coordinator.events import (
-    Assigned,
-    BlockJoin,
-    CommitDone,
-    JoinBlocked,
-    JoinSoon,
-    Lost,
-    Rejoin,
-    Tick,
-    UnblockJoin,
-)
 from streamlet.rebalance.values import Assignment
 from streamlet.types import TaskId
 
@@ -134,20 +124,20 @@ class TaskFailed:
 
 
 TaskEvent: TypeAlias = (
-    Assigned[Assignment]
-    | Lost
+    ev.Assigned[Assignment]
+    | ev.Lost
     | JoinDescribed
     | LeavingSet
-    | JoinSoon
-    | JoinBlocked
-    | CommitDone
+    | ev.JoinSoon
+    | ev.JoinBlocked
+    | ev.CommitDone
     | PositionsRead
     | CopyLag
     | TaskRunning
     | TaskClaimed
     | TaskReopening
     | TaskFailed
-    | Tick
+    | ev.Tick
 )
 
 
@@ -243,10 +233,10 @@ Action: TypeAlias = (
     | ResumeTask
     | Close
     | SetCopies
-    | BlockJoin
-    | UnblockJoin
+    | ev.BlockJoin
+    | ev.UnblockJoin
     | CommitLast
     | PollMarks
-    | Rejoin
+    | ev.Rejoin
     | LeaveForGood
 )

@@ -14,7 +14,6 @@ a rest: ``tasks.copy_threads`` goes round, and the simulator does.
 from __future__ import annotations
 
 import contextlib
-import enum
 import logging
 import queue
 from collections.abc import Callable, Mapping
@@ -41,6 +40,7 @@ from streamlet.tasks.mismatch import lacks
 from streamlet.tasks.opening import OpenTask
 from streamlet.tasks.restore_job import RestoreJob
 from streamlet.tasks.targets import Target, Targets
+from streamlet.tasks.task_record import CopyStage, moved
 from streamlet.types import StateNumber, TaskId
 
 log = logging.getLogger(__name__)
@@ -62,14 +62,6 @@ AGAIN_MS = 5_000
 _BROKE = "the thread that keeps copies broke"
 
 
-class CopyStage(enum.StrEnum):
-    """The stages of a copy: WANTED ──▶ FOLLOWED ──▶ PROMOTING; back to WANTED where stores fail."""
-
-    WANTED = "wanted"  # to be opened, as soon as its folder and its changelogs allow it
-    FOLLOWED = "followed"  # open; its changelogs are read on
-    PROMOTING = "promoting"  # read to the ends of its owner's last commit, then not ours any more
-
-
 @attrs.define(eq=False)
 class KeptCopy:
     """One copy. ``lag``: the one reported last."""
@@ -78,6 +70,10 @@ class KeptCopy:
     stage: CopyStage = CopyStage.WANTED
     opened: OpenTask | None = None
     lag: int | None = None
+
+    def move_to(self, stage: CopyStage) -> None:
+        """Enter another stage."""
+        self.stage = moved(self.task, self.stage, stage)
 
     @property
     def state(self) -> TaskState:
@@ -317,7 +313,7 @@ class StateUpdater:
         reason = "it was not open yet"
         if copy is not None and copy.opened is not None:
             if self._restorer.promote(task, target):
-                copy.stage = CopyStage.PROMOTING
+                copy.move_to(CopyStage.PROMOTING)
                 return
             reason = "its changelogs lost records"
         if copy is not None:
@@ -350,7 +346,8 @@ class StateUpdater:
                 opened.close()
                 self._again_ms[task] = now + AGAIN_MS
                 continue
-            copy.opened, copy.stage = opened, CopyStage.FOLLOWED
+            copy.opened = opened
+            copy.move_to(CopyStage.FOLLOWED)
             self._again_ms.pop(task, None)
             self._restorer.add(job)
 

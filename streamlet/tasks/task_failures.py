@@ -34,8 +34,8 @@ from streamlet.tasks.meters import Meters
 from streamlet.tasks.start import InputRange, is_table, reset_policy
 from streamlet.tasks.targets import Target, TargetAnswer
 from streamlet.tasks.task_manager import TaskActions
+from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
-from streamlet.tasks.task_stage import TaskStage
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)

@@ -13,54 +13,20 @@ from typing import TypeVar
 import attrs
 
 from streamlet.clock import Clock
+from streamlet.coordinator import events as ev
 from streamlet.coordinator.commit_metadata import Positions
-from streamlet.coordinator.events import (
-    BlockJoin,
-    CommitDone,
-    CommitOutcome,
-    Failed,
-    FetchDone,
-    FetchOutcome,
-    FetchWanted,
-    JoinBlocked,
-    JoinSoon,
-    Left,
-    Lost,
-    Rejoin,
-    SessionEvent,
-    Tick,
-    UnblockJoin,
-)
 from streamlet.coordinator.session import GroupSession
 from streamlet.errors import TaskMigratedError
+from streamlet.tasks import handover_values as hv
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_loop import Precopy
 from streamlet.tasks.commit_port import CommitPort, Settled
-from streamlet.tasks.handover_values import (
-    Action,
-    Activate,
-    Close,
-    CommitLast,
-    CopyLag,
-    LeaveForGood,
-    PollMarks,
-    PositionsRead,
-    Reclaim,
-    ResumeTask,
-    SetCopies,
-    Stop,
-    TaskClaimed,
-    TaskEvent,
-    TaskFailed,
-    TaskReopening,
-    TaskRunning,
-)
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import CopyEvent, CopyFailed, Promoted, StateUpdater
+from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
-from streamlet.tasks.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -106,9 +72,9 @@ class TaskActions:
     #: Closed, to be brought up again once no commit of theirs is on its way.
     _restarts: set[TaskId] = attrs.field(factory=set, init=False)
     #: A hold to ask for once what is dirty has been committed the usual way.
-    _hold_wanted: BlockJoin | None = attrs.field(default=None, init=False)
+    _hold_wanted: ev.BlockJoin | None = attrs.field(default=None, init=False)
     #: The last commit of stopped tasks, until no other is under way.
-    _last: CommitLast | None = attrs.field(default=None, init=False)
+    _last: hv.CommitLast | None = attrs.field(default=None, init=False)
     #: Whether something is open that others wait for.
     busy: bool = attrs.field(default=False, init=False)
     #: Whether they wait right now, or will in a moment: poll shorter.
@@ -137,7 +103,7 @@ class TaskActions:
                 self._take(event, seen)
             if assigned is not None:
                 self._board.handle(assigned)
-            self._board.handle(*_of(JoinSoon, events), Tick())  # after what was just assigned
+            self._board.handle(*_of(ev.JoinSoon, events), ev.Tick())  # after what was just assigned
             actions = self._board.actions()
             with self._board.manager() as manager:
                 self.busy = manager.busy
@@ -153,16 +119,16 @@ class TaskActions:
             self._meters.rebalanced()
             self._forget_unit()  # it answered orders that are replaced
             log.info("generation %d: %s", assigned.generation, orders.summary())
-        lost = bool(_of(Lost, events))
+        lost = bool(_of(ev.Lost, events))
         if lost:
             self._commit.forget_queued()
-        for commit in _of(CommitDone, events):
+        for commit in _of(ev.CommitDone, events):
             self._commit_done(commit, lost=lost)
         self._perform(actions)
-        if _of(JoinSoon, events):
+        if _of(ev.JoinSoon, events):
             self.precopy.end()  # the join may wait for that unit, and the group for the join
         self._read_ahead(awaited, seen)
-        for answer in _of(FetchDone, events):
+        for answer in _of(ev.FetchDone, events):
             self._held_found(answer)
         if self._held:
             self._look_up_held()
@@ -171,35 +137,35 @@ class TaskActions:
                 self._activation.want(task)
             self._restarts.clear()
         self._copies.prefer(awaited)
-        for end in _of(Failed, events):
+        for end in _of(ev.Failed, events):
             raise end.error
         for news in self._copies.take():
             self._copy_news(news)
 
-    def _take(self, event: SessionEvent, seen: dict[TaskId, Positions]) -> None:
+    def _take(self, event: ev.SessionEvent, seen: dict[TaskId, Positions]) -> None:
         match event:
-            case CommitDone() | JoinSoon() | Failed():
+            case ev.CommitDone() | ev.JoinSoon() | ev.Failed():
                 pass  # what is to be done of these comes later in ``take``
-            case Lost(reason=reason):
+            case ev.Lost(reason=reason):
                 log.warning("lost all tasks: %s", reason)
                 self._meters.lost += 1
                 self._forget_unit()  # the manager knows, by ``RebalanceEvents.offer``
-            case JoinBlocked():
+            case ev.JoinBlocked():
                 self._board.handle(event)
-            case FetchDone():
+            case ev.FetchDone():
                 seen |= self._fetched(event)
-            case Left():
+            case ev.Left():
                 log.debug("left the group")
             case _:
                 raise AssertionError(f"unexpected event {event}")
 
-    def _fetched(self, event: FetchDone) -> dict[TaskId, Positions]:
+    def _fetched(self, event: ev.FetchDone) -> dict[TaskId, Positions]:
         """Tell the manager; return what is known now."""
         found = {}
-        good = event.outcome is FetchOutcome.FETCHED
+        good = event.outcome is ev.FetchOutcome.FETCHED
         for task in self._fetches.pop(event.token, ()):
             positions = Positions.of(self._inputs(task), event.committed) if good else None
-            self._board.handle(PositionsRead(task, positions))
+            self._board.handle(hv.PositionsRead(task, positions))
             if positions is not None:
                 found[task] = positions
         return found
@@ -216,20 +182,20 @@ class TaskActions:
         for task in sorted(awaited & seen.keys()):
             ahead.read(task, seen[task].offsets)
 
-    def _commit_done(self, event: CommitDone, *, lost: bool) -> None:
+    def _commit_done(self, event: ev.CommitDone, *, lost: bool) -> None:
         """Take what became of a commit; ``lost``: of tasks that are not ours any more."""
         settled = self._commit.done(event.token, event.outcome, event.code)
         if settled is None:
             return
         self._settled(settled)
-        events: list[TaskEvent] = []
-        if settled.outcome is CommitOutcome.ACCEPTED and not lost:
-            events += [TaskClaimed(part.active.task) for part in settled.parts]
+        events: list[hv.TaskEvent] = []
+        if settled.outcome is ev.CommitOutcome.ACCEPTED and not lost:
+            events += [hv.TaskClaimed(part.active.task) for part in settled.parts]
             self.precopy.committed(self._entries_to_go(settled), self._clock.now_ms())
-        over = settled.last or settled.outcome is not CommitOutcome.ACCEPTED
+        over = settled.last or settled.outcome is not ev.CommitOutcome.ACCEPTED
         if settled.hold is not None and over:
             self._last = None
-            events.append(CommitDone(settled.hold, settled.outcome))
+            events.append(ev.CommitDone(settled.hold, settled.outcome))
         self._report(*events)
 
     def _entries_to_go(self, settled: Settled) -> int:
@@ -241,7 +207,7 @@ class TaskActions:
 
     def _copy_news(self, news: CopyEvent) -> None:
         match news:
-            case CopyLag():
+            case hv.CopyLag():
                 self._report(news)
             case Promoted() | CopyFailed():
                 ready = self._activation.promoted(news)
@@ -261,7 +227,7 @@ class TaskActions:
         task = active.task
         if self._hold_wanted is not None and task in self._hold_wanted.tasks:
             self._forget_unit()
-        self._board.handle(TaskReopening(task))
+        self._board.handle(hv.TaskReopening(task))
         self._holdings.drop(active)
         self._restarts.add(task)
 
@@ -274,11 +240,11 @@ class TaskActions:
 
     def give_back(self, tasks: Mapping[TaskId, str]) -> None:
         """Join without these tasks, which cannot be taken over here, for these reasons."""
-        self._report(*(TaskFailed(task, reason) for task, reason in tasks.items()))
+        self._report(*(hv.TaskFailed(task, reason) for task, reason in tasks.items()))
 
     def _say_runs(self, active: ActiveTask) -> None:
         self._meters.running(active.task)
-        self._report(TaskRunning(active.task))
+        self._report(hv.TaskRunning(active.task))
 
     def take_answers(self) -> None:
         """Take answers to commits and nothing else: everything is stopped.
@@ -287,9 +253,11 @@ class TaskActions:
             TaskMigratedError: the tasks are lost.
         """
         with self._board.news() as (events, _):
-            mine = [event for event in events if isinstance(event, (CommitDone, Lost, Failed))]
+            mine = [
+                event for event in events if isinstance(event, (ev.CommitDone, ev.Lost, ev.Failed))
+            ]
         for event in mine:
-            if not isinstance(event, CommitDone):
+            if not isinstance(event, ev.CommitDone):
                 raise TaskMigratedError("the tasks were lost while they were given up")
             settled = self._commit.done(event.token, event.outcome, event.code)
             if settled is not None:
@@ -341,63 +309,63 @@ class TaskActions:
     def lose_all(self) -> None:
         """Like ``drop_all``; also claims nothing any more, and has nothing more written."""
         self._commit.forget_queued()
-        self._board.handle(Lost("they were given up here"))
+        self._board.handle(ev.Lost("they were given up here"))
         actions = self._board.actions()
         self.drop_all()
         for action in actions:
-            if not isinstance(action, Close):
+            if not isinstance(action, hv.Close):
                 self._perform_one(action, frozenset())
         self._set_copies(frozenset())
 
     # Actions.
 
-    def _report(self, *events: TaskEvent) -> None:
+    def _report(self, *events: hv.TaskEvent) -> None:
         """Tell the manager, and carry out what it makes of it."""
         self._board.handle(*events)
         self._perform(self._board.actions())
 
-    def _perform(self, actions: Sequence[Action]) -> None:
-        activating = frozenset(one.task for one in actions if isinstance(one, Activate))
+    def _perform(self, actions: Sequence[hv.Action]) -> None:
+        activating = frozenset(one.task for one in actions if isinstance(one, hv.Activate))
         for action in actions:
             self._perform_one(action, activating)
 
-    def _perform_one(self, action: Action, activating: frozenset[TaskId]) -> None:
+    def _perform_one(self, action: hv.Action, activating: frozenset[TaskId]) -> None:
         log.debug("%s", action)
         match action:
-            case Activate(task=task, positions=positions):
+            case hv.Activate(task=task, positions=positions):
                 self._meters.activating(task, marked=positions is not None)
                 self._activation.want(task, positions)
-            case Reclaim(task=task):
+            case hv.Reclaim(task=task):
                 self._held[task] = self._holdings.tasks[task]
                 self._ask_held_ms = self._clock.now_ms()
-            case Stop(tasks=tasks):
+            case hv.Stop(tasks=tasks):
                 self._meters.stopping(tasks)
                 self._holdings.stop(self._holdings.tasks[task] for task in tasks)
-            case ResumeTask(task=task):
+            case hv.ResumeTask(task=task):
                 active = self._holdings.tasks[task]
                 if active.stage is TaskStage.STOPPED:
                     self._holdings.resume(active)
-            case Close(task=task):
+            case hv.Close(task=task):
                 self._close(task)
                 self._set_copies(activating)  # it may have been kept to be promoted
-            case SetCopies(learner=learner, standby=standby):
+            case hv.SetCopies(learner=learner, standby=standby):
                 self._asked = learner | standby
                 self._set_copies(activating)
-            case BlockJoin(tasks=tasks):
+            case ev.BlockJoin(tasks=tasks):
                 self._hold_wanted = action
                 now = self._clock.now_ms()
                 self.precopy.begin(now, self.precopy.wait_ms(tasks, now))
-            case UnblockJoin():
+            case ev.UnblockJoin():
                 self._group.want(action)
-            case CommitLast():
+            case hv.CommitLast():
                 self._last = action
-            case PollMarks(tasks=tasks):
+            case hv.PollMarks(tasks=tasks):
                 inputs = [tp for task in tasks for tp in self._inputs(task)]
                 self._fetches[self._fetch(inputs)] = tasks
-            case Rejoin(reason=reason):
+            case ev.Rejoin(reason=reason):
                 log.info("rejoining: %s", reason)
                 self._group.want(action)
-            case LeaveForGood(reason=reason):
+            case hv.LeaveForGood(reason=reason):
                 self.leaving = reason
 
     def _look_up_held(self) -> None:
@@ -408,10 +376,10 @@ class TaskActions:
             inputs = [tp for task in tasks for tp in self._held[task].inputs]
             self._held_asked[self._fetch(inputs)] = tasks
 
-    def _held_found(self, done: FetchDone) -> None:
+    def _held_found(self, done: ev.FetchDone) -> None:
         """Go on with held tasks whose last commits are known now; without an answer ask again."""
         tasks = self._held_asked.pop(done.token, ())
-        if done.outcome is not FetchOutcome.FETCHED:
+        if done.outcome is not ev.FetchOutcome.FETCHED:
             self._ask_held_ms = self._clock.now_ms() + RETRY_MS
             return
         for active in [self._held.pop(task) for task in tasks if task in self._held]:
@@ -453,7 +421,7 @@ class TaskActions:
 
     def _fetch(self, inputs: Sequence[TopicPartition]) -> int:
         self._fetch_token += 1
-        self._group.want(FetchWanted(self._fetch_token, tuple(inputs)))
+        self._group.want(ev.FetchWanted(self._fetch_token, tuple(inputs)))
         return self._fetch_token
 
     def _inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:

@@ -1,9 +1,42 @@
-"""The claims of a member on tasks, and the copies it follows; pure."""
+"""The life of a task on one member: its stages, the moves between them, and what is known of it.
+
+::
+
+    COPIED ──▶ WAITING ── mark seen ──▶ OPENING ──▶ RUNNING ◀──▶ STOPPED ──▶ RELEASED
+       │                                 ▲   ▲                      │
+       └───────── given outright ────────┘   └──────── HELD ◀───────┘
+
+Each stage leads to CLOSED, too; a copy of the task that is read on begins another life, as COPIED.
+A ``TaskRecord`` makes these moves as they are decided, by the task manager under its lock; the open
+task (``tasks.active``) makes those from OPENING to STOPPED as they are carried out, on the stream
+thread. These are two facts, so there are two stages, but one table: the control thread may lose a
+task (M1) while the stream thread is in a user function. ``CARRIED_OUT`` tells which belong together
+once the stream thread has come round.
+
+Within one stage, only the thread that does the work has a use for more; a move of its own needs no
+lock. On the stream thread, from the order to run a task until it may (``tasks.activation``)::
+
+    OPENING:  CREATED ──▶ ASKING ──▶ UNLOCKING ──▶ RESTORING ──▶ READY
+                 │           │        ▲   │           │            ▲
+                 │           │        │   ▼           ▼            │
+                 │           │      DECIDING ◀────────┘            │
+                 └───────────┴──▶ PROMOTING ───────────────────────┘
+
+Each of these may be cancelled. ASKING, DECIDING, UNLOCKING and RESTORING lead back to CREATED,
+where no broker answers or all is to be read once more; RESTORING back to UNLOCKING, where stores
+fail; and PROMOTING to ASKING or UNLOCKING, where the copy cannot be had. On the state updater's
+thread::
+
+    COPIED, WAITING:  WANTED ──▶ FOLLOWED ──▶ PROMOTING, then its stores are the open task's
+
+A copy whose stores fail is closed, and another one is WANTED.
+"""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Mapping
+from typing import TypeVar
 
 import attrs
 
@@ -24,80 +57,105 @@ _POLL_MAX_MS = 250
 _BRISK_MS = 300
 
 
-class ClaimStage(enum.StrEnum):
-    """The stages in the life of a claim.
+class TaskStage(enum.StrEnum):
+    """The stages in the life of a task."""
 
-    ::
-
-        WAITING ── mark seen ──▶ OPENING ──▶ RUNNING ──▶ STOPPED ──▶ RELEASED
-           │                        ▲           ▲           │
-           └── given outright ──────┘           ├───────────┘ order withdrawn
-                                    HELD ◀──────┘ the group changes its type; ──▶ OPENING
-    """
-
+    COPIED = "copied"  # not ours; read as a learner or a standby
     WAITING = "waiting"  # pending: learns on and polls for the mark
     OPENING = "opening"  # ours; positions are read and state is restored
-    RUNNING = "running"
-    STOPPED = "stopped"  # processes nothing; its last commit is under way
+    RUNNING = "running"  # it processes; until its claim is accepted it writes to no changelog
+    STOPPED = "stopped"  # it processes nothing, and its last commit is under way
     RELEASED = "released"  # given up, until an assignment says otherwise
     HELD = "held"  # stopped and committed, kept open until we are in a group of the other type
+    CLOSED = "closed"  # gone; its folder stays as a dormant copy
+
+
+class OpeningStage(enum.Enum):
+    """The stages of a task that is OPENING."""
+
+    CREATED = "created"  # wanted; nothing was asked yet, or all is to be asked again
+    ASKING = "asking"  # brokers are asked for its committed positions and the ends of its logs
+    DECIDING = "deciding"  # these and its state disagree, or more of the logs is to be read
+    UNLOCKING = "unlocking"  # its folder is to be opened: once it is free, or after a pause
+    RESTORING = "restoring"  # its stores are open, and read on from changelogs
+    PROMOTING = "promoting"  # the state updater brings its copy to exactly the commit
+    READY = "ready"  # its stores are as of the committed positions
+    CANCELLED = "cancelled"
+
+
+class CopyStage(enum.Enum):
+    """The stages of a copy that is read."""
+
+    WANTED = "wanted"  # to be opened, as soon as its folder and its changelogs allow it
+    FOLLOWED = "followed"  # open; its changelogs are read on
+    PROMOTING = "promoting"  # read to the ends of its owner's last commit, then not ours any more
 
 
 #: Stages in which the task is ours to run.
-OURS = frozenset({ClaimStage.OPENING, ClaimStage.RUNNING, ClaimStage.STOPPED})
+OURS = frozenset({TaskStage.OPENING, TaskStage.RUNNING, TaskStage.STOPPED})
+
+_Stage = TypeVar("_Stage", TaskStage, OpeningStage, CopyStage)
+_ON_WAY = OpeningStage.CREATED, OpeningStage.CANCELLED
+
+#: Legal moves.
+MOVES: Mapping[enum.Enum, Collection[enum.Enum]] = {
+    TaskStage.COPIED: {TaskStage.WAITING, TaskStage.OPENING, TaskStage.CLOSED},
+    TaskStage.WAITING: {TaskStage.OPENING, TaskStage.CLOSED},
+    TaskStage.OPENING: {TaskStage.RUNNING, TaskStage.RELEASED, TaskStage.CLOSED},
+    TaskStage.RUNNING: {TaskStage.STOPPED, TaskStage.CLOSED},
+    TaskStage.STOPPED: {
+        TaskStage.RUNNING,
+        TaskStage.RELEASED,
+        TaskStage.HELD,
+        TaskStage.CLOSED,
+    },
+    TaskStage.RELEASED: {TaskStage.CLOSED},
+    TaskStage.HELD: {TaskStage.OPENING, TaskStage.CLOSED},
+    TaskStage.CLOSED: (),
+    OpeningStage.CREATED: {
+        *_ON_WAY,
+        OpeningStage.ASKING,
+        OpeningStage.UNLOCKING,
+        OpeningStage.PROMOTING,
+    },
+    OpeningStage.ASKING: {*_ON_WAY, OpeningStage.UNLOCKING, OpeningStage.PROMOTING},
+    OpeningStage.DECIDING: {*_ON_WAY, OpeningStage.UNLOCKING},
+    OpeningStage.UNLOCKING: {*_ON_WAY, OpeningStage.RESTORING, OpeningStage.DECIDING},
+    OpeningStage.RESTORING: {
+        *_ON_WAY,
+        OpeningStage.READY,
+        OpeningStage.UNLOCKING,
+        OpeningStage.DECIDING,
+    },
+    OpeningStage.PROMOTING: {
+        OpeningStage.READY,
+        OpeningStage.UNLOCKING,
+        OpeningStage.ASKING,
+        OpeningStage.CANCELLED,
+    },
+    OpeningStage.READY: (),
+    OpeningStage.CANCELLED: (),
+    CopyStage.WANTED: {CopyStage.FOLLOWED},
+    CopyStage.FOLLOWED: {CopyStage.PROMOTING},
+    CopyStage.PROMOTING: (),
+}
+
+#: The stages that the open task of a record may have once all is carried out, None: it has none.
+CARRIED_OUT: Mapping[TaskStage, Collection[TaskStage | None]] = {
+    TaskStage.COPIED: {None},
+    TaskStage.WAITING: {None},
+    TaskStage.OPENING: {None, TaskStage.STOPPED},  # stopped: it was held (F4)
+    TaskStage.RUNNING: {TaskStage.RUNNING},
+    TaskStage.STOPPED: {TaskStage.STOPPED},
+    TaskStage.RELEASED: {None},
+    TaskStage.HELD: {TaskStage.STOPPED},
+}
 
 
-@attrs.define
-class Claim:
-    """A task that is bound to us. ``generation`` is that of the assignment it comes from."""
-
-    stage: ClaimStage
-    generation: int
-    #: The first commit of the active period was accepted (M4).
-    claimed: bool = False
-    #: Given up because a join was due, not by an order.
-    surrendered: bool = False
-    #: The member id it was released to, if to one: from then on that may process the task.
-    next_owner: str = ""
-    #: While WAITING: since when, when to look for the marker next, whether a look is under way.
-    since_ms: int = 0
-    poll_at_ms: int = 0
-    polling: bool = False
-    #: What was found last, and until when the next commit may bring the mark.
-    seen: Positions | None = None
-    brisk_until_ms: int = 0
-
-    def looked(self, found: Positions | None, now_ms: int, rules: HandoverRules) -> None:
-        """Note what a look for the marker found, and when to look again."""
-        if found is not None and found != self.seen:
-            if self.seen is not None:
-                self.brisk_until_ms = now_ms + _BRISK_MS
-            self.seen = found
-        pause_ms = rules.poll_ms
-        if now_ms >= self.brisk_until_ms:
-            pause_ms = max(rules.idle_poll_ms, (now_ms - self.since_ms) // _PATIENCE)
-        self.polling, self.poll_at_ms = False, now_ms + min(pause_ms, _POLL_MAX_MS)
-
-    def is_near(self, now_ms: int) -> bool:
-        """True if no member runs the task until we do, or soon."""
-        waiting = self.stage is ClaimStage.WAITING and now_ms < self.brisk_until_ms
-        return waiting or self.stage is ClaimStage.OPENING
-
-
-@attrs.define
-class Unit:
-    """Tasks that are stopped and committed as one, under the hold of the same token.
-
-    ``for_flip``: what was committed is not given up but held.
-    """
-
-    token: int
-    tasks: tuple[TaskId, ...]
-    for_join: bool = False
-    for_flip: bool = False
-
-
-# -- copies ----------------------------------------------------------------------------------------
+def moved(task: object, before: _Stage, after: _Stage) -> _Stage:
+    """The stage after a move of this task; AssertionError if it is not a legal one."""
+    assert after in MOVES[before], f"{task}: {before.value} -> {after.value}"
+    return after
 
 
 @attrs.define
@@ -125,16 +183,105 @@ class CopyProgress:
         return self.is_waited_for and self.ready and not self.reported
 
 
+@attrs.define
+class TaskRecord:
+    """A task of a member. ``generation`` is that of the assignment that binds it to us, if any.
+
+    ``copy`` reads on while the task is not ours, and is known of while it is.
+    """
+
+    stage: TaskStage = TaskStage.COPIED
+    generation: int = -1
+    copy: CopyProgress | None = None
+    #: The first commit of the active period was accepted (M4).
+    claimed: bool = False
+    #: Given up because a join was due, not by an order.
+    surrendered: bool = False
+    #: The member id it was released to, if to one: from then on that may process the task.
+    next_owner: str = ""
+    #: While WAITING: since when, when to look for the marker next, whether a look is under way.
+    since_ms: int = 0
+    poll_at_ms: int = 0
+    polling: bool = False
+    #: What was found last, and until when the next commit may bring the mark.
+    seen: Positions | None = None
+    brisk_until_ms: int = 0
+
+    def move_to(self, stage: TaskStage) -> None:
+        """Enter another stage."""
+        self.stage = moved(self, self.stage, stage)
+
+    def anew(self, stage: TaskStage, generation: int, now_ms: int) -> TaskRecord:
+        """The task under another claim, in this stage; nothing of one before counts."""
+        stage = moved(self, self.stage, stage)
+        return TaskRecord(stage, generation, self.copy, since_ms=now_ms, poll_at_ms=now_ms)
+
+    def looked(self, found: Positions | None, now_ms: int, rules: HandoverRules) -> None:
+        """Note what a look for the marker found, and when to look again."""
+        if found is not None and found != self.seen:
+            if self.seen is not None:
+                self.brisk_until_ms = now_ms + _BRISK_MS
+            self.seen = found
+        pause_ms = rules.poll_ms
+        if now_ms >= self.brisk_until_ms:
+            pause_ms = max(rules.idle_poll_ms, (now_ms - self.since_ms) // _PATIENCE)
+        self.polling, self.poll_at_ms = False, now_ms + min(pause_ms, _POLL_MAX_MS)
+
+    def is_near(self, now_ms: int) -> bool:
+        """True if no member runs the task until we do, or soon."""
+        waiting = self.stage is TaskStage.WAITING and now_ms < self.brisk_until_ms
+        return waiting or self.stage is TaskStage.OPENING
+
+    def described(self) -> Copy:
+        """The task as a subscription describes it."""
+        copy = self.copy or CopyProgress(Role.LEARNER)
+        match self.stage:
+            case TaskStage.COPIED:
+                return Copy(copy.role, ready=copy.ready, lag=copy.lag)
+            case TaskStage.WAITING:
+                return Copy(Role.PENDING, self.generation, ready=copy.ready, lag=copy.lag)
+            case TaskStage.RELEASED if self.next_owner:  # which may have gone on since
+                return Copy(Role.RELEASED, ready=copy.ready, lag=copy.lag)
+            case TaskStage.RELEASED:
+                return Copy(Role.RELEASED, ready=True, lag=0)
+            case _:
+                return Copy(Role.ACTIVE, self.generation)
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where the stage and what is known contradict each other."""
+        assert self.stage is not TaskStage.CLOSED, self
+        assert (self.stage is TaskStage.COPIED) == (self.generation < 0), self
+        assert self.stage is not TaskStage.COPIED or self.copy is not None, self
+        assert not self.polling or self.stage is TaskStage.WAITING, self
+        assert not self.claimed or self.stage not in (TaskStage.COPIED, TaskStage.WAITING), self
+        given_up = bool(self.surrendered or self.next_owner)
+        assert not given_up or self.stage is TaskStage.RELEASED, self
+
+
+@attrs.define
+class Unit:
+    """Tasks that are stopped and committed as one, under the hold of the same token.
+
+    ``for_flip``: what was committed is not given up but held.
+    """
+
+    token: int
+    tasks: tuple[TaskId, ...]
+    for_join: bool = False
+    for_flip: bool = False
+
+
 class FollowedCopies:
     """The copies an assignment names, how far each is, and when to report those that are ready.
 
     Args:
         rules: the member's settings.
+        records: the member's tasks, the copies among them.
     """
 
-    def __init__(self, rules: HandoverRules) -> None:
+    def __init__(self, rules: HandoverRules, records: dict[TaskId, TaskRecord]) -> None:
         self._rules = rules
-        self.copies: dict[TaskId, CopyProgress] = {}
+        self._records = records
         #: Those that are read: what was decided last.
         self.read = SetCopies(frozenset(), frozenset())
         self._report_at_ms: int | None = None
@@ -143,19 +290,22 @@ class FollowedCopies:
         """Follow what is to be copied from now on; what is known of a copy stays known."""
         wanted = dict.fromkeys(orders.standby, Role.STANDBY)
         wanted |= dict.fromkeys(orders.learner | orders.pending.keys(), Role.LEARNER)
-        before = self.copies
-        self.copies = {
-            task: attrs.evolve(
-                before.get(task, CopyProgress(role)), role=role, awaited=task in orders.awaited
-            )
-            for task, role in sorted(wanted.items())
-        }
+        for task in self.copies.keys() - wanted.keys():
+            self.drop(task)
+        for task, role in wanted.items():
+            record = self._records.setdefault(task, TaskRecord())
+            known = record.copy or CopyProgress(role)
+            record.copy = attrs.evolve(known, role=role, awaited=task in orders.awaited)
         if any(copy.awaited and copy.is_news for copy in self.copies.values()):
             self._report_soon(now_ms)  # it was ready before the group began to wait for it
 
     def drop(self, task: TaskId) -> None:
-        """Forget a copy, if it was one."""
-        self.copies.pop(task, None)
+        """Forget a copy."""
+        record = self._records[task]
+        record.copy = None
+        if record.stage is TaskStage.COPIED:
+            record.move_to(TaskStage.CLOSED)
+            del self._records[task]
 
     def read_beside(self, ours: Collection[TaskId]) -> SetCopies | None:
         """The copies to read while those tasks are ours; None while they stay as they were."""
@@ -165,6 +315,11 @@ class FollowedCopies:
             return None
         self.read = wanted
         return wanted
+
+    @property
+    def copies(self) -> dict[TaskId, CopyProgress]:
+        """Copies that read on; of a task of ours too, which is not among those that are read."""
+        return {task: one.copy for task, one in self._records.items() if one.copy is not None}
 
     # -- reporting of copies ---------------------------------------------------------------------
 
@@ -224,38 +379,6 @@ class FollowedCopies:
         """True if the copies to be reported have next to nothing left to read."""
         lags = (copy.lag for copy in self.copies.values() if copy.is_news)
         return all(lag is None or lag <= self._rules.settled_lag for lag in lags)
-
-
-def copies_of(
-    claims: Mapping[TaskId, Claim],
-    copies: Mapping[TaskId, CopyProgress],
-    dormant: Mapping[TaskId, int | None],
-) -> dict[TaskId, Copy]:
-    """Describe the tasks of a member for its subscription.
-
-    Args:
-        claims: tasks that are its own, or will be, or were until it gave them up.
-        copies: what it reads.
-        dormant: state on disk that no thread reads, with its lag.
-    """
-    said = {task: Copy(Role.DORMANT, lag=lag) for task, lag in dormant.items()}
-    for task, copy in copies.items():
-        said[task] = Copy(copy.role, ready=copy.ready, lag=copy.lag)
-    for task, claim in claims.items():
-        copy = copies.get(task, CopyProgress(Role.LEARNER))
-        match claim.stage:
-            case ClaimStage.WAITING:
-                role = Role.PENDING
-                said[task] = Copy(role, claim.generation, ready=copy.ready, lag=copy.lag)
-            case ClaimStage.RELEASED if (
-                claim.next_owner
-            ):  # which may have taken it over and gone on since
-                said[task] = Copy(Role.RELEASED, ready=copy.ready, lag=copy.lag)
-            case ClaimStage.RELEASED:
-                said[task] = Copy(Role.RELEASED, ready=True, lag=0)
-            case _:
-                said[task] = Copy(Role.ACTIVE, claim.generation)
-    return dict(sorted(said.items()))
 
 
 def _of_role(read: Mapping[TaskId, Role], role: Role) -> frozenset[TaskId]:

@@ -18,7 +18,7 @@ import attrs
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.opening import OpenTask
-from streamlet.tasks.task_stage import TaskStage
+from streamlet.tasks.task_record import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
 #: Records of one partition that may wait; what is behind them is fetched when the task runs.

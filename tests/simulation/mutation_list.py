@@ -32,11 +32,14 @@ MUTATIONS = (
         "M1",
         "a member that loses its id closes nothing",
         MANAGER,
-        """        for task in sorted(self._stages(*OURS, ClaimStage.HELD)):
+        """        for task in sorted(self._stages(*OURS, TaskStage.HELD)):
             self._close(task)
-        self.claims.clear()
+        for task in self.claims:
+            self._end(task)
 """,
-        "        self.claims.clear()\n",
+        """        for task in self.claims:
+            self._end(task)
+""",
     ),
     Mutation(
         "id-lost-alone",
@@ -80,8 +83,8 @@ MUTATIONS = (
         "M4",
         "a task is given up before its claim stands",
         MANAGER,
-        "ready = (t for t in self._stages(ClaimStage.RUNNING) & wanted if self.claims[t].claimed)",
-        "ready = self._stages(ClaimStage.RUNNING) & wanted",
+        "ready = (t for t in self._stages(TaskStage.RUNNING) & wanted if self.records[t].claimed)",
+        "ready = self._stages(TaskStage.RUNNING) & wanted",
     ),
     Mutation(
         "unit-without-claims",
@@ -108,8 +111,8 @@ MUTATIONS = (
         "M4",
         "a commit from before a loss is the claim of the task given back",
         ACTIONS,
-        "if settled.outcome is CommitOutcome.ACCEPTED and not lost:",
-        "if settled.outcome is CommitOutcome.ACCEPTED:",
+        "if settled.outcome is ev.CommitOutcome.ACCEPTED and not lost:",
+        "if settled.outcome is ev.CommitOutcome.ACCEPTED:",
     ),
     Mutation(
         "old-order",
@@ -170,8 +173,8 @@ MUTATIONS = (
         "M6",
         "what an overdue unit stopped is said to be active",
         MANAGER,
-        "        if unit is None or not self._stages(ClaimStage.STOPPED):\n",
-        "        if unit is None or self._stages(ClaimStage.STOPPED):\n",
+        "        if unit is None or not self._stages(TaskStage.STOPPED):\n",
+        "        if unit is None or self._stages(TaskStage.STOPPED):\n",
     ),
     Mutation(
         "any-generations-marker",
@@ -194,10 +197,10 @@ MUTATIONS = (
         "M7",
         "an order that is given again keeps its old generation",
         MANAGER,
-        """        elif claim.stage is ClaimStage.WAITING and task in orders.pending:
+        """        elif claim.stage is TaskStage.WAITING and task in orders.pending:
             claim.generation = self.generation
 """,
-        """        elif claim.stage is ClaimStage.WAITING and task in orders.pending:
+        """        elif claim.stage is TaskStage.WAITING and task in orders.pending:
             pass
 """,
     ),
@@ -206,7 +209,7 @@ MUTATIONS = (
         "M8",
         "a hand-over that does not proceed is not given back",
         MANAGER,
-        "late = [t for t in waiting if now_ms - self.claims[t].since_ms >= self.rules.timeout_ms]",
+        "late = [t for t in waiting if now_ms - self.records[t].since_ms >= self.rules.timeout_ms]",
         "late: list[TaskId] = []",
     ),
     Mutation(
@@ -256,12 +259,12 @@ MUTATIONS = (
         "what is held is not said to be active",
         "tasks/task_record.py",
         """            case _:
-                said[task] = Copy(Role.ACTIVE, claim.generation)
+                return Copy(Role.ACTIVE, self.generation)
 """,
-        """            case ClaimStage.HELD:
-                said[task] = Copy(Role.DORMANT, lag=0)
+        """            case TaskStage.HELD:
+                return Copy(Role.DORMANT, lag=0)
             case _:
-                said[task] = Copy(Role.ACTIVE, claim.generation)
+                return Copy(Role.ACTIVE, self.generation)
 """,
     ),
     Mutation(

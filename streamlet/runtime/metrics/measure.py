@@ -17,7 +17,7 @@ from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.handover import TaskManager
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.restore_job import RestoreProgress
-from streamlet.tasks.task_record import OURS, Claim, ClaimStage
+from streamlet.tasks.task_record import OURS, TaskStage
 from streamlet.types import TaskId, TopicPartition
 
 
@@ -129,30 +129,25 @@ class MeasuredMember:
 def roles_of(manager: TaskManager) -> dict[TaskId, tuple[str, str]]:
     """Role and stage of every task that the manager knows of; what was given up is left out."""
     found: dict[TaskId, tuple[str, str]] = {}
-    for task, one in manager.copies.items():
-        stage = ("ready" if one.ready else "learning") if one.role == "learner" else "following"
-        found[task] = (one.role.value, stage)
-    for task, claim in manager.claims.items():
-        role = _role(claim)
-        if role is not None:
-            found[task] = (role, claim.stage.value)
-    return dict(sorted(found.items()))
+    for task, record in sorted(manager.records.items()):
+        copy = record.copy
+        if record.stage in OURS:
+            found[task] = ("active", record.stage.value)
+        elif record.stage is TaskStage.WAITING:
+            found[task] = ("pending", record.stage.value)
+        elif copy is not None:
+            stage = "ready" if copy.ready else "learning"
+            found[task] = (copy.role.value, stage if copy.role == "learner" else "following")
+    return found
 
 
 def lags_of(manager: TaskManager) -> dict[TaskId, tuple[str, int]]:
     """The lag of every copy, with its role."""
-    roles = roles_of(manager)
-    return {
-        task: (roles[task][0], one.lag)
-        for task, one in sorted(manager.copies.items())
-        if one.lag is not None and roles[task][0] != "active"
-    }
-
-
-def _role(claim: Claim) -> str | None:
-    if claim.stage in OURS:
-        return "active"
-    return "pending" if claim.stage is ClaimStage.WAITING else None
+    copies = manager.followed.copies
+    roles = roles_of(manager).items()
+    behind = {task: role for task, (role, _) in roles if task in copies and role != "active"}
+    lags = ((task, role, copies[task].lag) for task, role in behind.items())
+    return {task: (role, lag) for task, role, lag in lags if lag is not None}
 
 
 def measure(member: MeasuredMember) -> Snapshot:

@@ -24,7 +24,7 @@ from streamlet.coordinator.events import Failed
 from streamlet.coordinator.messages import OffsetCommit, OffsetCommitAnswer
 from streamlet.rebalance.leader import Assignor
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.task_record import OURS, ClaimStage
+from streamlet.tasks.task_record import OURS, TaskStage
 from streamlet.testing.simulation.cluster import task_of
 from streamlet.types import TaskId, TopicPartition
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from streamlet.testing.simulation.world import World
 
 #: The group's name in the fake coordinator is the world's; rules about members need it not.
-_OPEN = OURS | {ClaimStage.WAITING}
+_OPEN = OURS | {TaskStage.WAITING}
 
 
 @attrs.frozen
@@ -199,7 +199,7 @@ class Checks:
             self._nothing_leaks(member)
 
     def _nothing_leaks(self, member: SimMember) -> None:
-        wanted = member.manager.copies.keys() - member.tasks(*OURS)
+        wanted = member.manager.followed.copies.keys() - member.tasks(*OURS)
         if extra := member.worker.copies.kept.keys() - wanted:
             self.note("U13", f"{member.name} still follows copies", extra, (member.name,))
         held = {t for t, name in member.instance.locks.items() if name == member.name}

@@ -21,7 +21,7 @@ from streamlet.rebalance.protocol import rules_from, types_for
 from streamlet.tasks.handover import TaskManager
 from streamlet.tasks.handover_values import HandoverRules
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.tasks.task_record import ClaimStage
+from streamlet.tasks.task_record import TaskStage
 from streamlet.testing.simulation.cluster import GROUP, SimulatedInstance
 from streamlet.testing.simulation.identities import identity_of, protocol_of, state_of
 from streamlet.testing.simulation.session import SimSession
@@ -141,7 +141,7 @@ class SimMember:
         manager, worker = self.manager, self.worker
         return quiet and not (manager.busy or manager.confirming or worker.busy)
 
-    def tasks(self, *stages: ClaimStage) -> set[TaskId]:
+    def tasks(self, *stages: TaskStage) -> set[TaskId]:
         """Tasks with a claim in one of these stages."""
         return {t for t, claim in self.manager.claims.items() if claim.stage in stages}
 
@@ -201,7 +201,7 @@ class SimMember:
         if isinstance(event, CommitDone):
             tasks, of_unit = self.commits.pop(event.token, (frozenset(), False))
             if of_unit and event.outcome is not CommitOutcome.ACCEPTED:
-                tasks |= self.tasks(ClaimStage.STOPPED)  # it is over, whatever its next one had
+                tasks |= self.tasks(TaskStage.STOPPED)  # it is over, whatever its next one had
             self._outcomes |= dict.fromkeys(tasks, event.outcome)
         self._board.offer(event)
         self._unread = True

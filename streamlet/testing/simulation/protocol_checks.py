@@ -17,8 +17,7 @@ from streamlet.coordinator.messages import JoinGroup, OffsetCommit, Request
 from streamlet.coordinator.states import BETWEEN, MembershipState
 from streamlet.rebalance.values import Assignment, Subscription
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.task_record import OURS, ClaimStage
-from streamlet.tasks.task_stage import TaskStage
+from streamlet.tasks.task_record import CARRIED_OUT, OURS, TaskStage
 from streamlet.testing.simulation.cluster import input_of, task_of
 from streamlet.types import TaskId, TopicPartition
 
@@ -26,16 +25,10 @@ if TYPE_CHECKING:
     from streamlet.testing.simulation.member import SimMember
     from streamlet.testing.simulation.world import World
 
-#: The stage of a task by that of its claim; a claim in another stage has no open task.
-_STAGES = {
-    ClaimStage.RUNNING: TaskStage.RUNNING,
-    ClaimStage.STOPPED: TaskStage.STOPPED,
-    ClaimStage.HELD: TaskStage.STOPPED,
-}
 #: Stages of claims that leave a stopped task for good, with what its last commit must have come to.
 _AFTER_STOP = {
-    ClaimStage.RELEASED: ("M5", {CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN}),
-    ClaimStage.HELD: ("F2", {CommitOutcome.ACCEPTED}),
+    TaskStage.RELEASED: ("M5", {CommitOutcome.ACCEPTED, CommitOutcome.UNKNOWN}),
+    TaskStage.HELD: ("F2", {CommitOutcome.ACCEPTED}),
 }
 #: How late a worker may be with giving a hand-over back: it may be in a user function.
 _SLACK_MS = 500
@@ -148,8 +141,8 @@ class ProtocolChecks:
         The last commit of the others may have arrived.
         """
         for stage, rule, wrong in (
-            (ClaimStage.STOPPED, "M6", {Role.ACTIVE}),
-            (ClaimStage.HELD, "F3", set(Role) - {Role.ACTIVE}),
+            (TaskStage.STOPPED, "M6", {Role.ACTIVE}),
+            (TaskStage.HELD, "F3", set(Role) - {Role.ACTIVE}),
         ):
             for task in member.tasks(stage) & copies.keys():
                 if copies[task].role in wrong:
@@ -158,7 +151,7 @@ class ProtocolChecks:
     def went_round(
         self,
         member: SimMember,
-        before: Mapping[TaskId, ClaimStage],
+        before: Mapping[TaskId, TaskStage],
         outcomes: Mapping[TaskId, CommitOutcome],
     ) -> None:
         """M1, M4, M5, M8 and F2, of a worker that knows of all that happened."""
@@ -168,15 +161,14 @@ class ProtocolChecks:
         claims, tasks = member.manager.claims, member.worker.registry.tasks
         for task, claim in claims.items():
             stage = None if task not in tasks else tasks[task].stage
-            reclaimed = claim.stage is ClaimStage.OPENING and stage is TaskStage.STOPPED
-            if stage is not _STAGES.get(claim.stage) and not reclaimed:
+            if stage not in CARRIED_OUT[claim.stage]:
                 self._note("M1", f"it is {stage} under a claim that is {claim.stage}", task, member)
             elif claim.claimed and claim.stage in OURS and not (stage and tasks[task].claimed):
                 self._note("M4", "its claim counts though it was not made", task, member)
-            if claim.stage is ClaimStage.WAITING and claim.since_ms < overdue_ms:
+            if claim.stage is TaskStage.WAITING and claim.since_ms < overdue_ms:
                 self._note("M8", "its hand-over is not given back", task, member)
             rule, good = _AFTER_STOP.get(claim.stage, ("", set()))
-            if rule and before.get(task) is ClaimStage.STOPPED and outcomes.get(task) not in good:
+            if rule and before.get(task) is TaskStage.STOPPED and outcomes.get(task) not in good:
                 text = f"it is {claim.stage} after a commit that was {outcomes.get(task)}"
                 self._note(rule, text, task, member)
         for task in tasks.keys() - claims.keys():

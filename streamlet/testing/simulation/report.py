@@ -167,7 +167,7 @@ def final_of(world: World) -> dict[str, Any]:
             if name in live:
                 member = live[name]
                 claims = member.manager.claims
-                copies = [i for i in member.manager.copies.items() if i[0] not in claims]
+                copies = [i for i in member.manager.followed.copies.items() if i[0] not in claims]
                 found[name] = {
                     "active": names(member.tasks(*OURS)),
                     "learner": names(t for t, c in copies if c.role is Role.LEARNER),

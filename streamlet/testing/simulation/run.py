@@ -272,7 +272,7 @@ class Simulation:
         return [
             (task, copy.role)
             for member in self.world.named(name)
-            for task, copy in member.manager.copies.items()
+            for task, copy in member.manager.followed.copies.items()
             if not copy.ready and task not in member.tasks(*OURS)
         ]
 

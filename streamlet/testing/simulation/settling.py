@@ -79,7 +79,7 @@ class Settler:
             part = plan.members.get(member.machine.view.member_id)
             if part is None:
                 continue  # it stands still
-            copies = member.manager.copies.items()
+            copies = member.manager.followed.copies.items()
             learner = {t for t, copy in copies if copy.role is Role.LEARNER}
             standby = {t for t, copy in copies if copy.role is Role.STANDBY}
             now = [set(part.active), set(part.learner), set(part.standby)]

@@ -35,7 +35,7 @@ from streamlet.rebalance.protocol import PROTOCOL, TYPES
 from streamlet.rebalance.values import Assignment, NeedMetadata, Subscription
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.handover_values import SetCopies
-from streamlet.tasks.task_record import ClaimStage
+from streamlet.tasks.task_record import TaskStage
 from streamlet.testing.simulation.cluster import GROUP, changelog_of, input_of
 from streamlet.testing.simulation.events import Held
 from streamlet.testing.simulation.member import SimMember
@@ -165,8 +165,9 @@ def _run(world: World, member: SimMember, held: Held) -> None:
 
 
 def _running(world: World, member: SimMember, task: TaskId) -> ActiveTask:
-    claim = member.manager.claims[task]
-    claim.stage, claim.claimed = ClaimStage.RUNNING, True
+    record = member.manager.records[task]
+    record.move_to(TaskStage.RUNNING)
+    record.claimed = True
     if world.cluster.is_stateful(task):
         world.cluster.logs[task].records.append((StateNumber(1, 1), 1))
         stores_on(world, member.instance, task).load_all()

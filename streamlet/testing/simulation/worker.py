@@ -26,8 +26,8 @@ from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
 from streamlet.tasks.task_failures import StoreFailures
 from streamlet.tasks.task_manager import TaskActions
+from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
-from streamlet.tasks.task_stage import TaskStage
 from streamlet.testing.simulation.brokers import SimBroker, SimEdges, SimThread, SimTopology
 from streamlet.testing.simulation.cluster import input_of
 from streamlet.testing.simulation.ports import SimConsumer, SimDelivery, counting

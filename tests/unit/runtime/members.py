@@ -161,11 +161,11 @@ class Member:
         self.failed: Exception | None = None
         self.directory = StateDirectory(group.root / name, "app")
         rules = HandoverRules.from_settings(group.settings)
-        self.rules = TaskManager(attrs.evolve(rules, stops_at_joins=mode == "eager"))
+        self.manager = TaskManager(attrs.evolve(rules, stops_at_joins=mode == "eager"))
         #: What it measured, newest last.
         self.snapshots: list[Snapshot] = []
         self.meters = Meters(CLOCK)
-        self.worker = self._worker(RebalanceEvents(self.rules, CLOCK))
+        self.worker = self._worker(RebalanceEvents(self.manager, CLOCK))
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @property
@@ -272,7 +272,7 @@ class Member:
         config = MembershipConfig(
             "app",
             heartbeat_interval_ms=20,
-            announce_joins=self.rules.rules.announced_joins,
+            announce_joins=self.manager.rules.announced_joins,
             protocol_types=types_for(self.mode),
         )
         protocol = TasksProtocol(

@@ -17,7 +17,7 @@ from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.coordinator.events import CommitOutcome
 from streamlet.processing import task_calls
 from streamlet.processing.task import Task
-from streamlet.tasks.task_stage import TaskStage
+from streamlet.tasks.task_record import TaskStage
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 from tests.unit.processing.answers import Answers

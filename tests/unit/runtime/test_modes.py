@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from streamlet.tasks.task_record import TaskStage
 from streamlet.testing.coordinator import GroupView
 from tests.unit.runtime.members import PARTITIONS, Group, Member, wait_for
 from tests.unit.runtime.test_task_manager import assert_exact, running
@@ -26,7 +27,11 @@ def is_of(group: Group, protocol_type: str) -> bool:
         and len(there.members) == len(alive)
         and sum(group.shares()) == PARTITIONS
         and all(member.running for member in alive)
-        and all(one.claimed for member in alive for one in list(member.rules.claims.values()))
+        and all(
+            one.claimed or one.stage is TaskStage.COPIED
+            for member in alive
+            for one in list(member.manager.records.values())
+        )
     )
 
 

@@ -17,8 +17,8 @@ from streamlet.runtime.stream_thread import StreamThread
 from streamlet.tasks.commit_loop import COLLECT_MS, HOLD_OFF_MS, PostponedCommit
 from streamlet.tasks.handover_values import CommitLast
 from streamlet.tasks.opening import CLOSE_LATER_MS, Closer, OpenTask
+from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import Prefetcher
-from streamlet.tasks.task_stage import TaskStage
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Group, wait_for
 from tests.unit.tasks.test_closing import LONG_MS, SOON_S, Stores

@@ -92,9 +92,9 @@ def test_a_standby_takes_over_in_place(tmp_path: Path) -> None:
         wait_for(lambda: group.shares() == [2, 2], "both have a share")
 
         def warm() -> bool:
-            return all(len(m.rules.copies) == 2 for m in (a, b)) and all(
-                copy.lag == 0 for m in (a, b) for copy in list(m.rules.copies.values())
-            )
+            records = [list(m.manager.records.values()) for m in (a, b)]
+            copies = [[one.copy for one in of if one.copy is not None] for of in records]
+            return all(len(of) == 2 and all(copy.lag == 0 for copy in of) for of in copies)
 
         wait_for(warm, "each keeps copies of the other's tasks")
         copies = b.open_copies()

@@ -34,7 +34,7 @@ from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.opening import TaskOpener
 from streamlet.tasks.state_updater import StateUpdater
-from streamlet.tasks.task_stage import TaskStage
+from streamlet.tasks.task_record import TaskStage
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition

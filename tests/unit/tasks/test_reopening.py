@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamlet.coordinator.events import BlockJoin, UnblockJoin
 from streamlet.tasks.handover_values import TaskClaimed, TaskReopening, TaskRunning
-from streamlet.tasks.task_record import ClaimStage
+from streamlet.tasks.task_record import TaskStage
 from tests.unit.tasks.test_handover_rules import NOTHING, T, U, member, owner
 
 
@@ -12,7 +12,7 @@ def test_it_claims_again_before_it_can_be_given_up() -> None:
     by = owner(T, U)
     by.happened(TaskReopening(T))
     by.assigned(active=frozenset({U}), release={T: "other"})
-    assert by.manager.claims[T].stage is ClaimStage.OPENING
+    assert by.manager.claims[T].stage is TaskStage.OPENING
     done = by.happened(TaskRunning(T))
     assert not any(isinstance(one, BlockJoin) for one in done), "not before its claim (M4)"
     done = by.happened(TaskClaimed(T))
@@ -35,5 +35,5 @@ def test_a_task_that_does_not_run_here_is_none_of_its_business() -> None:
     by.assigned(active=frozenset({T}))
     by.happened(TaskReopening(T))
     by.happened(TaskReopening(U))
-    assert by.manager.claims[T].stage is ClaimStage.OPENING
+    assert by.manager.claims[T].stage is TaskStage.OPENING
     assert by.assigned(active=NOTHING) != [], "it is closed as ever"

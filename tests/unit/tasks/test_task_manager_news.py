@@ -19,7 +19,7 @@ from streamlet.tasks.handover_values import HandoverRules, TaskRunning
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_manager import TaskActions
-from streamlet.tasks.task_record import ClaimStage
+from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.testing.ports import MemoryLog, MemorySource
 from streamlet.types import TaskId
@@ -123,7 +123,7 @@ class Scene:
         self.wanted.tasks -= {T}
 
     @property
-    def stage(self) -> ClaimStage:
+    def stage(self) -> TaskStage:
         with self.board.manager() as manager:
             return manager.claims[T].stage
 
@@ -145,7 +145,7 @@ def test_a_commit_accepted_before_a_loss_is_no_claim_of_the_task_given_back() ->
     scene.assign(3, "b")
     scene.orders.take()
     assert scene.commit.forgot
-    assert (scene.stage, scene.wanted.tasks) == (ClaimStage.OPENING, {T})
+    assert (scene.stage, scene.wanted.tasks) == (TaskStage.OPENING, {T})
     assert not scene.claimed
 
     scene.come_up()
@@ -160,7 +160,7 @@ def test_without_a_loss_it_goes_on_as_claimed() -> None:
     scene.accept()
     scene.assign(2, "a")
     scene.orders.take()
-    assert (scene.stage, scene.claimed, scene.commit.forgot) == (ClaimStage.RUNNING, True, False)
+    assert (scene.stage, scene.claimed, scene.commit.forgot) == (TaskStage.RUNNING, True, False)
 
 
 def test_a_join_that_is_due_does_not_wait_for_further_commits() -> None:

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
-from streamlet.tasks.task_stage import TaskStage
 from streamlet.testing.ports import MemoryLog
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.tasks.counting import CountingSource
