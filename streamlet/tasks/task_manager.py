@@ -310,11 +310,8 @@ class TaskActions:
         """Like ``drop_all``; also claims nothing any more, and has nothing more written."""
         self._commit.forget_queued()
         self._board.handle(ev.Lost("they were given up here"))
-        actions = self._board.actions()
         self.drop_all()
-        for action in actions:
-            if not isinstance(action, hv.Close):
-                self._perform_one(action, frozenset())
+        self._perform(self._board.actions())
         self._set_copies(frozenset())
 
     # Actions.

@@ -309,8 +309,9 @@ class FollowedCopies:
 
     def read_beside(self, ours: Collection[TaskId]) -> SetCopies | None:
         """The copies to read while those tasks are ours; None while they stay as they were."""
-        read = {task: copy.role for task, copy in self.copies.items() if task not in ours}
-        wanted = SetCopies(*(_of_role(read, role) for role in (Role.LEARNER, Role.STANDBY)))
+        read = [(task, copy.role) for task, copy in self.copies.items() if task not in ours]
+        learner = frozenset(task for task, role in read if role is Role.LEARNER)
+        wanted = SetCopies(learner, frozenset(task for task, _ in read) - learner)
         if wanted == self.read:
             return None
         self.read = wanted
@@ -379,7 +380,3 @@ class FollowedCopies:
         """True if the copies to be reported have next to nothing left to read."""
         lags = (copy.lag for copy in self.copies.values() if copy.is_news)
         return all(lag is None or lag <= self._rules.settled_lag for lag in lags)
-
-
-def _of_role(read: Mapping[TaskId, Role], role: Role) -> frozenset[TaskId]:
-    return frozenset(task for task, its in read.items() if its is role)

@@ -171,6 +171,9 @@ class ProtocolChecks:
             if rule and before.get(task) is TaskStage.STOPPED and outcomes.get(task) not in good:
                 text = f"it is {claim.stage} after a commit that was {outcomes.get(task)}"
                 self._note(rule, text, task, member)
+        opening = {task for task, claim in claims.items() if claim.stage is TaskStage.OPENING}
+        for task in member.worker.activation.tasks - opening:
+            self._note("M1", "it is opened though it is not ours, or runs", task, member)
         for task in tasks.keys() - claims.keys():
             self._note("M1", "it is open without a claim", task, member)
 

@@ -306,6 +306,7 @@ class SimWorker:
 
     def check_invariants(self) -> None:
         """Raise AssertionError where a task contradicts itself."""
+        self.activation.check_invariants()
         for active in self.registry.tasks.values():
             active.check_invariants()
 
