@@ -62,7 +62,7 @@ class RecordLoop:
         clock: the time.
         holdings: the tasks.
         activation: brings other tasks up meanwhile.
-        orders: tells whether another member waits for us.
+        actions: tells whether another member waits for us.
         commit: tells whether a commit is under way.
         out_of_range: takes partitions whose position the log does not hold.
         sending: where outputs go.
@@ -78,7 +78,7 @@ class RecordLoop:
     _clock: Clock
     _holdings: TaskRegistry
     _activation: Activation
-    _orders: TaskActions
+    _actions: TaskActions
     _commit: CommitPort
     _out_of_range: OutOfRange
     _sending: RecordCollector
@@ -163,11 +163,11 @@ class RecordLoop:
         try:
             if self._holdings.idle:
                 # Only news can make another member wait for us: take it at once.
-                idle_ms = QUIET_MS if self._orders.busy else IDLE_MS
-                idle_ms = POLL_MS if self._orders.urgent else idle_ms
+                idle_ms = QUIET_MS if self._actions.busy else IDLE_MS
+                idle_ms = POLL_MS if self._actions.urgent else idle_ms
                 self._board.wait(0 if self._activation.restoring else idle_ms)
                 return self._source.poll(POLL_RECORDS, 0)
-            if self._orders.urgent:
+            if self._actions.urgent:
                 return self._poll_between_news()
             if self._calling and not self._under_way:
                 call_loop().wait(POLL_MS)

@@ -139,7 +139,7 @@ class StreamThread:
             forget=self._forget,
             close=self._closer.close,
         )
-        self._orders = TaskActions(
+        self._actions = TaskActions(
             self._board,
             group=self._group,
             holdings=self.holdings,
@@ -151,7 +151,7 @@ class StreamThread:
             meters=self.meters,
             precopy=Precopy(settings.handover_timeout_ms),
         )
-        parts = (self.holdings, self._activation, self._orders, self.meters)
+        parts = (self.holdings, self._activation, self._actions, self.meters)
         self._out_of_range = OutOfRange(settings, *parts, clock)
         self._failures = StoreFailures(*parts, self._lose)
         self._records = self._record_loop()
@@ -174,7 +174,7 @@ class StreamThread:
             self._clock,
             holdings=self.holdings,
             activation=self._activation,
-            orders=self._orders,
+            actions=self._actions,
             commit=self._commit,
             out_of_range=self._out_of_range,
             sending=self._sending,
@@ -192,7 +192,7 @@ class StreamThread:
             self._clock,
             group=self._group,
             holdings=self.holdings,
-            orders=self._orders,
+            actions=self._actions,
             meters=self.meters,
             failures=self._failures,
             too_large=self._check_entry_size,
@@ -225,13 +225,13 @@ class StreamThread:
             for beside in (self._advisor, self._cleanup):
                 if beside is not None:
                     beside.start()
-            while keep_going() and self._orders.leaving is None and not self.uncaught.stops:
+            while keep_going() and self._actions.leaving is None and not self.uncaught.stops:
                 self.run_once()
             self.stop()
             self.uncaught.check()
         except BaseException as error:
             self._set_state("ERROR")
-            self._orders.drop_all()
+            self._actions.drop_all()
             if not isinstance(error, KeyboardInterrupt):  # a second Ctrl-C waits for nothing
                 # Else the group would wait a session timeout for us, our own restart included.
                 self._group.leave("failed", FAREWELL_MS)
@@ -251,12 +251,12 @@ class StreamThread:
             self._globals.step()
         self._copies.check()
         self._group.progress()  # before taking: what is lost from now on is seen in the next round
-        self._orders.take()
+        self._actions.take()
         if self._out_of_range.waiting:
             self._out_of_range.step()
         self._activate()
         try:
-            if self._orders.unit is None or self._commit.under_way:
+            if self._actions.unit is None or self._commit.under_way:
                 self._records.process()
             self._commits.step()  # stopped tasks wait for theirs
         except UndeliveredError as error:
@@ -284,9 +284,9 @@ class StreamThread:
             log.warning("%s; the next owner begins at the commit before", error)
         except (TimedOutError, TaskMigratedError, UndeliveredError) as error:
             log.warning("%s; the next owner repeats what was not committed", error)
-        self._orders.drop_all()
+        self._actions.drop_all()
         self._group.leave(
-            self._orders.leaving or "stopped",
+            self._actions.leaving or "stopped",
             self._settings.session_timeout_ms,
             quietly=False if self.drained or self.leaves() else None,
         )
@@ -302,19 +302,19 @@ class StreamThread:
     @property
     def drained(self) -> bool:
         """True if it left after handing over everything it had."""
-        return self._orders.leaving is not None
+        return self._actions.leaving is not None
 
     def _activate(self) -> None:
         if not self._activation.idle:
             self._closer.hurry()
             step_ms = RESTORE_STEP_MS if self.holdings.by_partition else RESTORE_ALONE_MS
             for active in self._activation.step(step_ms):
-                self._orders.run(active)
+                self._actions.run(active)
             given_back = self._activation.given_back()
             if given_back:
-                self._orders.give_back(given_back)
+                self._actions.give_back(given_back)
         self._copies.has_actives = bool(self.holdings.by_partition)
-        running = self._activation.idle and self._orders.generation >= 0
+        running = self._activation.idle and self._actions.generation >= 0
         self._set_state("RUNNING" if running else "REBALANCING")
 
     # Failures.
@@ -347,7 +347,7 @@ class StreamThread:
     def _lose(self, error: StreamletError) -> None:
         log.warning("lost all tasks: %s", error)
         self.meters.lost += 1
-        self._orders.lose_all()
+        self._actions.lose_all()
         self._closer.hurry()  # we may get them again at once
         self._group.rejoin("membership was lost")
 
@@ -365,7 +365,7 @@ class StreamThread:
         try:
             if self._catalog.look(now):
                 self._group.rejoin("there are other partitions")
-            self._orders.follow_inputs()
+            self._actions.follow_inputs()
         except (BrokerError, TimedOutError) as error:
             log.warning("looking at topics: %s", error)
 

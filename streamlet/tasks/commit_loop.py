@@ -73,7 +73,7 @@ class CommitLoop:
         clock: the time.
         group: our membership.
         holdings: the active tasks.
-        orders: tells which tasks are to be given up, and commits them for the last time.
+        actions: tells which tasks are to be given up, and commits them for the last time.
         meters: count the time.
         failures: takes tasks whose stores fail.
         too_large: called when a task's entry does not fit into its changelog; raises, or has all
@@ -87,7 +87,7 @@ class CommitLoop:
     _clock: Clock
     _group: GroupSession
     _holdings: TaskRegistry
-    _orders: TaskActions
+    _actions: TaskActions
     _meters: Meters
     _failures: StoreFailures
     _too_large: Callable[[EntryTooLargeError], None]
@@ -105,14 +105,14 @@ class CommitLoop:
     def step(self) -> None:
         """Begin a commit if one is due or asked for, or send the one under way again."""
         now = self._clock.now_ms()
-        due_ms = self.next_ms + (HOLD_OFF_MS if self._orders.awaited else 0)
-        precopy = self._orders.precopy
+        due_ms = self.next_ms + (HOLD_OFF_MS if self._actions.awaited else 0)
+        precopy = self._actions.precopy
         dirty = self._holdings.dirty_bytes() > self._settings.cache_max_bytes // 2
         due = now >= due_ms or precopy.due(now) or dirty or self._holdings.asks_commit()
         if self._commit.under_way:
             if not self._commit.sent and not self._postponed.waits:
                 self._try(self.begin)
-        elif due and self._orders.unit is None:
+        elif due and self._actions.unit is None:
             gated = self._group.gated
             if not gated:  # else it stays due, and a claim goes out as soon as it may
                 precopy.committing(now)
@@ -121,22 +121,22 @@ class CommitLoop:
             if not gated or now >= self._collect_by_ms:
                 self._collect(now)
                 self._tidy(now)
-        elif self._orders.unit is None and not self._group.gated:
+        elif self._actions.unit is None and not self._group.gated:
             claims = self._holdings.unclaimed()
             if claims:  # nothing is written before, and no task is given up
                 self._try(lambda: self._commit.begin(claims))
         # A hold is asked for when those are done: stopped tasks would wait for them.
-        first = self._orders.unit is None and not precopy.over
-        if self._orders.waiting and not first and not self._commit.under_way:
-            self._try(self._orders.go_on)
+        first = self._actions.unit is None and not precopy.over
+        if self._actions.waiting and not first and not self._commit.under_way:
+            self._try(self._actions.go_on)
 
     def begin(self) -> None:
         """Begin a commit, or go on with the one under way."""
-        tasks, unit = self._holdings.tasks.values(), self._orders.unit
+        tasks, unit = self._holdings.tasks.values(), self._actions.unit
         self._commit.begin(tasks, unit, at_once=self._holdings.idle)
 
     def _collect(self, now: int) -> None:
-        if not self._orders.busy or now >= self._collect_by_ms:
+        if not self._actions.busy or now >= self._collect_by_ms:
             gc.collect(1)
             self._collect_by_ms = now + COLLECT_MS
 
@@ -183,7 +183,7 @@ class CommitLoop:
         deadline_ms = self._clock.now_ms() + self._settings.session_timeout_ms
         while not self.last_step(deadline_ms):
             board.wait(_WAIT_MS)
-            self._orders.take_answers()
+            self._actions.take_answers()
 
     def last_step(self, deadline_ms: int) -> bool:
         """Begin the last commit, or go on; True if nothing is left to say. Raises as ``last``.

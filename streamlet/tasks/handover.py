@@ -268,7 +268,7 @@ class TaskManager:
                 self._close(task)
             elif outcome in (ev.CommitOutcome.ACCEPTED, ev.CommitOutcome.UNKNOWN):
                 self._release(task, self._next_owner(unit, task), surrendered=unit.for_join)
-            elif outcome is ev.CommitOutcome.LOST:  # we are leaving, or ``lost`` is about to follow
+            elif outcome is ev.CommitOutcome.LOST:  # we are leaving, or ``Lost`` is about to follow
                 self._close(task)
             else:  # nothing happened
                 self.records[task].move_to(TaskStage.RUNNING)

@@ -48,14 +48,14 @@ class StoreFailures:
     Args:
         holdings: the active tasks.
         activation: opens them again.
-        orders: closes them.
+        actions: closes them.
         meters: counts.
         lose: called when all tasks are to be brought up again.
     """
 
     _holdings: TaskRegistry
     _activation: Activation
-    _orders: TaskActions
+    _actions: TaskActions
     _meters: Meters
     _lose: Callable[[StreamletError], None]
 
@@ -77,7 +77,7 @@ class StoreFailures:
             log.warning("task %s is restored, and the others go on: %s", active.task, error)
         else:
             self._activation.put_off(active.task, error)
-        self._orders.restart(active)
+        self._actions.restart(active)
 
     def give_up(self, error: StateError) -> None:
         """Close the task that the error names, for good; raises as ``restart``."""
@@ -101,7 +101,7 @@ class OutOfRange:
         settings: the application's.
         holdings: the active tasks.
         activation: asks what logs hold.
-        orders: restarts tasks.
+        actions: restarts tasks.
         meters: counts.
         clock: for retries.
     """
@@ -109,7 +109,7 @@ class OutOfRange:
     _settings: Settings
     _holdings: TaskRegistry
     _activation: Activation
-    _orders: TaskActions
+    _actions: TaskActions
     _meters: Meters
     _clock: Clock
     _asked: dict[TopicPartition, tuple[ActiveTask, TargetAnswer]] = attrs.field(
@@ -174,7 +174,7 @@ class OutOfRange:
         elif position > held.end or is_table(active.subtopology, partition.topic):
             log.warning("%s; it restarts from its commit", where)
             self._meters.out_of_range["restarted"] += 1
-            self._orders.restart(active)
+            self._actions.restart(active)
         else:
             self._reset(active, partition, held, where)
 

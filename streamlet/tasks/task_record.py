@@ -6,7 +6,8 @@
        │                                 ▲   ▲                      │
        └───────── given outright ────────┘   └──────── HELD ◀───────┘
 
-Each stage leads to CLOSED, too; a copy of the task that is read on begins another life, as COPIED.
+OPENING leads to RELEASED as well, since a task that never ran has nothing to commit; and each stage
+to CLOSED: a copy of the task that is read on begins another life then, as COPIED.
 A ``TaskRecord`` makes these moves as they are decided, by the task manager under its lock; the open
 task (``tasks.active``) makes those from OPENING to STOPPED as they are carried out, on the stream
 thread. These are two facts, so there are two stages, but one table: the control thread may lose a

@@ -82,7 +82,7 @@ class SimWorker:
             *(settings, self._commit, clock),
             group=self._group,
             holdings=self.registry,
-            orders=self._actions,
+            actions=self._actions,
             meters=meters,
             failures=StoreFailures(*parts, self._lose),
             too_large=_too_large,

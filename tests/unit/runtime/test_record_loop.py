@@ -97,7 +97,7 @@ def test_a_batch_that_is_under_way_waits_for_nothing(
     worker, source, _ = played
     worker._records._waiting = worker._records._under_way = True
     worker._records._poll()
-    worker._orders.urgent = True
+    worker._actions.urgent = True
     worker._records._poll()
     assert source.asked == [(POLL_RECORDS, 0, 0), (POLL_BUSY_RECORDS, 0, 0)]
 
@@ -116,7 +116,7 @@ def test_a_worker_with_calls_waits_for_their_results(
 
 def test_who_is_waited_for_waits_for_news(played: tuple[StreamThread, Played, Commits]) -> None:
     worker, source, _ = played
-    worker._orders.urgent = True
+    worker._actions.urgent = True
     worker._records._poll()
     assert source.asked == [POLL_MS, (POLL_BUSY_RECORDS, 0, 0)]
 
@@ -125,7 +125,7 @@ def test_a_backlog_is_worked_off_without_a_wait_also_then(
     played: tuple[StreamThread, Played, Commits],
 ) -> None:
     worker, source, _ = played
-    worker._orders.urgent = True
+    worker._actions.urgent = True
     source.there = POLL_BUSY_RECORDS
     worker._records._poll()
     source.there = POLL_BUSY_RECORDS - 1
@@ -144,7 +144,7 @@ def test_a_worker_that_runs_nothing_waits_for_news_only(
 ) -> None:
     worker, source, _ = played
     worker.holdings.by_partition.clear()
-    worker._orders.busy, worker._orders.urgent = busy, urgent
+    worker._actions.busy, worker._actions.urgent = busy, urgent
     worker._records._poll()
     assert source.asked == [wait_ms, (POLL_RECORDS, 0, 0)]
 

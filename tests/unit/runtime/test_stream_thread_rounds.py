@@ -86,7 +86,7 @@ def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
 ) -> None:
     """Else that commit would begin while the hold is granted, and stopped tasks wait for it."""
     commits, holds = Commits(2), Holds()
-    orders = worker._orders
+    orders = worker._actions
     for name, value in (("_commit", commits), ("_group", holds)):
         monkeypatch.setattr(orders, name, value)
     commit_through(worker, monkeypatch, commit=commits, group=Gate(gated=False))
@@ -151,10 +151,10 @@ def test_a_last_commit_waits_for_no_other(
 ) -> None:
     """An order that was replaced may have left the wish for a commit before its hold."""
     went_on: list[bool] = []
-    worker._orders.precopy.begin(0)
-    worker._orders._last = CommitLast(3, (), {}, 1)
+    worker._actions.precopy.begin(0)
+    worker._actions._last = CommitLast(3, (), {}, 1)
     monkeypatch.setattr(worker._commits, "_commit", Commits(0))
-    monkeypatch.setattr(worker._orders, "go_on", lambda: went_on.append(True))
+    monkeypatch.setattr(worker._actions, "go_on", lambda: went_on.append(True))
     worker._commits.step()
     assert went_on == [True]
 
@@ -197,7 +197,7 @@ def test_what_was_read_ahead_is_let_go_with_a_round_that_failed(worker: StreamTh
     log, words = worker._source._log, TopicPartition("words", 0)  # type: ignore[attr-defined]
     log.append(words, [b"k"] * 4, [b"v"] * 4)
     worker.holdings.ahead.read(TaskId(0, 0), {words: 0})
-    worker._orders.lose_all()
+    worker._actions.lose_all()
     assert worker._records._poll() == []
     assert worker.holdings.ahead.give(TaskId(0, 0), {words: 0}) is None
 
@@ -239,7 +239,7 @@ def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
     commit_through(worker, monkeypatch, commit=commits, group=Gate(gated=False), clock=clock)
     monkeypatch.setattr(worker, "_look_at_topics", lambda now: None)
     worker._commits.next_ms = clock.now_ms()
-    worker._orders.awaited = True
+    worker._actions.awaited = True
     clock.advance(HOLD_OFF_MS - 1)
     worker._commits.step()
     assert commits.begun == 0
@@ -247,7 +247,7 @@ def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
     worker._commits.step()
     assert commits.begun == 1, "nothing came of it"
     clock.advance(worker._settings.commit_interval_ms)
-    worker._orders.awaited = False
+    worker._actions.awaited = False
     worker._commits.step()
     assert commits.begun == 2
 
@@ -322,7 +322,7 @@ def test_nobody_is_told_of_a_drain_but_of_one_that_is_over(
 ) -> None:
     """What it still does then comes behind everything else: it must have left before."""
     order: list[str] = []
-    monkeypatch.setattr(worker._orders, "leaving", leaving)
+    monkeypatch.setattr(worker._actions, "leaving", leaving)
     monkeypatch.setattr(worker._group, "leave", lambda *_, **__: order.append("left"))
     worker.on_drained = lambda: order.append("drained")
     worker.stop()

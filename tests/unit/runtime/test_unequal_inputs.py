@@ -64,7 +64,7 @@ def test_tasks_read_what_there_is_and_a_new_partition_as_soon_as_it_is_seen(
         wait_for(lambda: done(group, words=2) and "early" in group.counts(), "all is counted")
         open_before = {task: id(state) for task, state in member.open_tasks().items()}
         assert len(open_before) == PARTITIONS
-        generation = member.worker._orders.generation
+        generation = member.worker._actions.generation
         grow(group.log, MORE, PARTITIONS - 1)
         write(group, PARTITIONS - 2, "late")
         wait_for(lambda: "late" in group.counts(), "the new partition is read")
@@ -72,7 +72,7 @@ def test_tasks_read_what_there_is_and_a_new_partition_as_soon_as_it_is_seen(
         open_after = {task: id(state) for task, state in member.open_tasks().items()}
         grown = TaskId(0, PARTITIONS - 2)
         assert {task for task in open_after if open_after[task] != open_before[task]} == {grown}
-        assert member.worker._orders.generation == generation
+        assert member.worker._actions.generation == generation
         group.end()
     last(group, words=2)
 
