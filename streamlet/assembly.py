@@ -55,14 +55,14 @@ from streamlet.tasks.commit import LOOK_MS, AtLeastOnceCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.commit_loop import Purge
 from streamlet.tasks.dormant import Cleanup, dormant_copies
-from streamlet.tasks.handover import TaskManager
-from streamlet.tasks.handover_values import HandoverRules
+from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import TaskOpener, changelogs_of
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
+from streamlet.tasks.task_events import HandoverRules
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 

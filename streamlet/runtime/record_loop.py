@@ -27,8 +27,8 @@ from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import blamed
 from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.task_actions import TaskActions
 from streamlet.tasks.task_failures import OutOfRange
-from streamlet.tasks.task_manager import TaskActions
 from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TopicPartition

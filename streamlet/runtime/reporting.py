@@ -17,7 +17,7 @@ from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.kafka.ports import RecordSource
 from streamlet.processing.global_tables import STEP_RECORDS, GlobalTables
 from streamlet.tasks.activation import Activation
-from streamlet.tasks.handover import TaskManager
+from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.task_record import TaskRecord, TaskStage

@@ -51,8 +51,8 @@ from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import Closer, close_later_ms
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import StateUpdater
+from streamlet.tasks.task_actions import TaskActions
 from streamlet.tasks.task_failures import OutOfRange, StoreFailures
-from streamlet.tasks.task_manager import TaskActions
 from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId

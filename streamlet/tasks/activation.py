@@ -38,6 +38,7 @@ from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.task import Task
 from streamlet.state.entries import CommitEntry
 from streamlet.state.task_state import TaskState
+from streamlet.tasks.activating_task import ActivatingTask, TaskTroubles
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.mismatch import (
@@ -59,7 +60,6 @@ from streamlet.tasks.restore_job import RestoreJob
 from streamlet.tasks.state_updater import CopyFailed, Promoted, StateUpdater
 from streamlet.tasks.targets import Target, TargetAnswer, Targets
 from streamlet.tasks.task_record import OpeningStage
-from streamlet.tasks.task_stage import ActivatingTask, TaskTroubles
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, TaskId

@@ -34,8 +34,8 @@ from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
+    from streamlet.tasks.task_actions import TaskActions
     from streamlet.tasks.task_failures import StoreFailures
-    from streamlet.tasks.task_manager import TaskActions
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from streamlet.assignor.values import Copy, Leaving
 from streamlet.clock import Clock
 from streamlet.coordinator.events import Assigned, Lost, SessionEvent
 from streamlet.rebalance.values import Assignment
-from streamlet.tasks.handover import TaskManager
-from streamlet.tasks.handover_values import Action, JoinDescribed, LeavingSet, TaskEvent
+from streamlet.tasks.manager import TaskManager
+from streamlet.tasks.task_events import Action, JoinDescribed, LeavingSet, TaskEvent
 from streamlet.types import TaskId
 
 

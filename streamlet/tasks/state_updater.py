@@ -35,11 +35,11 @@ from streamlet.errors import (
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.copy_threads import CopyRunner, CopyThreads
-from streamlet.tasks.handover_values import CopyLag
 from streamlet.tasks.mismatch import lacks
 from streamlet.tasks.opening import OpenTask
 from streamlet.tasks.restore_job import RestoreJob
 from streamlet.tasks.targets import Target, Targets
+from streamlet.tasks.task_events import CopyLag
 from streamlet.tasks.task_record import CopyStage, moved
 from streamlet.types import StateNumber, TaskId
 

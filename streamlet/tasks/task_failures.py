@@ -33,7 +33,7 @@ from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.start import InputRange, is_table, reset_policy
 from streamlet.tasks.targets import Target, TargetAnswer
-from streamlet.tasks.task_manager import TaskActions
+from streamlet.tasks.task_actions import TaskActions
 from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TopicPartition

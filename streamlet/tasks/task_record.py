@@ -44,7 +44,7 @@ import attrs
 from streamlet.assignor.values import Copy, Role
 from streamlet.coordinator.commit_metadata import Positions
 from streamlet.rebalance.values import Assignment
-from streamlet.tasks.handover_values import HandoverRules, SetCopies
+from streamlet.tasks.task_events import HandoverRules, SetCopies
 from streamlet.types import TaskId
 
 #: The longer a mark has not come, the less often it is looked for: 1/64 of the time waited.

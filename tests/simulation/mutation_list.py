@@ -21,9 +21,9 @@ class Mutation:
     replacement: str
 
 
-MANAGER = "tasks/handover.py"
+MANAGER = "tasks/manager.py"
 GATE = "coordinator/commit_gate.py"
-ACTIONS = "tasks/task_manager.py"
+ACTIONS = "tasks/task_actions.py"
 ACTIVATION = "tasks/activation.py"
 
 MUTATIONS = (

@@ -14,7 +14,7 @@ from streamlet.processing.task import Task
 from streamlet.runtime.metrics.table import METRICS, Metric
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.handover import TaskManager
+from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tasks.task_record import OURS, TaskStage

@@ -18,9 +18,9 @@ from streamlet.coordinator.member_config import MembershipConfig
 from streamlet.coordinator.membership import Membership
 from streamlet.coordinator.states import ENDED, MembershipState
 from streamlet.rebalance.protocol import rules_from, types_for
-from streamlet.tasks.handover import TaskManager
-from streamlet.tasks.handover_values import HandoverRules
+from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.task_events import HandoverRules
 from streamlet.tasks.task_record import TaskStage
 from streamlet.testing.simulation.cluster import GROUP, SimulatedInstance
 from streamlet.testing.simulation.identities import identity_of, protocol_of, state_of

@@ -34,7 +34,7 @@ from streamlet.rebalance.envelope import CONSUMER, STREAM, open_subscription
 from streamlet.rebalance.protocol import PROTOCOL, TYPES
 from streamlet.rebalance.values import Assignment, NeedMetadata, Subscription
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.handover_values import SetCopies
+from streamlet.tasks.task_events import SetCopies
 from streamlet.tasks.task_record import TaskStage
 from streamlet.testing.simulation.cluster import GROUP, changelog_of, input_of
 from streamlet.testing.simulation.events import Held

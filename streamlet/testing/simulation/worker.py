@@ -19,13 +19,13 @@ from streamlet.runtime.stream_thread import RESTORE_STEP_MS
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.commit_loop import HOLD_OFF_MS, CommitLoop, Precopy
-from streamlet.tasks.handover_values import SetCopies
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
+from streamlet.tasks.task_actions import TaskActions
+from streamlet.tasks.task_events import SetCopies
 from streamlet.tasks.task_failures import StoreFailures
-from streamlet.tasks.task_manager import TaskActions
 from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.testing.simulation.brokers import SimBroker, SimEdges, SimThread, SimTopology

@@ -44,8 +44,8 @@ from streamlet.rebalance.values import (
     Subscription,
     TypeMigration,
 )
-from streamlet.tasks.handover import TaskManager
-from streamlet.tasks.handover_values import (
+from streamlet.tasks.manager import TaskManager
+from streamlet.tasks.task_events import (
     Action,
     Activate,
     Close,

@@ -34,14 +34,14 @@ from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.commit_loop import Purge
-from streamlet.tasks.handover import TaskManager
-from streamlet.tasks.handover_values import HandoverRules
+from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import TaskOpener
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
+from streamlet.tasks.task_events import HandoverRules
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.coordinator_transport import FakeCluster
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource

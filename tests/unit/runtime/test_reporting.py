@@ -16,8 +16,9 @@ from streamlet.processing.global_tables import STEP_RECORDS
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.rebalance.values import Assignment
 from streamlet.runtime.reporting import LOOK_MS, MOVING_MS, RESTING_MS, Reporter
-from streamlet.tasks.handover import TaskManager
-from streamlet.tasks.handover_values import (
+from streamlet.tasks.manager import TaskManager
+from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.task_events import (
     Action,
     CopyLag,
     HandoverRules,
@@ -26,7 +27,6 @@ from streamlet.tasks.handover_values import (
     TaskEvent,
     TaskRunning,
 )
-from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_record import TaskStage
 from streamlet.types import TaskId, TopicPartition
 

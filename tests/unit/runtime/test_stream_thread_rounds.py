@@ -15,8 +15,8 @@ from streamlet.errors import BrokerError, OutOfRangeError, TaskMigratedError, Ti
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.stream_thread import StreamThread
 from streamlet.tasks.commit_loop import COLLECT_MS, HOLD_OFF_MS, PostponedCommit
-from streamlet.tasks.handover_values import CommitLast
 from streamlet.tasks.opening import CLOSE_LATER_MS, Closer, OpenTask
+from streamlet.tasks.task_events import CommitLast
 from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import Prefetcher
 from streamlet.types import TaskId, TopicPartition

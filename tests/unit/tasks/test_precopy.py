@@ -13,7 +13,7 @@ from streamlet.tasks.commit_loop import (
     SHARE_OF_TIMEOUT,
     Precopy,
 )
-from streamlet.tasks.handover_values import HandoverRules
+from streamlet.tasks.task_events import HandoverRules
 from streamlet.types import TaskId
 
 TIMEOUT_MS = 10_000

@@ -8,9 +8,9 @@ from streamlet.assignor.values import Copy, Role
 from streamlet.clock import ManualClock
 from streamlet.coordinator.events import Assigned, CommitDone, CommitOutcome, Lost
 from streamlet.rebalance.values import Assignment
-from streamlet.tasks.handover import TaskManager
-from streamlet.tasks.handover_values import Close, HandoverRules
+from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.task_events import Close, HandoverRules
 from streamlet.types import TaskId
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)

@@ -11,11 +11,11 @@ from streamlet.coordinator.events import FetchDone, FetchOutcome, FetchWanted
 from streamlet.coordinator.messages import Committed
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_loop import Precopy
-from streamlet.tasks.handover import TaskManager
-from streamlet.tasks.handover_values import HandoverRules, Reclaim
+from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.tasks.task_manager import RETRY_MS, TaskActions
+from streamlet.tasks.task_actions import RETRY_MS, TaskActions
+from streamlet.tasks.task_events import HandoverRules, Reclaim
 from streamlet.types import TaskId, TopicPartition
 
 IN0, IN1 = TopicPartition("in", 0), TopicPartition("in", 1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streamlet.coordinator.events import BlockJoin, UnblockJoin
-from streamlet.tasks.handover_values import TaskClaimed, TaskReopening, TaskRunning
+from streamlet.tasks.task_events import TaskClaimed, TaskReopening, TaskRunning
 from streamlet.tasks.task_record import TaskStage
-from tests.unit.tasks.test_handover_rules import NOTHING, T, U, member, owner
+from tests.unit.tasks.test_manager_rules import NOTHING, T, U, member, owner
 
 
 def test_it_claims_again_before_it_can_be_given_up() -> None:

@@ -30,7 +30,7 @@ from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.coordinator import events as ev
 from streamlet.coordinator.commit_metadata import Positions
 from streamlet.rebalance.values import Assignment
-from streamlet.tasks import handover_values as hv
+from streamlet.tasks import task_events as te
 from streamlet.tasks.task_record import OURS, FollowedCopies, TaskRecord, TaskStage, Unit
 from streamlet.types import TaskId
 
@@ -42,7 +42,7 @@ class TaskManager:
         rules: the member's settings.
     """
 
-    def __init__(self, rules: hv.HandoverRules) -> None:
+    def __init__(self, rules: te.HandoverRules) -> None:
         self.rules = rules
         self.records: dict[TaskId, TaskRecord] = {}
         self.followed = FollowedCopies(rules, self.records)
@@ -50,7 +50,7 @@ class TaskManager:
         self.generation = -1
         self._member_id = ""
         self._orders = Assignment()
-        self._out: list[hv.Action] = []
+        self._out: list[te.Action] = []
         self._unit: Unit | None = None
         self._join: int | None = None  # token of an announced join that waits for the unit
         self._flipping = False  # that join is another group type's
@@ -72,16 +72,16 @@ class TaskManager:
         known = self.records.items()
         return {task: one for task, one in known if one.stage is not TaskStage.COPIED}
 
-    def handle(self, event: hv.TaskEvent, now_ms: int) -> tuple[hv.Action, ...]:
+    def handle(self, event: te.TaskEvent, now_ms: int) -> tuple[te.Action, ...]:
         """Take one event and give the actions that follow from it, in order."""
         match event:
             case ev.Assigned():
                 self._assigned(event, now_ms)
             case ev.Lost():
                 self._lost()
-            case hv.JoinDescribed():
+            case te.JoinDescribed():
                 self._describe()
-            case hv.LeavingSet(leaving):
+            case te.LeavingSet(leaving):
                 self._set_leaving(leaving)
             case ev.JoinSoon():
                 self._join_due(event, now_ms)
@@ -89,18 +89,18 @@ class TaskManager:
                 self._join_blocked(token, granted, now_ms)
             case ev.CommitDone(token, outcome):
                 self._committed(token, outcome, now_ms)
-            case hv.PositionsRead(task, positions):
+            case te.PositionsRead(task, positions):
                 self._read(task, positions, now_ms)
-            case hv.CopyLag(task, lag):
+            case te.CopyLag(task, lag):
                 if self.followed.progress(task, lag, now_ms):
                     self._tick(now_ms)
-            case hv.TaskRunning(task):
+            case te.TaskRunning(task):
                 self._running(task, now_ms)
-            case hv.TaskClaimed(task):
+            case te.TaskClaimed(task):
                 self._claimed(task, now_ms)
-            case hv.TaskReopening(task):
+            case te.TaskReopening(task):
                 self._reopening(task, now_ms)
-            case hv.TaskFailed(task, reason):
+            case te.TaskFailed(task, reason):
                 self._failed(task, reason)
             case ev.Tick():
                 self._tick(now_ms)
@@ -128,7 +128,7 @@ class TaskManager:
             self._renew(task)
         for task in sorted(orders.active - self._stages(*OURS)):
             self._enter(task, TaskStage.OPENING)
-            self._out.append(hv.Activate(task))
+            self._out.append(te.Activate(task))
         for task in sorted(orders.pending.keys() - self._stages(*OURS, TaskStage.WAITING)):
             self._enter(task, TaskStage.WAITING, now_ms)
         self.followed.follow(orders, now_ms)
@@ -139,7 +139,7 @@ class TaskManager:
         claim, orders = self.records[task], self._orders
         if claim.stage is TaskStage.HELD and task in self._given():
             self._enter(task, TaskStage.OPENING)
-            self._out.append(hv.Reclaim(task))
+            self._out.append(te.Reclaim(task))
         elif claim.stage is TaskStage.HELD:
             self._close(task)
         elif claim.stage in OURS:
@@ -147,7 +147,7 @@ class TaskManager:
                 claim.generation = self.generation
                 if claim.stage is TaskStage.STOPPED:  # its unit took too long and was overtaken
                     claim.move_to(TaskStage.RUNNING)
-                    self._out.append(hv.ResumeTask(task))
+                    self._out.append(te.ResumeTask(task))
             else:  # given away without asking us, after a break of our membership (L5)
                 self._close(task)
         elif claim.stage is TaskStage.WAITING and task in orders.pending:
@@ -173,13 +173,13 @@ class TaskManager:
 
     def _close(self, task: TaskId) -> None:
         self._end(task)
-        self._out.append(hv.Close(task))
+        self._out.append(te.Close(task))
 
     def _release(self, task: TaskId, next_owner: str = "", *, surrendered: bool = False) -> None:
         record = self.records[task]
         record.move_to(TaskStage.RELEASED)
         record.next_owner, record.surrendered = next_owner, surrendered
-        self._out.append(hv.Close(task))
+        self._out.append(te.Close(task))
 
     def _lost(self) -> None:
         """Stop all that is ours, write nothing, claim nothing; copies stay (M1)."""
@@ -272,7 +272,7 @@ class TaskManager:
                 self._close(task)
             else:  # nothing happened
                 self.records[task].move_to(TaskStage.RUNNING)
-                self._out.append(hv.ResumeTask(task))
+                self._out.append(te.ResumeTask(task))
         self._retry_at_ms = now_ms + self.rules.retry_ms
         if unit.for_flip:
             self._go_over(token)
@@ -293,7 +293,7 @@ class TaskManager:
             claim.move_to(TaskStage.OPENING)
             self.followed.drop(task)
             self._set_copies()
-            self._out.append(hv.Activate(task, positions))
+            self._out.append(te.Activate(task, positions))
 
     def _running(self, task: TaskId, now_ms: int) -> None:
         """The task was restored and processes."""
@@ -455,14 +455,14 @@ class TaskManager:
             return
         for task in idle:  # those that are not due yet too: it is one request
             self.records[task].polling = True
-        self._out.append(hv.PollMarks(tuple(idle)))
+        self._out.append(te.PollMarks(tuple(idle)))
 
     def _stop(self, unit: Unit) -> None:
         for task in unit.tasks:
             self.records[task].move_to(TaskStage.STOPPED)
-        self._out.append(hv.Stop(unit.tasks))
+        self._out.append(te.Stop(unit.tasks))
         marks = {task: owner for task in unit.tasks if (owner := self._next_owner(unit, task))}
-        self._out.append(hv.CommitLast(unit.token, unit.tasks, marks, self.generation))
+        self._out.append(te.CommitLast(unit.token, unit.tasks, marks, self.generation))
 
     def _give_up_for_join(self) -> None:
         """Begin the unit of an announced join, or let the join go on if there is nothing to do."""
@@ -539,7 +539,7 @@ class TaskManager:
 
     def _leave(self, reason: str) -> None:
         self._left = True
-        self._out.append(hv.LeaveForGood(reason))
+        self._out.append(te.LeaveForGood(reason))
 
     def check_invariants(self) -> None:
         """Assert what always holds between two calls; for tests and simulations."""

@@ -21,8 +21,8 @@ from streamlet.coordinator.events import (
 )
 from streamlet.coordinator.messages import Committed
 from streamlet.rebalance.values import Assignment
-from streamlet.tasks.handover import TaskManager
-from streamlet.tasks.handover_values import (
+from streamlet.tasks.manager import TaskManager
+from streamlet.tasks.task_events import (
     Action,
     Activate,
     Close,

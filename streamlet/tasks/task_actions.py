@@ -1,6 +1,6 @@
 """Carries out what the task manager decides, on the stream thread.
 
-The manager (``tasks.handover``) decides; this module acts, and reports the results to it.
+The manager (``tasks.manager``) decides; this module acts, and reports the results to it.
 Everything that touches tasks goes through here or through the worker's own loop.
 """
 
@@ -17,7 +17,7 @@ from streamlet.coordinator import events as ev
 from streamlet.coordinator.commit_metadata import Positions
 from streamlet.coordinator.session import GroupSession
 from streamlet.errors import TaskMigratedError
-from streamlet.tasks import handover_values as hv
+from streamlet.tasks import task_events as te
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_loop import Precopy
@@ -74,7 +74,7 @@ class TaskActions:
     #: A hold to ask for once what is dirty has been committed the usual way.
     _hold_wanted: ev.BlockJoin | None = attrs.field(default=None, init=False)
     #: The last commit of stopped tasks, until no other is under way.
-    _last: hv.CommitLast | None = attrs.field(default=None, init=False)
+    _last: te.CommitLast | None = attrs.field(default=None, init=False)
     #: Whether something is open that others wait for.
     busy: bool = attrs.field(default=False, init=False)
     #: Whether they wait right now, or will in a moment: poll shorter.
@@ -165,7 +165,7 @@ class TaskActions:
         good = event.outcome is ev.FetchOutcome.FETCHED
         for task in self._fetches.pop(event.token, ()):
             positions = Positions.of(self._inputs(task), event.committed) if good else None
-            self._board.handle(hv.PositionsRead(task, positions))
+            self._board.handle(te.PositionsRead(task, positions))
             if positions is not None:
                 found[task] = positions
         return found
@@ -188,9 +188,9 @@ class TaskActions:
         if settled is None:
             return
         self._settled(settled)
-        events: list[hv.TaskEvent] = []
+        events: list[te.TaskEvent] = []
         if settled.outcome is ev.CommitOutcome.ACCEPTED and not lost:
-            events += [hv.TaskClaimed(part.active.task) for part in settled.parts]
+            events += [te.TaskClaimed(part.active.task) for part in settled.parts]
             self.precopy.committed(self._entries_to_go(settled), self._clock.now_ms())
         over = settled.last or settled.outcome is not ev.CommitOutcome.ACCEPTED
         if settled.hold is not None and over:
@@ -207,7 +207,7 @@ class TaskActions:
 
     def _copy_news(self, news: CopyEvent) -> None:
         match news:
-            case hv.CopyLag():
+            case te.CopyLag():
                 self._report(news)
             case Promoted() | CopyFailed():
                 ready = self._activation.promoted(news)
@@ -227,7 +227,7 @@ class TaskActions:
         task = active.task
         if self._hold_wanted is not None and task in self._hold_wanted.tasks:
             self._forget_unit()
-        self._board.handle(hv.TaskReopening(task))
+        self._board.handle(te.TaskReopening(task))
         self._holdings.drop(active)
         self._restarts.add(task)
 
@@ -240,11 +240,11 @@ class TaskActions:
 
     def give_back(self, tasks: Mapping[TaskId, str]) -> None:
         """Join without these tasks, which cannot be taken over here, for these reasons."""
-        self._report(*(hv.TaskFailed(task, reason) for task, reason in tasks.items()))
+        self._report(*(te.TaskFailed(task, reason) for task, reason in tasks.items()))
 
     def _say_runs(self, active: ActiveTask) -> None:
         self._meters.running(active.task)
-        self._report(hv.TaskRunning(active.task))
+        self._report(te.TaskRunning(active.task))
 
     def take_answers(self) -> None:
         """Take answers to commits and nothing else: everything is stopped.
@@ -316,36 +316,36 @@ class TaskActions:
 
     # Actions.
 
-    def _report(self, *events: hv.TaskEvent) -> None:
+    def _report(self, *events: te.TaskEvent) -> None:
         """Tell the manager, and carry out what it makes of it."""
         self._board.handle(*events)
         self._perform(self._board.actions())
 
-    def _perform(self, actions: Sequence[hv.Action]) -> None:
-        activating = frozenset(one.task for one in actions if isinstance(one, hv.Activate))
+    def _perform(self, actions: Sequence[te.Action]) -> None:
+        activating = frozenset(one.task for one in actions if isinstance(one, te.Activate))
         for action in actions:
             self._perform_one(action, activating)
 
-    def _perform_one(self, action: hv.Action, activating: frozenset[TaskId]) -> None:
+    def _perform_one(self, action: te.Action, activating: frozenset[TaskId]) -> None:
         log.debug("%s", action)
         match action:
-            case hv.Activate(task=task, positions=positions):
+            case te.Activate(task=task, positions=positions):
                 self._meters.activating(task, marked=positions is not None)
                 self._activation.want(task, positions)
-            case hv.Reclaim(task=task):
+            case te.Reclaim(task=task):
                 self._held[task] = self._holdings.tasks[task]
                 self._ask_held_ms = self._clock.now_ms()
-            case hv.Stop(tasks=tasks):
+            case te.Stop(tasks=tasks):
                 self._meters.stopping(tasks)
                 self._holdings.stop(self._holdings.tasks[task] for task in tasks)
-            case hv.ResumeTask(task=task):
+            case te.ResumeTask(task=task):
                 active = self._holdings.tasks[task]
                 if active.stage is TaskStage.STOPPED:
                     self._holdings.resume(active)
-            case hv.Close(task=task):
+            case te.Close(task=task):
                 self._close(task)
                 self._set_copies(activating)  # it may have been kept to be promoted
-            case hv.SetCopies(learner=learner, standby=standby):
+            case te.SetCopies(learner=learner, standby=standby):
                 self._asked = learner | standby
                 self._set_copies(activating)
             case ev.BlockJoin(tasks=tasks):
@@ -354,15 +354,15 @@ class TaskActions:
                 self.precopy.begin(now, self.precopy.wait_ms(tasks, now))
             case ev.UnblockJoin():
                 self._group.want(action)
-            case hv.CommitLast():
+            case te.CommitLast():
                 self._last = action
-            case hv.PollMarks(tasks=tasks):
+            case te.PollMarks(tasks=tasks):
                 inputs = [tp for task in tasks for tp in self._inputs(task)]
                 self._fetches[self._fetch(inputs)] = tasks
             case ev.Rejoin(reason=reason):
                 log.info("rejoining: %s", reason)
                 self._group.want(action)
-            case hv.LeaveForGood(reason=reason):
+            case te.LeaveForGood(reason=reason):
                 self.leaving = reason
 
     def _look_up_held(self) -> None:

@@ -14,11 +14,11 @@ from streamlet.processing.edges.writer import Agreement
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks.commit_loop import Precopy
 from streamlet.tasks.commit_port import Settled
-from streamlet.tasks.handover import TaskManager
-from streamlet.tasks.handover_values import HandoverRules, TaskRunning
+from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.tasks.task_manager import TaskActions
+from streamlet.tasks.task_actions import TaskActions
+from streamlet.tasks.task_events import HandoverRules, TaskRunning
 from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.testing.ports import MemoryLog, MemorySource
