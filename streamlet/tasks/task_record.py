@@ -104,12 +104,7 @@ MOVES: Mapping[enum.Enum, Collection[enum.Enum]] = {
     TaskStage.WAITING: {TaskStage.OPENING, TaskStage.CLOSED},
     TaskStage.OPENING: {TaskStage.RUNNING, TaskStage.RELEASED, TaskStage.CLOSED},
     TaskStage.RUNNING: {TaskStage.STOPPED, TaskStage.CLOSED},
-    TaskStage.STOPPED: {
-        TaskStage.RUNNING,
-        TaskStage.RELEASED,
-        TaskStage.HELD,
-        TaskStage.CLOSED,
-    },
+    TaskStage.STOPPED: {TaskStage.RUNNING, TaskStage.RELEASED, TaskStage.HELD, TaskStage.CLOSED},
     TaskStage.RELEASED: {TaskStage.CLOSED},
     TaskStage.HELD: {TaskStage.OPENING, TaskStage.CLOSED},
     TaskStage.CLOSED: (),

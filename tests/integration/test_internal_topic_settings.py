@@ -15,7 +15,7 @@ from streamlet.config.topic_properties import DECIDED, TOPIC_PROPERTIES
 from streamlet.errors import ConfigError, ProcessingError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
-from streamlet.runtime.prepare import prepare_topics
+from streamlet.runtime.catalog import prepare_topics
 from streamlet.types import TopicPartition
 
 pytestmark = pytest.mark.integration

@@ -18,7 +18,7 @@ from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.record_collector import RecordCollector
-from streamlet.runtime.prepare import prepare_topics
+from streamlet.runtime.catalog import prepare_topics
 from streamlet.testing import TopologyTestDriver
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import TopicPartition

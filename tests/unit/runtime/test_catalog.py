@@ -143,7 +143,7 @@ def test_a_start_lets_old_changelogs_of_windows_be_cut_off(
     log: MemoryLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Never with a time or a size at which the broker would delete by itself; other topics stay."""
-    caplog.set_level("INFO", "streamlet.runtime.prepare")
+    caplog.set_level("INFO", "streamlet.runtime.catalog")
     for name in (MINUTES, "app-counts-changelog"):
         log.create(name, 2, {"cleanup.policy": "compact", "flush.ms": "9"})
     prepared(log, windowed())
