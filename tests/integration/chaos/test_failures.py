@@ -61,6 +61,11 @@ def test_tasks_stand_still_while_the_disk_refuses_writes_and_go_on_when_it_takes
         limit_files(worker, resource.RLIM_INFINITY)
         true = load.finish()
     cluster.await_settled()
+    everything = "RUNNING tasks: " + " ".join(map(str, sorted(cluster.tasks)))
+    wait_for(  # tasks that stand still may have committed all there is, without their copies
+        lambda: everything in instance.log().rpartition("stands still")[2],
+        lambda: f"all tasks are opened again\n{instance.log()}",
+    )
     assert instance.workers() == [worker], f"the worker went on\n{instance.log()}"
     assert instance.stop() == 0, instance.log()
     assert_counts_exact(cluster, contents(cluster, [instance]), true)
