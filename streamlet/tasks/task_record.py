@@ -334,7 +334,8 @@ class FollowedCopies:
 
     def progress(self, task: TaskId, lag: int, now_ms: int) -> bool:
         """Note the records a copy has still to read; True if there is news to report."""
-        copy = self.copies.get(task)
+        record = self._records.get(task)
+        copy = None if record is None else record.copy
         if copy is None:
             return False
         copy.lag, copy.ready = lag, lag <= self._rules.acceptable_lag

@@ -143,11 +143,12 @@ def roles_of(manager: TaskManager) -> dict[TaskId, tuple[str, str]]:
 
 def lags_of(manager: TaskManager) -> dict[TaskId, tuple[str, int]]:
     """The lag of every copy, with its role."""
-    copies = manager.followed.copies
-    roles = roles_of(manager).items()
-    behind = {task: role for task, (role, _) in roles if task in copies and role != "active"}
-    lags = ((task, role, copies[task].lag) for task, role in behind.items())
-    return {task: (role, lag) for task, role, lag in lags if lag is not None}
+    roles = roles_of(manager)
+    return {
+        task: (roles[task][0], copy.lag)
+        for task, copy in sorted(manager.followed.copies.items())
+        if copy.lag is not None and roles[task][0] != "active"
+    }
 
 
 def measure(member: MeasuredMember) -> Snapshot:
