@@ -20,10 +20,10 @@ from bench.span import Span
 from streamlet.clock import SystemClock
 from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.runtime.stream_thread import RESTORE_ALONE_MS
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.restore_job import RestoreJob
+from streamlet.tasks.state_updater import RESTORE_MS
 from streamlet.tasks.targets import Target
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
@@ -101,7 +101,7 @@ def main() -> None:
         restorer.add(RestoreJob(task, state, Target(ends=target, limit=limit)))
     left = set(states)
     while left:
-        left -= {job.task for job in restorer.step(RESTORE_ALONE_MS)}
+        left -= {job.task for job in restorer.step(RESTORE_MS)}
     span.end()
     found = [entry for state in states.values() for entry in state.stores[_STORE].range()]
     span.report(

@@ -59,7 +59,6 @@ from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import TaskOpener, changelogs_of
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
 from streamlet.tasks.task_events import HandoverRules
@@ -97,8 +96,7 @@ def open_worker(
         TopologyError: the topology does not fit the topics.
     """
     check_supported(settings)
-    clock = clock or SystemClock()
-    progress = (meters := Meters(clock)).telling(observer.restoring)
+    meters = Meters(clock := clock or SystemClock())
     admin = admin_for(settings)
     (catalog := Catalog(topology, admin, settings, known_counts)).prepare()
     board = RebalanceEvents(TaskManager(HandoverRules.from_settings(settings)), clock)
@@ -123,7 +121,7 @@ def open_worker(
             source=_source(settings, name, headers=True, topics=catalog.inputs),
             sink=sink,
             activation=_activation(
-                topology, settings, targets, copies, catalog, edges, policy, clock, progress, tables
+                topology, settings, targets, copies, catalog, edges, policy, clock, tables
             ),
             copies=copies,
             commit=_commit(topology.application, settings, session, sink, admin, clock),
@@ -391,10 +389,8 @@ def _activation(
     edges: EdgePlan,
     policy: ErrorPolicy,
     clock: Clock,
-    restoring: Callable[[RestoreProgress], None],
     tables: GlobalTables | None,
 ) -> Activation:
-    source = _changelog_source(topology, settings, "restore")
     new_task = partial(
         Task, policy=policy, partition_counts=catalog.counts, idle_ms=settings.max_task_idle_ms
     )
@@ -403,7 +399,6 @@ def _activation(
         topology,
         targets=targets,
         open_stores=TaskOpener.in_folder(topology, settings),
-        restorer=StoreChangelogReader(source, targets.admin, clock, restoring),
         copies=copies,
         settings=settings,
         edges=edges,
@@ -469,7 +464,7 @@ def _copies(
     board: RebalanceEvents,
     clock: Clock,
 ) -> StateUpdater:
-    source = _changelog_source(topology, settings, "copies")
+    source = _changelog_source(topology, settings, "changelogs")
     return StateUpdater(
         open_stores=TaskOpener.in_folder(topology, settings),
         restorer=StoreChangelogReader(source, targets.admin, clock),

@@ -20,11 +20,11 @@ MOST_FUNCTION_LINES = 60
 #: Longer ones from before these bounds, with bounds of their own: shrink them, never raise one.
 LONG_FILES = {
     "streamlet/app.py": 500,
-    "streamlet/assembly.py": 480,
+    "streamlet/assembly.py": 475,
     "streamlet/consumer.py": 446,
     "streamlet/tasks/manager.py": 565,
     "streamlet/coordinator/transport.py": 520,
-    "streamlet/tasks/activation.py": 455,
+    "streamlet/tasks/activation.py": 405,
     "streamlet/tasks/changelog_reader.py": 450,
     "streamlet/tasks/state_updater.py": 415,
     "streamlet/runtime/stream_thread.py": 440,
@@ -46,7 +46,6 @@ LONG_FILES = {
     "tests/unit/coordinator/test_type_migration.py": 460,
     "tests/unit/reset/test_reset.py": 480,
     "tests/unit/tasks/test_changelog_reader.py": 567,
-    "tests/unit/tasks/test_state_updater.py": 420,
     "tests/unit/state/test_task_state.py": 460,
     "tests/unit/test_config.py": 420,
     "tests/unit/test_consumer.py": 520,

@@ -283,7 +283,8 @@ class Settings:
         "state",
         fraction(zero=False),
         0.2,
-        "Share of a worker's time for restoring while it has active tasks; a fraction.",
+        "Share of a worker's time for learners and standbys while it has active tasks; a fraction. "
+        "A task of its own that is restored is not held back.",
     )
 
     replication_factor: int = _row(

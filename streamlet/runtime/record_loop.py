@@ -1,7 +1,7 @@
 """The records of a round: what is polled, processed and sent by the tasks that run.
 
-Each task with a batch under way goes on with its next part once a round; between two rounds orders,
-commits of other tasks and restoring have their turn. A task with a record that is to be tried again
+Each task with a batch under way goes on with its next part once a round; between two rounds orders
+and commits of other tasks have their turn. A task with a record that is to be tried again
 after a pause waits with all that is behind it, and no other task does.
 """
 
@@ -21,7 +21,6 @@ from streamlet.processing.outputs import Output
 from streamlet.processing.record_collector import RecordCollector
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.runtime.listeners import Observer
-from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask, Unsent
 from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.meters import Meters
@@ -61,7 +60,6 @@ class RecordLoop:
         board: where news of the group comes.
         clock: the time.
         holdings: the tasks.
-        activation: brings other tasks up meanwhile.
         actions: tells whether another member waits for us.
         commit: tells whether a commit is under way.
         out_of_range: takes partitions whose position the log does not hold.
@@ -77,7 +75,6 @@ class RecordLoop:
     _board: RebalanceEvents
     _clock: Clock
     _holdings: TaskRegistry
-    _activation: Activation
     _actions: TaskActions
     _commit: CommitPort
     _out_of_range: OutOfRange
@@ -165,7 +162,7 @@ class RecordLoop:
                 # Only news can make another member wait for us: take it at once.
                 idle_ms = QUIET_MS if self._actions.busy else IDLE_MS
                 idle_ms = POLL_MS if self._actions.urgent else idle_ms
-                self._board.wait(0 if self._activation.restoring else idle_ms)
+                self._board.wait(idle_ms)
                 return self._source.poll(POLL_RECORDS, 0)
             if self._actions.urgent:
                 return self._poll_between_news()
@@ -182,7 +179,7 @@ class RecordLoop:
 
     def _poll_between_news(self) -> list[PartitionBatch]:
         """Wait for news in place of records, unless there are many of these."""
-        if not (self._backlog or self._under_way or self._activation.restoring):
+        if not (self._backlog or self._under_way):
             self._board.wait(POLL_MS)
         batches = self._source.poll(POLL_BUSY_RECORDS, 0)
         self._backlog = sum(map(len, batches)) >= POLL_BUSY_RECORDS

@@ -95,9 +95,7 @@ class Reporter:
         traits = outline, problems
         if not self._due(traits, now_ms):
             return
-        reads: dict[TaskId, tuple[int, int]] = {**activation.reads()}
-        if copies is not None:
-            reads |= copies.reads
+        reads: Reads = {} if copies is None else copies.reads
         lags = () if tables is None else tables.topic_lags
         behind = any(lag > STEP_RECORDS for _, lag in lags)
         self._moving = behind or any(task.stage in _MOVING for task in outline.tasks)

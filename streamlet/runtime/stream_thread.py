@@ -1,7 +1,7 @@
 """The one loop of a worker process: poll, process, commit; decisions between two batches.
 
 Everything that touches active tasks happens on this thread. The control thread
-(``coordinator.session``) keeps the membership alive, and the copies' thread keeps copies warm; the
+(``coordinator.session``) keeps the membership alive, and the state updater reads changelogs; the
 loop looks at what they left once a round, so that a join never stops processing and a slow user
 function never stops a heartbeat.
 """
@@ -50,6 +50,7 @@ from streamlet.tasks.dormant import Cleanup
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import Closer, close_later_ms
 from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.task_actions import TaskActions
 from streamlet.tasks.task_failures import OutOfRange, StoreFailures
@@ -58,10 +59,6 @@ from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
-
-#: How much of a round goes to restoring while other tasks run, ms, and while none does.
-RESTORE_STEP_MS = 5
-RESTORE_ALONE_MS = 100
 
 #: How long a worker waits for the marks there are before it joins: as one that is to leave.
 MARKS_MS = 5_000
@@ -84,7 +81,7 @@ class StreamThread:
         source: consumer of input partitions.
         sink: producer.
         activation: brings tasks up.
-        copies: keeps copies of others' tasks.
+        copies: keeps copies of others' tasks, and restores ours.
         commit: the worker's commits.
         catalog: knows what topics there are.
         purge: deletes what is not needed any more of internal topics.
@@ -156,6 +153,7 @@ class StreamThread:
         self._failures = StoreFailures(*parts, self._lose)
         self._records = self._record_loop()
         self._commit.settle = self._records.settle
+        self._copies.restoring = self._restoring
         self._commits = self._commit_loop()
         self.state = "CREATED"
         #: Asked when it stops: whether for good; if not, a static id waits in the group for its
@@ -173,7 +171,6 @@ class StreamThread:
             self._board,
             self._clock,
             holdings=self.holdings,
-            activation=self._activation,
             actions=self._actions,
             commit=self._commit,
             out_of_range=self._out_of_range,
@@ -243,7 +240,7 @@ class StreamThread:
             self._close()
 
     def run_once(self) -> None:
-        """One round: orders, restoring, a batch, perhaps a commit."""
+        """One round: orders, tasks on their way up, a batch, perhaps a commit."""
         self._watchdog.beat()
         if self._link is not None:
             self._link.check_reset()
@@ -307,15 +304,16 @@ class StreamThread:
     def _activate(self) -> None:
         if not self._activation.idle:
             self._closer.hurry()
-            step_ms = RESTORE_STEP_MS if self.holdings.by_partition else RESTORE_ALONE_MS
-            for active in self._activation.step(step_ms):
+            for active in self._activation.step():
                 self._actions.run(active)
-            given_back = self._activation.given_back()
-            if given_back:
-                self._actions.give_back(given_back)
+            self._actions.give_back(self._activation.given_back())
         self._copies.has_actives = bool(self.holdings.by_partition)
         running = self._activation.idle and self._actions.generation >= 0
         self._set_state("RUNNING" if running else "REBALANCING")
+
+    def _restoring(self, progress: RestoreProgress) -> None:
+        self.meters.restoring(progress)
+        self._observer.restoring(progress)
 
     # Failures.
 

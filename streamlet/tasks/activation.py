@@ -5,7 +5,7 @@ the changelogs end *after* that, restore up to there counting only what the comm
 begin a new epoch at exactly the committed offsets. A mark says the positions and the ends itself.
 
 A task with a warm copy on this worker is promoted by the thread that keeps it; any other is opened
-and restored here, a step at a time, between the batches of tasks that run.
+here, and restored by the same thread (``tasks.state_updater``).
 
 Before that its positions, logs and local state are compared (``mismatch``). What disagrees is read
 once more, since another owner may have committed meanwhile; then it is decided what to do. Where
@@ -26,21 +26,17 @@ from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.coordinator.commit_metadata import Positions
 from streamlet.errors import (
-    BrokerError,
     StateError,
     StateLockedError,
     StateMismatchError,
     StreamletError,
-    TaskCorruptedError,
 )
 from streamlet.kafka.limits import largest_record
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.task import Task
 from streamlet.state.entries import CommitEntry
-from streamlet.state.task_state import TaskState
 from streamlet.tasks.activating_task import ActivatingTask, TaskTroubles
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.mismatch import (
     MOST_OFFERS,
     Mismatch,
@@ -57,8 +53,9 @@ from streamlet.tasks.mismatch import (
 )
 from streamlet.tasks.opening import OpenTask
 from streamlet.tasks.restore_job import RestoreJob
-from streamlet.tasks.state_updater import CopyFailed, Promoted, StateUpdater
+from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Target, TargetAnswer, Targets
+from streamlet.tasks.task_events import CopyFailed, Restored
 from streamlet.tasks.task_record import OpeningStage
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
@@ -82,8 +79,7 @@ class Activation:
         topology: what the tasks do.
         targets: finds what tasks begin with.
         open_stores: opens the stores of a task, as ``opening.TaskOpener``.
-        restorer: reads changelogs, on the worker's thread.
-        copies: keeps copies, on threads of its own.
+        copies: keeps copies and restores, on threads of its own.
         settings: the application's.
         edges: knows the repartition topics that are exact.
         new_task: makes what processes the records of an open task, see ``Task``.
@@ -94,7 +90,6 @@ class Activation:
     topology: Topology
     targets: Targets
     _open_stores: Callable[[TaskId], OpenTask]
-    _restorer: StoreChangelogReader
     _copies: StateUpdater
     _settings: Settings
     edges: EdgePlan
@@ -102,7 +97,6 @@ class Activation:
     _clock: Clock
     _limits: Mapping[str, int] = attrs.field(factory=dict)
     _ask_at_ms: int = attrs.field(default=0, init=False)
-    _read_at_ms: int = attrs.field(default=0, init=False)
     _retry_ms: int = attrs.field(default=0, init=False)
     _coming: dict[TaskId, ActivatingTask] = attrs.field(factory=dict, init=False)
     _troubles: defaultdict[TaskId, TaskTroubles] = attrs.field(
@@ -120,33 +114,24 @@ class Activation:
         return not self._coming
 
     @property
-    def restoring(self) -> bool:
-        """True if tasks are restored here, by ``step``."""
-        return any(one.stage is OpeningStage.RESTORING for one in self._coming.values())
-
-    @property
     def problems(self) -> dict[TaskId, str]:
         """The reasons why tasks cannot be opened now."""
         return {task: one.problem for task, one in self._troubles.items() if one.problem}
-
-    def reads(self) -> Mapping[TaskId, tuple[int, int]]:
-        """Offset reached and end, summed over the changelogs, of tasks that are restored here."""
-        return self._restorer.reads() if self.restoring else {}
 
     def want(self, task: TaskId, positions: Positions | None = None) -> None:
         """Bring this task up; ``positions`` are those of a mark, None: read them."""
         assert task not in self._coming, f"{task} is on its way already"
         self._coming[task] = ActivatingTask(task, positions)
 
-    def put_off(self, task: TaskId, error: StateError) -> None:
+    def put_off(self, task: TaskId, reason: str) -> None:
         """Open this task not before a pause: its stores failed, and may do so again."""
         troubles = self._troubles[task]
-        if troubles.problem != str(error):
+        if troubles.problem != reason:
             log.error(
                 "task %s stands still, and is tried again every %d s: %s",
-                task, REOPEN_MS // 1000, error,
+                task, REOPEN_MS // 1000, reason,
             )  # fmt: skip
-        troubles.problem, troubles.again_ms = str(error), self._clock.now_ms() + REOPEN_MS
+        troubles.problem, troubles.again_ms = reason, self._clock.now_ms() + REOPEN_MS
 
     def be_careful(self, task: TaskId) -> bool:
         """Let this task refuse, from its next start on, what its changelogs would not take.
@@ -165,20 +150,16 @@ class Activation:
         if coming is None:
             return
         if coming.stage is OpeningStage.RESTORING:
-            self._restorer.remove(task)
-        coming.close()  # a copy that is promoted is closed when it comes
+            self._copies.cancel(task)
+        coming.move_to(OpeningStage.CANCELLED)  # a copy that is promoted is closed when it comes
 
-    def step(self, max_ms: int) -> list[ActiveTask]:
-        """Go on for a while; tasks that may process from now on, the caller's to close."""
+    def step(self) -> list[ActiveTask]:
+        """Go on; tasks without stores that may process from now on."""
         now = self._clock.now_ms()
         if now >= self._ask_at_ms:
             self._aim()
         self._take_answers()
-        if now >= self._retry_ms:
-            self._open()
-        if not self.restoring or self._clock.now_ms() < self._read_at_ms:
-            return []
-        return [active for job in self._restored(max_ms) if (active := self._done(job))]
+        return self._open() if now >= self._retry_ms else []
 
     def given_back(self) -> dict[TaskId, str]:
         """Tasks that another member may have state for, with the reasons; they are not begun."""
@@ -186,7 +167,7 @@ class Activation:
         now = self._clock.now_ms()
         tasks = {task: reason for task, (at_ms, reason) in offers.items() if at_ms <= now}
         for task in tasks:
-            self._coming.pop(task).close()
+            self._coming.pop(task).move_to(OpeningStage.CANCELLED)
         return tasks
 
     def check_invariants(self) -> None:
@@ -198,17 +179,8 @@ class Activation:
         """The tasks of a stage, in order."""
         return [one for _, one in sorted(self._coming.items()) if one.stage is stage]
 
-    def _done(self, job: RestoreJob) -> ActiveTask | None:
-        """A task that was read to its ends; None if that proved that positions were set back."""
-        coming = self._coming[job.task]
-        if job.beyond is None:
-            return self._ready(coming)
-        self._disagree(coming, set_back(job.task, coming.known(), job.beyond))
-        return None
-
-    def _disagree(self, coming: ActivatingTask, mismatch: Mismatch) -> None:
+    def _disagree(self, coming: ActivatingTask, opened: OpenTask, mismatch: Mismatch) -> None:
         """Leave the state as it is; read everything once more before the policy decides."""
-        opened = coming.take_opened()
         local = state_entry(opened.state)
         opened.close()
         troubles = self._troubles[coming.task]
@@ -251,58 +223,34 @@ class Activation:
             answer.set_result({task: found or choose(None)})
         coming.wait_for(answer, OpeningStage.DECIDING)
 
-    def _restored(self, max_ms: int) -> list[RestoreJob]:
-        """Read changelogs for a while; after a pause, if no broker tells where they begin."""
-        try:
-            return self._restorer.step(max_ms)
-        except StateError as error:
-            coming = None if error.task is None else self._coming.get(error.task)
-            if coming is None or coming.stage is not OpeningStage.RESTORING:
-                raise
-            self._set_back(coming, error)
-            return []
-        except BrokerError as error:
-            if not error.passing:
-                raise
-            log.warning("restoring waits: %s", error)
-            self._read_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
-            return []
-
-    def _set_back(self, coming: ActivatingTask, error: StateError) -> None:
-        """Close a task whose stores fail while it is restored; it is opened again after a pause."""
-        self._restorer.remove(coming.task)
-        coming.move_to(OpeningStage.UNLOCKING)
-        self.put_off(coming.task, error)
-        opened = coming.take_opened()
-        opened.damaged = isinstance(error, TaskCorruptedError)
-        try:
+    def restored(self, event: Restored) -> ActiveTask | None:
+        """Take stores that were restored or promoted; the task, if it may process from now on."""
+        opened = event.opened
+        coming = self._coming.get(opened.task)
+        if coming is None or not coming.waits_for_stores or coming.known().limit != event.limit:
+            # Cancelled meanwhile; if it is wanted again, as of another commit, more is to come.
             opened.close()
-        except StateError as refused:
-            log.warning("closing the stores of %s: %s", coming.task, refused)
-
-    def promoted(self, event: Promoted | CopyFailed) -> ActiveTask | None:
-        """Take what became of a promotion; the task, if it may process from now on."""
-        task = event.opened.task if isinstance(event, Promoted) else event.task
-        coming = self._coming.get(task)
-        waits = coming is not None and coming.stage is OpeningStage.PROMOTING
-        if isinstance(event, Promoted):
-            if coming is None or not waits or coming.known().limit != event.limit:
-                # Cancelled meanwhile; if it is wanted again, as of another commit, more is to come.
-                event.opened.close()
-                return None
-            coming.opened = event.opened
-            return self._ready(coming)
-        if coming is not None and waits:
-            log.info("task %s is restored without its copy: %s", task, event.reason)
-            self._begin_here(coming, coming.known())
+            return None
+        if event.beyond is None:
+            return self._ready(coming, opened)
+        self._disagree(coming, opened, set_back(coming.task, coming.known(), event.beyond))
         return None
 
+    def failed(self, event: CopyFailed) -> None:
+        """Restore a task whose copy could not be promoted; open stores that failed once more."""
+        coming = self._coming.get(event.task)
+        if coming is not None and coming.stage is OpeningStage.PROMOTING:
+            log.info("task %s is restored without its copy: %s", event.task, event.reason)
+            self._begin_here(coming, coming.known())
+        elif coming is not None and coming.stage is OpeningStage.RESTORING:
+            coming.move_to(OpeningStage.UNLOCKING)
+            self.put_off(event.task, event.reason)
+
     def close(self) -> None:
-        """Give everything up and free the restore consumer."""
+        """Give everything up."""
         for task in self.tasks:
             self.cancel(task)
         self.targets.close()
-        self._restorer.close()
 
     # From where to where.
 
@@ -372,35 +320,37 @@ class Activation:
 
     # Opening and being ready.
 
-    def _open(self) -> None:
+    def _open(self) -> list[ActiveTask]:
+        ready = []
         for coming in self._at(OpeningStage.UNLOCKING):
             task, now = coming.task, self._clock.now_ms()
             self._retry_ms = now + LOCKED_RETRY_MS
             if now < self._troubles[task].again_ms:
                 continue
             try:
-                coming.opened = self._open_stores(task)
+                opened = self._open_stores(task)
             except StateLockedError as error:
                 log.debug("waiting: %s", error)
             except StateMismatchError:
                 raise
             except StateError as error:
-                self.put_off(task, error)
+                self.put_off(task, str(error))
             else:
-                self._begin_restore(coming, coming.opened.state)
+                ready.append(self._begin_restore(coming, opened))
+        return [active for active in ready if active is not None]
 
-    def _begin_restore(self, coming: ActivatingTask, state: TaskState) -> None:
-        """Restore an open task, if everything agrees."""
-        task, target = coming.task, coming.known()
+    def _begin_restore(self, coming: ActivatingTask, opened: OpenTask) -> ActiveTask | None:
+        """Restore an open task, if everything agrees; one without stores is ready at once."""
+        task, target, state = coming.task, coming.known(), opened.state
         if needs_entry(target, state):
-            coming.take_opened().close()
+            opened.close()
             answer = self.targets.search(task, target, partial(with_entry, target))
             coming.wait_for(answer, OpeningStage.DECIDING)
-            return
+            return None
         judged = judge(task, target, state)
         if isinstance(judged, Mismatch):
-            self._disagree(coming, judged)
-            return
+            self._disagree(coming, opened, judged)
+            return None
         for tp in sorted(judged.rewrite - target.rewrite):
             log.warning(
                 "task %s: %s; it is filled from the local state, which is that of the commit",
@@ -409,13 +359,15 @@ class Activation:
             )
         coming.target = judged = judged.placed()
         coming.move_to(OpeningStage.RESTORING)
-        self._restorer.add(RestoreJob(task, state, judged))
+        if state.stores:
+            self._copies.restore(opened, judged)
+            return None
+        RestoreJob(task, state, judged).finish()
+        return self._ready(coming, opened)
 
-    def _ready(self, coming: ActivatingTask) -> ActiveTask:
+    def _ready(self, coming: ActivatingTask, opened: OpenTask) -> ActiveTask:
         """A new active period: an epoch above every one that was met."""
-        opened, target = coming.opened, coming.known()
-        assert opened is not None, coming.task
-        state = opened.state
+        target, state = coming.known(), opened.state
         troubles = self._troubles[opened.task]
         if troubles.careful:
             largest = largest_record(self._settings.client_config("producer"))

@@ -1,12 +1,10 @@
 """Brings the stores of tasks up to a commit by reading their changelogs.
 
 A job is one task: its state, where each changelog ends, and the commit that counts. Many jobs share
-one consumer and are read side by side, a step at a time, so that a worker can process other tasks
-between steps. What was read waits in memory until a chunk is worth a file; all jobs together stay
-below one bound.
+one consumer and are read side by side, a step at a time; copies wait for tasks that are restored.
+What was read waits in memory until a chunk is worth a file; all jobs together stay below one bound.
 
-What a job is, and whether its local state is believed: ``restore_job``. Which records of a
-changelog count: ``state.changelog``.
+What a job is: ``restore_job``. Which records of a changelog count: ``state.changelog``.
 """
 
 from __future__ import annotations
@@ -68,15 +66,14 @@ class StoreChangelogReader:
         source: a consumer of its own, with headers (tombstones bear their number there).
         admin: for the starts of changelogs.
         clock: for the bound of a step and for rates.
-        progress: called with the progress of each store, a few times a second and at its end.
-        buffer_records: bound on the records held in memory.
-        buffer_bytes: bound on their bytes.
+        progress: called with the progress of restored stores, a few times a second and at the end.
+        buffer_records, buffer_bytes: bounds on what is held in memory.
     """
 
     _source: RecordSource
     _admin: Admin
     _clock: Clock
-    _progress: Callable[[RestoreProgress], None] | None = None
+    progress: Callable[[RestoreProgress], None] | None = None
     _buffer_records: int = BUFFER_RECORDS
     _buffer_bytes: int = BUFFER_BYTES
     _added: list[RestoreJob] = attrs.field(factory=list, init=False)
@@ -87,8 +84,8 @@ class StoreChangelogReader:
     _preferred: frozenset[TaskId] = attrs.field(factory=frozenset, init=False)
     #: Whether there was nothing to read in the last step.
     quiet: bool = attrs.field(default=True, init=False)
-    #: Those that wait until preferred tasks are done: not assigned meanwhile, since librdkafka
-    #: may take some hundred ms to fetch a partition again that was paused.
+    #: Those that wait until restored and preferred tasks are done: not assigned meanwhile, since
+    #: librdkafka may take some hundred ms to fetch a partition again that was paused.
     _waiting: set[TopicPartition] = attrs.field(factory=set, init=False)
     #: What the client said last, which it says but once, until it is known what came of it.
     _trouble: BrokerError | None = attrs.field(default=None, init=False)
@@ -100,8 +97,8 @@ class StoreChangelogReader:
 
     @property
     def urgent(self) -> bool:
-        """True if a preferred task is among those that are read."""
-        return not self._preferred.isdisjoint(self._runs)
+        """True if a preferred copy is among those that are read."""
+        return any(task in self._runs and self._runs[task].of_copy for task in self._preferred)
 
     def add(self, job: RestoreJob) -> None:
         """Restore this task, from the next step on."""
@@ -127,7 +124,7 @@ class StoreChangelogReader:
         return True
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
-        """Read only these tasks for as long as any of them has something left to read.
+        """Of copies read only these for as long as any of them has something left to read.
 
         What was fetched of the others is let go: the last records of a task that changes hands
         would come behind it.
@@ -138,13 +135,16 @@ class StoreChangelogReader:
 
     def _share(self) -> None:
         """Assign what is to be read now."""
-        first = {tp for tp, part in self._open.items() if part.task in self._preferred}
+        first = {part.tp for part in self._open.values() if self._is_first(part.task)}
         wait = set(self._open) - first if first else set()
         waited, self._waiting = self._waiting, wait
         if wait - waited:
             self._source.unassign(sorted(wait - waited))
         if waited - wait:
             self._source.assign({tp: self._open[tp].position for tp in sorted(waited - wait)})
+
+    def _is_first(self, task: TaskId) -> bool:
+        return task in self._preferred or not self._runs[task].of_copy
 
     def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
         """Let a followed task read source topics of its tables up to these offsets."""
@@ -227,11 +227,12 @@ class StoreChangelogReader:
     # Beginning, and beginning again.
 
     def _begin_added(self) -> None:
-        wanted = sorted({tp for job in self._added for tp in job.state.changelogs.values()})
+        self._added.sort(key=lambda job: job.of_copy)
+        added = [job for job in self._added if job.of_copy is self._added[0].of_copy]
+        wanted = sorted({tp for job in added for tp in job.state.changelogs.values()})
         starts = self._admin.start_offsets(wanted) if wanted else {}
-        old = outdated(self._added, self._admin, self._clock.wall_ms())
-        while self._added:  # what the broker does not answer for is begun in a later step
-            job = self._added[0]
+        old = outdated(added, self._admin, self._clock.wall_ms())
+        for job in added:  # what the broker does not answer for is begun in a later step
             prepare_rewrite(job, starts)
             reason = mistrust(job, starts)
             if reason is None and not job.target.rewrite:  # nothing else has what is written again
@@ -241,7 +242,7 @@ class StoreChangelogReader:
                 with blamed(job.task):
                     job.state.wipe()
             self._begin(job, starts, old)
-            del self._added[0]
+            self._added.remove(job)
 
     def _begin(
         self,
@@ -273,8 +274,8 @@ class StoreChangelogReader:
             for store, tp in sorted(state.changelogs.items())
         ]
         job.begun = True
-        self._read_on(job.parts)
         self._runs[job.task] = job
+        self._read_on(job.parts)
         self._tell_all(job, "start")
 
     def _look(self, tp: TopicPartition) -> tuple[int, int | None]:
@@ -396,7 +397,8 @@ class StoreChangelogReader:
         """Write the largest chunks until what stays in memory is below the bounds."""
         parts = [(part, job) for job in self._runs.values() for part in job.parts]
         for part, job in parts:
-            if job.task in self._preferred and part.loader.records > PREFERRED_RECORDS:
+            preferred = job.of_copy and job.task in self._preferred
+            if preferred and part.loader.records > PREFERRED_RECORDS:
                 self._written(job, part.flush)
                 return  # one at a time: there may be an order by now
         held = sum(part.loader.records for part, _ in parts)
@@ -434,15 +436,15 @@ class StoreChangelogReader:
         return True
 
     def _tell(self, now: int) -> None:
-        if self._progress is None:
+        if self.progress is None:
             return
         for job in self._runs.values():
-            for part in job.parts:
+            for part in () if job.of_copy else job.parts:
                 if part.position < part.end and now - part.reported_ms >= PROGRESS_MS:
-                    self._progress(part.progress("batch", now))
+                    self.progress(part.progress("batch", now))
 
     def _tell_all(self, job: RestoreJob, phase: Phase) -> None:
-        if self._progress is not None:
+        if self.progress is not None and not job.of_copy:
             now = self._clock.now_ms()
             for part in job.parts:
-                self._progress(part.progress(phase, now))
+                self.progress(part.progress(phase, now))

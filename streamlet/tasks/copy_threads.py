@@ -1,10 +1,11 @@
-"""The threads that keep copies: they go round until the worker ends (``tasks.state_updater``).
+"""The threads of the state updater: they go round until the worker ends (``state_updater``).
 
 They share the interpreter with the worker's loop, so while that has tasks of its own the thread
 rests in proportion to the CPU time it used (``restore.max.share``). While the worker has none the
 thread lets others on the machine go first, which may be those that run the tasks, and rests as far
-as processors are short (``tasks.background``). While a copy is about to be promoted it does
-neither. Since the priority of a thread cannot be raised again two of them take turns.
+as processors are short (``tasks.background``). While a copy is about to be promoted or a task is
+restored it does neither. Since the priority of a thread cannot be raised again two of them take
+turns.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import attrs
 
@@ -168,12 +168,3 @@ class Meters:
             self.restores.pop((progress.task, progress.store), None)
         else:
             self.restores[progress.task, progress.store] = progress
-
-    def telling(self, also: Callable[[RestoreProgress], None]) -> Callable[[RestoreProgress], None]:
-        """Like ``restoring``, and call another listener too."""
-
-        def told(progress: RestoreProgress) -> None:
-            self.restoring(progress)
-            also(progress)
-
-        return told

@@ -1,11 +1,13 @@
-"""Copies of tasks that others run, kept warm by a thread that reads their changelogs.
+"""The one reader of a worker's changelogs: learners, standbys, and tasks of ours to be restored.
 
 ```
  worker: set ──▶ open, follow ──▶ lag, again and again ──▶ worker (learner ready, standby caught up)
  worker: promote(commit, ends) ──▶ read to there, settle what was held back ──▶ worker: its stores
+ worker: restore(stores, commit, ends) ──▶ read to there ─────────────────────▶ worker: its stores
 ```
 A promoted copy changes hands as it is, its stores open and its cache warm: nothing is opened or
-read twice between the old owner's last commit and the new one's first record.
+read twice between the old owner's last commit and the new one's first record. A task that is
+restored runs nowhere, so copies wait for it (as in Kafka Streams): meanwhile none is opened.
 
 What is kept, opened and reported is decided here, a round at a time, without a thread and without
 a rest: ``tasks.copy_threads`` goes round, and the simulator does.
@@ -13,7 +15,6 @@ a rest: ``tasks.copy_threads`` goes round, and the simulator does.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import queue
 from collections.abc import Callable, Mapping
@@ -32,93 +33,43 @@ from streamlet.errors import (
     TaskCorruptedError,
     TimedOutError,
 )
-from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.copy_threads import CopyRunner, CopyThreads
+from streamlet.tasks.kept_copy import CopyOrder, KeptCopy
 from streamlet.tasks.mismatch import lacks
 from streamlet.tasks.opening import OpenTask
-from streamlet.tasks.restore_job import RestoreJob
+from streamlet.tasks.restore_job import RestoreJob, RestoreProgress
 from streamlet.tasks.targets import Target, Targets
-from streamlet.tasks.task_events import CopyLag
-from streamlet.tasks.task_record import CopyStage, moved
-from streamlet.types import StateNumber, TaskId
+from streamlet.tasks.task_events import CopyEvent, CopyFailed, CopyLag, Restored
+from streamlet.tasks.task_record import AWAITED, CopyStage
+from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
 
-#: How long one step may take, which waits for that long when nothing comes. The shorter is for when
-#: an order to promote has come.
-STEP_MS = 5
-STEP_BUSY_MS = 2
-#: How often lags are reported, and how often committed positions of tables' source topics are read.
-LAG_MS = 50
-TABLES_MS = 1_000
-#: How often to note, for people, how far copies are.
-READS_MS = 200
+#: How long one step may take, which waits for that long when nothing comes: one that reads copies,
+#: one behind an order to promote, and one that restores, alone and beside tasks that run.
+STEP_MS, STEP_BUSY_MS = 5, 2
+RESTORE_MS, RESTORE_BESIDE_MS = 100, 5
+#: How often lags are reported, committed positions of tables' source topics are read, and it is
+#: noted, for people, how far copies are.
+LAG_MS, TABLES_MS, READS_MS = 50, 1_000, 200
 #: How long to rest after a failed step, and before a folder that is held is tried again.
 RETRY_MS = 100
 #: How long copies stay closed after a store refused, or while their changelogs lack records.
 AGAIN_MS = 5_000
 
-_BROKE = "the thread that keeps copies broke"
+_Event: TypeAlias = CopyEvent | RestoreProgress
 
-
-@attrs.define(eq=False)
-class KeptCopy:
-    """One copy. ``lag``: the one reported last."""
-
-    task: TaskId
-    stage: CopyStage = CopyStage.WANTED
-    opened: OpenTask | None = None
-    lag: int | None = None
-
-    def move_to(self, stage: CopyStage) -> None:
-        """Enter another stage."""
-        self.stage = moved(self.task, self.stage, stage)
-
-    @property
-    def state(self) -> TaskState:
-        """The stores of an open copy."""
-        assert self.opened is not None, self.task
-        return self.opened.state
-
-
-@attrs.frozen(eq=False)
-class Promoted:
-    """A copy is as of the commit it was promoted to; its stores are the taker's from now on.
-
-    ``limit`` is that commit's state.
-    """
-
-    opened: OpenTask
-    limit: StateNumber | None
-
-
-@attrs.frozen
-class CopyFailed:
-    """A copy cannot be kept here."""
-
-    task: TaskId
-    reason: str
-
-
-CopyEvent: TypeAlias = CopyLag | Promoted | CopyFailed
-
-
-@attrs.frozen(eq=False)
-class _Order:
-    """Something for the runner to do; ``promotes``: the copy that it promotes."""
-
-    carry_out: Callable[[], None]
-    promotes: TaskId | None = None
+_BROKE = "the thread that reads changelogs broke"
 
 
 @attrs.define(eq=False, slots=False)
 class StateUpdater:
-    """The copies of one worker; all methods are the worker's, everything else the runner's.
+    """The copies and restores of a worker; all methods are the worker's, all else the runner's.
 
     Args:
         open_stores: opens the stores of a task, as ``opening.TaskOpener``.
-        restorer: with a consumer of its own.
+        restorer: reads, with a consumer of its own.
         targets: knows what there is to read.
         settings: the application's.
         clock: the time.
@@ -135,13 +86,15 @@ class StateUpdater:
     _new_runner: Callable[[StateUpdater, Clock, float], CopyRunner] = attrs.field(
         default=CopyThreads, alias="runner"
     )
-    _orders: queue.SimpleQueue[_Order] = attrs.field(factory=queue.SimpleQueue, init=False)
-    _events: queue.SimpleQueue[CopyEvent] = attrs.field(factory=queue.SimpleQueue, init=False)
+    _orders: queue.SimpleQueue[CopyOrder] = attrs.field(factory=queue.SimpleQueue, init=False)
+    _events: queue.SimpleQueue[_Event] = attrs.field(factory=queue.SimpleQueue, init=False)
     #: Whether the worker runs tasks, which come first; the worker says so.
     has_actives: bool = attrs.field(default=False, init=False)
     #: What the worker last asked for.
     wanted: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
     _preferred: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
+    #: Called, by ``take``, with the progress of tasks that are restored.
+    restoring: Callable[[RestoreProgress], None] = attrs.field(init=False)
     #: Offset reached and end, summed over the changelogs, of each copy that is read.
     reads: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict, init=False)
     # The runner's own.
@@ -160,6 +113,7 @@ class StateUpdater:
 
     @runner.default
     def _a_runner(self) -> CopyRunner:
+        self._restorer.progress = self._tell
         return self._new_runner(self, self._clock, self._settings.restore_max_share)
 
     # The worker's.
@@ -168,22 +122,30 @@ class StateUpdater:
         """Keep copies of exactly these; others are closed, their files stay."""
         if tasks != self.wanted:
             self.wanted = tasks
-            self._order(_Order(partial(self._keep_only, tasks)), begin=bool(tasks))
+            self._order(CopyOrder(partial(self._keep_only, tasks)), begin=bool(tasks))
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
         """Let other copies wait while these, which are about to be promoted, are read."""
         if tasks != self._preferred:
             self._preferred = tasks
-            self._order(_Order(partial(self._restorer.prefer, tasks)))
+            self._order(CopyOrder(partial(self._restorer.prefer, tasks)))
 
     def promote(self, task: TaskId, target: Target) -> None:
-        """Bring a wanted copy to a commit and hand it over: ``Promoted`` or ``CopyFailed`` follows.
+        """Bring a wanted copy to a commit and hand it over: ``Restored`` or ``CopyFailed`` follows.
 
         It is no copy any more, whatever ``set`` is given afterwards. Where the target is to rewrite
         changelogs, because they have lost records since, the copy must have read to the ends.
         """
         self.wanted -= {task}
-        self._order(_Order(partial(self._promote, task, target), task))
+        self._order(CopyOrder(partial(self._promote, task, target), task))
+
+    def restore(self, opened: OpenTask, target: Target) -> None:
+        """Bring open stores to a commit: ``Restored`` or ``CopyFailed`` follows, or ``cancel``."""
+        self._order(CopyOrder(partial(self._restore, opened, target), opened.task, opened))
+
+    def cancel(self, task: TaskId) -> None:
+        """Give a restore up; the stores are closed, as far as they were written."""
+        self._order(CopyOrder(partial(self._cancel, task)))
 
     def check(self) -> None:
         """Raise what broke the thread: without it no task would ever be learned here."""
@@ -194,59 +156,84 @@ class StateUpdater:
         """The events since the last call."""
         events = []
         while not self._events.empty():
-            events.append(self._events.get())
+            event = self._events.get()
+            if isinstance(event, RestoreProgress):
+                self.restoring(event)
+            else:
+                events.append(event)
         return events
 
     def close(self) -> None:
-        """End the rounds; copies are as far as they were written last."""
-        self._order(_Order(self._end), begin=False)
+        """End the rounds; stores are as far as they were written last."""
+        self._order(CopyOrder(self._end), begin=False)
         self.runner.join()
         for event in self.take():
-            if isinstance(event, Promoted):
+            if isinstance(event, Restored):
                 event.opened.close()
         self._restorer.close()
 
-    def _order(self, order: _Order, *, begin: bool = True) -> None:
+    def _order(self, order: CopyOrder, *, begin: bool = True) -> None:
         self._orders.put(order)
         self.runner.ordered(begin=begin)
         if self.closed:
             self._refuse_orders()
 
     def _refuse_orders(self) -> None:
-        """Fail pending promotions, because the thread has ended; any thread."""
-        with contextlib.suppress(queue.Empty):
-            while True:
+        """Fail what stores are waited for, because the thread has ended; any thread."""
+        while True:
+            try:
                 order = self._orders.get_nowait()
-                if order.promotes is not None:
-                    self._tell(CopyFailed(order.promotes, _BROKE))
+            except queue.Empty:
+                return
+            if order.opened is not None:
+                order.opened.close()
+            if order.task is not None:
+                self._tell(CopyFailed(order.task, _BROKE))
 
     # The runner's.
 
     def step(self) -> int:
-        """Make one step and report; the pause after it, where brokers fail, in ms."""
+        """Make one step and report; the pause after it, where brokers fail, in ms.
+
+        Raises:
+            BrokerError: the broker refuses what a task that is restored has to read, for good.
+        """
         pause_ms = 0
+        restoring = bool(self._at(CopyStage.RESTORING))
         try:
-            self._open_wanted()
-            step_ms = STEP_BUSY_MS if self.promoting else 0 if self.awaited else STEP_MS
-            for job in self._restorer.step(step_ms, gentle=self.has_actives):
-                self._promoted(self.kept[job.task], job)
-            self._follow_tables()
+            if not restoring:
+                self._open_wanted()
+                self._follow_tables()
+            for job in self._restorer.step(self._step_ms(), gentle=self.has_actives):
+                self._done(self.kept[job.task], job)
         except (BrokerError, TimedOutError) as error:
-            log.warning("copies wait: %s", error)
+            if restoring and not error.passing:
+                raise
+            log.warning("%s: %s", "restoring waits" if restoring else "copies wait", error)
             pause_ms = RETRY_MS
         except StateError as error:
             self._fail(error)
         self._tell_lags()
         return pause_ms
 
+    def _step_ms(self) -> int:
+        """The time a step may take, ms: little where a hand-over waits, or will in a moment."""
+        if self._at(CopyStage.PROMOTING):
+            return STEP_BUSY_MS
+        if self._restorer.urgent:
+            return 0
+        if self._at(CopyStage.RESTORING):
+            return RESTORE_BESIDE_MS if self.has_actives else RESTORE_MS
+        return STEP_MS
+
     @property
     def promoting(self) -> bool:
-        """True if a copy is brought to its commit."""
-        return bool(self._at(CopyStage.PROMOTING))
+        """True if the stores of a task are brought to a commit."""
+        return any(copy.stage in AWAITED for copy in self.kept.values())
 
     @property
     def awaited(self) -> bool:
-        """True if a hand-over waits for one of our copies, or will in a moment."""
+        """True if a task runs nowhere until stores of ours are read, or soon will not."""
         return self.promoting or self._restorer.urgent
 
     @property
@@ -265,15 +252,16 @@ class StateUpdater:
             self._drop(copy)
 
     def broke(self, error: Exception) -> None:
-        """End the rounds because of a bug of ours, which ends the worker."""
-        log.exception("copies are not kept any more")
-        self._failure = StreamletError(f"{_BROKE}: {error!r}")
+        """End the rounds because of this error, which ends the worker."""
+        log.exception("changelogs are not read any more")
+        bug = StreamletError(f"{_BROKE}: {error!r}")
+        self._failure = error if isinstance(error, StreamletError) else bug
         for task in sorted(self.kept):
             self._tell(CopyFailed(task, _BROKE))
         self.closed = True
         self._refuse_orders()
 
-    def _tell(self, event: CopyEvent) -> None:
+    def _tell(self, event: _Event) -> None:
         self._events.put(event)
         self._wake()
 
@@ -281,12 +269,15 @@ class StateUpdater:
         """The copies of a stage, in order."""
         return [copy for _, copy in sorted(self.kept.items()) if copy.stage is stage]
 
-    def _promoted(self, copy: KeptCopy, job: RestoreJob) -> None:
-        """Hand a copy over that was read to its ends; one ahead of its commit stays on disk."""
-        if job.beyond is None:
+    def _done(self, copy: KeptCopy, job: RestoreJob) -> None:
+        """Hand stores over that were read to their ends; a copy ahead of its commit stays on disk.
+
+        Of a task that is restored the taker decides.
+        """
+        if job.beyond is None or not job.of_copy:
             del self.kept[copy.task]
             assert copy.opened is not None, copy.task
-            self._tell(Promoted(copy.opened, job.target.limit))
+            self._tell(Restored(copy.opened, job.target.limit, job.beyond))
         else:
             self._drop(copy)
             reason = f"it is of commit {tuple(job.beyond)}, ahead of the commit"
@@ -303,7 +294,7 @@ class StateUpdater:
     def _keep_only(self, tasks: frozenset[TaskId]) -> None:
         """Keep copies of exactly these, beside those that are about to change hands."""
         for task, copy in sorted(self.kept.items()):
-            if task not in tasks and copy.stage is not CopyStage.PROMOTING:
+            if task not in tasks and copy.stage not in AWAITED:
                 self._drop(copy)
         for task in tasks - self.kept.keys():
             self.kept[task] = KeptCopy(task)
@@ -319,6 +310,15 @@ class StateUpdater:
         if copy is not None:
             self._drop(copy)
         self._tell(CopyFailed(task, reason))
+
+    def _restore(self, opened: OpenTask, target: Target) -> None:
+        self.kept[opened.task] = KeptCopy(opened.task, CopyStage.RESTORING, opened)
+        self._restorer.add(RestoreJob(opened.task, opened.state, target))
+
+    def _cancel(self, task: TaskId) -> None:
+        copy = self.kept.get(task)
+        if copy is not None and copy.stage is CopyStage.RESTORING:
+            self._drop(copy)
 
     def _open_wanted(self) -> None:
         now = self._clock.now_ms()
@@ -388,16 +388,17 @@ class StateUpdater:
                 self._tell(CopyLag(copy.task, lag))
 
     def _fail(self, error: StateError) -> None:
-        """Close the copy whose stores fail, report it, and open it again after a pause."""
+        """Close stores that fail and report it; a copy is opened again after a pause."""
         task = error.task
         assert task is not None, error
-        log.error("the copy of %s is opened again in %d s: %s", task, AGAIN_MS // 1000, error)
-        self._again_ms[task] = self._clock.now_ms() + AGAIN_MS
         copy = self.kept.get(task)
+        if copy is None or copy.stage is not CopyStage.RESTORING:  # then the taker opens it again
+            log.error("the copy of %s is opened again in %d s: %s", task, AGAIN_MS // 1000, error)
+            self._again_ms[task] = self._clock.now_ms() + AGAIN_MS
         if copy is not None and copy.opened is not None:
             copy.opened.damaged = isinstance(error, TaskCorruptedError)
             self._drop(copy)
-            if copy.stage is not CopyStage.PROMOTING:
+            if copy.stage not in AWAITED:
                 self.kept[task] = KeptCopy(task)
         self._tell(CopyFailed(task, str(error)))
 

@@ -2,7 +2,7 @@
 
 For tasks of this worker that is done on a thread of its own. Brokers may be away, and the loop must
 not wait for them: its other tasks have records to process and commits to finish, and may have to
-stop. The thread that keeps copies asks by itself.
+stop. The state updater asks by itself.
 """
 
 from __future__ import annotations

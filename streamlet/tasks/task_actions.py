@@ -24,7 +24,7 @@ from streamlet.tasks.commit_loop import Precopy
 from streamlet.tasks.commit_port import CommitPort, Settled
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.tasks.state_updater import CopyEvent, CopyFailed, Promoted, StateUpdater
+from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId, TopicPartition
@@ -44,7 +44,7 @@ class TaskActions:
         group: our membership.
         holdings: the active tasks.
         activation: brings tasks up.
-        copies: keeps copies.
+        copies: keeps copies and restores.
         commit: the worker's commits.
         clock: the time.
         settled: called with each accepted commit.
@@ -91,7 +91,7 @@ class TaskActions:
     # News.
 
     def take(self) -> None:
-        """Take what the control thread and the copies' thread left, and act on it.
+        """Take what the control thread and the state updater left, and act on it.
 
         Raises:
             StreamletError: the membership is over, or the coordinator refused a commit for good.
@@ -205,12 +205,14 @@ class TaskActions:
         drained = [p.drained for p in settled.parts if p.active.task in self._hold_wanted.tasks]
         return sum(map(len, filter(None, drained)))
 
-    def _copy_news(self, news: CopyEvent) -> None:
+    def _copy_news(self, news: te.CopyEvent) -> None:
         match news:
             case te.CopyLag():
                 self._report(news)
-            case Promoted() | CopyFailed():
-                ready = self._activation.promoted(news)
+            case te.CopyFailed():
+                self._activation.failed(news)
+            case te.Restored():
+                ready = self._activation.restored(news)
                 if ready is not None:
                     self.run(ready)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
@@ -11,7 +11,10 @@ from streamlet.config import Settings
 from streamlet.coordinator import events as ev
 from streamlet.coordinator.commit_metadata import Positions
 from streamlet.rebalance.values import Assignment
-from streamlet.types import TaskId
+from streamlet.types import StateNumber, TaskId
+
+if TYPE_CHECKING:
+    from streamlet.tasks.opening import OpenTask
 
 
 @attrs.frozen
@@ -139,6 +142,32 @@ TaskEvent: TypeAlias = (
     | TaskFailed
     | ev.Tick
 )
+
+
+# -- events of the state updater, for the stream thread --------------------------------------------
+
+
+@attrs.frozen(eq=False)
+class Restored:
+    """The stores of a task, restored or promoted, are as of a commit; the taker's from now on.
+
+    ``limit`` is that commit's state. ``beyond``: a number met that proves a later one.
+    """
+
+    opened: OpenTask
+    limit: StateNumber | None
+    beyond: StateNumber | None = None
+
+
+@attrs.frozen
+class CopyFailed:
+    """The stores of a task cannot be kept or restored here now, and are closed."""
+
+    task: TaskId
+    reason: str
+
+
+CopyEvent: TypeAlias = CopyLag | Restored | CopyFailed
 
 
 # -- actions ---------------------------------------------------------------------------------------

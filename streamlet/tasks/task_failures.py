@@ -76,7 +76,7 @@ class StoreFailures:
         if active.opened.damaged:
             log.warning("task %s is restored, and the others go on: %s", active.task, error)
         else:
-            self._activation.put_off(active.task, error)
+            self._activation.put_off(active.task, str(error))
         self._actions.restart(active)
 
     def give_up(self, error: StateError) -> None:

@@ -29,6 +29,7 @@ fail; and PROMOTING to ASKING or UNLOCKING, where the copy cannot be had. On the
 thread::
 
     COPIED, WAITING:  WANTED ──▶ FOLLOWED ──▶ PROMOTING, then its stores are the open task's
+    OPENING:          RESTORING, then its stores are the open task's
 
 A copy whose stores fail is closed, and another one is WANTED.
 """
@@ -78,8 +79,8 @@ class OpeningStage(enum.Enum):
     ASKING = "asking"  # brokers are asked for its committed positions and the ends of its logs
     DECIDING = "deciding"  # these and its state disagree, or more of the logs is to be read
     UNLOCKING = "unlocking"  # its folder is to be opened: once it is free, or after a pause
-    RESTORING = "restoring"  # its stores are open, and read on from changelogs
-    PROMOTING = "promoting"  # the state updater brings its copy to exactly the commit
+    RESTORING = "restoring"  # the state updater brings its open stores to exactly the commit
+    PROMOTING = "promoting"  # the same of its copy
     READY = "ready"  # its stores are as of the committed positions
     CANCELLED = "cancelled"
 
@@ -89,9 +90,12 @@ class CopyStage(enum.Enum):
 
     WANTED = "wanted"  # to be opened, as soon as its folder and its changelogs allow it
     FOLLOWED = "followed"  # open; its changelogs are read on
-    PROMOTING = "promoting"  # read to the ends of its owner's last commit, then not ours any more
+    PROMOTING = "promoting"  # read to the ends of its owner's last commit, then the open task's
+    RESTORING = "restoring"  # no copy: a task of ours, read to the ends of its last commit
 
 
+#: Stages of stores that an open task waits for.
+AWAITED = frozenset({CopyStage.PROMOTING, CopyStage.RESTORING})
 #: Stages in which the task is ours to run.
 OURS = frozenset({TaskStage.OPENING, TaskStage.RUNNING, TaskStage.STOPPED})
 
@@ -134,6 +138,7 @@ MOVES: Mapping[enum.Enum, Collection[enum.Enum]] = {
     CopyStage.WANTED: {CopyStage.FOLLOWED},
     CopyStage.FOLLOWED: {CopyStage.PROMOTING},
     CopyStage.PROMOTING: (),
+    CopyStage.RESTORING: (),
 }
 
 #: The stages that the open task of a record may have once all is carried out, None: it has none.

@@ -16,6 +16,7 @@ from streamlet.tasks.restore_job import (
     OPEN_END,
     ChangelogPart,
     RestoreJob,
+    RestoreProgress,
     mistrust,
     reader_of,
 )
@@ -40,6 +41,8 @@ class SimReader:
         self._runs: dict[TaskId, RestoreJob] = {}
         self._due_ms: dict[TaskId, int] = {}
         self._preferred: frozenset[TaskId] = frozenset()
+        #: Where progress would be told: there is none.
+        self.progress: Callable[[RestoreProgress], None] | None = None
         #: Lags may have changed since they were told.
         self.news = False
         self.quiet = True
@@ -51,8 +54,8 @@ class SimReader:
 
     @property
     def urgent(self) -> bool:
-        """True if a preferred task is among those that are read."""
-        return not self._preferred.isdisjoint(self._runs)
+        """True if a preferred copy is among those that are read."""
+        return any(task in self._runs and self._runs[task].of_copy for task in self._preferred)
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
         """Note the preference: all are read at once."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from streamlet.coordinator.commit_metadata import Positions
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.state_updater import CopyFailed, Promoted
+from streamlet.tasks.task_events import CopyFailed, Restored
+from streamlet.tasks.task_record import OpeningStage
 from streamlet.types import TaskId
 
 if TYPE_CHECKING:
@@ -36,12 +37,23 @@ class WatchedActivation(Activation):
         self._warm.discard(task)
         super().cancel(task)
 
-    def promoted(self, event: Promoted | CopyFailed) -> ActiveTask | None:
-        """Take what became of a promotion."""
-        self._warm.discard(event.opened.task if isinstance(event, Promoted) else event.task)
-        return super().promoted(event)
+    def restored(self, event: Restored) -> ActiveTask | None:
+        """Take stores that were restored or promoted."""
+        coming = self._coming.get(event.opened.task)
+        promoted = coming is not None and coming.stage is OpeningStage.PROMOTING
+        active = super().restored(event)
+        if promoted:
+            self._warm.discard(event.opened.task)
+        elif active is not None:
+            self._opened_here(active.task)
+        return active
 
-    def opened_here(self, task: TaskId) -> None:
+    def failed(self, event: CopyFailed) -> None:
+        """Go on without a copy that could not be promoted."""
+        self._warm.discard(event.task)
+        super().failed(event)
+
+    def _opened_here(self, task: TaskId) -> None:
         """A task is ready that was not promoted."""
         if task in self._warm:
             self._warm.discard(task)

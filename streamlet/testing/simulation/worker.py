@@ -15,7 +15,6 @@ from streamlet.errors import (
     TaskMigratedError,
     TimedOutError,
 )
-from streamlet.runtime.stream_thread import RESTORE_STEP_MS
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.commit_loop import HOLD_OFF_MS, CommitLoop, Precopy
@@ -129,8 +128,6 @@ class SimWorker:
 
     def _new_activation(self) -> WatchedActivation:
         member, settings, clock = self._member, self._world.settings, self._world.clock
-        reader: Any = SimReader(member)
-        self._reader: SimReader = reader
         edges: Any = SimEdges()
         new_task: Any = counting
         return WatchedActivation(
@@ -138,7 +135,6 @@ class SimWorker:
             self._topology,
             targets=self._targets,
             open_stores=opener(member),
-            restorer=reader,
             copies=self.copies,
             settings=settings,
             edges=edges,
@@ -179,7 +175,7 @@ class SimWorker:
         if actions.waiting or not actions.precopy.over:
             return now + 1
         if not self.activation.idle:
-            return min(now + RETRY_MS, self._reader.due_ms or now + RETRY_MS)
+            return now + RETRY_MS
         tasks = self.registry.tasks.values()
         if any(active.stage is TaskStage.STOPPED for active in tasks):
             return now + RETRY_MS
@@ -204,12 +200,9 @@ class SimWorker:
             self.stop(self._actions.leaving)
             self._stop_now(self._actions.leaving)
             return
-        for active in self.activation.step(RESTORE_STEP_MS):
-            self.activation.opened_here(active.task)
+        for active in self.activation.step():
             self._actions.run(active)
-        given_back = self.activation.given_back()
-        if given_back:
-            self._actions.give_back(given_back)
+        self._actions.give_back(self.activation.given_back())
         self._look()
         first = self._actions.unit is not None and not self._commit.under_way
         if self._world.now_ms <= self._world.input_until_ms and not first:

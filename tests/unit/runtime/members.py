@@ -236,7 +236,6 @@ class Member:
             group.topology,
             targets=self._targets(session, catalog),
             open_stores=opener,
-            restorer=self._restorer(self.meters.restoring),
             copies=copies,
             settings=settings,
             edges=EdgePlan(
@@ -260,12 +259,9 @@ class Member:
         parts = (group.log, group.topology, session, CLOCK)
         return targets_over(*parts, settings=group.settings, inputs=catalog.inputs_of)
 
-    def _restorer(
-        self, told: Callable[[RestoreProgress], None] | None = None
-    ) -> StoreChangelogReader:
+    def _restorer(self) -> StoreChangelogReader:
         source = MemorySource(self.group.log, headers=True)
-        admin = MemoryAdmin(self.group.log)
-        return StoreChangelogReader(source, admin, CLOCK, told)
+        return StoreChangelogReader(source, MemoryAdmin(self.group.log), CLOCK)
 
     def _session(self, board: RebalanceEvents, catalog: Catalog) -> GroupSession:
         group = self.group

@@ -50,15 +50,11 @@ class Parts:
 
     tasks: dict[TaskId, Active] = attrs.field(factory=dict)
     ends: dict[TopicPartition, int | None] = attrs.field(factory=dict)
-    restoring: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict)
     copied: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict)
     problems: dict[TaskId, str] = attrs.field(factory=dict)
 
     def known_end(self, partition: TopicPartition) -> int | None:
         return self.ends.get(partition)
-
-    def reads(self) -> Mapping[TaskId, tuple[int, int]]:
-        return self.restoring
 
 
 @attrs.define
@@ -198,7 +194,7 @@ def test_an_active_task_lags_by_what_its_inputs_still_hold() -> None:
 def test_a_task_that_is_restored_here_is_told_of_as_well() -> None:
     bench = Bench()
     bench.assigned(3, active=frozenset({A}))
-    bench.parts.restoring = {A: (7, 7)}
+    bench.parts.copied = {A: (7, 7)}
     told = bench.look()
     assert told is not None
     assert told.tasks == (

@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import attrs
 
@@ -29,19 +27,17 @@ from streamlet.processing.task import Task
 from streamlet.state.directory import StateDirectory
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.commit import AtLeastOnceCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.opening import TaskOpener
-from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.task_record import TaskStage
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
+from tests.unit.tasks.inline import inline_updater, step_all
 from tests.unit.tasks.logs import targets_over
 
 TASK = TaskId(0, 0)
-NO_COPIES = cast(StateUpdater, SimpleNamespace(wanted=frozenset()))
 INPUT = TopicPartition("words", 0)
 CHANGELOG = TopicPartition("app-counts-changelog", 0)
 
@@ -117,16 +113,15 @@ class Owner:
         #: So many times a changelog cannot be read again.
         self.unreadable = 0
         settings = Settings.load({"state.mismatch.policy": policy})
+        directory = StateDirectory(host or world.host(), "app")
+        opener = TaskOpener(world.topology, directory, settings.cache_max_bytes)
+        targets = targets_over(world.log, world.topology, self, clock, settings=settings)
+        self.updater = inline_updater(world.log, admin, opener, targets, clock)
         self.activation = Activation(
             world.topology,
-            targets=targets_over(world.log, world.topology, self, clock, settings=settings),
-            open_stores=TaskOpener(
-                world.topology,
-                StateDirectory(host or world.host(), "app"),
-                settings.cache_max_bytes,
-            ),
-            restorer=StoreChangelogReader(MemorySource(world.log, headers=True), admin, clock),
-            copies=NO_COPIES,
+            targets=targets,
+            open_stores=opener,
+            copies=self.updater,
             settings=settings,
             edges=EdgePlan(world.topology, {}, {}, exact=False),
             new_task=partial(
@@ -163,8 +158,7 @@ class Owner:
         self.activation.want(TASK)
         ready: list[ActiveTask] = []
         while not ready:
-            ready = self.activation.step(100)
-            self.activation.check_invariants()
+            ready = step_all(self.activation, self.updater)
             self.clock.advance(100)
             if self.activation.given_back():  # there is no other member
                 self.given_back += 1

@@ -23,14 +23,14 @@ from streamlet.processing.task import Task
 from streamlet.state.directory import StateDirectory
 from streamlet.tasks.activation import ASK_AGAIN_MS, Activation
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.opening import OpenTask, TaskOpener
-from streamlet.tasks.state_updater import Promoted, StateUpdater
+from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Target
-from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
+from streamlet.tasks.task_events import Restored
+from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import StateNumber, TaskId, TopicPartition
+from tests.unit.tasks.inline import inline_updater, step_all
 from tests.unit.tasks.logs import targets_over
-from tests.unit.tasks.owners import NO_COPIES
 
 TASK = TaskId(0, 0)
 INPUT, CHANGELOG = TopicPartition("words", 0), TopicPartition("app-counts-changelog", 0)
@@ -86,12 +86,14 @@ class Bench:
         self.clock, self.admin = ManualClock(1_000), Away(log)
         self.topology, self.directory = app.topology(), StateDirectory(folder, "app")
         settings = Settings.load()
+        targets = targets_over(log, self.topology, self, self.clock, admin=self.admin)
+        opener = TaskOpener(self.topology, self.directory, settings.cache_max_bytes)
+        self.updater = inline_updater(log, self.admin, opener, targets, self.clock)
         self.activation = Activation(
             self.topology,
-            targets=targets_over(log, self.topology, self, self.clock, admin=self.admin),
-            open_stores=TaskOpener(self.topology, self.directory, settings.cache_max_bytes),
-            restorer=StoreChangelogReader(MemorySource(log, headers=True), self.admin, self.clock),
-            copies=cast("StateUpdater", copies or NO_COPIES),
+            targets=targets,
+            open_stores=opener,
+            copies=self.updater if copies is None else cast("StateUpdater", copies),
             settings=settings,
             edges=EdgePlan(self.topology, {}, {}, exact=False),
             new_task=partial(
@@ -115,9 +117,7 @@ class Bench:
 
     def step(self) -> list[ActiveTask]:
         """Go on for a while; each task's stage is in agreement with what is known of it."""
-        found = self.activation.step(10)
-        self.activation.check_invariants()
-        return found
+        return step_all(self.activation, self.updater)
 
     def step_until_asked_again(self) -> None:
         """The answer that was given is taken, and another is asked for after a pause."""
@@ -242,10 +242,10 @@ def test_a_copy_as_of_another_commit_than_is_wanted_by_now_is_not_taken(tmp_path
     first, second = copies.ordered
     assert (first, second) == (StateNumber(1, 1), StateNumber(1, 2))
     stale = bench.opened()
-    assert bench.activation.promoted(Promoted(stale, first)) is None
+    assert bench.activation.restored(Restored(stale, first)) is None
     assert bench.activation.tasks == {TASK}
     fresh = bench.opened()  # the other was closed
-    active = bench.activation.promoted(Promoted(fresh, second))
+    active = bench.activation.restored(Restored(fresh, second))
     assert active is not None
     assert (active.committed, bench.activation.idle) == ({INPUT: 20}, True)
     active.opened.close()

@@ -54,7 +54,9 @@ class Desk:
         self.board = RebalanceEvents(TaskManager(HandoverRules()), self.clock)
         parts = cast(Any, [nothing] * 5)
         self.orders = Found(
-            *(self.board, *parts, self.clock, lambda settled: None, Meters(self.clock)),
+            *(self.board, *parts, self.clock),
+            settled=lambda settled: None,
+            meters=Meters(self.clock),
             precopy=Precopy(10_000),
         )
         found.clear()

@@ -6,129 +6,27 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from streamlet.clock import SystemClock
-from streamlet.config import Settings
 from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.coordinator.messages import Committed
-from streamlet.errors import BrokerError, StateLockedError, StreamletError, TimedOutError
+from streamlet.errors import (
+    BrokerError,
+    StateLockedError,
+    StreamletError,
+)
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.state.changelog import encode_column
 from streamlet.state.directory import StateDirectory
-from streamlet.state.rows import untimed
 from streamlet.tasks import state_updater
-from streamlet.tasks.changelog_reader import GENTLE_RECORDS, POLL_RECORDS, StoreChangelogReader
-from streamlet.tasks.opening import TaskOpener
-from streamlet.tasks.state_updater import CopyEvent, CopyFailed, CopyLag, Promoted, StateUpdater
+from streamlet.tasks.changelog_reader import GENTLE_RECORDS, POLL_RECORDS
 from streamlet.tasks.targets import Target
-from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
-from streamlet.types import StateNumber, TaskId, TopicPartition
-from tests.unit.runtime.members import CHANGELOG, PARTITIONS, counting, wait_for
-from tests.unit.tasks.logs import targets_over
-
-T0, T1 = TaskId(0, 0), TaskId(0, 1)
-C0, C1 = TopicPartition(CHANGELOG, 0), TopicPartition(CHANGELOG, 1)
-
-
-class Source(MemorySource):
-    """Breaks while ``broken`` is set; notes what was read in which order."""
-
-    broken = False
-
-    def __init__(self, log: MemoryLog) -> None:
-        super().__init__(log, headers=True)
-        self.read: list[TopicPartition] = []
-        self.priority = 0  # of the thread that read last
-        self.most = 0  # records that it asked for
-
-    def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
-        """One record at a time, so that reading takes many steps."""
-        self.most = max_records
-        self.priority = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        if self.broken:
-            raise BrokerError("the broker is away")
-        batches = super().poll(1, timeout_ms)
-        self.read += [TopicPartition(b.topic, b.partition) for b in batches]
-        return batches
-
-
-class Unsteady:
-    """Fails in the next call of one method, as if the broker were away just then."""
-
-    def __init__(self, inner: object) -> None:
-        self._inner = inner
-        self.fails = ""
-        self.failed = 0
-
-    def __getattr__(self, name: str) -> Any:
-        if name == self.fails:
-            self.fails = ""
-            self.failed += 1
-            raise TimedOutError(f"no answer to {name}")
-        return getattr(self._inner, name)
-
-
-class World:
-    """Changelogs and the copies of one worker."""
-
-    def __init__(self, root: Path, unsteady: bool = False) -> None:
-        self.log = MemoryLog()
-        for topic in ("words", CHANGELOG):
-            self.log.create(topic, PARTITIONS)
-        self.directory = StateDirectory(root, "app")
-        self.source = Source(self.log)
-        clock = SystemClock()
-        admin: Any = MemoryAdmin(self.log)
-        source: Any = self.source
-        if unsteady:
-            admin, source = Unsteady(admin), Unsteady(source)
-        self.parts = {"admin": admin, "source": source}
-        topology, settings = counting(), Settings.load()
-        self.copies = StateUpdater(
-            open_stores=TaskOpener(topology, self.directory, settings.cache_max_bytes),
-            restorer=StoreChangelogReader(source, admin, clock),
-            targets=targets_over(self.log, topology, self, clock, admin=admin),
-            settings=settings,
-            clock=clock,
-        )
-        self.told: list[CopyEvent] = []
-        self.commit = Committed(-1, "")
-
-    def fetch_committed(
-        self, partitions: Sequence[TopicPartition], timeout_ms: int
-    ) -> dict[TopicPartition, Committed]:
-        """The same for all; counts need no table."""
-        return dict.fromkeys(partitions, self.commit)
-
-    def flush(self, number: int, tp: TopicPartition = C0, **counts: int) -> None:
-        """What an owner writes before its commit of that number."""
-        rows = untimed([count.to_bytes(8, "big") for count in counts.values()])
-        values, headers = encode_column(StateNumber(1, number), rows)
-        self.log.append(tp, [key.encode() for key in counts], values, headers=headers)
-
-    def see(self, seen: Callable[[CopyEvent], bool]) -> CopyEvent:
-        """The first event like that, waited for."""
-
-        def found() -> bool:
-            self.told += self.copies.take()
-            return any(map(seen, self.told))
-
-        wait_for(found, f"only {self.told} was told")
-        return next(event for event in self.told if seen(event))
-
-    def promoted(self, task: TaskId) -> Promoted:
-        event = self.see(lambda e: isinstance(e, Promoted) and e.opened.task == task)
-        assert isinstance(event, Promoted)
-        return event
-
-
-def entries(promoted: Promoted) -> Mapping[str, int]:
-    return dict(promoted.opened.state.stores["counts"].range())
+from streamlet.tasks.task_events import CopyFailed, CopyLag
+from streamlet.types import StateNumber, TopicPartition
+from tests.unit.runtime.members import wait_for
+from tests.unit.tasks.updating import C0, C1, T0, T1, World, entries
 
 
 @pytest.fixture
@@ -363,7 +261,9 @@ def test_threads_of_the_database_do_not_stay_behind_others(tmp_path: Path) -> No
 _DATABASE_THREADS = """
 import os, sys
 from pathlib import Path
-from tests.unit.tasks.test_state_updater import T0, T1, CopyLag, World, wait_for
+from streamlet.tasks.task_events import CopyLag
+from tests.unit.runtime.members import wait_for
+from tests.unit.tasks.updating import T0, T1, World
 
 world, turns = World(Path(sys.argv[1])), []
 keep = world.copies.runner._keep
@@ -404,7 +304,7 @@ def test_when_the_thread_breaks_all_who_wait_hear_of_it_and_nothing_stays_open(
     world.see(lambda event: isinstance(event, CopyFailed) and event.task == T0)
     for task in (T0, T1):
         world.directory.lock_task(task).release()
-    with pytest.raises(StreamletError, match=r"the thread that keeps copies broke: .*a bug"):
+    with pytest.raises(StreamletError, match=r"the thread that reads changelogs broke: .*a bug"):
         world.copies.check()
     world.copies.close()
 
