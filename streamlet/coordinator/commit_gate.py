@@ -71,8 +71,8 @@ def _gate(member: Member, hold: int | None, losses_seen: int | None) -> ev.Commi
 def open_from_ms(member: Member) -> int | None:
     """The time from which on a commit that belongs to no unit gets through; None: not as it is now.
 
-    Also one that is answered at once, since the membership is over. While others keep our JoinGroup
-    waiting the generation lasts, and its commits are taken.
+    Once the membership is over it is 0: such a commit is answered at once, as lost. While others
+    keep our JoinGroup waiting the generation lasts, and its commits are taken.
     """
     if _over(member) or member.state is MembershipState.STALLED:
         return 0

@@ -218,8 +218,8 @@ class HoldingReader:
 
     A record counts once its commit was accepted, which the log tells a little later: an owner
     writes number n + 1 only after commit n was accepted. So the newest number is held back until
-    the next one comes. The first number of an epoch proves nothing but its claim; what an earlier
-    epoch left uncertain stays so until number 2, when everything uncertain was written again.
+    the next one comes. Number 1 of an epoch proves only its claim: records of an earlier epoch that
+    are in doubt stay held back until number 2, when all that was in doubt was written again.
 
     Args:
         name: the partition, for messages.

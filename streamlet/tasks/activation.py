@@ -239,10 +239,13 @@ class Activation:
     def failed(self, event: CopyFailed) -> None:
         """Restore a task whose copy could not be promoted; open stores that failed once more."""
         coming = self._coming.get(event.task)
-        if coming is not None and coming.stage is OpeningStage.PROMOTING:
+        stage = OpeningStage.RESTORING if event.restored else OpeningStage.PROMOTING
+        if coming is None or coming.stage is not stage:
+            return
+        if not event.restored:
             log.info("task %s is restored without its copy: %s", event.task, event.reason)
             self._begin_here(coming, coming.known())
-        elif coming is not None and coming.stage is OpeningStage.RESTORING:
+        else:
             coming.move_to(OpeningStage.UNLOCKING)
             self.put_off(event.task, event.reason)
 

@@ -229,8 +229,8 @@ class TaskManager:
     def _join_due(self, event: ev.JoinSoon, now_ms: int) -> None:
         """A JoinGroup waits for us to give up what is given up at joins (L7), or all (F2).
 
-        It comes after an assignment of its generation; if we are beyond that, it was not waited for
-        any longer, and no member would hear of what was given up now.
+        It comes after an assignment of its generation. If ours is newer, the join waits for us no
+        longer, and no member would hear of what was given up now: it is unblocked, no more.
         """
         if event.generation != self.generation:
             self._out.append(ev.UnblockJoin(event.token))

@@ -1,4 +1,4 @@
-"""The one reader of a worker's changelogs: learners, standbys, and tasks of ours to be restored.
+"""Reads a worker's changelogs into stores: learners, standbys, and tasks of ours to be restored.
 
 ```
  worker: set ──▶ open, follow ──▶ lag, again and again ──▶ worker (learner ready, standby caught up)
@@ -65,7 +65,7 @@ _BROKE = "the thread that reads changelogs broke"
 
 @attrs.define(eq=False, slots=False)
 class StateUpdater:
-    """The copies and restores of a worker; all methods are the worker's, all else the runner's.
+    """The copies and restores of a worker; "the worker's" methods are for its stream thread.
 
     Args:
         open_stores: opens the stores of a task, as ``opening.TaskOpener``.
@@ -233,7 +233,7 @@ class StateUpdater:
 
     @property
     def awaited(self) -> bool:
-        """True if a task runs nowhere until stores of ours are read, or soon will not."""
+        """True if no member runs a task until its stores are read here, or will in a moment."""
         return self.promoting or self._restorer.urgent
 
     @property
@@ -270,10 +270,7 @@ class StateUpdater:
         return [copy for _, copy in sorted(self.kept.items()) if copy.stage is stage]
 
     def _done(self, copy: KeptCopy, job: RestoreJob) -> None:
-        """Hand stores over that were read to their ends; a copy ahead of its commit stays on disk.
-
-        Of a task that is restored the taker decides.
-        """
+        """Hand over stores that were read to their ends; a copy ahead of its commit is closed."""
         if job.beyond is None or not job.of_copy:
             del self.kept[copy.task]
             assert copy.opened is not None, copy.task
@@ -392,7 +389,8 @@ class StateUpdater:
         task = error.task
         assert task is not None, error
         copy = self.kept.get(task)
-        if copy is None or copy.stage is not CopyStage.RESTORING:  # then the taker opens it again
+        restored = copy is not None and copy.stage is CopyStage.RESTORING
+        if not restored:  # else activation opens it again
             log.error("the copy of %s is opened again in %d s: %s", task, AGAIN_MS // 1000, error)
             self._again_ms[task] = self._clock.now_ms() + AGAIN_MS
         if copy is not None and copy.opened is not None:
@@ -400,7 +398,7 @@ class StateUpdater:
             self._drop(copy)
             if copy.stage not in AWAITED:
                 self.kept[task] = KeptCopy(task)
-        self._tell(CopyFailed(task, str(error)))
+        self._tell(CopyFailed(task, str(error), restored))
 
     def _drop(self, copy: KeptCopy) -> None:
         del self.kept[copy.task]

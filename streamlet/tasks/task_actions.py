@@ -47,7 +47,7 @@ class TaskActions:
         copies: keeps copies and restores.
         commit: the worker's commits.
         clock: the time.
-        settled: called with each accepted commit.
+        settled: called with each answered commit.
         meters: counts moves.
         precopy: the usual commits before the last one.
     """
@@ -79,7 +79,7 @@ class TaskActions:
     busy: bool = attrs.field(default=False, init=False)
     #: Whether they wait right now, or will in a moment: poll shorter.
     urgent: bool = attrs.field(default=False, init=False)
-    #: Whether a task of ours runs nowhere, or soon will not, until we begin.
+    #: Whether no member runs one of our tasks until we begin it, or will in a moment.
     awaited: bool = attrs.field(default=False, init=False)
     #: The manager wants us to leave for good, for this reason.
     leaving: str | None = attrs.field(default=None, init=False)

@@ -161,10 +161,11 @@ class Restored:
 
 @attrs.frozen
 class CopyFailed:
-    """The stores of a task cannot be kept or restored here now, and are closed."""
+    """The stores of a task cannot be kept here now, or not ``restored``, and are closed."""
 
     task: TaskId
     reason: str
+    restored: bool = False
 
 
 CopyEvent: TypeAlias = CopyLag | Restored | CopyFailed

@@ -23,13 +23,14 @@ lock. On the stream thread, from the order to run a task until it may (``tasks.a
                  │           │      DECIDING ◀────────┘            │
                  └───────────┴──▶ PROMOTING ───────────────────────┘
 
-Each of these may be cancelled. ASKING, DECIDING, UNLOCKING and RESTORING lead back to CREATED,
-where no broker answers or all is to be read once more; RESTORING back to UNLOCKING, where stores
-fail; and PROMOTING to ASKING or UNLOCKING, where the copy cannot be had. On the state updater's
-thread::
+Each of these but READY may be cancelled. ASKING, DECIDING, UNLOCKING and RESTORING lead back to
+CREATED, where no broker answers or all is to be read once more; RESTORING back to UNLOCKING, where
+stores fail; and PROMOTING to ASKING or UNLOCKING, where the copy cannot be had. On the state
+updater's thread::
 
-    COPIED, WAITING:  WANTED ──▶ FOLLOWED ──▶ PROMOTING, then its stores are the open task's
-    OPENING:          RESTORING, then its stores are the open task's
+    COPIED, WAITING:  WANTED ──▶ FOLLOWED
+                                    │
+    OPENING:                        └──▶ PROMOTING, or RESTORING; then the open task's
 
 A copy whose stores fail is closed, and another one is WANTED.
 """

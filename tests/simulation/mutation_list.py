@@ -312,8 +312,8 @@ MUTATIONS = (
         "P",
         "a copy promoted to an earlier commit is taken",
         ACTIVATION,
-        "if coming is None or not waits or coming.known().limit != event.limit:",
-        "if coming is None or not waits:",
+        "if coming is None or not coming.waits_for_stores or coming.known().limit != event.limit:",
+        "if coming is None or not coming.waits_for_stores:",
     ),
     Mutation(
         "failed-promotion",
@@ -321,13 +321,32 @@ MUTATIONS = (
         "a task whose copy cannot be promoted is not read instead",
         ACTIVATION,
         """            self._begin_here(coming, coming.known())
-        return None
-
-    def close""",
+        else:
+            coming.move_to(OpeningStage.UNLOCKING)""",
         """            pass
-        return None
-
-    def close""",
+        else:
+            coming.move_to(OpeningStage.UNLOCKING)""",
+    ),
+    Mutation(
+        "failed-restore",
+        "P",
+        "a task whose stores fail while it is restored is not opened again",
+        ACTIVATION,
+        """            coming.move_to(OpeningStage.UNLOCKING)
+            self.put_off(event.task, event.reason)
+""",
+        """            pass
+""",
+    ),
+    Mutation(
+        "cancelled-restore",
+        "P",
+        "a task that is taken away while it is restored keeps its stores",
+        ACTIVATION,
+        """            self._copies.cancel(task)
+""",
+        """            pass
+""",
     ),
     Mutation(
         "promoted-as-it-is",

@@ -21,12 +21,12 @@ from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.task import Task
 from streamlet.state.directory import StateDirectory
-from streamlet.tasks.activation import ASK_AGAIN_MS, Activation
+from streamlet.tasks.activation import ASK_AGAIN_MS, REOPEN_MS, Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.opening import OpenTask, TaskOpener
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Target
-from streamlet.tasks.task_events import Restored
+from streamlet.tasks.task_events import CopyFailed, Restored
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.unit.tasks.inline import inline_updater, step_all
@@ -65,6 +65,7 @@ class Warm:
     def __init__(self) -> None:
         self.wanted = frozenset({TASK})
         self.ordered: list[StateNumber | None] = []
+        self.restoring: list[OpenTask] = []
 
     def promote(
         self,
@@ -72,6 +73,9 @@ class Warm:
         target: Target,
     ) -> None:
         self.ordered.append(target.limit)
+
+    def restore(self, opened: OpenTask, target: Target) -> None:
+        self.restoring.append(opened)
 
 
 class Bench:
@@ -248,5 +252,32 @@ def test_a_copy_as_of_another_commit_than_is_wanted_by_now_is_not_taken(tmp_path
     active = bench.activation.restored(Restored(fresh, second))
     assert active is not None
     assert (active.committed, bench.activation.idle) == ({INPUT: 20}, True)
+    active.opened.close()
+    bench.activation.close()
+
+
+def test_only_its_own_failure_ends_a_restore(tmp_path: Path) -> None:
+    """That of the copy it was to be promoted from may be told twice, and come late."""
+    copies = Warm()
+    copies.wanted = frozenset()
+    bench = Bench(tmp_path, copies)
+    bench.admin.answers.set()
+    bench.activation.want(TASK)
+    deadline = time.monotonic() + 30
+    while not copies.restoring:
+        bench.activation.step()
+        assert time.monotonic() < deadline
+    (opened,) = copies.restoring
+    bench.activation.failed(CopyFailed(TASK, "the copy is gone"))
+    assert bench.activation.problems == {}
+    bench.activation.failed(CopyFailed(TASK, "no space left", restored=True))
+    assert bench.activation.problems == {TASK: "no space left"}
+    opened.close()
+    bench.clock.advance(REOPEN_MS)
+    bench.activation.step()
+    (_, again) = copies.restoring
+    active = bench.activation.restored(Restored(again, None))
+    assert active is not None
+    assert bench.activation.problems == {}
     active.opened.close()
     bench.activation.close()
