@@ -65,23 +65,30 @@ def run(
     """Measure each application at each rate; the result as it is printed.
 
     The bare loops' figures are under ``bare``, as those of the applications are beside it.
+
+    Raises:
+        MeasurementError: a process failed, or no bare loop does what is to be measured.
     """
     result: dict[str, Any] = {"workload": "latency", "seconds": seconds, "warm_s": warm_s}
     result["linger_ms"], right = linger_ms, True
+    turns = [(app, peer) for app in apps for peer in PEERS if peer in peers and _is_made(app, peer)]
+    if not turns:
+        raise MeasurementError(f"there are bare loops for {', '.join(bare_latency.WORKLOADS)} only")
     with serving() as bootstrap:
         for rate in rates:
-            for app in apps:
-                load = Load(rate, seconds, warm_s, linger_ms)
-                for peer in (peer for peer in PEERS if peer in peers):
-                    if peer == "bare" and app not in bare_latency.WORKLOADS:
-                        continue
-                    found = _measured(bootstrap, peer, app, load)
-                    tell(f"{rate:>7,} records/s  {peer:<9}  {app:<12} {found}")
-                    into = result.setdefault("bare", {}) if peer == "bare" else result
-                    into.setdefault(str(rate), {})[app] = found
-                    right = right and found["records"] == found["sent"]
+            for app, peer in turns:
+                found = _measured(bootstrap, peer, app, Load(rate, seconds, warm_s, linger_ms))
+                tell(f"{rate:>7,} records/s  {peer:<9}  {app:<12} {found}")
+                figures = result.setdefault("bare", {}) if peer == "bare" else result
+                figures.setdefault(str(rate), {})[app] = found
+                right = right and found["records"] == found["sent"]
     result["right"] = right
     return result
+
+
+def _is_made(app: str, peer: str) -> bool:
+    """True if there is an application or a bare loop of that."""
+    return peer != "bare" or app in bare_latency.WORKLOADS
 
 
 @attrs.frozen
