@@ -12,6 +12,7 @@ from typing import Any
 
 from bench import (
     assignor,
+    bare_latency,
     calls,
     closing,
     crash,
@@ -99,7 +100,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             )
         case "latency":
             length = {"seconds": options.seconds, "warm_s": options.warm}
-            what = {"rates": options.rates, "apps": options.apps}
+            what = {"rates": options.rates, "apps": options.apps, "peers": options.peers}
             return latency.run(**what, **length, linger_ms=options.linger)
         case "spark" | "spark-state":
             return _spark(options)
@@ -219,7 +220,11 @@ def _add_streams(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--workers", type=_count, default=1, help="workers of streamlet")
     parser.add_argument(
-        "--peers", type=lambda text: _chosen(text, _PEERS), default=list(_PEERS), help="what runs"
+        "--peers",
+        type=lambda text: _chosen(text, _PEERS),
+        default=list(_PEERS),
+        help=f"what runs, by commas: {', '.join(_PEERS)}, which is both if not given; latency has "
+        f"bare loops for {' and '.join(bare_latency.WORKLOADS)}",
     )
 
 

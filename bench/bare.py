@@ -198,13 +198,13 @@ def _work(options: argparse.Namespace, producer: Producer) -> Work:
     return Work(process, flush_state)
 
 
-def open_producer(bootstrap: str, failed: list[KafkaError]) -> Producer:
+def open_producer(bootstrap: str, failed: list[KafkaError], linger_ms: int = 20) -> Producer:
     """A producer of a bare loop, which notes failed deliveries."""
     return Producer(
         {
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
-            "linger.ms": 20,
+            "linger.ms": linger_ms,
             "queue.buffering.max.messages": 2_000_000,
             "queue.buffering.max.kbytes": 1_000_000,
             "partitioner": "murmur2_random",

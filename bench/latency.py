@@ -7,6 +7,9 @@ The broker counts whole ms, so a figure may be 1 ms too low. The first seconds a
 then its JVM compiles what it runs, with up to a processor of its own. ``busy`` is the share of the
 machine's processors that was used in the time measured, 0 to 1. A record may wait in the load's own
 producer (``linger_ms``); that counts.
+
+Two of the applications are measured as bare loops too, each right before its application
+(``bench.bare_latency``): what lies above their delays is ours.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import Any
 import attrs
 import psutil
 
+from bench import bare_latency
 from bench.broker import Topics, read_all, serving
 from bench.handover_instances import wait_until
 from bench.latency_load import SENT, SENT_HEADER
@@ -38,6 +42,8 @@ APPS = {
     "window": "window",
     "repartition": "regroup",
 }
+#: What is measured in turn.
+PEERS = ("bare", "streamlet")
 KEYS = 10_000
 WARM_S = 20.0
 #: Of the windows, ms.
@@ -54,20 +60,35 @@ def run(
     apps: Sequence[str],
     warm_s: float = WARM_S,
     linger_ms: int = 0,
+    peers: Sequence[str] = PEERS,
 ) -> dict[str, Any]:
-    """Measure each application at each rate; the result as it is printed."""
+    """Measure each application at each rate; the result as it is printed.
+
+    The bare loops' figures are under ``bare``, as those of the applications are beside it.
+
+    Raises:
+        MeasurementError: a process failed, or no bare loop does what is to be measured.
+    """
     result: dict[str, Any] = {"workload": "latency", "seconds": seconds, "warm_s": warm_s}
-    result["linger_ms"] = linger_ms
+    result["linger_ms"], right = linger_ms, True
+    turns = [(app, peer) for app in apps for peer in PEERS if peer in peers and _is_made(app, peer)]
+    if not turns:
+        raise MeasurementError(f"there are bare loops for {', '.join(bare_latency.WORKLOADS)} only")
     with serving() as bootstrap:
         for rate in rates:
-            for app in apps:
-                found = _measured(bootstrap, app, Load(rate, seconds, warm_s, linger_ms))
-                tell(f"{rate:>7,} records/s  {app:<12} {found}")
-                result.setdefault(str(rate), {})[app] = found
-    result["right"] = all(
-        one["records"] == one["sent"] for rate in rates for one in result[str(rate)].values()
-    )
+            for app, peer in turns:
+                found = _measured(bootstrap, peer, app, Load(rate, seconds, warm_s, linger_ms))
+                tell(f"{rate:>7,} records/s  {peer:<9}  {app:<12} {found}")
+                figures = result.setdefault("bare", {}) if peer == "bare" else result
+                figures.setdefault(str(rate), {})[app] = found
+                right = right and found["records"] == found["sent"]
+    result["right"] = right
     return result
+
+
+def _is_made(app: str, peer: str) -> bool:
+    """True if there is an application or a bare loop of that."""
+    return peer != "bare" or app in bare_latency.WORKLOADS
 
 
 @attrs.frozen
@@ -84,13 +105,16 @@ class Load:
     linger_ms: int
 
 
-def _measured(bootstrap: str, app: str, load: Load) -> dict[str, Any]:
+def _measured(bootstrap: str, peer: str, app: str, load: Load) -> dict[str, Any]:
     name = f"bench-latency-{uuid.uuid4().hex[:8]}"
     source, topics = f"{name}-in", Topics(bootstrap)
     for topic in (source, name):
         topics.create(topic, {"message.timestamp.type": "LogAppendTime"})
     try:
-        with _running(bootstrap, app, source, name):
+        with (
+            tempfile.TemporaryDirectory() as state,
+            _running(_bare(app) if peer == "bare" else _ours(app, state), bootstrap, source, name),
+        ):
             sent, busy = _send(bootstrap, source, load)
             wait_until(lambda: topics.count(name) >= sent, f"{sent} outputs")
         arrived = _delays(bootstrap, name)
@@ -123,34 +147,33 @@ def _send(bootstrap: str, topic: str, load: Load) -> tuple[int, float]:
     return int(json.loads(said)["sent"]), round(busy, 2)
 
 
+def _ours(app: str, state: str) -> list[str]:
+    """The application in a worker of its own, but for its topics."""
+    command = ["bench.ours", APPS[app], "--exact", "--state", state]
+    command += ["--total", str(_NEVER), "--number", "0", "--members", "1"]
+    return [*command, "--size", str(_SIZE), "--grace", str(_GRACE)]
+
+
+def _bare(app: str) -> list[str]:
+    """The bare loop, but for its topics."""
+    return ["bench.bare_latency", app]
+
+
 @contextmanager
-def _running(bootstrap: str, app: str, source: str, output: str) -> Iterator[None]:
-    """The application in a worker of its own."""
-    with tempfile.TemporaryDirectory() as state:
-        command = [
-            sys.executable,
-            "-m",
-            "bench.ours",
-            APPS[app],
-            "--bootstrap",
-            bootstrap,
-            "--exact",
-        ]
-        command += ["--source", source, "--output", output, "--state", state]
-        command += ["--total", str(_NEVER), "--number", "0", "--members", "1"]
-        command += ["--size", str(_SIZE), "--grace", str(_GRACE)]
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-        )
-        try:
-            yield
-            assert process.stdin is not None
-            process.stdin.close()
-            if process.wait(timeout=60):
-                raise MeasurementError(f"the application ended with status {process.returncode}")
-        finally:
-            process.kill()
-            process.wait()
+def _running(module: list[str], bootstrap: str, source: str, output: str) -> Iterator[None]:
+    """What is measured, in a process that runs until its standard input ends."""
+    command = [sys.executable, "-m", *module, "--bootstrap", bootstrap]
+    command += ["--source", source, "--output", output]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    try:
+        yield
+        assert process.stdin is not None
+        process.stdin.close()
+        if process.wait(timeout=60):
+            raise MeasurementError(f"the application ended with status {process.returncode}")
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _delays(bootstrap: str, topic: str) -> list[tuple[int, float]]:

@@ -76,10 +76,24 @@ def test_latency_is_measured_from_sending_to_the_output(bootstrap_servers: str) 
     found = bench(bootstrap_servers, "latency", *short, "--apps", "repartition", "--linger", "5")
     assert found["right"] is True
     assert found["linger_ms"] == 5
+    assert set(found["bare"]["500"]) == {"repartition"}
     measured = found["500"]["repartition"]
     assert measured["sent"] == measured["records"] == 500 * 3
     assert 0 < measured["busy"] <= 1
     assert -1 <= measured["input"]["p50"] <= measured["p50"] <= measured["p99"] <= measured["p999"]
+
+
+@pytest.mark.parametrize("app", ["passthrough", "repartition"])
+def test_the_latency_of_bare_loops_is_measured_under_the_same_load(
+    bootstrap_servers: str, app: str
+) -> None:
+    short = ("--warm", "1", "--seconds", "1", "--rates", "500", "--peers", "bare")
+    found = bench(bootstrap_servers, "latency", *short, "--apps", app)
+    assert found["right"] is True
+    assert "500" not in found
+    measured = found["bare"]["500"][app]
+    assert measured["sent"] == measured["records"] == 500 * 2
+    assert measured["input"]["p50"] <= measured["p50"] <= measured["p99"]
 
 
 def test_joins_are_measured_beside_bare_loops_and_right(bootstrap_servers: str) -> None:

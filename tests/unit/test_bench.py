@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from bench import latency
 from bench.join_check import expected
 from bench.join_load import JoinLoad
 from bench.load import expected_counts, words
-from bench.processes import Measurement
+from bench.processes import Measurement, MeasurementError
 from bench.rounds import Outcome, cpu_ratio, play, ratio, summary
 from bench.window_load import LATE, WindowLoad
 
@@ -103,3 +104,8 @@ def test_a_table_gives_its_newest_row_before_a_record(kind: str) -> None:
         assert one.word == other.word == word
         between = [r for r in rows.values() if r.side == 1 and other.time < r.time < one.time]
         assert not any(row.word == word for row in between)
+
+
+def test_latency_without_a_bare_loop_to_measure_is_refused() -> None:
+    with pytest.raises(MeasurementError, match="passthrough, repartition only"):
+        latency.run(seconds=1, rates=[1], apps=["count"], peers=["bare"])
