@@ -464,10 +464,14 @@ def _copies(
     board: RebalanceEvents,
     clock: Clock,
 ) -> StateUpdater:
-    source = _changelog_source(topology, settings, "changelogs")
+    def reader(purpose: str) -> StoreChangelogReader:
+        source = _changelog_source(topology, settings, purpose)
+        return StoreChangelogReader(source, targets.admin, clock)
+
     return StateUpdater(
         open_stores=TaskOpener.in_folder(topology, settings),
-        restorer=StoreChangelogReader(source, targets.admin, clock),
+        reader=reader("copies"),
+        restores=reader("restore"),
         targets=targets,
         settings=settings,
         clock=clock,

@@ -312,7 +312,8 @@ class StreamThread:
         self._set_state("RUNNING" if running else "REBALANCING")
 
     def _restoring(self, progress: RestoreProgress) -> None:
-        self.meters.restoring(progress)
+        if progress.phase == "suspended" or progress.task in self._activation.tasks:
+            self.meters.restoring(progress)
         self._observer.restoring(progress)
 
     # Failures.

@@ -12,6 +12,7 @@ from streamlet.types import TaskId
 if TYPE_CHECKING:
     from streamlet.coordinator.commit_metadata import Positions
     from streamlet.tasks.mismatch import MismatchKind
+    from streamlet.tasks.opening import OpenTask
     from streamlet.tasks.targets import Target, TargetAnswer
 
 
@@ -44,6 +45,7 @@ class ActivatingTask:
         target: what the task begins with, as far as it is known.
         answer: while ASKING and DECIDING: what brokers will say of the target, by task.
         offer: while DECIDING: when it is given back to the group instead, ms, and the reason.
+        opened: while RESTORING: its stores, which are the state updater's.
     """
 
     task: TaskId
@@ -52,6 +54,7 @@ class ActivatingTask:
     target: Target | None = None
     answer: TargetAnswer | None = None
     offer: tuple[int, str] | None = None
+    opened: OpenTask | None = None
 
     def move_to(self, stage: OpeningStage) -> None:
         """Enter another stage."""
@@ -89,15 +92,15 @@ class ActivatingTask:
         assert self.target is not None, self.task
         return self.target
 
-    @property
-    def waits_for_stores(self) -> bool:
-        """True if the state updater has its stores, or is to hand them over."""
-        return self.stage in (OpeningStage.RESTORING, OpeningStage.PROMOTING)
+    def waits_for(self, opened: OpenTask) -> bool:
+        """True if these stores are those that the state updater is to hand over."""
+        return opened is self.opened or self.stage is OpeningStage.PROMOTING
 
     def check_invariants(self) -> None:
         """Raise AssertionError where the stage and what is known contradict each other."""
         asks = self.answer is not None or self.offer is not None
         assert (self.stage in (OpeningStage.ASKING, OpeningStage.DECIDING)) == asks, self
+        assert (self.stage is OpeningStage.RESTORING) == (self.opened is not None), self
         assert self.offer is None or self.stage is OpeningStage.DECIDING, self
         unknown = self.stage in (OpeningStage.CREATED, OpeningStage.ASKING)
         assert unknown or self.target is not None, self

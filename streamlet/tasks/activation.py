@@ -51,11 +51,11 @@ from streamlet.tasks.mismatch import (
     state_entry,
     with_entry,
 )
-from streamlet.tasks.opening import OpenTask
+from streamlet.tasks.opening import OpenTask, closed_if_refused
 from streamlet.tasks.restore_job import RestoreJob
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Target, TargetAnswer, Targets
-from streamlet.tasks.task_events import CopyFailed, Restored
+from streamlet.tasks.task_events import CopyFailed, Restored, RestoreFailed
 from streamlet.tasks.task_record import OpeningStage
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
@@ -149,9 +149,9 @@ class Activation:
         coming = self._coming.pop(task, None)
         if coming is None:
             return
-        if coming.stage is OpeningStage.RESTORING:
+        if coming.stage in (OpeningStage.RESTORING, OpeningStage.PROMOTING):
             self._copies.cancel(task)
-        coming.move_to(OpeningStage.CANCELLED)  # a copy that is promoted is closed when it comes
+        coming.move_to(OpeningStage.CANCELLED)  # stores on their way are closed when they come
 
     def step(self) -> list[ActiveTask]:
         """Go on; tasks without stores that may process from now on."""
@@ -227,27 +227,31 @@ class Activation:
         """Take stores that were restored or promoted; the task, if it may process from now on."""
         opened = event.opened
         coming = self._coming.get(opened.task)
-        if coming is None or not coming.waits_for_stores or coming.known().limit != event.limit:
+        if coming is None or not coming.waits_for(opened) or coming.known().limit != event.limit:
             # Cancelled meanwhile; if it is wanted again, as of another commit, more is to come.
             opened.close()
             return None
-        if event.beyond is None:
-            return self._ready(coming, opened)
-        self._disagree(coming, opened, set_back(coming.task, coming.known(), event.beyond))
+        coming.opened = None
+        with closed_if_refused(opened):
+            if event.beyond is None:
+                return self._ready(coming, opened)
+            self._disagree(coming, opened, set_back(coming.task, coming.known(), event.beyond))
         return None
 
-    def failed(self, event: CopyFailed) -> None:
-        """Restore a task whose copy could not be promoted; open stores that failed once more."""
+    def copy_failed(self, event: CopyFailed) -> None:
+        """Restore a task whose copy cannot be promoted."""
         coming = self._coming.get(event.task)
-        stage = OpeningStage.RESTORING if event.restored else OpeningStage.PROMOTING
-        if coming is None or coming.stage is not stage:
-            return
-        if not event.restored:
+        if coming is not None and coming.stage is OpeningStage.PROMOTING:
             log.info("task %s is restored without its copy: %s", event.task, event.reason)
             self._begin_here(coming, coming.known())
-        else:
+
+    def restore_failed(self, event: RestoreFailed) -> None:
+        """Open a task once more, after a pause, whose stores failed while it was restored."""
+        coming = self._coming.get(event.opened.task)
+        if coming is not None and coming.opened is event.opened:
+            coming.opened = None
             coming.move_to(OpeningStage.UNLOCKING)
-            self.put_off(event.task, event.reason)
+            self.put_off(coming.task, event.reason)
 
     def close(self) -> None:
         """Give everything up."""
@@ -339,7 +343,8 @@ class Activation:
             except StateError as error:
                 self.put_off(task, str(error))
             else:
-                ready.append(self._begin_restore(coming, opened))
+                with closed_if_refused(opened):
+                    ready.append(self._begin_restore(coming, opened))
         return [active for active in ready if active is not None]
 
     def _begin_restore(self, coming: ActivatingTask, opened: OpenTask) -> ActiveTask | None:
@@ -363,6 +368,7 @@ class Activation:
         coming.target = judged = judged.placed()
         coming.move_to(OpeningStage.RESTORING)
         if state.stores:
+            coming.opened = opened
             self._copies.restore(opened, judged)
             return None
         RestoreJob(task, state, judged).finish()

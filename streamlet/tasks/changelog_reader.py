@@ -1,10 +1,11 @@
 """Brings the stores of tasks up to a commit by reading their changelogs.
 
 A job is one task: its state, where each changelog ends, and the commit that counts. Many jobs share
-one consumer and are read side by side, a step at a time; copies wait for tasks that are restored.
-What was read waits in memory until a chunk is worth a file; all jobs together stay below one bound.
+one consumer and are read side by side, a step at a time. What was read waits in memory until a
+chunk is worth a file; all jobs together stay below one bound.
 
-What a job is: ``restore_job``. Which records of a changelog count: ``state.changelog``.
+What a job is, and whether its local state is believed: ``restore_job``. Which records of a
+changelog count: ``state.changelog``.
 """
 
 from __future__ import annotations
@@ -66,8 +67,9 @@ class StoreChangelogReader:
         source: a consumer of its own, with headers (tombstones bear their number there).
         admin: for the starts of changelogs.
         clock: for the bound of a step and for rates.
-        progress: called with the progress of restored stores, a few times a second and at the end.
-        buffer_records, buffer_bytes: bounds on what is held in memory.
+        progress: called with the progress of each store, a few times a second and at its end.
+        buffer_records: bound on the records held in memory.
+        buffer_bytes: bound on their bytes.
     """
 
     _source: RecordSource
@@ -84,8 +86,8 @@ class StoreChangelogReader:
     _preferred: frozenset[TaskId] = attrs.field(factory=frozenset, init=False)
     #: Whether there was nothing to read in the last step.
     quiet: bool = attrs.field(default=True, init=False)
-    #: Those that wait until restored and preferred tasks are done: not assigned meanwhile, since
-    #: librdkafka may take some hundred ms to fetch a partition again that was paused.
+    #: Those that wait until preferred tasks are done: not assigned meanwhile, since librdkafka
+    #: may take some hundred ms to fetch a partition again that was paused.
     _waiting: set[TopicPartition] = attrs.field(factory=set, init=False)
     #: What the client said last, which it says but once, until it is known what came of it.
     _trouble: BrokerError | None = attrs.field(default=None, init=False)
@@ -97,8 +99,8 @@ class StoreChangelogReader:
 
     @property
     def urgent(self) -> bool:
-        """True if a preferred copy is among those that are read."""
-        return any(task in self._runs and self._runs[task].of_copy for task in self._preferred)
+        """True if a preferred task is among those that are read."""
+        return not self._preferred.isdisjoint(self._runs)
 
     def add(self, job: RestoreJob) -> None:
         """Restore this task, from the next step on."""
@@ -124,7 +126,7 @@ class StoreChangelogReader:
         return True
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
-        """Of copies read only these for as long as any of them has something left to read.
+        """Read only these tasks for as long as any of them has something left to read.
 
         What was fetched of the others is let go: the last records of a task that changes hands
         would come behind it.
@@ -135,16 +137,13 @@ class StoreChangelogReader:
 
     def _share(self) -> None:
         """Assign what is to be read now."""
-        first = {part.tp for part in self._open.values() if self._is_first(part.task)}
+        first = {tp for tp, part in self._open.items() if part.task in self._preferred}
         wait = set(self._open) - first if first else set()
         waited, self._waiting = self._waiting, wait
         if wait - waited:
             self._source.unassign(sorted(wait - waited))
         if waited - wait:
             self._source.assign({tp: self._open[tp].position for tp in sorted(waited - wait)})
-
-    def _is_first(self, task: TaskId) -> bool:
-        return task in self._preferred or not self._runs[task].of_copy
 
     def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
         """Let a followed task read source topics of its tables up to these offsets."""
@@ -227,12 +226,11 @@ class StoreChangelogReader:
     # Beginning, and beginning again.
 
     def _begin_added(self) -> None:
-        self._added.sort(key=lambda job: job.of_copy)
-        added = [job for job in self._added if job.of_copy is self._added[0].of_copy]
-        wanted = sorted({tp for job in added for tp in job.state.changelogs.values()})
+        wanted = sorted({tp for job in self._added for tp in job.state.changelogs.values()})
         starts = self._admin.start_offsets(wanted) if wanted else {}
-        old = outdated(added, self._admin, self._clock.wall_ms())
-        for job in added:  # what the broker does not answer for is begun in a later step
+        old = outdated(self._added, self._admin, self._clock.wall_ms())
+        while self._added:  # what the broker does not answer for is begun in a later step
+            job = self._added[0]
             prepare_rewrite(job, starts)
             reason = mistrust(job, starts)
             if reason is None and not job.target.rewrite:  # nothing else has what is written again
@@ -242,7 +240,7 @@ class StoreChangelogReader:
                 with blamed(job.task):
                     job.state.wipe()
             self._begin(job, starts, old)
-            self._added.remove(job)
+            del self._added[0]
 
     def _begin(
         self,
@@ -274,8 +272,8 @@ class StoreChangelogReader:
             for store, tp in sorted(state.changelogs.items())
         ]
         job.begun = True
-        self._runs[job.task] = job
         self._read_on(job.parts)
+        self._runs[job.task] = job
         self._tell_all(job, "start")
 
     def _look(self, tp: TopicPartition) -> tuple[int, int | None]:
@@ -397,8 +395,7 @@ class StoreChangelogReader:
         """Write the largest chunks until what stays in memory is below the bounds."""
         parts = [(part, job) for job in self._runs.values() for part in job.parts]
         for part, job in parts:
-            preferred = job.of_copy and job.task in self._preferred
-            if preferred and part.loader.records > PREFERRED_RECORDS:
+            if job.task in self._preferred and part.loader.records > PREFERRED_RECORDS:
                 self._written(job, part.flush)
                 return  # one at a time: there may be an order by now
         held = sum(part.loader.records for part, _ in parts)
@@ -439,12 +436,12 @@ class StoreChangelogReader:
         if self.progress is None:
             return
         for job in self._runs.values():
-            for part in () if job.of_copy else job.parts:
+            for part in job.parts:
                 if part.position < part.end and now - part.reported_ms >= PROGRESS_MS:
                     self.progress(part.progress("batch", now))
 
     def _tell_all(self, job: RestoreJob, phase: Phase) -> None:
-        if self.progress is not None and not job.of_copy:
+        if self.progress is not None:
             now = self._clock.now_ms()
             for part in job.parts:
                 self.progress(part.progress(phase, now))

@@ -115,7 +115,7 @@ class CopyThreads:
         used_ns = self._clock.thread_ns() - began
         if not self._copies.awaited:
             self._rest(self._rest_ms(used_ns))
-        elif self._copies.quiet and not self._copies.promoting:
+        elif self._copies.quiet:
             self._rest(AWAIT_MS)
 
     def _rest_ms(self, used_ns: int) -> int:

@@ -1,20 +1,25 @@
-"""A copy as the state updater keeps it, or a task that it restores, and the orders that it gets."""
+"""A copy as the state updater keeps it, the orders that it gets, and how stores are let go."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import attrs
 
+from streamlet.errors import StreamletError
 from streamlet.state.task_state import TaskState
+from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.opening import OpenTask
 from streamlet.tasks.task_record import CopyStage, moved
 from streamlet.types import TaskId
 
+log = logging.getLogger(__name__)
+
 
 @attrs.define(eq=False)
 class KeptCopy:
-    """One copy, or a task that is restored. ``lag``: the one reported last."""
+    """One copy. ``lag``: the one reported last."""
 
     task: TaskId
     stage: CopyStage = CopyStage.WANTED
@@ -36,9 +41,20 @@ class KeptCopy:
 class CopyOrder:
     """Something for the state updater's thread to do.
 
-    ``task`` is the one whose stores are waited for, ``opened`` are stores that it is given.
+    ``promotes`` is the copy whose stores are waited for, ``restores`` are stores to be restored.
     """
 
     carry_out: Callable[[], None]
-    task: TaskId | None = None
-    opened: OpenTask | None = None
+    promotes: TaskId | None = None
+    restores: OpenTask | None = None
+
+
+def let_go(reader: StoreChangelogReader, opened: OpenTask) -> None:
+    """Read a task no more and close its stores, which are as far as they were written."""
+    try:
+        try:
+            reader.remove(opened.task)
+        finally:
+            opened.close()
+    except StreamletError as error:
+        log.warning("closing the stores of %s: %s", opened.task, error)

@@ -33,9 +33,13 @@ class OpenTask:
     state: TaskState
     lock: FolderLock
     damaged: bool = False
+    _closed: bool = False
 
     def close(self) -> None:
-        """Close the stores, writing nothing, and let others have the folder."""
+        """Close the stores, writing nothing, and let others have the folder; once."""
+        if self._closed:
+            return
+        self._closed = True
         try:
             self.state.close()
             if self.damaged:
@@ -51,6 +55,16 @@ def blamed(task: TaskId) -> Iterator[None]:
         yield
     except StateError as error:
         error.task = task
+        raise
+
+
+@contextmanager
+def closed_if_refused(opened: OpenTask) -> Iterator[None]:
+    """Close stores that a block could not take over: an error leaves it."""
+    try:
+        yield
+    except BaseException:
+        opened.close()
         raise
 
 

@@ -154,8 +154,7 @@ class RestoreJob:
     Attributes:
         target: the commit, of whose changelogs those to rewrite lost records: they are written
             again from local state that is exactly that of the commit.
-        follow: whether it is a copy, until that is promoted.
-        of_copy: whether it was one.
+        follow: whether it is a copy.
         whole_from: looks up the offsets from which on changelogs hold the whole state, of those
             that may lack older ones; None: the target tells.
         ends: where each changelog partition ended, read after the commit was fetched; for a store
@@ -174,15 +173,10 @@ class RestoreJob:
     whole_from: Callable[[], Mapping[TopicPartition, int]] | None = None
     ends: Mapping[TopicPartition, int] = attrs.field(init=False)
     parts: list[ChangelogPart] = attrs.field(factory=list, init=False)
-    of_copy: bool = attrs.field(init=False)
     begun: bool = attrs.field(default=False, init=False)
     wiped: bool = attrs.field(default=False, init=False)
     parked: bool = attrs.field(default=False, init=False)
     beyond: StateNumber | None = attrs.field(default=None, init=False)
-
-    @of_copy.default
-    def _begins_as_copy(self) -> bool:
-        return self.follow
 
     @ends.default
     def _target_ends(self) -> Mapping[TopicPartition, int]:

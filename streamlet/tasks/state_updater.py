@@ -1,4 +1,4 @@
-"""Reads a worker's changelogs into stores: learners, standbys, and tasks of ours to be restored.
+"""Reads a worker's changelogs: learners, standbys, and tasks of ours to be restored.
 
 ```
  worker: set ──▶ open, follow ──▶ lag, again and again ──▶ worker (learner ready, standby caught up)
@@ -7,7 +7,8 @@
 ```
 A promoted copy changes hands as it is, its stores open and its cache warm: nothing is opened or
 read twice between the old owner's last commit and the new one's first record. A task that is
-restored runs nowhere, so copies wait for it (as in Kafka Streams): meanwhile none is opened.
+restored (``tasks.task_restorer``) runs nowhere, so copies wait for it, as in Kafka Streams, but for
+those of a hand-over and while there is nothing of it to read.
 
 What is kept, opened and reported is decided here, a round at a time, without a thread and without
 a rest: ``tasks.copy_threads`` goes round, and the simulator does.
@@ -15,9 +16,10 @@ a rest: ``tasks.copy_threads`` goes round, and the simulator does.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeAlias
 
@@ -35,26 +37,24 @@ from streamlet.errors import (
 )
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.copy_threads import CopyRunner, CopyThreads
-from streamlet.tasks.kept_copy import CopyOrder, KeptCopy
+from streamlet.tasks.kept_copy import CopyOrder, KeptCopy, let_go
 from streamlet.tasks.mismatch import lacks
 from streamlet.tasks.opening import OpenTask
 from streamlet.tasks.restore_job import RestoreJob, RestoreProgress
 from streamlet.tasks.targets import Target, Targets
-from streamlet.tasks.task_events import CopyEvent, CopyFailed, CopyLag, Restored
-from streamlet.tasks.task_record import AWAITED, CopyStage
+from streamlet.tasks.task_events import CopyEvent, CopyFailed, CopyLag, Restored, RestoreFailed
+from streamlet.tasks.task_record import CopyStage
+from streamlet.tasks.task_restorer import RETRY_MS, TaskRestorer
 from streamlet.types import TaskId
 
 log = logging.getLogger(__name__)
 
-#: How long one step may take, which waits for that long when nothing comes: one that reads copies,
-#: one behind an order to promote, and one that restores, alone and beside tasks that run.
+#: How long one step may take, which waits for that long when nothing comes. The shorter is for when
+#: an order to promote has come.
 STEP_MS, STEP_BUSY_MS = 5, 2
-RESTORE_MS, RESTORE_BESIDE_MS = 100, 5
 #: How often lags are reported, committed positions of tables' source topics are read, and it is
 #: noted, for people, how far copies are.
 LAG_MS, TABLES_MS, READS_MS = 50, 1_000, 200
-#: How long to rest after a failed step, and before a folder that is held is tried again.
-RETRY_MS = 100
 #: How long copies stay closed after a store refused, or while their changelogs lack records.
 AGAIN_MS = 5_000
 
@@ -69,7 +69,8 @@ class StateUpdater:
 
     Args:
         open_stores: opens the stores of a task, as ``opening.TaskOpener``.
-        restorer: reads, with a consumer of its own.
+        reader: reads copies, with a consumer of its own.
+        restores: reads what is restored, with another.
         targets: knows what there is to read.
         settings: the application's.
         clock: the time.
@@ -78,7 +79,8 @@ class StateUpdater:
     """
 
     _open_stores: Callable[[TaskId], OpenTask]
-    _restorer: StoreChangelogReader
+    _reader: StoreChangelogReader
+    _restores: StoreChangelogReader
     _targets: Targets
     _settings: Settings
     _clock: Clock
@@ -109,11 +111,15 @@ class StateUpdater:
     closed: bool = attrs.field(default=False, init=False)
     #: What broke the runner.
     _failure: StreamletError | None = attrs.field(default=None, init=False)
+    _restorer: TaskRestorer = attrs.field(init=False)
     runner: CopyRunner = attrs.field(init=False)
+
+    @_restorer.default
+    def _a_restorer(self) -> TaskRestorer:
+        return TaskRestorer(self._restores, self._tell)
 
     @runner.default
     def _a_runner(self) -> CopyRunner:
-        self._restorer.progress = self._tell
         return self._new_runner(self, self._clock, self._settings.restore_max_share)
 
     # The worker's.
@@ -128,7 +134,7 @@ class StateUpdater:
         """Let other copies wait while these, which are about to be promoted, are read."""
         if tasks != self._preferred:
             self._preferred = tasks
-            self._order(CopyOrder(partial(self._restorer.prefer, tasks)))
+            self._order(CopyOrder(partial(self._reader.prefer, tasks)))
 
     def promote(self, task: TaskId, target: Target) -> None:
         """Bring a wanted copy to a commit and hand it over: ``Restored`` or ``CopyFailed`` follows.
@@ -140,11 +146,12 @@ class StateUpdater:
         self._order(CopyOrder(partial(self._promote, task, target), task))
 
     def restore(self, opened: OpenTask, target: Target) -> None:
-        """Bring open stores to a commit: ``Restored`` or ``CopyFailed`` follows, or ``cancel``."""
-        self._order(CopyOrder(partial(self._restore, opened, target), opened.task, opened))
+        """Bring open stores to a commit: ``Restored`` or ``RestoreFailed`` follows."""
+        order = partial(self._restorer.begin, opened, target)
+        self._order(CopyOrder(order, restores=opened))
 
     def cancel(self, task: TaskId) -> None:
-        """Give a restore up; the stores are closed, as far as they were written."""
+        """Give a restore or a promotion up; the stores are closed, as far as they were written."""
         self._order(CopyOrder(partial(self._cancel, task)))
 
     def check(self) -> None:
@@ -152,25 +159,27 @@ class StateUpdater:
         if self._failure is not None:
             raise self._failure
 
-    def take(self) -> list[CopyEvent]:
-        """The events since the last call."""
-        events = []
+    def take(self) -> Iterator[CopyEvent]:
+        """The events since the last call; those behind one that an error ends at stay."""
         while not self._events.empty():
             event = self._events.get()
             if isinstance(event, RestoreProgress):
                 self.restoring(event)
             else:
-                events.append(event)
-        return events
+                yield event
 
     def close(self) -> None:
         """End the rounds; stores are as far as they were written last."""
         self._order(CopyOrder(self._end), begin=False)
         self.runner.join()
-        for event in self.take():
+        self._reader.close()
+        self._restorer.close()
+        left = [self._events.get() for _ in range(self._events.qsize())]
+        for event in sorted(left, key=lambda event: isinstance(event, RestoreProgress)):
             if isinstance(event, Restored):
                 event.opened.close()
-        self._restorer.close()
+            elif isinstance(event, RestoreProgress):
+                self.restoring(event)
 
     def _order(self, order: CopyOrder, *, begin: bool = True) -> None:
         self._orders.put(order)
@@ -180,15 +189,14 @@ class StateUpdater:
 
     def _refuse_orders(self) -> None:
         """Fail what stores are waited for, because the thread has ended; any thread."""
-        while True:
-            try:
+        with contextlib.suppress(queue.Empty):
+            while True:
                 order = self._orders.get_nowait()
-            except queue.Empty:
-                return
-            if order.opened is not None:
-                order.opened.close()
-            if order.task is not None:
-                self._tell(CopyFailed(order.task, _BROKE))
+                if order.restores is not None:
+                    let_go(self._reader, order.restores)
+                    self._tell(RestoreFailed(order.restores, _BROKE))
+                if order.promotes is not None:
+                    self._tell(CopyFailed(order.promotes, _BROKE))
 
     # The runner's.
 
@@ -198,48 +206,43 @@ class StateUpdater:
         Raises:
             BrokerError: the broker refuses what a task that is restored has to read, for good.
         """
-        pause_ms = 0
-        restoring = bool(self._at(CopyStage.RESTORING))
-        try:
-            if not restoring:
-                self._open_wanted()
-                self._follow_tables()
-            for job in self._restorer.step(self._step_ms(), gentle=self.has_actives):
-                self._done(self.kept[job.task], job)
-        except (BrokerError, TimedOutError) as error:
-            if restoring and not error.passing:
-                raise
-            log.warning("%s: %s", "restoring waits" if restoring else "copies wait", error)
-            pause_ms = RETRY_MS
-        except StateError as error:
-            self._fail(error)
+        hurry = self._hurries
+        pause_ms = self._restorer.step(hurry=hurry, beside=self.has_actives)
+        if hurry or not self._restorer.reads_on:
+            pause_ms = max(pause_ms, self._step_copies())
         self._tell_lags()
         return pause_ms
 
-    def _step_ms(self) -> int:
-        """The time a step may take, ms: little where a hand-over waits, or will in a moment."""
-        if self._at(CopyStage.PROMOTING):
-            return STEP_BUSY_MS
-        if self._restorer.urgent:
-            return 0
-        if self._at(CopyStage.RESTORING):
-            return RESTORE_BESIDE_MS if self.has_actives else RESTORE_MS
-        return STEP_MS
+    def _step_copies(self) -> int:
+        """Read copies on; the pause after that, where brokers fail, in ms."""
+        try:
+            self._open_wanted()
+            waits = self._reader.urgent or self._restorer.tasks
+            step_ms = STEP_BUSY_MS if self._at(CopyStage.PROMOTING) else 0 if waits else STEP_MS
+            for job in self._reader.step(step_ms, gentle=self.has_actives):
+                self._done(self.kept[job.task], job)
+            self._follow_tables()
+        except (BrokerError, TimedOutError) as error:
+            log.warning("copies wait: %s", error)
+            return RETRY_MS
+        except StateError as error:
+            self._fail(error)
+        return 0
 
     @property
-    def promoting(self) -> bool:
-        """True if the stores of a task are brought to a commit."""
-        return any(copy.stage in AWAITED for copy in self.kept.values())
+    def _hurries(self) -> bool:
+        """True if a hand-over waits for one of our copies, or will in a moment."""
+        return bool(self._at(CopyStage.PROMOTING)) or self._reader.urgent
 
     @property
     def awaited(self) -> bool:
         """True if no member runs a task until its stores are read here, or will in a moment."""
-        return self.promoting or self._restorer.urgent
+        return bool(self._restorer.tasks) or self._hurries
 
     @property
     def quiet(self) -> bool:
-        """True if there was nothing to read in the last round."""
-        return self._restorer.quiet
+        """True if there was nothing to read in the last round, and nothing is being restored."""
+        return self._reader.quiet and not (self._restorer.tasks or self._at(CopyStage.PROMOTING))
 
     @property
     def reading(self) -> bool:
@@ -247,9 +250,11 @@ class StateUpdater:
         return any(copy.opened is not None for copy in self.kept.values())
 
     def drop_all(self) -> None:
-        """Close all copies: the rounds are over."""
+        """Close all stores: the rounds are over."""
         for copy in list(self.kept.values()):
             self._drop(copy)
+        for task in [*self._restorer.tasks]:
+            self._restorer.cancel(task)
 
     def broke(self, error: Exception) -> None:
         """End the rounds because of this error, which ends the worker."""
@@ -270,11 +275,11 @@ class StateUpdater:
         return [copy for _, copy in sorted(self.kept.items()) if copy.stage is stage]
 
     def _done(self, copy: KeptCopy, job: RestoreJob) -> None:
-        """Hand over stores that were read to their ends; a copy ahead of its commit is closed."""
-        if job.beyond is None or not job.of_copy:
+        """Hand a copy over that was read to its ends; one ahead of its commit stays on disk."""
+        if job.beyond is None:
             del self.kept[copy.task]
             assert copy.opened is not None, copy.task
-            self._tell(Restored(copy.opened, job.target.limit, job.beyond))
+            self._tell(Restored(copy.opened, job.target.limit))
         else:
             self._drop(copy)
             reason = f"it is of commit {tuple(job.beyond)}, ahead of the commit"
@@ -291,7 +296,7 @@ class StateUpdater:
     def _keep_only(self, tasks: frozenset[TaskId]) -> None:
         """Keep copies of exactly these, beside those that are about to change hands."""
         for task, copy in sorted(self.kept.items()):
-            if task not in tasks and copy.stage not in AWAITED:
+            if task not in tasks and copy.stage is not CopyStage.PROMOTING:
                 self._drop(copy)
         for task in tasks - self.kept.keys():
             self.kept[task] = KeptCopy(task)
@@ -300,7 +305,7 @@ class StateUpdater:
         copy = self.kept.get(task)
         reason = "it was not open yet"
         if copy is not None and copy.opened is not None:
-            if self._restorer.promote(task, target):
+            if self._reader.promote(task, target):
                 copy.move_to(CopyStage.PROMOTING)
                 return
             reason = "its changelogs lost records"
@@ -308,13 +313,10 @@ class StateUpdater:
             self._drop(copy)
         self._tell(CopyFailed(task, reason))
 
-    def _restore(self, opened: OpenTask, target: Target) -> None:
-        self.kept[opened.task] = KeptCopy(opened.task, CopyStage.RESTORING, opened)
-        self._restorer.add(RestoreJob(opened.task, opened.state, target))
-
     def _cancel(self, task: TaskId) -> None:
+        self._restorer.cancel(task)
         copy = self.kept.get(task)
-        if copy is not None and copy.stage is CopyStage.RESTORING:
+        if copy is not None and copy.stage is CopyStage.PROMOTING:
             self._drop(copy)
 
     def _open_wanted(self) -> None:
@@ -346,7 +348,10 @@ class StateUpdater:
             copy.opened = opened
             copy.move_to(CopyStage.FOLLOWED)
             self._again_ms.pop(task, None)
-            self._restorer.add(job)
+            self._reader.add(job)
+            if self._restorer.tasks or not self._orders.empty():
+                self._retry_ms = 0
+                return  # these do not wait until all copies are open
 
     def _followed(self, opened: OpenTask) -> RestoreJob | None:
         """The job of a copy; None while its changelogs do not hold what the commit relies upon."""
@@ -367,17 +372,17 @@ class StateUpdater:
         for copy in self._at(CopyStage.FOLLOWED):
             ends = self._targets.table_ends(copy.state)
             if ends:
-                self._restorer.extend(copy.task, ends)
+                self._reader.extend(copy.task, ends)
 
     def _tell_lags(self) -> None:
         now = self._clock.now_ms()
         if now >= self._next_reads_ms:
             self._next_reads_ms = now + READS_MS
-            self.reads = self._restorer.reads()
+            self.reads = self._reader.reads() | self._restorer.reached()
         if now < self._next_lag_ms:
             return
         self._next_lag_ms = now + LAG_MS
-        lags = self._restorer.lags()
+        lags = self._reader.lags()
         for copy in self._at(CopyStage.FOLLOWED):
             lag = lags.get(copy.task)
             if lag is not None and lag != copy.lag:
@@ -385,29 +390,21 @@ class StateUpdater:
                 self._tell(CopyLag(copy.task, lag))
 
     def _fail(self, error: StateError) -> None:
-        """Close stores that fail and report it; a copy is opened again after a pause."""
+        """Close the copy whose stores fail, report it, and open it again after a pause."""
         task = error.task
-        assert task is not None, error
+        if task is None:
+            raise error
+        log.error("the copy of %s is opened again in %d s: %s", task, AGAIN_MS // 1000, error)
+        self._again_ms[task] = self._clock.now_ms() + AGAIN_MS
         copy = self.kept.get(task)
-        restored = copy is not None and copy.stage is CopyStage.RESTORING
-        if not restored:  # else activation opens it again
-            log.error("the copy of %s is opened again in %d s: %s", task, AGAIN_MS // 1000, error)
-            self._again_ms[task] = self._clock.now_ms() + AGAIN_MS
         if copy is not None and copy.opened is not None:
             copy.opened.damaged = isinstance(error, TaskCorruptedError)
             self._drop(copy)
-            if copy.stage not in AWAITED:
+            if copy.stage is not CopyStage.PROMOTING:
                 self.kept[task] = KeptCopy(task)
-        self._tell(CopyFailed(task, str(error), restored))
+        self._tell(CopyFailed(task, str(error)))
 
     def _drop(self, copy: KeptCopy) -> None:
         del self.kept[copy.task]
-        if copy.opened is None:
-            return
-        try:
-            try:
-                self._restorer.remove(copy.task)
-            finally:
-                copy.opened.close()
-        except StreamletError as error:
-            log.warning("closing the copy of %s: %s", copy.task, error)
+        if copy.opened is not None:
+            let_go(self._reader, copy.opened)

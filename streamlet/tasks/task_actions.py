@@ -210,7 +210,9 @@ class TaskActions:
             case te.CopyLag():
                 self._report(news)
             case te.CopyFailed():
-                self._activation.failed(news)
+                self._activation.copy_failed(news)
+            case te.RestoreFailed():
+                self._activation.restore_failed(news)
             case te.Restored():
                 ready = self._activation.restored(news)
                 if ready is not None:

@@ -161,14 +161,21 @@ class Restored:
 
 @attrs.frozen
 class CopyFailed:
-    """The stores of a task cannot be kept here now, or not ``restored``, and are closed."""
+    """A copy cannot be kept here now, and is closed."""
 
     task: TaskId
     reason: str
-    restored: bool = False
 
 
-CopyEvent: TypeAlias = CopyLag | Restored | CopyFailed
+@attrs.frozen(eq=False)
+class RestoreFailed:
+    """A task cannot be restored with these stores, and they are closed."""
+
+    opened: OpenTask
+    reason: str
+
+
+CopyEvent: TypeAlias = CopyLag | Restored | CopyFailed | RestoreFailed
 
 
 # -- actions ---------------------------------------------------------------------------------------

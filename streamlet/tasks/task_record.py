@@ -30,7 +30,7 @@ updater's thread::
 
     COPIED, WAITING:  WANTED ──▶ FOLLOWED
                                     │
-    OPENING:                        └──▶ PROMOTING, or RESTORING; then the open task's
+    OPENING:                        └──▶ PROMOTING; then its stores are the open task's
 
 A copy whose stores fail is closed, and another one is WANTED.
 """
@@ -92,11 +92,8 @@ class CopyStage(enum.Enum):
     WANTED = "wanted"  # to be opened, as soon as its folder and its changelogs allow it
     FOLLOWED = "followed"  # open; its changelogs are read on
     PROMOTING = "promoting"  # read to the ends of its owner's last commit, then the open task's
-    RESTORING = "restoring"  # no copy: a task of ours, read to the ends of its last commit
 
 
-#: Stages of stores that an open task waits for.
-AWAITED = frozenset({CopyStage.PROMOTING, CopyStage.RESTORING})
 #: Stages in which the task is ours to run.
 OURS = frozenset({TaskStage.OPENING, TaskStage.RUNNING, TaskStage.STOPPED})
 
@@ -139,7 +136,6 @@ MOVES: Mapping[enum.Enum, Collection[enum.Enum]] = {
     CopyStage.WANTED: {CopyStage.FOLLOWED},
     CopyStage.FOLLOWED: {CopyStage.PROMOTING},
     CopyStage.PROMOTING: (),
-    CopyStage.RESTORING: (),
 }
 
 #: The stages that the open task of a record may have once all is carried out, None: it has none.

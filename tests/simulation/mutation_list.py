@@ -339,16 +339,6 @@ MUTATIONS = (
 """,
     ),
     Mutation(
-        "cancelled-restore",
-        "P",
-        "a task that is taken away while it is restored keeps its stores",
-        ACTIVATION,
-        """            self._copies.cancel(task)
-""",
-        """            pass
-""",
-    ),
-    Mutation(
         "promoted-as-it-is",
         "P",
         "a copy is promoted without what it held back",

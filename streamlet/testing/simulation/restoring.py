@@ -20,8 +20,9 @@ from streamlet.tasks.restore_job import (
     mistrust,
     reader_of,
 )
-from streamlet.tasks.state_updater import LAG_MS, RETRY_MS, StateUpdater
+from streamlet.tasks.state_updater import LAG_MS, StateUpdater
 from streamlet.tasks.targets import Target
+from streamlet.tasks.task_restorer import RETRY_MS
 from streamlet.testing.simulation.stores import locked, opened
 from streamlet.types import TaskId, TopicPartition
 
@@ -54,8 +55,8 @@ class SimReader:
 
     @property
     def urgent(self) -> bool:
-        """True if a preferred copy is among those that are read."""
-        return any(task in self._runs and self._runs[task].of_copy for task in self._preferred)
+        """True if a preferred task is among those that are read."""
+        return not self._preferred.isdisjoint(self._runs)
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
         """Note the preference: all are read at once."""
@@ -172,8 +173,11 @@ class SimReader:
 class SimRunner:
     """Goes round for the copies, in place of ``tasks.copy_threads``: when there is reason to."""
 
-    def __init__(self, member: SimMember, reader: SimReader, copies: StateUpdater) -> None:
+    def __init__(
+        self, member: SimMember, reader: SimReader, restores: SimReader, copies: StateUpdater
+    ) -> None:
         self._member, self._reader, self._copies = member, reader, copies
+        self._restores = restores
         self._at_ms: int | None = None
         #: An order is not taken yet, or a change of a lag not told, or a step under way.
         self.busy = False
@@ -216,7 +220,7 @@ class SimRunner:
         world = self._member.world
         self.busy = False
         self._copies.take_orders()
-        due_ms, step_ms = self._reader.due_ms, 0
+        due_ms, step_ms = self._due_ms, 0
         if due_ms is not None and due_ms <= world.now_ms:
             step_ms = self.next_step_ms or world.network.step_ms()
             self.next_step_ms = None
@@ -238,8 +242,14 @@ class SimRunner:
             self.wake(now + LAG_MS)
         if pause_ms or any(copy.opened is None for copy in self._copies.kept.values()):
             self.wake(now + RETRY_MS)
-        if self._reader.due_ms is not None:
-            self.wake(self._reader.due_ms)
+        if self._due_ms is not None:
+            self.wake(self._due_ms)
+
+    @property
+    def _due_ms(self) -> int | None:
+        """The time at which the next task is done."""
+        due = [reader.due_ms for reader in (self._reader, self._restores)]
+        return min((ms for ms in due if ms is not None), default=None)
 
 
 def opener(member: SimMember) -> Callable[[TaskId], OpenTask]:

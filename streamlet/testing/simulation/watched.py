@@ -48,10 +48,10 @@ class WatchedActivation(Activation):
             self._opened_here(active.task)
         return active
 
-    def failed(self, event: CopyFailed) -> None:
+    def copy_failed(self, event: CopyFailed) -> None:
         """Go on without a copy that could not be promoted."""
         self._warm.discard(event.task)
-        super().failed(event)
+        super().copy_failed(event)
 
     def _opened_here(self, task: TaskId) -> None:
         """A task is ready that was not promoted."""

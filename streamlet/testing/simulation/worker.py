@@ -108,14 +108,16 @@ class SimWorker:
     def _new_copies(self) -> StateUpdater:
         member = self._member
         reader: Any = SimReader(member)
+        restores: Any = SimReader(member)
         copies = StateUpdater(
             open_stores=opener(member),
-            restorer=reader,
+            reader=reader,
+            restores=restores,
             targets=self._targets,
             settings=self._world.settings,
             clock=self._world.clock,
             wake=self._told,
-            runner=lambda copies, clock, most: SimRunner(member, reader, copies),
+            runner=lambda copies, clock, most: SimRunner(member, reader, restores, copies),
         )
         runner: Any = copies.runner
         self.runner: SimRunner = runner

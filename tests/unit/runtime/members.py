@@ -198,7 +198,8 @@ class Member:
         opener = TaskOpener(group.topology, self.directory, settings.cache_max_bytes)
         copies = StateUpdater(
             open_stores=opener,
-            restorer=self._restorer(),
+            reader=self._restorer(),
+            restores=self._restorer(),
             targets=self._targets(session, catalog),
             settings=settings,
             clock=CLOCK,

@@ -11,7 +11,7 @@ from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.opening import TaskOpener
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
-from streamlet.tasks.task_events import CopyFailed, Restored
+from streamlet.tasks.task_events import CopyFailed, Restored, RestoreFailed
 from streamlet.testing.ports import MemoryLog, MemorySource
 
 
@@ -34,7 +34,8 @@ def inline_updater(
     """A state updater over a log, for ``step_all``."""
     updater = StateUpdater(
         open_stores=opener,
-        restorer=StoreChangelogReader(MemorySource(log, headers=True), admin, clock),
+        reader=StoreChangelogReader(MemorySource(log, headers=True), admin, clock),
+        restores=StoreChangelogReader(MemorySource(log, headers=True), admin, clock),
         targets=targets,
         settings=Settings.load(),
         clock=clock,
@@ -54,6 +55,8 @@ def step_all(activation: Activation, copies: StateUpdater) -> list[ActiveTask]:
         if isinstance(event, Restored):
             ready.append(activation.restored(event))
         elif isinstance(event, CopyFailed):
-            activation.failed(event)
+            activation.copy_failed(event)
+        elif isinstance(event, RestoreFailed):
+            activation.restore_failed(event)
     activation.check_invariants()
     return [active for active in ready if active is not None]

@@ -26,7 +26,7 @@ from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.opening import OpenTask, TaskOpener
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Target
-from streamlet.tasks.task_events import CopyFailed, Restored
+from streamlet.tasks.task_events import CopyFailed, Restored, RestoreFailed
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.unit.tasks.inline import inline_updater, step_all
@@ -76,6 +76,9 @@ class Warm:
 
     def restore(self, opened: OpenTask, target: Target) -> None:
         self.restoring.append(opened)
+
+    def cancel(self, task: TaskId) -> None:
+        """It is noted nowhere: what is on its way comes all the same."""
 
 
 class Bench:
@@ -268,9 +271,11 @@ def test_only_its_own_failure_ends_a_restore(tmp_path: Path) -> None:
         bench.activation.step()
         assert time.monotonic() < deadline
     (opened,) = copies.restoring
-    bench.activation.failed(CopyFailed(TASK, "the copy is gone"))
+    bench.activation.copy_failed(CopyFailed(TASK, "the copy is gone"))
+    other = OpenTask(TASK, opened.state, opened.lock)
+    bench.activation.restore_failed(RestoreFailed(other, "of an attempt before"))
     assert bench.activation.problems == {}
-    bench.activation.failed(CopyFailed(TASK, "no space left", restored=True))
+    bench.activation.restore_failed(RestoreFailed(opened, "no space left"))
     assert bench.activation.problems == {TASK: "no space left"}
     opened.close()
     bench.clock.advance(REOPEN_MS)

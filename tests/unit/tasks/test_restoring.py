@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from streamlet.coordinator.commit_metadata import CommitMetadata
-from streamlet.errors import BrokerError, StateLockedError
+from streamlet.errors import BrokerError, StateLockedError, UnreachableError
+from streamlet.kafka.ports import PartitionBatch
 from streamlet.tasks.opening import OpenTask, TaskOpener
 from streamlet.tasks.targets import Target
-from streamlet.tasks.task_events import CopyFailed, CopyLag, Restored
+from streamlet.tasks.task_events import CopyLag, Restored, RestoreFailed
 from streamlet.types import StateNumber, TaskId
 from tests.unit.runtime.members import counting, wait_for
 from tests.unit.tasks.updating import C0, C1, T0, T1, World
@@ -111,17 +112,15 @@ def test_a_copy_waits_until_a_task_is_restored(world: World) -> None:
     wait_for(lambda: world.source.read.count(C1) == 10, "the copy is read on")
 
 
-def test_a_copy_that_is_wanted_meanwhile_is_opened_afterwards(world: World) -> None:
+def test_copies_go_on_while_no_broker_lets_a_task_be_restored(world: World) -> None:
     world.flush(1, a=1)
     world.flush(1, C1, a=1)
-    world.source.broken = True
+    world.restores.error = UnreachableError("nobody is there")
     world.copies.restore(opened(world), Target(limit=StateNumber(1, 1), ends={C0: 1}))
     world.copies.set(frozenset({T1}))
-    wait_for(lambda: T1 in world.copies.kept, "the order is taken")
-    assert is_free(world, T1)
-    world.source.broken = False
-    restored(world).opened.close()
     world.see(lambda event: event == CopyLag(T1, 0))
+    world.restores.error = None
+    restored(world).opened.close()
 
 
 def test_a_restore_that_is_given_up_frees_the_folder_and_tells_of_it(world: World) -> None:
@@ -139,24 +138,50 @@ def test_a_restore_that_is_given_up_frees_the_folder_and_tells_of_it(world: Worl
 def test_stores_that_fail_are_closed_and_their_task_is_named(world: World) -> None:
     world.log.append(C0, [b"a"], [b""])  # no number in front: not ours
     world.copies.restore(opened(world), Target(limit=StateNumber(1, 1), ends={C0: 1}))
-    failed = world.see(lambda event: isinstance(event, CopyFailed))
-    assert isinstance(failed, CopyFailed)
-    assert failed.task == T0
+    failed = world.see(lambda event: isinstance(event, RestoreFailed))
+    assert isinstance(failed, RestoreFailed)
+    assert failed.opened.task == T0
     assert is_free(world, T0)
-    assert T0 not in world.copies.kept, "the taker opens it again"
 
 
-def test_a_refusal_for_good_of_what_is_restored_ends_the_worker(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusal_for_good_of_what_is_restored_ends_the_worker(world: World) -> None:
     refusal = BrokerError("not authorized")
     assert not refusal.passing
-    monkeypatch.setattr(world.copies._restorer, "step", lambda *_, **__: _raised(refusal))
+    world.restores.error = refusal
     world.copies.restore(opened(world), Target(limit=StateNumber(1, 1), ends={C0: 1}))
-    world.see(lambda event: isinstance(event, CopyFailed) and event.task == T0)
+    wait_for(lambda: world.copies.closed, "it ends")
     with pytest.raises(BrokerError, match="not authorized"):
         world.copies.check()
     wait_for(lambda: is_free(world, T0), "the folder is free")
+
+
+def test_a_refusal_of_what_a_copy_reads_holds_up_no_restore(world: World) -> None:
+    world.copies.set(frozenset({T1}))
+    world.see(lambda event: event == CopyLag(T1, 0))
+    world.source.error = BrokerError("not authorized")
+    world.flush(1, a=1)
+    world.copies.restore(opened(world), Target(limit=StateNumber(1, 1), ends={C0: 1}))
+    restored(world).opened.close()
+    world.copies.check()
+
+
+def test_what_waits_for_a_restore_does_not_run_round_and_round(world: World) -> None:
+    """A copy is to be promoted in a moment, and what is restored has yet to be fetched."""
+    world.flush(1, C1, a=1)
+    world.copies.set(frozenset({T1}))
+    world.see(lambda event: event == CopyLag(T1, 0))
+    world.copies.prefer(frozenset({T1}))
+    waited: list[int] = []
+    poll = world.restores.poll
+
+    def noted(most: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
+        waited.append(timeout_ms)
+        return poll(most, timeout_ms, idle_ms)
+
+    world.restores.poll = noted  # type: ignore[method-assign]
+    world.copies.restore(opened(world), Target(limit=StateNumber(1, 9), ends={C0: 9}))
+    wait_for(lambda: len(waited) >= 10, "it is polled")
+    assert all(waited)
 
 
 def test_what_is_asked_of_an_updater_that_has_ended_is_closed(world: World) -> None:
@@ -164,7 +189,7 @@ def test_what_is_asked_of_an_updater_that_has_ended_is_closed(world: World) -> N
     world.see(lambda event: event == CopyLag(T1, 0))
     world.copies.close()
     world.copies.restore(opened(world), Target(limit=StateNumber(1, 1), ends={C0: 1}))
-    assert [event for event in world.copies.take() if isinstance(event, CopyFailed)]
+    assert [event for event in world.copies.take() if isinstance(event, RestoreFailed)]
     assert is_free(world, T0)
 
 
@@ -178,5 +203,27 @@ def test_what_is_restored_when_the_updater_is_closed_is_told_to_be_suspended(
     assert is_free(world, T0)
 
 
-def _raised(error: Exception) -> None:
-    raise error
+def test_a_promotion_that_is_given_up_leaves_room_for_a_copy(world: World) -> None:
+    """Its task went elsewhere, and is to be followed again."""
+    world.copies.set(frozenset({T0}))
+    world.see(lambda event: event == CopyLag(T0, 0))
+    world.copies.promote(T0, Target(limit=StateNumber(1, 9), ends={C0: 9}))
+    world.copies.cancel(T0)
+    world.told.clear()
+    world.copies.set(frozenset({T0}))
+    world.see(lambda event: event == CopyLag(T0, 0))
+
+
+def test_stores_behind_an_error_of_a_listener_are_closed_with_the_updater(world: World) -> None:
+    def fails(progress: object) -> None:
+        raise RuntimeError("a listener's")
+
+    world.flush(1, a=1)
+    world.copies.restoring = fails
+    world.copies.restore(opened(world), Target(limit=StateNumber(1, 1), ends={C0: 1}))
+    wait_for(lambda: world.copies._events.qsize() == 3, "its begin, its end and its stores")
+    with pytest.raises(RuntimeError):
+        list(world.copies.take())
+    world.copies.restoring = lambda progress: None
+    world.copies.close()
+    assert is_free(world, T0)

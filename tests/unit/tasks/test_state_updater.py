@@ -163,11 +163,11 @@ def test_what_is_about_to_be_promoted_is_read_before_everything_else(world: Worl
 
 
 def test_a_broker_that_is_away_for_a_while_only_delays(world: World) -> None:
-    world.source.broken = True
+    world.source.error = BrokerError("the broker is away")
     world.flush(1, a=1)
     world.copies.set(frozenset({T0}))
     world.see(lambda event: event == CopyLag(T0, 1))
-    world.source.broken = False
+    world.source.error = None
     world.see(lambda event: event == CopyLag(T0, 0))
 
 

@@ -12,8 +12,8 @@ from streamlet.clock import SystemClock
 from streamlet.config import Settings
 from streamlet.coordinator.messages import Committed
 from streamlet.errors import (
+    BrokerError,
     TimedOutError,
-    UnreachableError,
 )
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.changelog import encode_column
@@ -34,9 +34,9 @@ C0, C1 = TopicPartition(CHANGELOG, 0), TopicPartition(CHANGELOG, 1)
 
 
 class Source(MemorySource):
-    """Breaks while ``broken`` is set; notes what was read in which order."""
+    """Fails while ``error`` is set; notes what was read in which order."""
 
-    broken = False
+    error: BrokerError | None = None
 
     def __init__(self, log: MemoryLog) -> None:
         super().__init__(log, headers=True)
@@ -48,8 +48,8 @@ class Source(MemorySource):
         """One record at a time, so that reading takes many steps."""
         self.most = max_records
         self.priority = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        if self.broken:
-            raise UnreachableError("the broker is away")
+        if self.error is not None:
+            raise self.error
         batches = super().poll(1, timeout_ms)
         self.read += [TopicPartition(b.topic, b.partition) for b in batches]
         return batches
@@ -79,7 +79,8 @@ class World:
         for topic in ("words", CHANGELOG):
             self.log.create(topic, PARTITIONS)
         self.directory = StateDirectory(root, "app")
-        self.source = Source(self.log)
+        self.source, self.restores = Source(self.log), Source(self.log)
+        self.restores.read = self.source.read
         clock = SystemClock()
         admin: Any = MemoryAdmin(self.log)
         source: Any = self.source
@@ -89,7 +90,8 @@ class World:
         topology, settings = counting(), Settings.load()
         self.copies = StateUpdater(
             open_stores=TaskOpener(topology, self.directory, settings.cache_max_bytes),
-            restorer=StoreChangelogReader(source, admin, clock),
+            reader=StoreChangelogReader(source, admin, clock),
+            restores=StoreChangelogReader(self.restores, admin, clock),
             targets=targets_over(self.log, topology, self, clock, admin=admin),
             settings=settings,
             clock=clock,
