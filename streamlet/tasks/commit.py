@@ -8,8 +8,8 @@ at any point leaves a store that is never ahead of the commit, and changelog rec
 owner knows not to count.
 
 One commit is under way at most. While the coordinator answers, processing goes on; the entries of
-the commit stay readable in the cache. After an unknown outcome the very same commit is repeated, in
-a new generation, before the next one begins.
+the commit stay readable in the cache. After an unknown outcome the same offsets and changelog
+records are committed again, without marks and in a new generation, before the next one begins.
 
 What takes long is done task by task, a few milliseconds a call, with batches processed in between:
 encoding what is dirty before the commit, writing it to the local stores after it.
@@ -120,17 +120,17 @@ class AtLeastOnceCommit:
     accepted: int = attrs.field(default=0, init=False)
     flush_ns: int = attrs.field(default=0, init=False)
     _token: int = attrs.field(default=0, init=False)
-    _now: _CommitUnderWay = attrs.field(factory=_CommitUnderWay, init=False)
+    _current: _CommitUnderWay = attrs.field(factory=_CommitUnderWay, init=False)
 
     @property
     def under_way(self) -> bool:
         """True if a commit is not yet accepted, or not yet written to the local stores."""
-        return self._now.phase is not CommitPhase.NONE
+        return self._current.phase is not CommitPhase.NONE
 
     @property
     def sent(self) -> bool:
         """True if the coordinator has not answered a commit yet."""
-        return self._now.phase is CommitPhase.SENT
+        return self._current.phase is CommitPhase.SENT
 
     # What the worker wants.
 
@@ -139,17 +139,17 @@ class AtLeastOnceCommit:
     ) -> None:
         """Prepare and send a commit, or go on with the one under way."""
         most_ns = None if at_once or hold is not None else STEP_NS
-        now = self._now
-        if now.phase is CommitPhase.ACCEPTED:
+        current = self._current
+        if current.phase is CommitPhase.ACCEPTED:
             self._write(most_ns)
             return
-        if now.hold is None and self.under_way:
-            now.hold = hold
-        if now.hold is None and self._group.gated:
+        if current.hold is None and self.under_way:
+            current.hold = hold
+        if current.hold is None and self._group.gated:
             return
         if not self.under_way:
             self._start(list(tasks))
-        if now.phase is CommitPhase.PREPARING:
+        if current.phase is CommitPhase.PREPARING:
             self._prepare(most_ns)
         self._go_on()
 
@@ -158,8 +158,8 @@ class AtLeastOnceCommit:
         assert not self.under_way, "two commits under way"
         claims = [TaskCommit.again(active, 0) for active in tasks if not active.claimed]
         if claims:
-            self._now = _CommitUnderWay(parts=claims, hold=hold)
-            self._now.move_to(CommitPhase.DELIVERED)
+            self._current = _CommitUnderWay(parts=claims, hold=hold)
+            self._current.move_to(CommitPhase.DELIVERED)
             self._go_on()
         return bool(claims)
 
@@ -172,8 +172,8 @@ class AtLeastOnceCommit:
         parts = [self._share(active) for active in tasks]
         for part in parts:
             part.release_to = marks.get(part.active.task)
-        self._now = _CommitUnderWay(parts=parts, hold=hold, last=True)
-        self._now.move_to(CommitPhase.PREPARED)
+        self._current = _CommitUnderWay(parts=parts, hold=hold, last=True)
+        self._current.move_to(CommitPhase.PREPARED)
         self._drop_if_empty()
         self._go_on()
 
@@ -182,19 +182,19 @@ class AtLeastOnceCommit:
 
         What was turned away is sent again without its marks; a refusal ends the worker.
         """
-        now = self._now
+        current = self._current
         if token != self._token or not self.sent:
             return None
-        settled = Settled(outcome, tuple(now.parts), now.hold, now.last)
-        now.hold, now.last = None, False
+        settled = Settled(outcome, tuple(current.parts), current.hold, current.last)
+        current.hold, current.last = None, False
         match outcome:
             case CommitOutcome.ACCEPTED:
                 self._accepted()
             case CommitOutcome.LOST:
                 self.abort()
             case _:
-                now.move_to(CommitPhase.DELIVERED)
-                for part in now.parts:
+                current.move_to(CommitPhase.DELIVERED)
+                for part in current.parts:
                     part.release_to = None
                 self._drop_if_empty()
         if outcome is CommitOutcome.REFUSED:
@@ -204,11 +204,11 @@ class AtLeastOnceCommit:
 
     def forget(self, active: ActiveTask) -> None:
         """Leave a task that is about to be closed out of the commit under way."""
-        now = self._now
-        own = [part for part in now.parts if part.active is active]
-        now.parts = [part for part in now.parts if part.active is not active]
-        now.unprepared = deque(task for task in now.unprepared if task is not active)
-        for part in own if now.phase is CommitPhase.ACCEPTED else ():
+        current = self._current
+        own = [part for part in current.parts if part.active is active]
+        current.parts = [part for part in current.parts if part.active is not active]
+        current.unprepared = deque(task for task in current.unprepared if task is not active)
+        for part in own if current.phase is CommitPhase.ACCEPTED else ():
             try:
                 part.write()
             except StateError as error:
@@ -217,8 +217,8 @@ class AtLeastOnceCommit:
 
     def abort(self) -> None:
         """Drop the commit under way; what was accepted of it is still written."""
-        if self._now.phase is not CommitPhase.ACCEPTED:
-            self._now = _CommitUnderWay()
+        if self._current.phase is not CommitPhase.ACCEPTED:
+            self._current = _CommitUnderWay()
 
     def forget_queued(self) -> None:
         """Deliver nothing any more of what was written so far: all tasks it stems from are lost."""
@@ -226,7 +226,7 @@ class AtLeastOnceCommit:
 
     def finish(self) -> None:
         """Write all that was accepted to the local stores."""
-        if self._now.phase is CommitPhase.ACCEPTED:
+        if self._current.phase is CommitPhase.ACCEPTED:
             self._write(None)
 
     # The phases.
@@ -237,80 +237,80 @@ class AtLeastOnceCommit:
         changed = [t for t in running if t.claimed and (t.changed or self._look_due(t))]
         if changed:
             self._check_alive()
-        now = self._now
-        now.parts = [TaskCommit.again(t, 0) for t in running if not t.claimed]
-        now.unprepared = deque(changed)
-        if not now.empty:
-            now.move_to(CommitPhase.PREPARING if changed else CommitPhase.DELIVERED)
+        current = self._current
+        current.parts = [TaskCommit.again(t, 0) for t in running if not t.claimed]
+        current.unprepared = deque(changed)
+        if not current.empty:
+            current.move_to(CommitPhase.PREPARING if changed else CommitPhase.DELIVERED)
 
     def _prepare(self, most_ns: int | None) -> None:
         """Send what the next tasks have to say; what is dirty then belongs to the next commit.
 
         A running task in the middle of a batch has its share in a later commit.
         """
-        now, began = self._now, self._clock.now_ns()
-        while now.unprepared:
-            active = now.unprepared[0]
+        current, began = self._current, self._clock.now_ns()
+        while current.unprepared:
+            active = current.unprepared[0]
             if active.stage is TaskStage.STOPPED or active.can_commit():
-                now.parts.append(self._share(active))
-            now.unprepared.popleft()
+                current.parts.append(self._share(active))
+            current.unprepared.popleft()
             if most_ns is not None and self._clock.now_ns() - began >= most_ns:
                 break
-        if not now.unprepared:
-            now.move_to(CommitPhase.PREPARED)
+        if not current.unprepared:
+            current.move_to(CommitPhase.PREPARED)
         self._drop_if_empty()
 
     def _go_on(self) -> None:
-        if self._now.phase is CommitPhase.PREPARED:
+        if self._current.phase is CommitPhase.PREPARED:
             self._deliver()
-        if self._now.phase is CommitPhase.DELIVERED:
+        if self._current.phase is CommitPhase.DELIVERED:
             self._send()
 
     def _deliver(self) -> None:
         """Wait until all of it is delivered."""
         started = self._clock.now_ns()
-        self._delivery.deliver([part for part in self._now.parts if part.drained is not None])
-        self._now.move_to(CommitPhase.DELIVERED)
+        self._delivery.deliver([part for part in self._current.parts if part.drained is not None])
+        self._current.move_to(CommitPhase.DELIVERED)
         taken_ns = self._clock.now_ns() - started
         self.flush_ns += taken_ns
         log.debug("delivered in %d ms", taken_ns // 1_000_000)
 
     def _send(self) -> None:
-        now = self._now
+        current = self._current
         member_id, generation = self._group.view.member_id, self._group.view.generation
-        now.by = member_id
+        current.by = member_id
         offsets: dict[TopicPartition, tuple[int, str]] = {}
-        for part in now.parts:
+        for part in current.parts:
             texts = part.metadata(member_id, generation)
             offsets |= {tp: (offset, texts[tp]) for tp, offset in part.offsets.items()}
         self._token += 1
-        now.move_to(CommitPhase.SENT)
-        self._group.commit(self._token, offsets, now.hold)
+        current.move_to(CommitPhase.SENT)
+        self._group.commit(self._token, offsets, current.hold)
 
     def _accepted(self) -> None:
-        now = self._now
-        for part in now.parts:
-            part.accepted(now.by)
+        current = self._current
+        for part in current.parts:
+            part.accepted(current.by)
             if part.look or not part.number:
                 part.active.looked_ms = self._clock.now_ms()
-        now.parts = [part for part in now.parts if part.drained is not None]
-        now.move_to(CommitPhase.ACCEPTED)
+        current.parts = [part for part in current.parts if part.drained is not None]
+        current.move_to(CommitPhase.ACCEPTED)
         self.accepted += 1
         self._drop_if_empty()
 
     def _write(self, most_ns: int | None) -> None:
         """Write what was accepted of the next tasks to their stores."""
-        now, began = self._now, self._clock.now_ns()
-        while now.parts:
-            now.parts[0].write()
-            now.parts.pop(0)
+        current, began = self._current, self._clock.now_ns()
+        while current.parts:
+            current.parts[0].write()
+            current.parts.pop(0)
             if most_ns is not None and self._clock.now_ns() - began >= most_ns:
                 break
         self._drop_if_empty()
 
     def _drop_if_empty(self) -> None:
-        if self._now.empty:
-            self._now = _CommitUnderWay()
+        if self._current.empty:
+            self._current = _CommitUnderWay()
 
     # Shares of tasks.
 

@@ -50,8 +50,8 @@ AGAIN_MS = 100
 _WAIT_MS = 5
 
 _TEXT = "commit postponed: %s"
-#: Changed entries of a commit that may be the last before tasks are stopped. The first may be that
-#: only without any: the new owner hurries once it has seen a commit (``Claim.looked``).
+#: A commit of at most so many changed entries may be the last before tasks are stopped. The first
+#: only without any: the new owner hurries once it has seen a commit (``TaskRecord.looked``).
 LITTLE_ENTRIES = 1_000
 #: Commits at most, and how long the copy is given for each thousand entries, at least and at most,
 #: ms. Alone it would need a tenth; it shares its processors with all else that goes on.
@@ -125,7 +125,7 @@ class CommitLoop:
             claims = self._holdings.unclaimed()
             if claims:  # nothing is written before, and no task is given up
                 self._try(lambda: self._commit.begin(claims))
-        # A hold is asked for when those are done: stopped tasks would wait for them.
+        # Joins are blocked behind claims and pre-copy commits: stopped tasks would wait for these.
         first = self._actions.unit is None and not precopy.over
         if self._actions.waiting and not first and not self._commit.under_way:
             self._try(self._actions.go_on)
@@ -318,7 +318,7 @@ class Precopy:
         return self._due_ms is not None and now_ms >= self._due_ms
 
     def committing(self, now_ms: int) -> None:
-        """A commit begins; it covers everything until now. Before our turn it is none of ours."""
+        """A commit begins; it covers everything until now. Before our turn it is no round."""
         if self._due_ms is not None and (self._rounds or self.due(now_ms)):
             self._rounds, self._due_ms = self._rounds + 1, None
 

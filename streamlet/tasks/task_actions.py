@@ -64,8 +64,7 @@ class TaskActions:
     precopy: Precopy
     _fetches: dict[int, tuple[TaskId, ...]] = attrs.field(factory=dict, init=False)
     _fetch_token: int = attrs.field(default=0, init=False)
-    #: Tasks held open while the group changes its type, whose last commits are looked up (F4); by
-    #: token, those that were asked about; and when to ask again.
+    #: Tasks held open (F4) whose last commits are looked up, by token those asked about, when next.
     _held: dict[TaskId, ActiveTask] = attrs.field(factory=dict, init=False)
     _held_asked: dict[int, tuple[TaskId, ...]] = attrs.field(factory=dict, init=False)
     _ask_held_ms: int = attrs.field(default=0, init=False)
@@ -75,9 +74,8 @@ class TaskActions:
     _hold_wanted: ev.BlockJoin | None = attrs.field(default=None, init=False)
     #: The last commit of stopped tasks, until no other is under way.
     _last: te.CommitLast | None = attrs.field(default=None, init=False)
-    #: Whether something is open that others wait for.
+    #: Whether something is open that others wait for; right now, or in a moment: poll shorter.
     busy: bool = attrs.field(default=False, init=False)
-    #: Whether they wait right now, or will in a moment: poll shorter.
     urgent: bool = attrs.field(default=False, init=False)
     #: Whether no member runs one of our tasks until we begin it, or will in a moment.
     awaited: bool = attrs.field(default=False, init=False)

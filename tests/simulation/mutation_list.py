@@ -312,8 +312,8 @@ MUTATIONS = (
         "P",
         "a copy promoted to an earlier commit is taken",
         ACTIVATION,
-        "if coming is None or not coming.waits_for_stores or coming.known().limit != event.limit:",
-        "if coming is None or not coming.waits_for_stores:",
+        "if coming is None or not coming.waits_for(opened) or coming.known().limit != event.limit:",
+        "if coming is None or not coming.waits_for(opened):",
     ),
     Mutation(
         "failed-promotion",
@@ -321,11 +321,11 @@ MUTATIONS = (
         "a task whose copy cannot be promoted is not read instead",
         ACTIVATION,
         """            self._begin_here(coming, coming.known())
-        else:
-            coming.move_to(OpeningStage.UNLOCKING)""",
+
+    def restore_failed""",
         """            pass
-        else:
-            coming.move_to(OpeningStage.UNLOCKING)""",
+
+    def restore_failed""",
     ),
     Mutation(
         "failed-restore",
@@ -333,9 +333,9 @@ MUTATIONS = (
         "a task whose stores fail while it is restored is not opened again",
         ACTIVATION,
         """            coming.move_to(OpeningStage.UNLOCKING)
-            self.put_off(event.task, event.reason)
+            self.put_off(coming.task, event.reason)
 """,
-        """            pass
+        """            coming.move_to(OpeningStage.CANCELLED)
 """,
     ),
     Mutation(
