@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Mapping
 from hashlib import blake2b
 
 import attrs
@@ -45,7 +46,7 @@ class PartitionsSubscription:
     owned: frozenset[TopicPartition] = frozenset()
     nonce: int = 0
     generation: int = -1
-    tags: dict[str, str] = attrs.field(factory=dict)
+    tags: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def identity(self) -> bytes:
