@@ -150,7 +150,7 @@ class PartitionsProtocol:
             self._assigned = given.assigned
             self._claims = given.assigned | revoked
         self.received = attrs.evolve(given, revoked=revoked)
-        if self.received.mixed:
+        if given.error == wire.PartitionsError.INCOMPATIBLE:
             self.incompatible_rebalances += 1
             log.warning(
                 "members with rebalance.protocol eager and cooperative are in the group at the"

@@ -66,11 +66,6 @@ class PartitionsAssignment:
     answers: int = 0
     identity: bytes = bytes(_IDENTITY_BYTES)
 
-    @property
-    def mixed(self) -> bool:
-        """True if members of V0 and of V1 are in the group."""
-        return self.error == PartitionsError.INCOMPATIBLE
-
 
 def encode_subscription(said: PartitionsSubscription) -> bytes:
     """Write a subscription in the layout of its version."""

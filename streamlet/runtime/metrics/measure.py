@@ -64,19 +64,9 @@ class MeasuredMember:
     global_lags: Mapping[TopicPartition, int] = attrs.field(factory=dict)
 
     @property
-    def now_ms(self) -> int:
-        """The time."""
-        return self.meters.clock.now_ms()
-
-    @property
-    def wall_ms(self) -> int:
-        """The time of day, ms since the epoch."""
-        return self.meters.clock.wall_ms()
-
-    @property
     def heartbeat_age_ms(self) -> int:
         """Time since the last heartbeat that was answered was sent."""
-        return max(0, self.now_ms - self.standing.view.last_heartbeat_ms)
+        return max(0, self.meters.clock.now_ms() - self.standing.view.last_heartbeat_ms)
 
     @property
     def tasks(self) -> dict[str, Task]:
