@@ -54,6 +54,7 @@ class Removal:
         return self.error is None
 
 
+@attrs.frozen(eq=False)
 class MemberAdmin:
     """Lists and removes the members of one application.
 
@@ -65,19 +66,11 @@ class MemberAdmin:
         control: reads what the members report; asked for names while a rebalance hides them.
     """
 
-    def __init__(
-        self,
-        group: Transport,
-        application: str,
-        clock: Clock | None = None,
-        pause: Callable[[float], object] | None = None,
-        control: Callable[[], ControlView] = ControlView,
-    ) -> None:
-        self._group = group
-        self._application = application
-        self._clock = clock or SystemClock()
-        self._pause = pause or threading.Event().wait
-        self._control = control
+    _group: Transport
+    _application: str
+    _clock: Clock = attrs.field(factory=SystemClock)
+    _pause: Callable[[float], object] = attrs.field(factory=lambda: threading.Event().wait)
+    _control: Callable[[], ControlView] = ControlView
 
     def members(self) -> list[ListedMember]:
         """The members of the group, by name; by member id if a new one has reported nothing yet.

@@ -90,11 +90,9 @@ def on_heartbeat(member: Member, flight: ev.Send, answer: msg.HeartbeatAnswer) -
     verdict = judge(RequestKind.HEARTBEAT, [answer.error])
     current = request.generation == member.newest
     match verdict.remedy:
-        case Remedy.PROCEED:
+        case Remedy.PROCEED | Remedy.REJOIN:
             member.last_heartbeat_ms = max(member.last_heartbeat_ms, flight.sent_ms)
-        case Remedy.REJOIN:
-            member.last_heartbeat_ms = max(member.last_heartbeat_ms, flight.sent_ms)
-            if current:
+            if current and verdict.remedy is Remedy.REJOIN:
                 member.want_join("rebalance in progress", force=False)
         case Remedy.STALE:
             # With a JoinGroup of ours out this is the expected switch. Without one the group went

@@ -64,8 +64,6 @@ class SyncGroupAnswer:
 
     error: int
     assignment: bytes = b""
-    protocol_type: str | None = None
-    protocol_name: str | None = None
 
 
 @attrs.frozen

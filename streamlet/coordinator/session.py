@@ -53,6 +53,7 @@ log = logging.getLogger(__name__)
 Item: TypeAlias = ev.Event | StreamletError | None
 
 
+@attrs.define(eq=False, slots=False)
 class GroupSession:
     """One member of a group; all methods may be called from any thread.
 
@@ -69,26 +70,16 @@ class GroupSession:
             are looked for as long as it takes.
     """
 
-    def __init__(
-        self,
-        config: MembershipConfig,
-        protocol: GroupProtocol,
-        transport: GroupTransport,
-        clock: Clock,
-        on_event: Callable[[ev.SessionEvent], None],
-        *,
-        describe: Callable[[], Mapping[TaskId, Copy]] = dict,
-        on_member_id: Callable[[str], None] = lambda member_id: None,
-        start_timeout_ms: int = 30_000,
-    ) -> None:
-        self._config = config
-        self._protocol = protocol
-        self._transport = transport
-        self._clock = clock
-        self._on_event = on_event
-        self._describe = describe
-        self._on_member_id = on_member_id
-        self._start_timeout_ms = start_timeout_ms
+    _config: MembershipConfig
+    _protocol: GroupProtocol
+    _transport: GroupTransport
+    _clock: Clock
+    _on_event: Callable[[ev.SessionEvent], None]
+    _describe: Callable[[], Mapping[TaskId, Copy]] = dict
+    _on_member_id: Callable[[str], None] = lambda member_id: None
+    _start_timeout_ms: int = 30_000
+
+    def __attrs_post_init__(self) -> None:
         self._closing = threading.Event()
         self._changed = threading.Condition()
         #: The membership as it was after the last event; written under ``_changed``.
@@ -99,7 +90,7 @@ class GroupSession:
         self._losses = self._losses_seen = 0
         #: The worker made progress that the machine was not told of yet.
         self.progressed = False
-        self.machine = Membership(config)
+        self.machine = Membership(self._config)
         self._next: deque[ev.Event] = deque()
         self._sent: dict[int, Future[Answer]] = {}
         #: When ``take`` is to have a Tick, if nothing else comes before.

@@ -118,8 +118,7 @@ def decode(request: msg.Request, response: Any) -> msg.Answer:
                 members,
             )
         case msg.SyncGroup():
-            data = bytes(r.assignment or b"")
-            return msg.SyncGroupAnswer(r.error_code, data, r.protocol_type, r.protocol_name)
+            return msg.SyncGroupAnswer(r.error_code, bytes(r.assignment or b""))
         case msg.Heartbeat():
             return msg.HeartbeatAnswer(r.error_code)
         case msg.LeaveGroup():

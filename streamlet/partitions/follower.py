@@ -45,6 +45,7 @@ class Callbacks:
     lost: Callback
 
 
+@attrs.define(eq=False, slots=False)
 class PartitionsFollower:
     """Does what the group says, and commits; used by the thread that polls.
 
@@ -59,26 +60,17 @@ class PartitionsFollower:
         clock: the time.
     """
 
-    def __init__(
-        self,
-        session: GroupSession,
-        events: PartitionEvents,
-        protocol: PartitionsProtocol,
-        reading: Reading,
-        reset: Callable[[list[TopicPartition]], dict[TopicPartition, int]],
-        interval_ms: int | None,
-        callbacks: Callbacks,
-        clock: Clock,
-    ) -> None:
-        self._session = session
-        self._events = events
-        self._protocol = protocol
-        self._reading = reading
-        self._reset = reset
-        self._interval_ms = interval_ms
-        self._tell = callbacks
-        self._clock = clock
-        self._received = protocol.received
+    _session: GroupSession
+    _events: PartitionEvents
+    _protocol: PartitionsProtocol
+    _reading: Reading
+    _reset: Callable[[list[TopicPartition]], dict[TopicPartition, int]]
+    _interval_ms: int | None
+    _callbacks: Callbacks
+    _clock: Clock
+
+    def __attrs_post_init__(self) -> None:
+        self._received = self._protocol.received
         self._fetch: int | None = None  # number of the request for positions under way
         self._fetches = 0
         self._fetch_at_ms = 0
@@ -156,7 +148,7 @@ class PartitionsFollower:
             if self._interval_ms is not None:
                 self._commit_last(started)
             if started:
-                self._tell.revoked(started)
+                self._callbacks.revoked(started)
         finally:
             self._reading.forget(partitions)
 
@@ -167,7 +159,7 @@ class PartitionsFollower:
         self._reading.forget(gone)
         if started:
             log.warning("lost %s: %s", ", ".join(map(str, started)), reason)
-            self._tell.lost(started)
+            self._callbacks.lost(started)
 
     def _place(self, done: ev.FetchDone) -> None:
         """Begin where the group's committed positions are."""
@@ -185,7 +177,7 @@ class PartitionsFollower:
         starts = {**known, **self._reset([tp for tp in found if tp not in known])}
         if starts:
             self._reading.begin(starts, known)
-            self._tell.assigned(sorted(starts))
+            self._callbacks.assigned(sorted(starts))
 
     def leave(self, timeout_ms: int) -> None:
         """Give everything up and end the membership."""

@@ -44,6 +44,12 @@ PROTOCOL = "streamlet-partitions"
 VERSIONS = {"eager": wire.V0_EAGER, "cooperative": wire.V1_COOPERATIVE}
 
 
+def _in_order(topics: Iterable[str]) -> tuple[str, ...]:
+    """Each topic once, sorted."""
+    return tuple(sorted(set(topics)))
+
+
+@attrs.define(eq=False, slots=False)
 class PartitionsProtocol:
     """One member's side of the protocol; its claims may be asked for and given up by any thread.
 
@@ -52,33 +58,23 @@ class PartitionsProtocol:
         version: ``V0_EAGER`` or ``V1_COOPERATIVE``.
         partitions: how many partitions each of these topics has, topics that do not exist left
             out; asked when we lead.
-        assign: the assignor, used when we lead.
-        tags: what the member says of itself to assignors.
         rejoin: called with a reason when another rebalance is needed.
         overtaken: called with a reason when an eager member has to join although its partitions
             were not given up: the reading thread must stop.
+        assign: the assignor, used when we lead.
+        tags: what the member says of itself to assignors.
     """
 
     protocol_type = PROTOCOL_TYPE
+    _topics: tuple[str, ...] = attrs.field(converter=_in_order)
+    _version: int
+    _partitions: Callable[[Iterable[str]], Mapping[str, int]]
+    _rejoin: Callable[[str], None]
+    _overtaken: Callable[[str], None]
+    _assign: PartitionAssignor = sticky
+    _tags: Mapping[str, str] = attrs.field(factory=dict)
 
-    def __init__(
-        self,
-        topics: Iterable[str],
-        version: int,
-        *,
-        partitions: Callable[[Iterable[str]], Mapping[str, int]],
-        assign: PartitionAssignor = sticky,
-        tags: Mapping[str, str] | None = None,
-        rejoin: Callable[[str], None],
-        overtaken: Callable[[str], None],
-    ) -> None:
-        self._topics = tuple(sorted(set(topics)))
-        self._version = version
-        self._partitions = partitions
-        self._assign = assign
-        self._tags = dict(tags or {})
-        self._rejoin = rejoin
-        self._overtaken = overtaken
+    def __attrs_post_init__(self) -> None:
         self._lock = threading.Lock()
         self._said: wire.PartitionsSubscription | None = None
         #: Partitions that the group counts on no other member to read.
@@ -86,7 +82,7 @@ class PartitionsProtocol:
         #: The part of the claims that is ours until further notice; the rest is to be given up.
         self._assigned: frozenset[TopicPartition] = frozenset()
         #: The last assignment as it is to be carried out, for the event that follows it.
-        self.received = wire.PartitionsAssignment(version)
+        self.received = wire.PartitionsAssignment(self._version)
         #: Rebalances whose members were of both versions; ``num.incompatible.rebalance``.
         self.incompatible_rebalances = 0
         #: Partition counts of the last plan made here, empty if none was.
@@ -154,7 +150,7 @@ class PartitionsProtocol:
             self._assigned = given.assigned
             self._claims = given.assigned | revoked
         self.received = attrs.evolve(given, revoked=revoked)
-        if self.received.mixed:
+        if given.error == wire.PartitionsError.INCOMPATIBLE:
             self.incompatible_rebalances += 1
             log.warning(
                 "members with rebalance.protocol eager and cooperative are in the group at the"

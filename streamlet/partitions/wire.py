@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Mapping
 from hashlib import blake2b
 
 import attrs
@@ -45,7 +46,7 @@ class PartitionsSubscription:
     owned: frozenset[TopicPartition] = frozenset()
     nonce: int = 0
     generation: int = -1
-    tags: dict[str, str] = attrs.field(factory=dict)
+    tags: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def identity(self) -> bytes:
@@ -64,11 +65,6 @@ class PartitionsAssignment:
     error: int = PartitionsError.NONE
     answers: int = 0
     identity: bytes = bytes(_IDENTITY_BYTES)
-
-    @property
-    def mixed(self) -> bool:
-        """True if members of V0 and of V1 are in the group."""
-        return self.error == PartitionsError.INCOMPATIBLE
 
 
 def encode_subscription(said: PartitionsSubscription) -> bytes:

@@ -8,6 +8,7 @@ the output of an operator that gives it in parts, so that the tasks beside it ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import attrs
 
@@ -29,6 +30,8 @@ from streamlet.topology.operator import (
 from streamlet.topology.order import forks_of
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TopicPartition
+
+_T = TypeVar("_T")
 
 
 @attrs.frozen
@@ -91,12 +94,10 @@ class NodeSteps:
 
     def _release(self) -> Iterator[None]:
         """Send on what operators hold back until a commit, from the first to the last of them."""
-        for node in self._subtopology.processors if self._holding else ():
-            if node.name in self._holding:
-                operator, forward = self._holding[node.name]
-                batch = operator.release()
-                if batch is not None and len(batch):
-                    yield from forward(batch)
+        for operator, forward in self._in_order(self._holding):
+            batch = operator.release()
+            if batch is not None and len(batch):
+                yield from forward(batch)
 
     @property
     def timed(self) -> bool:
@@ -105,10 +106,13 @@ class NodeSteps:
 
     def tick(self, at: Batch) -> Iterator[None]:
         """Let operators act without a record, from the first to the last of them."""
-        for node in self._subtopology.processors:
-            if node.name in self._timed:
-                operator, forward = self._timed[node.name]
-                yield from _sent(operator.tick(at), forward)
+        for operator, forward in self._in_order(self._timed):
+            yield from _sent(operator.tick(at), forward)
+
+    def _in_order(self, operators: Mapping[str, _T]) -> Iterator[_T]:
+        """Operators of some nodes, from the first to the last of them."""
+        names = (node.name for node in self._subtopology.processors)
+        return (operators[name] for name in names if name in operators)
 
     # Operators with punctuators.
 
@@ -131,10 +135,8 @@ class NodeSteps:
 
     def by_stream_time(self, at: Batch) -> Iterator[None]:
         """Call what is due by the stream time of the batch that was processed."""
-        for node in self._subtopology.processors:
-            if node.name in self._punctuated:
-                operator, forward = self._punctuated[node.name]
-                yield from _sent(operator.by_stream_time(at), forward)
+        for operator, forward in self._in_order(self._punctuated):
+            yield from _sent(operator.by_stream_time(at), forward)
 
     @property
     def clock_due_ms(self) -> int | None:
@@ -144,10 +146,8 @@ class NodeSteps:
 
     def by_clock(self, at: Batch) -> Iterator[None]:
         """Call what is due by the clock."""
-        for node in self._subtopology.processors:
-            if node.name in self._punctuated:
-                operator, forward = self._punctuated[node.name]
-                yield from _sent(operator.by_clock(at), forward)
+        for operator, forward in self._in_order(self._punctuated):
+            yield from _sent(operator.by_clock(at), forward)
 
     def _forward(self, name: str) -> Step:
         """The step behind a node: its children, in order of creation."""

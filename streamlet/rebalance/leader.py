@@ -88,11 +88,6 @@ class _Read:
         """True if it stops everything at each join, and can do nothing else."""
         return self.said is not None and self.said.mode == "eager"
 
-    @property
-    def flips(self) -> bool:
-        """True if it can be ordered to join as another type."""
-        return self.version >= type_migration.FLIP_VERSION
-
 
 def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, bytes]:
     """Plan a generation and encode every member's part.
@@ -165,7 +160,7 @@ def _decide(
     eager = any(r.eager for r in read)
     decided = assign(_group_state(run, view, said, eager=eager))
     wanted = type_migration.wanted(said, view.protocol_type, view.wall_ms, view.flip_timeout_ms)
-    if wanted is None or not all(r.flips for r in read):
+    if wanted is None or any(r.version < type_migration.FLIP_VERSION for r in read):
         return decided, None
     due = type_migration.not_before_ms(said, decided, wanted, view.wall_ms)
     if due is None:

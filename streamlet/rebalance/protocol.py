@@ -73,6 +73,7 @@ def rules_from(settings: Settings, *, learners: bool) -> Rules:
     )
 
 
+@attrs.define(eq=False, slots=False)
 class TasksProtocol:
     """One member's side of the protocol; for the thread that owns the membership machine.
 
@@ -90,39 +91,27 @@ class TasksProtocol:
         before: the members of the last generation and their names; asked when we lead.
     """
 
-    def __init__(
-        self,
-        identity: Subscription,
-        rules: Rules,
-        assign: Assignor,
-        *,
-        tasks: Callable[[], Sequence[TaskInfo]],
-        wall_ms: Callable[[], int],
-        rejoin: Callable[[str], None],
-        belongings: Sequence[Sequence[str]] = (),
-        envelope: Envelope | None = None,
-        flip_timeout_ms: int = 60_000,
-        latest: int = wire.VERSION,
-        before: Callable[[], Mapping[MemberKey, str]] = dict,
-    ) -> None:
+    _identity: Subscription
+    _rules: Rules
+    _assign: Assignor
+    _tasks: Callable[[], Sequence[TaskInfo]]
+    _wall_ms: Callable[[], int]
+    _rejoin: Callable[[str], None]
+    _belongings: Sequence[Sequence[str]] = ()
+    _envelope: Envelope = attrs.field(factory=Envelope)
+    _flip_timeout_ms: int = 60_000
+    _latest: int = wire.VERSION
+    _before: Callable[[], Mapping[MemberKey, str]] = dict
+
+    def __attrs_post_init__(self) -> None:
         #: Type of the group we are in, or were last ordered to join.
-        self.protocol_type = TYPES[identity.mode]
-        self._identity = identity
-        self._rules = rules
-        self._assign = assign
-        self._tasks = tasks
-        self._wall_ms = wall_ms
-        self._rejoin = rejoin
-        self._belongings = belongings
-        self._envelope = envelope or Envelope()
-        self._flip_timeout_ms = flip_timeout_ms
-        self._before = before
+        self.protocol_type = TYPES[self._identity.mode]
         #: The change of type that we were ordered to make, or made; None once all have come.
         self.migration: TypeMigration | None = None
         #: Says that this member is on its way out, in every description from now on.
         self.leaving: Leaving | None = None
         #: Version to write at; lower than ours while the leader is older.
-        self._version = self._latest = latest
+        self._version = self._latest
         #: What the last description said, to tell answers to it from cached ones.
         self._said: Subscription | None = None
         #: What to say as the generation we joined in, -1 until this member id got an assignment.

@@ -57,10 +57,6 @@ class WireError(GroupError):
 class TooNewError(WireError):
     """A body of a version above ours; its head could be read."""
 
-    def __init__(self, head: WireHeader, latest: int) -> None:
-        super().__init__(f"version {head.version} is above ours, {latest}")
-        self.head = head
-
 
 @attrs.frozen
 class WireHeader:
@@ -180,7 +176,7 @@ def _pack(schema: Any, record: dict[str, Any]) -> bytes:
 def _decode(schemas: dict[int, Any], data: bytes, latest: int) -> dict[str, Any]:
     head = read_head(data)
     if head.version > latest:
-        raise TooNewError(head, latest)
+        raise TooNewError(f"version {head.version} is above ours, {latest}")
     unpack = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         body = unpack.decompress(data[_HEAD.size :], _UNPACKED_MAX)

@@ -18,6 +18,8 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
+import attrs
+
 from streamlet.assignor.values import GroupState, Leaving
 from streamlet.clock import Clock
 from streamlet.control.agreement import disagreement
@@ -41,6 +43,7 @@ MEMBER_GONE_MS = 15_000
 INSTANCE_GONE_MS = 60_000
 
 
+@attrs.define(eq=False, slots=False)
 class ControlLink:
     """Follows and publishes for one member; every thread may call the public methods.
 
@@ -55,26 +58,16 @@ class ControlLink:
         shutdown: the last shutdown from before our instance started, likewise.
     """
 
-    def __init__(
-        self,
-        member: MemberKey,
-        name: str,
-        open_topic: Callable[[], ControlTopic],
-        clock: Clock,
-        *,
-        leave_timeout_ms: int | None,
-        on_leaving: Callable[[Leaving | None], None],
-        reset: str = "",
-        shutdown: str = "",
-    ) -> None:
-        self._member = member
-        self.name = name
-        self._open_topic = open_topic
-        self._clock = clock
-        self._leave_timeout_ms = leave_timeout_ms
-        self._on_leaving = on_leaving
-        self._reset = reset
-        self._shutdown_before = shutdown
+    _member: MemberKey
+    name: str
+    _open_topic: Callable[[], ControlTopic]
+    _clock: Clock
+    _leave_timeout_ms: int | None
+    _on_leaving: Callable[[Leaving | None], None]
+    _reset: str = ""
+    _shutdown_before: str = attrs.field(default="", alias="shutdown")
+
+    def __attrs_post_init__(self) -> None:
         #: What the topic said last.
         self.view = ControlView()
         #: All members as of the last rebalance if we lead, None if we do not.

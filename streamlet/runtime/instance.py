@@ -137,11 +137,6 @@ class Supervisor:
         """Ask for a graceful stop; safe from a signal handler or another thread."""
         os.write(self._wake_write, b"s")
 
-    @property
-    def pids(self) -> list[int]:
-        """Process ids of the workers that run."""
-        return [w.process.pid for w in self._workers if w.process is not None and w.alive]
-
     # Signals.
 
     @contextlib.contextmanager

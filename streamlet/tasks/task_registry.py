@@ -35,10 +35,6 @@ class _Fetched:
     batches: list[PartitionBatch] = attrs.field(factory=list)
     paused: bool = False
 
-    @property
-    def records(self) -> int:
-        return sum(map(len, self.batches))
-
     def forget_below(self, offset: int) -> None:
         """Keep what is at or behind an offset that was read."""
         self.batches = [cut for batch in self.batches if len(cut := from_offset(batch, offset))]
@@ -132,7 +128,7 @@ class Prefetcher:
         """Pause what has enough waiting, resume it when that was dropped."""
         for tp in partitions:
             one = self._fetched[tp]
-            full = one.records >= MOST_RECORDS
+            full = sum(map(len, one.batches)) >= MOST_RECORDS
             if full != one.paused:
                 one.paused = full
                 (self._source.pause if full else self._source.resume)([tp])

@@ -312,7 +312,7 @@ class ClassicGroup:
                 self.keep_alive(member)
 
     def _assigned(self, member: CoordinatorMember) -> SyncGroupAnswer:
-        return SyncGroupAnswer(OK, member.assignment, self.protocol_type, self.protocol)
+        return SyncGroupAnswer(OK, member.assignment)
 
     def _drop_assignments(self, error: int) -> None:
         for member in self.roster:

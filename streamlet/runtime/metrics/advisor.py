@@ -26,6 +26,7 @@ MOST_LOOKS = 20
 _FAREWELL_S = 1.0
 
 
+@attrs.define(eq=False, slots=False)
 class Advisor:
     """Keeps ``advice`` up to date while this member leads.
 
@@ -35,16 +36,11 @@ class Advisor:
         look_s: how often to look, seconds.
     """
 
-    def __init__(
-        self,
-        opened: Callable[[], AbstractContextManager[GroupInspector]],
-        leads: Callable[[], bool],
-        *,
-        look_s: float = LOOK_S,
-    ) -> None:
-        self._opened = opened
-        self._leads = leads
-        self._look_s = look_s
+    _opened: Callable[[], AbstractContextManager[GroupInspector]]
+    _leads: Callable[[], bool]
+    _look_s: float = LOOK_S
+
+    def __attrs_post_init__(self) -> None:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="streamlet-advice", daemon=True)
         #: The newest advice as plain values; None while we do not lead, and before two looks.

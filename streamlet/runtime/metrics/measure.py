@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
 from streamlet.coordinator.session import GroupSession
+from streamlet.kafka.ports import RecordSource
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.processing.task import Task
 from streamlet.runtime.metrics.table import METRICS, Metric
@@ -19,14 +20,6 @@ from streamlet.tasks.meters import Meters
 from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tasks.task_record import OURS, TaskStage
 from streamlet.types import TaskId, TopicPartition
-
-
-class EndOffsets(Protocol):
-    """Knows where partitions end (the worker's consumer)."""
-
-    def known_end(self, partition: TopicPartition) -> int | None:
-        """End as of the last fetch, without asking the broker; None before the first."""
-        ...
 
 
 @attrs.frozen
@@ -44,7 +37,7 @@ class MeasuredMember:
         waiting: active tasks that do not run yet.
         meters: the worker's.
         standing: of its membership.
-        ends: of the partitions it reads.
+        ends: knows where the partitions that it reads end: the worker's consumer.
         advice: for the whole application, where this member works it out.
         global_lags: records that its copies of global tables lack, by partition.
     """
@@ -59,24 +52,14 @@ class MeasuredMember:
     waiting: tuple[TaskId, ...]
     meters: Meters
     standing: GroupSession
-    ends: EndOffsets
+    ends: RecordSource
     advice: Mapping[str, Any] | None = None
     global_lags: Mapping[TopicPartition, int] = attrs.field(factory=dict)
 
     @property
-    def now_ms(self) -> int:
-        """The time."""
-        return self.meters.clock.now_ms()
-
-    @property
-    def wall_ms(self) -> int:
-        """The time of day, ms since the epoch."""
-        return self.meters.clock.wall_ms()
-
-    @property
     def heartbeat_age_ms(self) -> int:
         """Time since the last heartbeat that was answered was sent."""
-        return max(0, self.now_ms - self.standing.view.last_heartbeat_ms)
+        return max(0, self.meters.clock.now_ms() - self.standing.view.last_heartbeat_ms)
 
     @property
     def tasks(self) -> dict[str, Task]:

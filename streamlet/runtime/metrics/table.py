@@ -111,7 +111,7 @@ _ALL = (
     gauge(
         _T + "process_rate",
         "Records processed per second over the last 30 s, for tools without PromQL",
-        of=lambda m: m.meters.process_rate.add(m.now_ms, m.processed),
+        of=lambda m: m.meters.process_rate.add(m.meters.clock.now_ms(), m.processed),
     ),
     histogram(
         _T + "process_latency_seconds",
@@ -178,7 +178,7 @@ _ALL = (
     gauge(
         _C + "last_heartbeat_timestamp_seconds",
         "When the last answered heartbeat was sent, seconds since the epoch",
-        of=lambda m: (m.wall_ms - m.heartbeat_age_ms) / 1000,
+        of=lambda m: (m.meters.clock.wall_ms() - m.heartbeat_age_ms) / 1000,
     ),
     counter(
         _C + "lost_total",
@@ -188,7 +188,7 @@ _ALL = (
     gauge(
         "streamlet_consumer_last_poll_timestamp_seconds",
         "When the member's loop last reported, seconds since the epoch",
-        of=lambda m: m.wall_ms / 1000,
+        of=lambda m: m.meters.clock.wall_ms() / 1000,
     ),
     gauge(
         "streamlet_group_generation",

@@ -342,7 +342,7 @@ def test_rebalances_of_both_versions_are_counted(caplog: pytest.LogCaptureFixtur
         member.says()
         member.hears(t(0), error=PartitionsError.INCOMPATIBLE)
     assert member.protocol.incompatible_rebalances == 2
-    assert member.protocol.received.mixed
+    assert member.protocol.received.error == PartitionsError.INCOMPATIBLE
     assert "rebalance.protocol eager and cooperative" in caplog.text
     assert not member.rejoins
 

@@ -194,9 +194,8 @@ def test_the_head_of_a_too_new_member_can_be_read():
     data = b"\x00\x00\x00\x08\x00\x00\x00\x09" + b"whatever a later streamlet writes"
     assert wire.read_head(data) == wire.WireHeader(8, 9)
     assert wire.read_head(data).common() == wire.VERSION
-    with pytest.raises(wire.TooNewError) as caught:
+    with pytest.raises(wire.TooNewError, match="version 8 is above ours"):
         wire.decode_subscription(data)
-    assert caught.value.head == wire.WireHeader(8, 9)
     with pytest.raises(wire.TooNewError):
         wire.decode_assignment(data)
 

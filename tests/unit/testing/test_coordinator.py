@@ -87,7 +87,7 @@ def test_a_seeded_group_is_stable_and_led_by_its_first_member() -> None:
     assert view is not None
     assert (view.state, view.generation, view.leader) == (GroupPhase.STABLE, 1, "a")
     [(_, answer)] = coordinator.handle("s", sync("a", 1), 1)
-    assert answer == SyncGroupAnswer(0, b"x", "stream", "p")
+    assert answer == SyncGroupAnswer(0, b"x")
     assert coordinator.handle("h", Heartbeat("g", 1, "b", "i"), 1) == [("h", HeartbeatAnswer(0))]
 
 
