@@ -100,7 +100,7 @@ class TasksProtocol:
     _belongings: Sequence[Sequence[str]] = ()
     _envelope: Envelope = attrs.field(factory=Envelope)
     _flip_timeout_ms: int = 60_000
-    _latest: int = wire.VERSION
+    _latest: int = attrs.field(default=wire.VERSION, kw_only=True)
     _before: Callable[[], Mapping[MemberKey, str]] = dict
 
     def __attrs_post_init__(self) -> None:
