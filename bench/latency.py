@@ -161,7 +161,7 @@ def _bare(app: str) -> list[str]:
 
 @contextmanager
 def _running(module: list[str], bootstrap: str, source: str, output: str) -> Iterator[None]:
-    """What is measured, in a process that runs until its standard input ends."""
+    """Run what is measured in a process, until its standard input ends."""
     command = [sys.executable, "-m", *module, "--bootstrap", bootstrap]
     command += ["--source", source, "--output", output]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)

@@ -62,7 +62,6 @@ log = logging.getLogger(__name__)
 
 #: How long a worker waits for the marks there are before it joins: as one that is to leave.
 MARKS_MS = 5_000
-
 #: How long a worker that failed tries to leave the group, ms.
 FAREWELL_MS = 1_000
 
@@ -306,7 +305,9 @@ class StreamThread:
             self._closer.hurry()
             for active in self._activation.step():
                 self._actions.run(active)
-            self._actions.give_back(self._activation.given_back())
+            given_back = self._activation.given_back()
+            if given_back:
+                self._actions.give_back(given_back)
         self._copies.has_actives = bool(self.holdings.by_partition)
         running = self._activation.idle and self._actions.generation >= 0
         self._set_state("RUNNING" if running else "REBALANCING")

@@ -97,7 +97,7 @@ class StateUpdater:
     _preferred: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
     #: Called, by ``take``, with the progress of tasks that are restored.
     restoring: Callable[[RestoreProgress], None] = attrs.field(init=False)
-    #: Offset reached and end, summed over the changelogs, of each copy that is read.
+    #: Offset reached and end, summed over the changelogs, of each copy and task that is read.
     reads: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict, init=False)
     # The runner's own.
     kept: dict[TaskId, KeptCopy] = attrs.field(factory=dict, init=False)
@@ -155,7 +155,7 @@ class StateUpdater:
         self._order(CopyOrder(partial(self._cancel, task)))
 
     def check(self) -> None:
-        """Raise what broke the thread: without it no task would ever be learned here."""
+        """Raise what broke the thread: without it no task would be learned or restored here."""
         if self._failure is not None:
             raise self._failure
 
