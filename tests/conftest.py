@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from streamlet.broker.server import OPTIONS_VARIABLE
+from streamlet.broker.server import OPTIONS_VARIABLE, KafkaBroker
+from streamlet.testing.broker import broker_choice
 
 # CI has no example database and shared cores: the same examples each run, and no time limit on one.
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -43,6 +44,14 @@ def log_as_it_was() -> Iterator[None]:
             loggers[0].removeHandler(handler)
     for logger, level in zip(loggers, levels, strict=True):
         logger.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def broker_up(request: pytest.FixtureRequest) -> None:
+    """Start the run's broker again where a test failed and left it down: the next ones need it."""
+    if "bootstrap_servers" in request.fixturenames and broker_choice() == "embedded":
+        broker: KafkaBroker = request.getfixturevalue("kafka_broker")
+        broker.start()
 
 
 #: The suites in the order in which they begin: what takes longest must not begin last.

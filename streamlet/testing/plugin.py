@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from streamlet.broker.server import KafkaBroker
 
 
+#: On a machine full of tests a broker with the topics of hundreds of them takes long to come back.
+_START_TIMEOUT_MS = 180_000
+
+
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[KafkaBroker]:
     """A real broker of this test run; the test is skipped when the run uses another's broker."""
@@ -24,7 +28,7 @@ def kafka_broker() -> Iterator[KafkaBroker]:
     choice = broker_choice()
     if choice != "embedded":
         pytest.skip(f"needs a broker it may stop, and the run uses {choice}")
-    with KafkaBroker() as broker:
+    with KafkaBroker(start_timeout_ms=_START_TIMEOUT_MS) as broker:
         yield broker
 
 

@@ -91,7 +91,6 @@ def test_word_count_counts_words_until_it_is_interrupted(
     assert counts == wanted
 
 
-@pytest.mark.timeout(180)
 def test_flights_match_pandas_while_instances_join_and_leave() -> None:
     """The demo on its own broker, with the flights of the first weeks."""
     demo = [sys.executable, "-m", "examples.flights.demo", "--flights", "20000", "--seconds", "12"]

@@ -33,6 +33,8 @@ def make_cluster(bootstrap_servers: str, tmp_path: Path) -> Iterator[Callable[..
     yield make
     for cluster in made:
         cluster.end()
+    for cluster in made:
+        cluster.delete_topics()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from streamlet.testing import KafkaBroker
 from tests.integration.chaos.disagreements import KINDS, World, random_rounds
 
-pytestmark = [pytest.mark.integration, pytest.mark.chaos, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
 
 def test_no_count_is_wrong_without_an_error_that_names_why(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 #: Longer than a query takes from its first call to the lock.
 LATE_S = 2.0

@@ -31,7 +31,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.integration,
     pytest.mark.chaos,
-    pytest.mark.timeout(600),
 ]
 
 OWN = Path(__file__).parent / "own"

@@ -22,7 +22,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.integration,
     pytest.mark.chaos,
-    pytest.mark.timeout(600),
 ]
 
 

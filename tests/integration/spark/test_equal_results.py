@@ -28,7 +28,7 @@ from tests.integration.spark.test_kafka import run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 PARTITIONS, ROUNDS, RECORDS, STEP_MS = 2, 2, 60, 40
 

@@ -30,7 +30,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.integration,
     pytest.mark.chaos,
-    pytest.mark.timeout(600),
 ]
 
 PARTITIONS = 2

@@ -25,7 +25,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.integration,
     pytest.mark.chaos,
-    pytest.mark.timeout(600),
 ]
 
 #: Every update is written by tasks, and the latest per batch by Spark SQL.

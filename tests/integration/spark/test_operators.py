@@ -21,7 +21,7 @@ from tests.integration.spark.test_kafka import run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 RECORDS, BATCH = 400, 250
 app = assorted("assorted-on-spark")

@@ -25,7 +25,6 @@ SECRET = "not-for-every-eye"
 LINES = ["the quick fox", "the lazy dog; the fox"] * 50
 
 
-@pytest.mark.timeout(300)
 def test_ctrl_c_twice_ends_now_and_the_next_run_goes_on_without_a_gap(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
@@ -89,7 +88,6 @@ def running(
         process.stdout.close()
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_start_of_spark_and_its_jvm(tmp_path: Path, number: int) -> None:
     """Every process that Spark starts inherits the output: at its end all of them have ended."""
@@ -108,7 +106,6 @@ def test_a_signal_ends_a_start_of_spark_and_its_jvm(tmp_path: Path, number: int)
     assert (out, said) == ("wordcount stopped: 0 records in 0 batches\n", "")
 
 
-@pytest.mark.timeout(300)
 def test_a_run_goes_on_without_its_workers_and_sigterm_finishes_the_batch(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
