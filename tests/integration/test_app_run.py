@@ -50,7 +50,7 @@ def test_results_come_back_until_as_many_as_asked_for(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
     app, _ = word_count(bootstrap_servers, tmp_path)
-    results = app.run(count=5, timeout=60)
+    results = app.run(count=5, timeout=300)
     assert sorted((r.key, r.value) for r in results) == [
         ("a", 1),
         ("b", 1),
@@ -62,11 +62,11 @@ def test_results_come_back_until_as_many_as_asked_for(
 
 def test_a_second_run_goes_on_where_the_first_ended(bootstrap_servers: str, tmp_path: Path) -> None:
     app, lines = word_count(bootstrap_servers, tmp_path)
-    app.run(count=5, timeout=60)
+    app.run(count=5, timeout=300)
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     producer.produce(lines, b"b")
     assert producer.flush(30) == 0
-    (result,) = app.run(count=1, timeout=60)
+    (result,) = app.run(count=1, timeout=300)
     assert (result.key, result.value) == ("b", 4)
 
 
@@ -93,7 +93,7 @@ def test_a_run_that_returns_nothing_says_what_it_did(
     bootstrap_servers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     app, lines = word_count(bootstrap_servers, tmp_path)
-    assert len(app.run(count=5, timeout=60)) == 5
+    assert len(app.run(count=5, timeout=300)) == 5
     assert caplog.messages == []
     caplog.set_level(logging.INFO, "streamlet.running")
     running = threading.Event()
@@ -101,7 +101,7 @@ def test_a_run_that_returns_nothing_says_what_it_did(
     with app:
         thread = threading.Thread(target=app.run, kwargs={"timeout": 120})
         thread.start()
-        assert running.wait(60)
+        assert running.wait(300)
     thread.join(60)
     (said,) = (record for record in caplog.records if record.name == "streamlet.running")
     assert said.levelname == "WARNING"
@@ -123,7 +123,7 @@ def test_records_go_to_the_topics_that_a_function_names(
     split = App(f"{app.name}-split", bootstrap_servers=bootstrap_servers, config=config)
     stream = split.stream(lines, key=str, value=str)
     stream.to(lambda key, line: f"{lines}-{line[0]}")
-    results = split.run(count=3, timeout=60)
+    results = split.run(count=3, timeout=300)
     assert sorted((r.topic, r.value) for r in results) == [
         (outputs[0], "a b"),
         (outputs[1], "b"),
@@ -138,7 +138,7 @@ def test_close_ends_a_run_from_another_thread(bootstrap_servers: str, tmp_path: 
     with app:
         thread = threading.Thread(target=lambda: returned.append(app.run(timeout=120)))
         thread.start()
-        assert seen.wait(60)
+        assert seen.wait(300)
     thread.join(60)
     assert len(returned) == 1
 
@@ -150,22 +150,22 @@ def test_a_run_that_is_drained_leaves_and_returns(bootstrap_servers: str, tmp_pa
     returned: list[object] = []
     thread = threading.Thread(target=lambda: returned.append(app.run(timeout=120)))
     thread.start()
-    assert seen.wait(60)
-    app.drain(timeout=60)
+    assert seen.wait(300)
+    app.drain(timeout=300)
     thread.join(60)
     assert len(returned) == 1
     # What it had is committed, and it is welcome again: the mark went with it.
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     producer.produce(lines, b"b")
     assert producer.flush(30) == 0
-    assert [(r.key, r.value) for r in app.run(count=1, timeout=60)] == [("b", 4)]
+    assert [(r.key, r.value) for r in app.run(count=1, timeout=300)] == [("b", 4)]
     app.drain()  # nothing runs
 
 
 ENDS: dict[str, tuple[Callable[[App], None], list[tuple[str, ...]]]] = {
     "closed": (lambda app: app.close(), [("a-0",)]),
     "closed for good": (lambda app: app.close(leave=True), []),
-    "drained": (lambda app: app.drain(timeout=60), []),
+    "drained": (lambda app: app.drain(timeout=300), []),
 }
 
 
@@ -181,7 +181,7 @@ def test_a_static_id_stays_in_the_group_unless_it_leaves_for_good(
     thread = threading.Thread(target=lambda: app.run(timeout=120, settings=settings, name="h1"))
     thread.start()
     try:
-        assert seen.wait(60)
+        assert seen.wait(300)
         (here,) = app.metadata()
         assert (here.name, here.instance_ids, here.local) == ("h1", ("a-0",), True)
         assert here.members[0].active_tasks
@@ -246,7 +246,7 @@ def test_a_join_does_not_wait_for_the_marker_behind_a_transaction(
     table = app.table(names, key=str, value=str)
     stream = app.stream(orders, key=str, value=str)
     stream.join(table, lambda order, name: f"{name}: {order}", value=str).to(out)
-    (result,) = app.run(count=1, timeout=60)
+    (result,) = app.run(count=1, timeout=300)
     assert result.value == "Ann: tea"
 
 
@@ -277,7 +277,7 @@ def test_a_table_restored_elsewhere_has_the_rows_it_had(
         table = app.table(prices, key=str, value=int)
         stream = app.stream(orders, key=str, value=str)
         stream.left_join(table, lambda k, order, row: f"{k} {row}", value=str).to(out)
-        return [result.value for result in app.run(count=3, timeout=60)]
+        return [result.value for result in app.run(count=3, timeout=300)]
 
     first = results("here")
     assert first == ["tea 5", "milk None", "jam None"]
@@ -322,7 +322,7 @@ def test_listeners_are_told_of_states_and_of_a_restore(
     restores, states = Restores(), list[str]()
     app.set_global_state_restore_listener(restores)
     app.set_state_listener(lambda new, old: states.append(new))
-    app.run(count=5, timeout=60)
+    app.run(count=5, timeout=300)
     assert states[0] == "REBALANCING"
     assert "RUNNING" in states
     assert states[-2:] == ["PENDING_SHUTDOWN", "NOT_RUNNING"]

@@ -24,7 +24,7 @@ def bench(bootstrap: str, *arguments: str) -> dict[str, Any]:
         env={**os.environ, "BENCH_BOOTSTRAP": bootstrap},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=400,
     )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))

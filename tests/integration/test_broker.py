@@ -25,7 +25,7 @@ from streamlet.types import TopicPartition
 pytestmark = pytest.mark.integration
 
 # Long enough for a busy machine; every wait ends as soon as what it waits for is there.
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 OWNER = """
 import sys, threading

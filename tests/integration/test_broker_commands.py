@@ -15,7 +15,7 @@ import pytest
 
 pytestmark = pytest.mark.integration
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 class Shell:

@@ -211,7 +211,7 @@ def test_a_record_that_librdkafka_only_believes_to_be_written_is_not_taken_for_w
         try:
             sink.introduce([topic])
             sink.send(topic, [b"a"], [b"1"], None, 0)
-            assert refusal.kept.wait(30)
+            assert refusal.kept.wait(300)
             sink.send(topic, [b"a"], [b"2"], None, 0)
             with pytest.raises(UndeliveredError, match=f"not sure to be written: {topic} "):
                 sink.flush(30_000)

@@ -59,13 +59,13 @@ def test_a_global_table_is_whole_at_the_start_kept_and_followed(
     caplog.set_level(logging.INFO, "streamlet.processing.global_tables")
     put(prices, *((f"p{number}", "1") for number in range(50)))
     put(orders, *((f"k{number}", f"p{number}") for number in range(20)))
-    first = app.run(count=20, timeout=60)
+    first = app.run(count=20, timeout=300)
     assert {result.value for result in first} == {f"p{number}: 1" for number in range(20)}
     assert "read 50 records of global tables" in caplog.text
 
     put(prices, ("p1", "2"))
     put(orders, ("k", "p1"))
-    assert [result.value for result in app.run(count=1, timeout=60)] == ["p1: 2"]
+    assert [result.value for result in app.run(count=1, timeout=300)] == ["p1: 2"]
     assert "read 1 records of global tables" in caplog.text
 
     def order_until_followed() -> None:

@@ -69,7 +69,7 @@ def test_headers_go_through_a_repartition_topic_and_a_count_into_the_output(
     words = app.stream(f"{name}-in", key=str, value=str).map_values(str.upper)
     counts = words.group_by(lambda k, v: v, key=str).count(store="n")
     counts.to_stream().map_values(str, value=str).to(f"{name}-out")
-    assert len(app.run(count=4, timeout=60)) == 4
+    assert len(app.run(count=4, timeout=300)) == 4
     assert read(bootstrap_servers, f"{name}-out", 4) == [
         (b"1", None),
         (b"2", ONE),

@@ -63,7 +63,7 @@ def test_a_record_of_2_mb_passes_a_repartition_topic_and_a_changelog(
 ) -> None:
     config = {"producer.message.max.bytes": ROOM, "topic.max.message.bytes": ROOM}
     app = longest(name, bootstrap_servers, tmp_path / "one", config)
-    found = {record.key: len(record.value) for record in app.run(count=3, timeout=90)}
+    found = {record.key: len(record.value) for record in app.run(count=3, timeout=300)}
     assert found == {"x": LARGE, "y": LARGE, "z": 1}
     for topic in (f"{name}-longest-repartition", f"{name}-longest-changelog"):
         assert admin.topic_config(topic)["max.message.bytes"] == str(ROOM)
@@ -71,7 +71,7 @@ def test_a_record_of_2_mb_passes_a_repartition_topic_and_a_changelog(
     producer.produce(f"{name}-in", b"x", "a")
     assert producer.flush(60) == 0
     restored = longest(name, bootstrap_servers, tmp_path / "two", config)
-    assert [len(r.value) for r in restored.run(count=1, timeout=90)] == [LARGE]
+    assert [len(r.value) for r in restored.run(count=1, timeout=300)] == [LARGE]
 
 
 def test_without_the_setting_the_record_is_refused_by_name(
@@ -94,7 +94,7 @@ def test_a_topic_has_its_own_settings_and_another_name_is_refused(
     config = {f"{one}.segment.bytes": "20 MB", "topic.segment.ms": "1h"}
     config |= {"producer.message.max.bytes": ROOM, "topic.max.message.bytes": ROOM}
     app = longest(name, bootstrap_servers, tmp_path, config)
-    assert len(app.run(count=3, timeout=90)) == 3
+    assert len(app.run(count=3, timeout=300)) == 3
     changelog = admin.topic_config(f"{name}-longest-changelog")
     assert (changelog["segment.bytes"], changelog["segment.ms"]) == ("20000000", "3600000")
     assert changelog["cleanup.policy"] == "compact"

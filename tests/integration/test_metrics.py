@@ -80,7 +80,7 @@ def endpoints(servers: str, application: str) -> set[tuple[str, str, int]]:
         return {(one.member, one.host, one.port) for one in found}
 
 
-def until(found: Callable[[], bool], what: str, timeout_s: float = 120) -> None:
+def until(found: Callable[[], bool], what: str, timeout_s: float = 300) -> None:
     patience = threading.Event()
     for _ in range(int(timeout_s / 0.1)):
         if found():
@@ -171,7 +171,7 @@ def test_one_port_tells_of_all_workers_of_an_instance(
             "the members' endpoints in the control topic",
         )
         with instance(tmp_path, topic, bootstrap_servers, port) as second:
-            out, _ = second.communicate(timeout=60)
+            out, _ = second.communicate(timeout=300)
         assert second.returncode == 2
         message = json.loads(out)["error"]["message"]
         assert f"port {port} on 127.0.0.1 is taken" in message
@@ -186,7 +186,7 @@ def test_one_port_tells_of_all_workers_of_an_instance(
         assert get(f"{url}/health")[0] == 200  # it is being started again
         until(lambda: get(f"{url}/ready")[0] == 200, "ready again")
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(300) == 0
 
 
 def test_a_run_in_this_process_serves_too(

@@ -122,7 +122,7 @@ def test_an_instance_ends_at_once_on_an_old_broker(old_broker: str, tmp_path: Pa
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=400,
     )
     assert ended.returncode == 2, ended.stderr
     assert "the broker is too old, Kafka 2.5 is needed" in ended.stderr

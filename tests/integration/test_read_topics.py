@@ -35,7 +35,7 @@ def test_topics_of_unequal_partition_counts_are_merged(
     app = App(f"merged-{small}", bootstrap_servers=bootstrap_servers, config=config)
     both = app.stream(large, key=str, value=str).merge(app.stream(small, key=str, value=str))
     both.group_by_key().count(store="counts").to_stream().to(f"{small}-out")
-    results = app.run(count=4, timeout=60)
+    results = app.run(count=4, timeout=300)
     assert sorted((r.key, r.value) for r in results) == [
         *((f"large-{partition}", 1) for partition in range(3)),
         ("small", 1),
@@ -66,5 +66,5 @@ def test_a_topic_that_matches_a_pattern_is_read_when_it_is_made_later(
     orders = app.stream(re.compile(f"orders-{mark}-(early|late)"), key=str, value=str)
     orders.peek(seen).group_by_key().count(store="counts").to_stream().to(out)
     write(out, partitions=1)
-    results = app.run(count=2, timeout=60)
+    results = app.run(count=2, timeout=300)
     assert [(r.key, r.value) for r in results] == [(early, 1), (late, 1)]

@@ -66,7 +66,7 @@ class Scene:
 
     def counted(self, words: int) -> list[OutputValue]:
         """Run until so many words are counted."""
-        return self.app.run(count=words, timeout=90)
+        return self.app.run(count=words, timeout=300)
 
     def ids(self) -> dict[str, str]:
         """Internal topics with their ids."""

@@ -113,7 +113,7 @@ def test_a_value_that_only_the_client_knows_to_be_wrong_ends_the_run_with_one_li
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
     )
     assert ended.returncode == 2, ended.stderr
     assert "Traceback" not in ended.stderr

@@ -95,7 +95,9 @@ def test_an_output_that_is_too_large_meets_the_error_policy(
         with pytest.raises(ProcessingError, match=r"max\.message\.bytes, 20,000 .*-in-0 offset 1"):
             app.run(timeout=60)
         return
-    assert [(r.key, len(r.value)) for r in app.run(count=3, timeout=60) if len(r.value) < MOST] == [
+    assert [
+        (r.key, len(r.value)) for r in app.run(count=3, timeout=300) if len(r.value) < MOST
+    ] == [
         ("a", 5),
         ("c", 7),
     ]
@@ -121,7 +123,7 @@ def test_a_handler_decides_about_each_output_that_is_too_large(
         name, bootstrap_servers=bootstrap_servers, config=config, production_handler=decide
     )
     app.stream(f"{name}-in", key=str, value=str).to(f"{name}-out")
-    app.run(count=4, timeout=60)
+    app.run(count=4, timeout=300)
     assert [(context.stage, context.offset) for context, _, _ in asked] == [
         ("production", 1),
         ("production", 3),

@@ -25,7 +25,7 @@ from streamlet.types import TopicPartition
 
 pytestmark = pytest.mark.integration
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 class Topic:

@@ -186,7 +186,7 @@ class World:
         """Begin anew with what the input holds now."""
         command = [sys.executable, "-m", "streamlet", "reset", self.cluster.name, "--yes"]
         command += ["--to", "earliest", "--bootstrap-servers", self.cluster.servers]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=400)
         assert done.returncode == 0, done.stdout + done.stderr
         self.resets += 1
         records = read_all(self.cluster.servers, self.input, range(PARTITIONS))

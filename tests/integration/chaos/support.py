@@ -41,7 +41,7 @@ SELDOM_S = 0.2
 def wait_for(
     found: Callable[[], T],
     what: str | Callable[[], str],
-    timeout_s: float = 90.0,
+    timeout_s: float = 300.0,
     pause_s: float = 0.05,
 ) -> T:
     """The first answer that is true; ``what`` is said when there is none in time.
@@ -148,7 +148,7 @@ class Instance:
         assert self.process is not None
         self.process.send_signal(signal.SIGINT)
 
-    def wait(self, timeout_s: float = 60.0) -> int:
+    def wait(self, timeout_s: float = 300.0) -> int:
         """Its exit code, when it is over."""
         assert self.process is not None
         return self.process.wait(timeout_s)
@@ -322,7 +322,7 @@ class Cluster:
         known = {task: self.of_task(task, found).metadata for task in self.tasks}
         return {task: metadata.by for task, metadata in known.items() if metadata is not None}
 
-    def await_running(self, timeout_s: float = 90.0) -> None:
+    def await_running(self, timeout_s: float = 300.0) -> None:
         """Wait until every task was committed by somebody."""
         wait_for(
             lambda: len(self.owners()) == len(self.tasks),
@@ -330,7 +330,7 @@ class Cluster:
             timeout_s,
         )
 
-    def await_settled(self, timeout_s: float = 90.0) -> None:
+    def await_settled(self, timeout_s: float = 300.0) -> None:
         """Wait until everything that is there was processed and committed."""
 
         def settled() -> bool:

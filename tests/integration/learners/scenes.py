@@ -39,7 +39,7 @@ ACTIVATING = Stage("activating", False, "positions=Positions(")
 STAGES = (LEARNING, READY, ORDERED, STOPPED, RELEASED, ACTIVATING)
 
 
-def await_line(instance: Instance, text: str, start: int = 0, timeout_s: float = 60.0) -> None:
+def await_line(instance: Instance, text: str, start: int = 0, timeout_s: float = 300.0) -> None:
     """Wait until the log says this behind so many bytes; looks every millisecond at what is new."""
     deadline, pause = time.monotonic() + timeout_s, threading.Event()
     wanted, said = text.encode(), b""

@@ -23,7 +23,7 @@ def test_handovers_are_measured_and_nothing_is_lost(bootstrap_servers: str) -> N
         env={**os.environ, "BENCH_BOOTSTRAP": bootstrap_servers},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=400,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

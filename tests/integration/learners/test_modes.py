@@ -83,6 +83,6 @@ def await_standbys(cluster: Cluster) -> None:
         return len([t for t in tasks if t["role"] == "standby"]) == len(cluster.tasks)
 
     try:
-        wait_for(there, lambda: f"standbys: {look.now()}\n{cluster.logs()}", 60)
+        wait_for(there, lambda: f"standbys: {look.now()}\n{cluster.logs()}", 300)
     finally:
         transport.close()

@@ -53,7 +53,7 @@ def begin(cluster: Cluster, *words: str, servers: str = "") -> subprocess.Popen[
     )
 
 
-def answer(process: subprocess.Popen[str], timeout_s: float = 180) -> Answer:
+def answer(process: subprocess.Popen[str], timeout_s: float = 300) -> Answer:
     """How it ended."""
     try:
         out, err = process.communicate(timeout=timeout_s)
@@ -120,7 +120,7 @@ def learners(found: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def await_band(cluster: Cluster, instances: Sequence[Instance], timeout_s: float = 120) -> None:
+def await_band(cluster: Cluster, instances: Sequence[Instance], timeout_s: float = 300) -> None:
     """Wait until exactly these run all tasks, each in its band, and nobody learns any more.
 
     All weigh the same and are stateful: the band is that of 20 % around the mean.

@@ -129,7 +129,7 @@ def test_a_mark_and_its_deadline_outlive_the_leader_and_the_broker(
         newest = wait_for(lambda: leader_of(cluster), "a broker that is up again tells who leads")
         leader, other = (a, b) if newest.startswith("a-") else (b, a)
         leader.kill()
-        assert c.wait(120) == 0, c.log()
+        assert c.wait(300) == 0, c.log()
         assert "c drained: " in c.log()
         await_owners(cluster, other)
         assert_exact_in_the_end(cluster, [other], load)

@@ -43,7 +43,7 @@ def test_eight_instances_share_what_one_had_with_one_move_each(
             wait_for(
                 lambda: rounds.look() and _shares(cluster) == [4] * 8,
                 lambda: f"eight share the tasks: {cluster.owners()}\n{cluster.logs()}",
-                timeout_s=150,
+                timeout_s=300,
             )
             load.finish()
         cluster.await_settled()

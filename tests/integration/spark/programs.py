@@ -63,4 +63,4 @@ def _started(
             for one in [ours, *ours.children(recursive=True)]:
                 with suppress(psutil.NoSuchProcess):
                     one.kill()
-            process.wait(30)
+            process.wait(300)

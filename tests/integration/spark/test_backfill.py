@@ -72,7 +72,7 @@ def live(bootstrap: str, tmp_path: Path, records: int) -> None:
         environ={},
         overrides=[f"bootstrap.servers={bootstrap}", f"state.dir={tmp_path / 'state'}"],
     )
-    backfills.APP.run(count=records, timeout=60, settings=settings)
+    backfills.APP.run(count=records, timeout=300, settings=settings)
 
 
 def written(bootstrap: str) -> Final:

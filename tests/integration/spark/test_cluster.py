@@ -222,7 +222,7 @@ def test_an_application_of_its_own_folder_survives_the_kill_of_every_process(
     with submitted(
         "local-cluster[1,3,700]", cluster.python, log, *given, "available-now"
     ) as driver:
-        assert driver.wait(200) == 0, log.read_text()
+        assert driver.wait(300) == 0, log.read_text()
     words.check(broker.bootstrap_servers, checkpoint, LINES, "updates")
 
 
@@ -234,10 +234,10 @@ def test_a_killed_executor_loses_nothing_that_spark_sql_aggregates(
         broker.bootstrap_servers, checkpoint, "latest", cluster.master, "available-now"
     )
     with running(command, log, SPARK_LOCAL_IP="127.0.0.1") as driver:
-        wait_for(lambda: words.batches(checkpoint) > 0 or driver.poll() is not None, "a batch", 200)
+        wait_for(lambda: words.batches(checkpoint) > 0 or driver.poll() is not None, "a batch", 300)
         time.sleep(dice.uniform(0, 0.8))  # any moment of a batch
         assert driver.poll() is None, log.read_text()
         dice.choice(cluster.executors()).kill()
-        wait_for(lambda: driver.poll() is not None, "the driver ends", 200)
+        wait_for(lambda: driver.poll() is not None, "the driver ends", 300)
         assert driver.returncode == 0, log.read_text()
     words.check(broker.bootstrap_servers, checkpoint, LINES, "latest")

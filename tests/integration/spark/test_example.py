@@ -29,7 +29,7 @@ def test_the_word_count_example_counts_and_says_nothing_else(
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=400,
             check=False,
             # Of a pandas that is newer than the extra asks for, PySpark speaks.
             env=os.environ | {"PYTHONWARNINGS": "ignore::FutureWarning"},
@@ -51,7 +51,7 @@ def test_the_flights_demo_ends_with_what_pandas_has() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=400,
         check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -82,7 +82,7 @@ def by_spark(spark: SparkSession, broker: str, checkpoint: Path, most: int, outp
 
 def natively(broker: str, folder: Path, outputs: int) -> dict[str, Any]:
     settings = Settings.load({"bootstrap.servers": broker, "state.dir": folder})
-    app.app.run(count=outputs, timeout=120, settings=settings)
+    app.app.run(count=outputs, timeout=300, settings=settings)
     return results(broker)
 
 

@@ -107,7 +107,7 @@ def test_killed_workers_and_daemons_leave_each_row_joined_as_it_should_be(
                 query = running(query)  # it fails with the process that plans its batches
                 return words.batches(tmp_path) > before
 
-            wait_for(further, "a batch", 120)
+            wait_for(further, "a batch", 300)
         assert killed > ROUNDS // 2
     finally:
         query.stop()

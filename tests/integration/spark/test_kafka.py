@@ -83,7 +83,7 @@ def test_driver_native_run_and_spark_agree_also_in_tiny_batches_over_restarts(
     words.produce(topics, lines)
     settings = Settings.load({"bootstrap.servers": topics, "state.dir": tmp_path / "state"})
     updates = sum(words.counted(lines).values())
-    words.AGREEING.run(count=updates, timeout=60, settings=settings)
+    words.AGREEING.run(count=updates, timeout=300, settings=settings)
     native = words.consume(topics)
     words.create_topics(topics)  # empty again
     for at in range(0, len(lines), 5):

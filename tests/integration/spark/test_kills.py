@@ -74,7 +74,7 @@ def test_stopping_in_the_middle_of_batches_commits_none_in_part(
     for _ in range(3):
         before = words.batches(tmp_path)
         query = words.begin(spark, broker, tmp_path, connector=connector, output=output)
-        wait_for(lambda before=before: words.batches(tmp_path) > before, "a batch", 200)  # type: ignore[misc]
+        wait_for(lambda before=before: words.batches(tmp_path) > before, "a batch", 300)  # type: ignore[misc]
         time.sleep(dice.uniform(0, 0.8))  # any moment of a batch
         query.stop()
     words.finish(spark, broker, tmp_path, connector=connector, output=output)
@@ -91,7 +91,7 @@ def test_killed_python_workers_lose_nothing_and_count_nothing_twice(
         killed = 0
         for _ in range(5):
             before = words.batches(tmp_path)
-            wait_for(lambda before=before: words.batches(tmp_path) > before, "a batch", 200)  # type: ignore[misc]
+            wait_for(lambda before=before: words.batches(tmp_path) > before, "a batch", 300)  # type: ignore[misc]
             time.sleep(dice.uniform(0, 0.5))
             victims = python_workers()
             if victims:

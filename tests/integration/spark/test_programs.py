@@ -34,7 +34,7 @@ def test_sigterm_ends_what_a_test_has_started(tmp_path: Path) -> None:
         started = psutil.Process(int(run.stdout.readline()))
         run.send_signal(signal.SIGTERM)
     try:
-        wait_for(lambda: not started.is_running(), "it ends", 20)
+        wait_for(lambda: not started.is_running(), "it ends", 300)
     finally:
         with suppress(psutil.NoSuchProcess):
             started.kill()

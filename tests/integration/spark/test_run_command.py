@@ -40,7 +40,7 @@ def test_ctrl_c_twice_ends_now_and_the_next_run_goes_on_without_a_gap(
     try:
         with running(command, environment) as (process, said):
             waits = gate.with_suffix(".waiting")
-            wait_for(lambda: waits.exists() or process.poll() is not None, "a batch waits", 120)
+            wait_for(lambda: waits.exists() or process.poll() is not None, "a batch waits", 300)
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
             wait_for(
                 lambda: "Ctrl-C again stops now" in "".join(said) or process.poll() is not None,
@@ -48,11 +48,11 @@ def test_ctrl_c_twice_ends_now_and_the_next_run_goes_on_without_a_gap(
                 120,
             )
             os.killpg(process.pid, signal.SIGINT)
-            assert process.wait(60) == 130, "".join(said)
+            assert process.wait(300) == 130, "".join(said)
         assert words.batches(tmp_path / "checkpoint") == 0
         gate.touch()
         with running(command, environment) as (process, said):
-            assert process.wait(120) == 0, "".join(said)
+            assert process.wait(300) == 0, "".join(said)
         words.check_exact(words.consume(bootstrap_servers), LINES)
     finally:
         words.delete_topics(bootstrap_servers)
@@ -82,7 +82,7 @@ def running(
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait(30)
+        process.wait(300)
         listening.join(30)
         process.stderr.close()
         process.stdout.close()
@@ -126,7 +126,7 @@ def test_a_run_goes_on_without_its_workers_and_sigterm_finishes_the_batch(
         with running(command, os.environ | {"GATE": str(gate)}) as (process, said):
 
             def wait_until(true: Callable[[], bool]) -> None:
-                wait_for(lambda: true() or process.poll() is not None, lambda: "".join(said), 120)
+                wait_for(lambda: true() or process.poll() is not None, lambda: "".join(said), 300)
 
             wait_until(gate.with_suffix(".waiting").exists)
             for one in spark_workers(process.pid):
@@ -135,7 +135,7 @@ def test_a_run_goes_on_without_its_workers_and_sigterm_finishes_the_batch(
             gate.touch()
             wait_until(lambda: "batch 0: " in "".join(said))
             os.killpg(process.pid, signal.SIGTERM)  # as a supervisor does: to all of them
-            assert process.wait(120) == 0, "".join(said)
+            assert process.wait(300) == 0, "".join(said)
             assert process.stdout is not None
             answer = json.loads(process.stdout.read())
         words.check_exact(words.consume(bootstrap_servers), LINES)
