@@ -102,7 +102,6 @@ class TaskActions:
             if assigned is not None:
                 self._board.handle(assigned)
             self._board.handle(*_of(ev.JoinSoon, events), ev.Tick())  # after what was just assigned
-            actions = self._board.actions()
             with self._board.manager() as manager:
                 self.busy = manager.busy
                 self.urgent = self.busy and manager.urgent(now)
@@ -122,7 +121,7 @@ class TaskActions:
             self._commit.forget_queued()
         for commit in _of(ev.CommitDone, events):
             self._commit_done(commit, lost=lost)
-        self._perform(actions)
+        self._perform(self._board.actions())  # not taken before: a loss may follow
         if _of(ev.JoinSoon, events):
             self.precopy.end()  # the join may wait for that unit, and the group for the join
         self._read_ahead(awaited, seen)
