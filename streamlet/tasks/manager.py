@@ -125,7 +125,7 @@ class TaskManager:
         self._confirm_at_ms = None
         self._follow_up_at_ms = orders.follow_up_ms
         for task in sorted(self.claims):
-            self._renew(task)
+            self._renew(task, now_ms)
         for task in sorted(orders.active - self._stages(*OURS)):
             self._enter(task, TaskStage.OPENING)
             self._out.append(te.Activate(task))
@@ -134,22 +134,19 @@ class TaskManager:
         self.followed.follow(orders, now_ms)
         self._proceed(now_ms)
 
-    def _renew(self, task: TaskId) -> None:
+    def _renew(self, task: TaskId, now_ms: int) -> None:
         """Take a claim over into the new assignment, or end it."""
         claim, orders = self.records[task], self._orders
-        if claim.stage is TaskStage.HELD and task in self._given():
-            self._enter(task, TaskStage.OPENING)
-            self._out.append(te.Reclaim(task))
+        if claim.stage in (*OURS, TaskStage.HELD) and task not in self._given():
+            self._close(task)  # given away without asking us, after a break (L5) or a flip
         elif claim.stage is TaskStage.HELD:
-            self._close(task)
+            self._enter(task, TaskStage.OPENING, now_ms)
+            self.records[task].reclaims = True
         elif claim.stage in OURS:
-            if task in self._given():
-                claim.generation = self.generation
-                if claim.stage is TaskStage.STOPPED:  # its unit took too long and was overtaken
-                    claim.move_to(TaskStage.RUNNING)
-                    self._out.append(te.ResumeTask(task))
-            else:  # given away without asking us, after a break of our membership (L5)
-                self._close(task)
+            claim.generation = self.generation
+            if claim.stage is TaskStage.STOPPED:  # its unit took too long and was overtaken
+                claim.move_to(TaskStage.RUNNING)
+                self._out.append(te.ResumeTask(task))
         elif claim.stage is TaskStage.WAITING and task in orders.pending:
             claim.generation = self.generation
         else:  # the order is replaced by another, or by nothing; what was released is final
@@ -286,10 +283,13 @@ class TaskManager:
     def _read(self, task: TaskId, positions: Positions | None, now_ms: int) -> None:
         """Take what a poll found; None where it found nothing stable."""
         claim = self.records.get(task)
-        if claim is None or claim.stage is not TaskStage.WAITING:
+        if claim is None or not claim.looks:
             return
         claim.looked(positions, now_ms, self.rules)
-        if positions is not None and positions.mark_for(self._member_id, claim.generation):
+        if positions is not None and claim.reclaims:
+            claim.reclaims = False  # also by a late answer: that bears an older epoch
+            self._out.append(te.Reclaim(task, positions))
+        elif positions is not None and positions.mark_for(self._member_id, claim.generation):
             claim.move_to(TaskStage.OPENING)
             self.followed.drop(task)
             self._set_copies()
@@ -379,7 +379,7 @@ class TaskManager:
         for claim in self.records.values():
             if claim.stage is TaskStage.WAITING:
                 times.append(claim.since_ms + self.rules.timeout_ms)
-                times.append(None if claim.polling else claim.poll_at_ms)
+            times.append(claim.look_at_ms)
         if self._unit is None and self._ordered():
             times.append(self._retry_at_ms)
         if not self._described:
@@ -431,9 +431,9 @@ class TaskManager:
     def _proceed(self, now_ms: int) -> None:
         """Take every step that can be taken now."""
         self._set_copies()
-        self._poll(now_ms)
         for task in sorted(self._stages(TaskStage.OPENING) & self._orders.revoke):
             self._release(task)  # it never ran, so there is nothing to commit
+        self._poll(now_ms)
         if self._join is not None and self._flipping:
             self._stop_for_flip()
         elif self._unit is None and self._join is not None:
@@ -450,12 +450,12 @@ class TaskManager:
             self._out.append(wanted)
 
     def _poll(self, now_ms: int) -> None:
-        idle = [t for t in sorted(self._stages(TaskStage.WAITING)) if not self.records[t].polling]
-        if all(self.records[task].poll_at_ms > now_ms for task in idle):
+        times = {t: at for t, one in self.records.items() if (at := one.look_at_ms) is not None}
+        if all(at_ms > now_ms for at_ms in times.values()):
             return
-        for task in idle:  # those that are not due yet too: it is one request
+        for task in times:  # those that are not due yet too: it is one request
             self.records[task].polling = True
-        self._out.append(te.PollMarks(tuple(idle)))
+        self._out.append(te.PollMarks(tuple(sorted(times))))
 
     def _stop(self, unit: Unit) -> None:
         for task in unit.tasks:

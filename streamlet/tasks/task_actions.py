@@ -31,9 +31,6 @@ from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
-#: How soon to ask again for the last commits of held tasks when there is no stable answer, ms.
-RETRY_MS = 20
-
 
 @attrs.define(eq=False, slots=False)
 class TaskActions:
@@ -62,12 +59,11 @@ class TaskActions:
     _settled: Callable[[Settled], None]
     _meters: Meters
     precopy: Precopy
-    _fetches: dict[int, tuple[TaskId, ...]] = attrs.field(factory=dict, init=False)
+    #: Tasks whose committed positions were asked for, by token, with the inputs they had then.
+    _fetches: dict[int, dict[TaskId, tuple[TopicPartition, ...]]] = attrs.field(
+        factory=dict, init=False
+    )
     _fetch_token: int = attrs.field(default=0, init=False)
-    #: Tasks held open (F4) whose last commits are looked up, by token those asked about, when next.
-    _held: dict[TaskId, ActiveTask] = attrs.field(factory=dict, init=False)
-    _held_asked: dict[int, tuple[TaskId, ...]] = attrs.field(factory=dict, init=False)
-    _ask_held_ms: int = attrs.field(default=0, init=False)
     #: Closed, to be brought up again once no commit of theirs is on its way.
     _restarts: set[TaskId] = attrs.field(factory=set, init=False)
     #: A hold to ask for once what is dirty has been committed the usual way.
@@ -102,7 +98,6 @@ class TaskActions:
             if assigned is not None:
                 self._board.handle(assigned)
             self._board.handle(*_of(ev.JoinSoon, events), ev.Tick())  # after what was just assigned
-            actions = self._board.actions()
             with self._board.manager() as manager:
                 self.busy = manager.busy
                 self.urgent = self.busy and manager.urgent(now)
@@ -122,14 +117,10 @@ class TaskActions:
             self._commit.forget_queued()
         for commit in _of(ev.CommitDone, events):
             self._commit_done(commit, lost=lost)
-        self._perform(actions)
+        self._perform(self._board.actions())  # not taken before: a loss may follow
         if _of(ev.JoinSoon, events):
             self.precopy.end()  # the join may wait for that unit, and the group for the join
         self._read_ahead(awaited, seen)
-        for answer in _of(ev.FetchDone, events):
-            self._held_found(answer)
-        if self._held:
-            self._look_up_held()
         if self._restarts and not self._commit.sent:  # else it could begin before that commit
             for task in sorted(self._restarts):
                 self._activation.want(task)
@@ -158,13 +149,16 @@ class TaskActions:
                 raise AssertionError(f"unexpected event {event}")
 
     def _fetched(self, event: ev.FetchDone) -> dict[TaskId, Positions]:
-        """Tell the manager; return what is known now."""
+        """Tell the manager; return what is known now of tasks that are not open here.
+
+        The consumer is at the positions of those that are, or beyond.
+        """
         found = {}
         good = event.outcome is ev.FetchOutcome.FETCHED
-        for task in self._fetches.pop(event.token, ()):
-            positions = Positions.of(self._inputs(task), event.committed) if good else None
+        for task, inputs in self._fetches.pop(event.token, {}).items():
+            positions = Positions.of(inputs, event.committed) if good else None
             self._board.handle(te.PositionsRead(task, positions))
-            if positions is not None:
+            if positions is not None and task not in self._holdings.tasks:
                 found[task] = positions
         return found
 
@@ -221,8 +215,8 @@ class TaskActions:
     def run(self, active: ActiveTask) -> None:
         """Let a task that is ready process, and say so."""
         self._holdings.add(active)
-        self._holdings.resume(active)
-        self._say_runs(active)
+        self._go_on_with(active)
+        self._report()
 
     def restart(self, active: ActiveTask) -> None:
         """Close a running task and bring it up again from its last commit; the others go on."""
@@ -244,9 +238,10 @@ class TaskActions:
         """Join without these tasks, which cannot be taken over here, for these reasons."""
         self._report(*(te.TaskFailed(task, reason) for task, reason in tasks.items()))
 
-    def _say_runs(self, active: ActiveTask) -> None:
+    def _go_on_with(self, active: ActiveTask) -> None:
+        self._holdings.resume(active)
         self._meters.running(active.task)
-        self._report(te.TaskRunning(active.task))
+        self._board.handle(te.TaskRunning(active.task))
 
     def take_answers(self) -> None:
         """Take answers to commits and nothing else: everything is stopped.
@@ -305,7 +300,6 @@ class TaskActions:
         for task in self._activation.tasks:
             self._activation.cancel(task)
         for active in list(self._holdings.tasks.values()):
-            self._held.pop(active.task, None)
             self._drop(active)
 
     def lose_all(self) -> None:
@@ -324,9 +318,12 @@ class TaskActions:
         self._perform(self._board.actions())
 
     def _perform(self, actions: Sequence[te.Action]) -> None:
-        activating = frozenset(one.task for one in actions if isinstance(one, te.Activate))
-        for action in actions:
-            self._perform_one(action, activating)
+        """Carry out actions in the order they were decided in, then what follows from them."""
+        while actions:
+            activating = frozenset(one.task for one in actions if isinstance(one, te.Activate))
+            for action in actions:
+                self._perform_one(action, activating)
+            actions = self._board.actions()
 
     def _perform_one(self, action: te.Action, activating: frozenset[TaskId]) -> None:
         log.debug("%s", action)
@@ -334,9 +331,8 @@ class TaskActions:
             case te.Activate(task=task, positions=positions):
                 self._meters.activating(task, marked=positions is not None)
                 self._activation.want(task, positions)
-            case te.Reclaim(task=task):
-                self._held[task] = self._holdings.tasks[task]
-                self._ask_held_ms = self._clock.now_ms()
+            case te.Reclaim(task=task, positions=positions):
+                self._reclaim(self._holdings.tasks[task], positions)
             case te.Stop(tasks=tasks):
                 self._meters.stopping(tasks)
                 self._holdings.stop(self._holdings.tasks[task] for task in tasks)
@@ -359,37 +355,18 @@ class TaskActions:
             case te.CommitLast():
                 self._last = action
             case te.PollMarks(tasks=tasks):
-                inputs = [tp for task in tasks for tp in self._inputs(task)]
-                self._fetches[self._fetch(inputs)] = tasks
+                self._fetch({task: self._inputs(task) for task in tasks})
             case ev.Rejoin(reason=reason):
                 log.info("rejoining: %s", reason)
                 self._group.want(action)
             case te.LeaveForGood(reason=reason):
                 self.leaving = reason
 
-    def _look_up_held(self) -> None:
-        """Ask for the last commits of held tasks, which stand still until they are known."""
-        asked = {task for tasks in self._held_asked.values() for task in tasks}
-        tasks = tuple(sorted(self._held.keys() - asked))
-        if tasks and self._clock.now_ms() >= self._ask_held_ms:
-            inputs = [tp for task in tasks for tp in self._held[task].inputs]
-            self._held_asked[self._fetch(inputs)] = tasks
-
-    def _held_found(self, done: ev.FetchDone) -> None:
-        """Go on with held tasks whose last commits are known now; without an answer ask again."""
-        tasks = self._held_asked.pop(done.token, ())
-        if done.outcome is not ev.FetchOutcome.FETCHED:
-            self._ask_held_ms = self._clock.now_ms() + RETRY_MS
-            return
-        for active in [self._held.pop(task) for task in tasks if task in self._held]:
-            self._go_on_with(active, Positions.of(active.inputs, done.committed))
-
-    def _go_on_with(self, active: ActiveTask, positions: Positions) -> None:
+    def _reclaim(self, active: ActiveTask, positions: Positions) -> None:
         """Process a task again that was held open, or start it again (F4)."""
         if positions.are(active.committed, active.by, active.epoch):
             active.begin_again()
-            self._holdings.resume(active)
-            self._say_runs(active)
+            self._go_on_with(active)
         else:
             log.info("task %s was committed by others meanwhile", active.task)
             self._drop(active)
@@ -398,7 +375,6 @@ class TaskActions:
     def _close(self, task: TaskId) -> None:
         if self._last is not None and task in self._last.tasks:
             self._last = None  # its unit was overdue
-        self._held.pop(task, None)
         self._restarts.discard(task)
         active = self._holdings.tasks.get(task)
         if active is None:
@@ -418,10 +394,11 @@ class TaskActions:
         needed = (activating | self._activation.tasks) & self._copies.wanted
         self._copies.set(self._asked | needed)
 
-    def _fetch(self, inputs: Sequence[TopicPartition]) -> int:
+    def _fetch(self, inputs: dict[TaskId, tuple[TopicPartition, ...]]) -> None:
         self._fetch_token += 1
-        self._group.want(ev.FetchWanted(self._fetch_token, tuple(inputs)))
-        return self._fetch_token
+        self._fetches[self._fetch_token] = inputs
+        wanted = tuple(tp for partitions in inputs.values() for tp in partitions)
+        self._group.want(ev.FetchWanted(self._fetch_token, wanted))
 
     def _inputs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         """The input partitions of a task as they are now, which may not be those it runs with."""

@@ -196,12 +196,13 @@ class Activate:
 
 @attrs.frozen
 class Reclaim:
-    """Process a held task again, if the last commit of it is still our own: under a new epoch.
+    """Process a held task again, if these positions are of our own last commit: under a new epoch.
 
     Else close it and become its owner again, as by ``Activate``. Answered like that one (F4).
     """
 
     task: TaskId
+    positions: Positions
 
 
 @attrs.frozen

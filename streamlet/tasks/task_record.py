@@ -7,7 +7,8 @@
        └───────── given outright ────────┘   └──────── HELD ◀───────┘
 
 OPENING leads to RELEASED as well, since a task that never ran has nothing to commit; and each stage
-to CLOSED: a copy of the task that is read on begins another life then, as COPIED.
+to CLOSED: a copy of the task that is read on begins another life then, as COPIED. What was HELD
+stays open while OPENING, and ``reclaims``: its last commit is looked up before it may go on (F4).
 A ``TaskRecord`` makes these moves as they are decided, by the task manager under its lock; the open
 task (``tasks.active``) makes those from OPENING to STOPPED as they are carried out, on the stream
 thread. These are two facts, so there are two stages, but one table: the control thread may lose a
@@ -197,7 +198,10 @@ class TaskRecord:
     surrendered: bool = False
     #: The member id it was released to, if to one: from then on that may process the task.
     next_owner: str = ""
-    #: While WAITING: since when, when to look for the marker next, whether a look is under way.
+    #: While OPENING: it was held open, and its last commit is looked up before it goes on (F4).
+    reclaims: bool = False
+    #: While WAITING: since when. Then, and while it reclaims: when to look for the marker or the
+    #: last commit next, whether a look is under way.
     since_ms: int = 0
     poll_at_ms: int = 0
     polling: bool = False
@@ -206,23 +210,36 @@ class TaskRecord:
     brisk_until_ms: int = 0
 
     def move_to(self, stage: TaskStage) -> None:
-        """Enter another stage."""
+        """Enter another stage; a look for what is awaited in this one is of no use any more."""
         self.stage = moved(self, self.stage, stage)
+        self.reclaims = self.polling = False
 
     def anew(self, stage: TaskStage, generation: int, now_ms: int) -> TaskRecord:
         """The task under another claim, in this stage; nothing of one before counts."""
         stage = moved(self, self.stage, stage)
         return TaskRecord(stage, generation, self.copy, since_ms=now_ms, poll_at_ms=now_ms)
 
+    @property
+    def looks(self) -> bool:
+        """True if its committed positions are awaited: for the marker, or for whose they are."""
+        return self.stage is TaskStage.WAITING or self.reclaims
+
+    @property
+    def look_at_ms(self) -> int | None:
+        """The time of the next look at them; None while there is no need, or one is under way."""
+        return self.poll_at_ms if self.looks and not self.polling else None
+
     def looked(self, found: Positions | None, now_ms: int, rules: HandoverRules) -> None:
-        """Note what a look for the marker found, and when to look again."""
+        """Note what a look found, and when to look again."""
         if found is not None and found != self.seen:
             if self.seen is not None:
                 self.brisk_until_ms = now_ms + _BRISK_MS
             self.seen = found
         pause_ms = rules.poll_ms
         if now_ms >= self.brisk_until_ms:
-            pause_ms = max(rules.idle_poll_ms, (now_ms - self.since_ms) // _PATIENCE)
+            # Its owner runs meanwhile what is waited for; what is reclaimed stands still.
+            waited_ms = 0 if self.reclaims else now_ms - self.since_ms
+            pause_ms = max(rules.idle_poll_ms, waited_ms // _PATIENCE)
         self.polling, self.poll_at_ms = False, now_ms + min(pause_ms, _POLL_MAX_MS)
 
     def is_near(self, now_ms: int) -> bool:
@@ -250,7 +267,8 @@ class TaskRecord:
         assert self.stage is not TaskStage.CLOSED, self
         assert (self.stage is TaskStage.COPIED) == (self.generation < 0), self
         assert self.stage is not TaskStage.COPIED or self.copy is not None, self
-        assert not self.polling or self.stage is TaskStage.WAITING, self
+        assert not self.reclaims or self.stage is TaskStage.OPENING, self
+        assert not self.polling or self.looks, self
         assert not self.claimed or self.stage not in (TaskStage.COPIED, TaskStage.WAITING), self
         given_up = bool(self.surrendered or self.next_owner)
         assert not given_up or self.stage is TaskStage.RELEASED, self

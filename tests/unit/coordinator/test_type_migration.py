@@ -52,6 +52,8 @@ from streamlet.tasks.task_events import (
     CommitLast,
     HandoverRules,
     JoinDescribed,
+    PollMarks,
+    PositionsRead,
     Reclaim,
     SetCopies,
     Stop,
@@ -243,7 +245,11 @@ def test_f4_a_held_task_that_is_ours_again_is_reclaimed_and_any_other_closed():
     manager = owner(T, U)
     after(manager, flip(4), CommitDone(-1, CommitOutcome.ACCEPTED))
     order = Assignment(active=frozenset({T, V}))
-    assert after(manager, Assigned(6, "new me", order)) == [Reclaim(T), Close(U), Activate(V)]
+    decisions = after(manager, Assigned(6, "new me", order))
+    assert decisions == [Close(U), Activate(V), PollMarks((T,))]
+    manager.check_invariants()
+    found = Positions.of((IN,), {IN: Committed(7, "")})
+    assert after(manager, PositionsRead(T, found)) == [Reclaim(T, found)]
     manager.check_invariants()
     after(manager, TaskRunning(T))
     assert not manager.claims[T].claimed, "a new active period begins with a claim (M4)"
@@ -272,7 +278,7 @@ def test_copies_are_closed_only_if_the_other_group_wants_them_no_more():
     after(manager, flip(5), CommitDone(-1, CommitOutcome.ACCEPTED), JoinDescribed())
     assert manager.view({})[U].role is Role.STANDBY
     over = attrs.evolve(order, flip=None)
-    assert after(manager, Assigned(6, "new me", over)) == [Reclaim(T)]
+    assert after(manager, Assigned(6, "new me", over)) == [PollMarks((T,))]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from streamlet.coordinator.events import (
     CommitDone,
     CommitOutcome,
     JoinBlocked,
+    JoinSoon,
+    Lost,
     Rejoin,
 )
 from streamlet.rebalance.values import Assignment
@@ -22,12 +24,15 @@ from streamlet.tasks.task_events import (
     JoinDescribed,
     LeavingSet,
     PositionsRead,
+    ResumeTask,
     Stop,
     TaskClaimed,
     TaskEvent,
+    TaskFailed,
     TaskRunning,
 )
 from streamlet.types import TaskId, TopicPartition
+from tests.unit.tasks import test_manager_rules as rules
 
 T, INPUT = TaskId(0, 0), TopicPartition("in", 0)
 
@@ -82,6 +87,21 @@ def test_who_took_a_task_over_asks_for_its_standby_once_all_have_come() -> None:
     assert not [d for d in done if isinstance(d, Rejoin)], "nothing was handed over"
 
 
+def taken_over(**settings: int) -> TaskManager:
+    """A member that took T over and processes it; the claim is on its way."""
+    manager = TaskManager(HandoverRules(**settings))
+    marked = Positions({INPUT: 5}, (CommitMetadata(1, "a", 2, release_to="b"),))
+    order = Assignment(pending={T: "a"})
+    after(manager, Assigned(2, "b", order), PositionsRead(T, marked), TaskRunning(T))
+    return manager
+
+
+def test_only_with_standbys_a_hand_over_that_is_over_calls_for_one() -> None:
+    standby = Rejoin("a standby is to be placed after a hand-over")
+    assert after(taken_over(standbys=1), TaskClaimed(T)) == [standby]
+    assert after(taken_over(), TaskClaimed(T)) == []
+
+
 def test_a_static_member_has_its_finished_hand_overs_forgotten_in_one_rebalance() -> None:
     """A restart is handed the last assignment: orders carried out long ago are not to be in it."""
     manager = TaskManager(HandoverRules(static=True))
@@ -114,3 +134,78 @@ def test_a_mark_is_on_all_inputs_but_those_that_its_owner_did_not_know() -> None
     assert not Positions({INPUT: 5, new: 3}, (mark, other)).mark_for("b", 2)
     assert not Positions({INPUT: 5, new: 3}, (mark, None)).mark_for("b", 2), "another tool's"
     assert not Positions({INPUT: -1, new: -1}, (None, None)).mark_for("b", 2)
+
+
+def test_the_same_generation_once_more_changes_nothing() -> None:
+    manager = owner()
+    assert after(manager, Assigned(1, "a", Assignment())) == []
+    assert manager.view({})[T] == Copy(Role.ACTIVE, 1)
+
+
+def test_a_stopped_task_whose_unit_an_assignment_overtakes_goes_on() -> None:
+    manager = stopped()
+    assert after(manager, Assigned(3, "a", Assignment(frozenset({T})))) == [ResumeTask(T)]
+    assert after(manager, CommitDone(1, CommitOutcome.ACCEPTED)) == [], "of an order that is void"
+    assert manager.view({})[T] == Copy(Role.ACTIVE, 3)
+
+
+def test_a_hold_that_is_refused_after_its_order_was_replaced_is_not_asked_for_again() -> None:
+    manager = owner()
+    order = Assignment(release={T: "b"})
+    after(manager, Assigned(2, "a", order), Assigned(3, "a", Assignment(frozenset({T}))))
+    assert after(manager, JoinBlocked(1, False)) == []
+    assert manager.due_ms() is None
+
+
+def test_a_hold_that_is_refused_is_asked_for_again_after_a_pause() -> None:
+    manager = owner()
+    after(manager, Assigned(2, "a", Assignment(release={T: "b"})), JoinBlocked(1, False))
+    assert manager.due_ms() == manager.rules.retry_ms
+
+
+def test_a_member_that_is_gone_amid_a_last_commit_keeps_nothing_of_its_task() -> None:
+    manager = stopped()
+    assert Close(T) in after(manager, CommitDone(1, CommitOutcome.LOST))
+    assert manager.claims == {}
+
+
+def test_what_a_worker_says_of_a_task_that_it_has_lost_or_runs_changes_nothing() -> None:
+    manager = owner()
+    assert after(manager, TaskRunning(T), TaskFailed(T, "too late")) == []
+    assert manager.view({})[T] == Copy(Role.ACTIVE, 1)
+    after(manager, Lost("gone"))
+    assert after(manager, TaskRunning(T), TaskClaimed(T), TaskFailed(T, "too late")) == []
+    assert manager.view({}) == {}
+
+
+def test_a_task_that_is_waited_for_is_not_held_when_the_group_changes_its_type() -> None:
+    """Its order ends with the group; the owner holds it."""
+    other = TaskId(0, 1)
+    by = rules.owner(T)
+    by.assigned(active=frozenset({T}), pending={other: "b"})
+    assert by.happened(JoinSoon(-1, 2, flip=True)) == [Stop((T,)), CommitLast(-1, (T,), {}, 2)]
+    assert by.says(other) == Copy(Role.LEARNER)
+
+
+def test_a_static_member_asks_for_no_confirmation_while_a_join_is_under_way() -> None:
+    by = rules.owner(T, static=True)
+    by.assigned(release={T: "b"})
+    by.hold(1)
+    by.committed(1, CommitOutcome.ACCEPTED)
+    assert (by.manager.confirming, by.manager.due_ms()) == (True, by.manager.rules.confirm_delay_ms)
+    by.happened(JoinDescribed())
+    assert by.manager.due_ms() is None
+    assert by.later(by.manager.rules.confirm_delay_ms) == []
+
+
+def test_a_member_that_leaves_and_gave_up_what_was_revoked_waits_for_the_next_plan() -> None:
+    by = rules.leaving(T)
+    by.assigned(revoke=frozenset({T}))
+    by.hold(1)
+    assert Rejoin("gave up the tasks it was asked to", 1) in by.committed(1, CommitOutcome.ACCEPTED)
+    assert by.later(10_000) == []
+
+
+def test_a_mark_that_is_seen_twice_is_told_once() -> None:
+    by = rules.leaving(T)
+    assert by.happened(LeavingSet(Leaving(0))) == []

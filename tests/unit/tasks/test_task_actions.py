@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -29,11 +30,13 @@ T, U = TaskId(0, 1), TaskId(0, 2)
 
 @attrs.define
 class OneCommit:
-    """A commit port with a commit of ``T`` under way."""
+    """A commit port with a commit of ``T`` under way; ``meanwhile``: called when it is over."""
 
     forgot: bool = False
+    meanwhile: Callable[[], None] = lambda: None
 
     def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled:
+        self.meanwhile()
         return Settled(outcome, (cast(Any, SimpleNamespace(active=SimpleNamespace(task=T))),))
 
     def forget_queued(self) -> None:
@@ -153,6 +156,20 @@ def test_a_commit_accepted_before_a_loss_is_no_claim_of_the_task_given_back() ->
     scene.accept()  # this one is of the new period
     scene.orders.take()
     assert scene.claimed
+
+
+def test_a_loss_amid_the_round_ends_what_was_ordered_before_it() -> None:
+    """The control thread tells of it between the look at the news and what is done about them.
+
+    Carried out behind what follows from the loss, the order would bring the task up all the same.
+    """
+    scene = Scene()
+    scene.commit.meanwhile = lambda: scene.board.offer(Lost("expired"))
+    scene.board.offer(Assigned(2, "a", Assignment(frozenset({T, U}))))
+    scene.accept()
+    scene.orders.take()
+    scene.orders.take()
+    assert scene.wanted.tasks == set()
 
 
 def test_without_a_loss_it_goes_on_as_claimed() -> None:

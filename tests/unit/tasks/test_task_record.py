@@ -106,9 +106,29 @@ def test_nothing_of_a_claim_counts_under_another_one_but_the_copy() -> None:
         TaskRecord(TaskStage.WAITING, 1, claimed=True),
         TaskRecord(TaskStage.RUNNING, 1, next_owner="b"),
         TaskRecord(TaskStage.OPENING, 1, polling=True),
+        TaskRecord(TaskStage.RUNNING, 1, reclaims=True),
+        TaskRecord(TaskStage.WAITING, 1, reclaims=True),
     ],
-    ids=["no copy", "gone", "of no order", "claimed by whom", "given up", "polled for"],
+    ids=[
+        *("no copy", "gone", "of no order", "claimed by whom", "given up", "polled for"),
+        *("runs before its look-up", "held and awaited"),
+    ],
 )
 def test_a_record_that_contradicts_itself_is_named(record: TaskRecord) -> None:
     with pytest.raises(AssertionError, match="TaskRecord"):
         record.check_invariants()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (TaskRecord(TaskStage.OPENING, 1, reclaims=True, polling=True), TaskStage.RELEASED),
+        (TaskRecord(TaskStage.WAITING, 1, polling=True), TaskStage.OPENING),
+    ],
+    ids=["the last commit", "the mark"],
+)
+def test_what_is_looked_up_is_looked_up_for_one_stage(before: TaskRecord, after: TaskStage) -> None:
+    before.check_invariants()
+    before.move_to(after)
+    before.check_invariants()
+    assert before == TaskRecord(after, 1)
