@@ -132,7 +132,7 @@ class CommitLoop:
 
     def begin(self) -> None:
         """Begin a commit, or go on with the one under way."""
-        tasks, unit = self._holdings.tasks.values(), self._actions.unit
+        tasks, unit = self._actions.to_commit(), self._actions.unit
         self._commit.begin(tasks, unit, at_once=self._holdings.idle)
 
     def _collect(self, now: int) -> None:
@@ -192,7 +192,7 @@ class CommitLoop:
         with nothing new leaves nothing to say: unanswered it would leave the local stores one
         commit behind.
         """
-        tasks = self._holdings.tasks.values()
+        tasks = self._actions.to_commit()
         if self._commit.sent or any(one.changed or not one.claimed for one in tasks):
             if self._clock.now_ms() > deadline_ms:
                 raise TimedOutError("no answer to the last commit")

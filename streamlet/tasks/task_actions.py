@@ -281,6 +281,13 @@ class TaskActions:
             self._last = None
             self._commit.begin_last(last.token, tasks, last.marks)
 
+    def to_commit(self) -> list[ActiveTask]:
+        """The tasks that a commit may cover; others may have committed those held open (F4)."""
+        with self._board.manager() as manager:
+            known = manager.records.items()
+            held = {task for task, one in known if one.reclaims or one.stage is TaskStage.HELD}
+        return [active for task, active in self._holdings.tasks.items() if task not in held]
+
     @property
     def waiting(self) -> bool:
         """True if ``go_on`` has something to do."""

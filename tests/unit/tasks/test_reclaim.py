@@ -55,7 +55,6 @@ from tests.unit.tasks.test_task_registry import running
 IN0, IN1 = TopicPartition("in", 0), TopicPartition("in", 1)
 NEW = TopicPartition("new", 0)
 RETRY_MS = HandoverRules().idle_poll_ms
-#: Whose it is says the comparison, not the manager.
 FOUND = mark(None, 1)
 
 
@@ -262,6 +261,7 @@ class Desk:
             self._hold(active)
         self.board.handle(JoinSoon(-1, 1, flip=True), CommitDone(-1, CommitOutcome.ACCEPTED))
         self.board.actions()
+        assert self.orders.to_commit() == [], "in no group"
         self.assign(2, *ids)
 
     def _hold(self, active: ActiveTask) -> None:
@@ -326,6 +326,14 @@ def test_held_tasks_go_on_in_a_new_epoch_once_their_last_commits_are_known() -> 
     assert len(desk.asked) == 1
 
 
+def test_no_commit_covers_a_held_task_before_its_last_one_is_known() -> None:
+    """It might be another's by now, and ours would set its positions back."""
+    desk = Desk()
+    assert desk.orders.to_commit() == []
+    desk.answer(others={IN0: commit("D", 5)})
+    assert desk.orders.to_commit() == [desk.tasks[1]]
+
+
 def test_held_tasks_stand_still_until_there_is_a_stable_answer() -> None:
     desk = Desk()
     desk.answer(FetchOutcome.UNSTABLE)
@@ -350,7 +358,6 @@ def test_what_others_committed_meanwhile_is_opened_again(other: tuple[str, int])
 
 
 def test_a_task_that_has_more_inputs_by_now_is_opened_again() -> None:
-    """It was held before its topics had them, so there is no commit of them."""
     desk = Desk()
     desk.answer(FetchOutcome.UNSTABLE)
     desk.wanted.inputs[T] = (IN0, NEW)
@@ -363,7 +370,6 @@ def test_a_task_that_has_more_inputs_by_now_is_opened_again() -> None:
 
 
 def test_inputs_that_come_amid_the_look_up_are_no_part_of_its_answer() -> None:
-    """Who follows the inputs of running tasks then starts it again."""
     desk = Desk()
     desk.wanted.inputs[T] = (IN0, NEW)
     desk.answer()
@@ -388,7 +394,6 @@ def test_a_loss_amid_a_round_is_carried_out_in_it() -> None:
 
 
 def test_answers_to_others_questions_say_nothing() -> None:
-    """Whoever reads where tasks begin asks by the same kind of request."""
     desk = Desk()
     desk.board.offer(FetchDone(99, FetchOutcome.FETCHED, {}))
     desk.orders.take()
