@@ -7,6 +7,7 @@ to run. Describing, and applying an assignment, are each one step under the lock
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -40,6 +41,8 @@ class RebalanceEvents:
         self._actions: list[Action] = []
         #: Tasks whose state lies on this instance's disk, with records missing (None: unknown).
         self._dormant: dict[TaskId, int | None] = {}
+        #: Until when there is nothing for the worker to ask the manager, unless news comes.
+        self._rests_until_ms: float = 0
         #: What the last description said of our leaving.
         self.said_leaving: Leaving | None = None
 
@@ -82,6 +85,7 @@ class RebalanceEvents:
     def handle(self, *events: TaskEvent) -> None:
         """Have the manager take events; what follows from them waits for the worker."""
         with self._lock:
+            self._rests_until_ms = 0
             for event in events:
                 self._actions += self._manager.handle(event, self._clock.now_ms())
 
@@ -92,6 +96,16 @@ class RebalanceEvents:
         with self._lock:
             actions, self._actions = self._actions, []
             return actions
+
+    def rests(self, now_ms: int) -> bool:
+        """True if there is no news, and the manager stands as it did at the last ``may_rest``."""
+        return now_ms < self._rests_until_ms and not self._arrived.is_set()
+
+    def may_rest(self, manager: TaskManager) -> None:
+        """Note that the worker knows what the manager wants; from inside a ``manager`` block."""
+        due_ms = manager.due_ms()
+        if not (manager.busy or self._actions):
+            self._rests_until_ms = math.inf if due_ms is None else due_ms
 
     @contextmanager
     def manager(self) -> Iterator[TaskManager]:

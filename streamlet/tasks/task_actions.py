@@ -91,6 +91,16 @@ class TaskActions:
             StreamletError: the membership is over, or the coordinator refused a commit for good.
         """
         now = self._clock.now_ms()
+        if not self._board.rests(now):
+            self._take_news(now)
+        if self._restarts and not self._commit.sent:  # else it could begin before that commit
+            for task in sorted(self._restarts):
+                self._activation.want(task)
+            self._restarts.clear()
+        for news in self._copies.take():
+            self._copy_news(news)
+
+    def _take_news(self, now: int) -> None:
         seen: dict[TaskId, Positions] = {}
         with self._board.news() as (events, assigned):
             for event in events:
@@ -102,6 +112,7 @@ class TaskActions:
                 self.busy = manager.busy
                 self.urgent = self.busy and manager.urgent(now)
                 awaited = manager.near(now)
+                self._board.may_rest(manager)
             self.awaited = bool(awaited)
         if assigned is not None and assigned.generation != self.generation:
             self.generation = assigned.generation
@@ -121,15 +132,9 @@ class TaskActions:
         if _of(ev.JoinSoon, events):
             self.precopy.end()  # the join may wait for that unit, and the group for the join
         self._read_ahead(awaited, seen)
-        if self._restarts and not self._commit.sent:  # else it could begin before that commit
-            for task in sorted(self._restarts):
-                self._activation.want(task)
-            self._restarts.clear()
         self._copies.prefer(awaited)
         for end in _of(ev.Failed, events):
             raise end.error
-        for news in self._copies.take():
-            self._copy_news(news)
 
     def _take(self, event: ev.SessionEvent, seen: dict[TaskId, Positions]) -> None:
         match event:

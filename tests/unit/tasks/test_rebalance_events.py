@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import threading
 
-from streamlet.assignor.values import Copy, Role
+import pytest
+
+from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.clock import ManualClock
-from streamlet.coordinator.events import Assigned, CommitDone, CommitOutcome, Lost
+from streamlet.coordinator.events import Assigned, CommitDone, CommitOutcome, Lost, Tick
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.tasks.task_events import Close, HandoverRules
+from streamlet.tasks.task_events import (
+    Close,
+    HandoverRules,
+    JoinDescribed,
+    LeavingSet,
+    TaskClaimed,
+    TaskEvent,
+    TaskRunning,
+)
 from streamlet.types import TaskId
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
@@ -126,3 +136,51 @@ def test_a_join_is_described_before_or_after_an_assignment_is_applied_never_betw
         assert described == []
     control.join(10)
     assert described == [{T0: Copy(Role.ACTIVE, 1)}]
+
+
+def rests(shared: RebalanceEvents, now_ms: int = 0) -> bool:
+    """What the worker does at the end of its news, and asks in its next round."""
+    with shared.manager() as manager:
+        shared.may_rest(manager)
+    return shared.rests(now_ms)
+
+
+def test_the_manager_is_not_asked_again_before_something_is_due() -> None:
+    shared = board()
+    shared.offer(Assigned(1, "m", Assignment(follow_up_ms=500)))
+    assert not rests(shared), "there is news"
+    apply(shared)
+    assert rests(shared, 499)
+    assert not rests(shared, 500)
+
+
+@pytest.mark.parametrize("event", [JoinDescribed(), Tick()])
+def test_what_any_thread_tells_the_manager_has_the_worker_ask_again(event: TaskEvent) -> None:
+    shared = board()
+    assert rests(shared)
+    shared.handle(event)
+    assert not shared.rests(0)
+
+
+def test_news_and_wakes_end_the_rest() -> None:
+    shared = board()
+    assert rests(shared)
+    shared.wake()
+    assert not shared.rests(0)
+    apply(shared)
+    assert rests(shared)
+    shared.offer(assigned(1, T0))
+    assert not shared.rests(0)
+
+
+def test_there_is_no_rest_while_others_wait_for_us_or_actions_are_to_be_taken() -> None:
+    shared = board()
+    shared.handle(assigned(1, T0))
+    assert not rests(shared), "to be brought up"
+    shared.actions()
+    shared.handle(TaskRunning(T0))
+    assert not rests(shared), "not claimed yet"
+    shared.handle(TaskClaimed(T0), LeavingSet(Leaving(0)))
+    assert not rests(shared), "it is to rejoin"
+    shared.actions()
+    assert rests(shared)

@@ -19,7 +19,7 @@ from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_actions import TaskActions
-from streamlet.tasks.task_events import HandoverRules, TaskRunning
+from streamlet.tasks.task_events import HandoverRules, TaskClaimed, TaskEvent, TaskRunning
 from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.testing.ports import MemoryLog, MemorySource
@@ -233,3 +233,22 @@ def test_a_copy_is_kept_until_it_is_promoted_or_its_task_goes_elsewhere(how: str
             scene.orders.lose_all()
     scene.orders.take()
     assert (scene.wanted.tasks, scene.copies.wanted) == (set(), set())
+
+
+def test_a_round_without_news_leaves_the_manager_alone() -> None:
+    scene, handle = Scene(), RebalanceEvents.handle
+    asked: list[TaskEvent] = []
+
+    def noting(board: RebalanceEvents, *events: TaskEvent) -> None:
+        asked.extend(events)
+        handle(board, *events)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RebalanceEvents, "handle", noting)
+        scene.orders.take()
+        asked.clear()
+        scene.orders.take()
+        assert asked == []
+        scene.accept()
+        scene.orders.take()
+        assert TaskClaimed(T) in asked
