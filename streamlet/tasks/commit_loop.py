@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 HOLD_OFF_MS = 250
 #: Garbage is collected at commits; while a hand-over is open only after so long, ms.
 COLLECT_MS = 1_000
+#: How often the caches are measured, ms: a round of few records takes less.
+MEASURE_MS = 20
 #: Pause before a commit that a broker had no good answer for is tried again, ms.
 AGAIN_MS = 100
 #: How long to wait for an answer before the last commit is looked at again.
@@ -96,6 +98,7 @@ class CommitLoop:
     #: When the next commit is due.
     next_ms: int = attrs.field(default=0, init=False)
     _collect_by_ms: int = attrs.field(default=0, init=False)
+    _measure_ms: int = attrs.field(default=0, init=False)
     _postponed: PostponedCommit = attrs.field(init=False)
 
     @_postponed.default
@@ -107,8 +110,7 @@ class CommitLoop:
         now = self._clock.now_ms()
         due_ms = self.next_ms + (HOLD_OFF_MS if self._actions.awaited else 0)
         precopy = self._actions.precopy
-        dirty = self._holdings.dirty_bytes() > self._settings.cache_max_bytes // 2
-        due = now >= due_ms or precopy.due(now) or dirty or self._holdings.asks_commit()
+        due = now >= due_ms or precopy.due(now) or self._holdings.asks_commit() or self._full(now)
         if self._commit.under_way:
             if not self._commit.sent and not self._postponed.waits:
                 self._try(self.begin)
@@ -129,6 +131,14 @@ class CommitLoop:
         first = self._actions.unit is None and not precopy.over
         if self._actions.waiting and not first and not self._commit.under_way:
             self._try(self._actions.go_on)
+
+    def _full(self, now: int) -> bool:
+        """True if much of the caches is what only a commit can free; looked at now and then."""
+        if now < self._measure_ms:
+            return False
+        full = self._holdings.dirty_bytes() > self._settings.cache_max_bytes // 2
+        self._measure_ms = now if full else now + MEASURE_MS
+        return full
 
     def begin(self) -> None:
         """Begin a commit, or go on with the one under way."""
