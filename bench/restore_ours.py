@@ -23,8 +23,8 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.restore_job import RestoreJob
-from streamlet.tasks.state_updater import RESTORE_MS
 from streamlet.tasks.targets import Target
+from streamlet.tasks.task_restorer import ALONE_MS
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 _CACHE_BYTES = 64 << 20
@@ -38,8 +38,8 @@ class WatchedSource:
     source: KafkaSource
     span: Span
 
-    def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:
-        batches = self.source.poll(max_records, timeout_ms)
+    def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
+        batches = self.source.poll(max_records, timeout_ms, idle_ms)
         if batches and not self.span.started:
             self.span.start()
         return batches
@@ -101,7 +101,7 @@ def main() -> None:
         restorer.add(RestoreJob(task, state, Target(ends=target, limit=limit)))
     left = set(states)
     while left:
-        left -= {job.task for job in restorer.step(RESTORE_MS)}
+        left -= {job.task for job in restorer.step(ALONE_MS)}
     span.end()
     found = [entry for state in states.values() for entry in state.stores[_STORE].range()]
     span.report(

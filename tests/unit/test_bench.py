@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+
 import pytest
 
+import bench
 from bench import latency
 from bench.join_check import expected
 from bench.join_load import JoinLoad
@@ -11,6 +15,15 @@ from bench.load import expected_counts, words
 from bench.processes import Measurement, MeasurementError
 from bench.rounds import Outcome, cpu_ratio, play, ratio, summary
 from bench.window_load import LATE, WindowLoad
+
+MODULES = [one.name for one in pkgutil.iter_modules(bench.__path__) if one.name != "__main__"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_finds_what_it_measures(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most run in a process of their own, where a name that is gone would show only at the end."""
+    monkeypatch.setenv("BENCH_SPARK_SOURCE", "topic")
+    importlib.import_module(f"bench.{name}")
 
 
 def outcome(rate: float, wrong: str = "", rss_mb: float = 100.0, cpu: float = 2.0) -> Outcome:
