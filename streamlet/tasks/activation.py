@@ -25,12 +25,7 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.coordinator.commit_metadata import Positions
-from streamlet.errors import (
-    StateError,
-    StateLockedError,
-    StateMismatchError,
-    StreamletError,
-)
+from streamlet.errors import StateError, StateLockedError, StateMismatchError, StreamletError
 from streamlet.kafka.limits import largest_record
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.task import Task

@@ -136,9 +136,8 @@ class CommitLoop:
         """True if much of the caches is what only a commit can free; looked at now and then."""
         if now < self._measure_ms:
             return False
-        full = self._holdings.dirty_bytes() > self._settings.cache_max_bytes // 2
-        self._measure_ms = now if full else now + MEASURE_MS
-        return full
+        self._measure_ms = now + MEASURE_MS
+        return self._holdings.dirty_bytes() > self._settings.cache_max_bytes // 2
 
     def begin(self) -> None:
         """Begin a commit, or go on with the one under way."""

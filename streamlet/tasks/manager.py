@@ -549,10 +549,8 @@ class TaskManager:
         for task, claim in self.claims.items():
             held = claim.stage is TaskStage.HELD
             assert held or claim.generation <= self.generation, (task, claim, self.generation)
-            assert claim.stage is not TaskStage.STOPPED or task in unit, (
-                task,
-                "stopped for nothing",
-            )
+            stopped = claim.stage is TaskStage.STOPPED
+            assert task in unit or not stopped, (task, "stopped for nothing")
             if claim.stage is TaskStage.WAITING:
                 assert claim.generation == self.generation, (task, "an order that was replaced")
         member = self.generation >= 0

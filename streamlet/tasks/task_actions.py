@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import attrs
 
@@ -30,6 +30,8 @@ from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
+
+Inputs: TypeAlias = dict[TaskId, tuple[TopicPartition, ...]]
 
 
 @attrs.define(eq=False, slots=False)
@@ -60,9 +62,7 @@ class TaskActions:
     _meters: Meters
     precopy: Precopy
     #: Tasks whose committed positions were asked for, by token, with the inputs they had then.
-    _fetches: dict[int, dict[TaskId, tuple[TopicPartition, ...]]] = attrs.field(
-        factory=dict, init=False
-    )
+    _fetches: dict[int, Inputs] = attrs.field(factory=dict, init=False)
     _fetch_token: int = attrs.field(default=0, init=False)
     #: Closed, to be brought up again once no commit of theirs is on its way.
     _restarts: set[TaskId] = attrs.field(factory=set, init=False)
@@ -406,7 +406,7 @@ class TaskActions:
         needed = (activating | self._activation.tasks) & self._copies.wanted
         self._copies.set(self._asked | needed)
 
-    def _fetch(self, inputs: dict[TaskId, tuple[TopicPartition, ...]]) -> None:
+    def _fetch(self, inputs: Inputs) -> None:
         self._fetch_token += 1
         self._fetches[self._fetch_token] = inputs
         wanted = tuple(tp for partitions in inputs.values() for tp in partitions)

@@ -146,12 +146,7 @@ class OutOfRange:
                 if self._holdings.by_partition.get(partition) is active:
                     self._take(active, partition, found)
 
-    def _take(
-        self,
-        active: ActiveTask,
-        partition: TopicPartition,
-        found: TargetAnswer,
-    ) -> None:
+    def _take(self, active: ActiveTask, partition: TopicPartition, found: TargetAnswer) -> None:
         try:
             target = found.result()[active.task]
         except StreamletError as error:
