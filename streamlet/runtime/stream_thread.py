@@ -305,9 +305,7 @@ class StreamThread:
             self._closer.hurry()
             for active in self._activation.step():
                 self._actions.run(active)
-            given_back = self._activation.given_back()
-            if given_back:
-                self._actions.give_back(given_back)
+            self._actions.give_back(self._activation.given_back())
         self._copies.has_actives = bool(self.holdings.by_partition)
         running = self._activation.idle and self._actions.generation >= 0
         self._set_state("RUNNING" if running else "REBALANCING")

@@ -241,7 +241,8 @@ class TaskActions:
 
     def give_back(self, tasks: Mapping[TaskId, str]) -> None:
         """Join without these tasks, which cannot be taken over here, for these reasons."""
-        self._report(*(te.TaskFailed(task, reason) for task, reason in tasks.items()))
+        if tasks:
+            self._report(*(te.TaskFailed(task, reason) for task, reason in tasks.items()))
 
     def _go_on_with(self, active: ActiveTask) -> None:
         self._holdings.resume(active)

@@ -204,9 +204,7 @@ class SimWorker:
             return
         for active in self.activation.step():
             self._actions.run(active)
-        given_back = self.activation.given_back()
-        if given_back:
-            self._actions.give_back(given_back)
+        self._actions.give_back(self.activation.given_back())
         self._look()
         first = self._actions.unit is not None and not self._commit.under_way
         if self._world.now_ms <= self._world.input_until_ms and not first:
