@@ -11,7 +11,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from streamlet.config import Settings
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
 from streamlet.kafka.ports import NewTopic
 from streamlet.local import open_control
+from tests.integration.chaos.support import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -80,15 +81,6 @@ def endpoints(servers: str, application: str) -> set[tuple[str, str, int]]:
         return {(one.member, one.host, one.port) for one in found}
 
 
-def until(found: Callable[[], bool], what: str, timeout_s: float = 300) -> None:
-    patience = threading.Event()
-    for _ in range(int(timeout_s / 0.1)):
-        if found():
-            return
-        patience.wait(0.1)
-    pytest.fail(f"not in {timeout_s} s: {what}")
-
-
 @contextmanager
 def instance(folder: Path, name: str, servers: str, port: int) -> Iterator[subprocess.Popen[str]]:
     """``streamlet run`` with two workers; killed at the end if it still runs."""
@@ -127,7 +119,7 @@ class Said:
 
     def find(self, pattern: str) -> str:
         """The first group of a pattern, once it was said."""
-        until(lambda: bool(re.search(pattern, self.text)), f"{pattern} in:\n{self.text}")
+        wait_for(lambda: bool(re.search(pattern, self.text)), f"{pattern} in:\n{self.text}")
         found = re.search(pattern, self.text)
         assert found is not None
         return found[1]
@@ -139,7 +131,7 @@ def test_one_port_tells_of_all_workers_of_an_instance(
     with instance(tmp_path, topic, bootstrap_servers, 0) as process:
         said = Said(process)
         url = said.find(r"metrics on (http://127\.0\.0\.1:\d+)/metrics")
-        until(lambda: get(f"{url}/ready")[0] == 200, "ready")
+        wait_for(lambda: get(f"{url}/ready")[0] == 200, "ready")
         assert get(f"{url}/health")[0] == 200
 
         members = {"m-0", "m-1"}
@@ -147,7 +139,7 @@ def test_one_port_tells_of_all_workers_of_an_instance(
         def processed() -> float:
             return sum(metrics(url)["streamlet_stream_thread_process_total"].values())
 
-        until(lambda: processed() == RECORDS - BAD, "all records")
+        wait_for(lambda: processed() == RECORDS - BAD, "all records")
         found = metrics(url)
         assert found["streamlet_stream_alive_stream_threads"] == {"": 2}
         assert set(found["streamlet_stream_thread_state"]) == members
@@ -155,7 +147,7 @@ def test_one_port_tells_of_all_workers_of_an_instance(
         assert sum(found["streamlet_stream_thread_tasks"].values()) >= 4
         assert sum(found["streamlet_consumer_fetch_manager_records_lag"].values()) == 0
         assert min(found["streamlet_group_generation"].values()) >= 1
-        until(
+        wait_for(
             lambda: (
                 sum(metrics(url)["streamlet_stream_thread_commit_latency_seconds_count"].values())
                 >= 2
@@ -164,7 +156,7 @@ def test_one_port_tells_of_all_workers_of_an_instance(
         )
 
         port = int(url.rpartition(":")[2])
-        until(
+        wait_for(
             lambda: (
                 endpoints(bootstrap_servers, topic) == {(m, "127.0.0.1", port) for m in members}
             ),
@@ -182,9 +174,9 @@ def test_one_port_tells_of_all_workers_of_an_instance(
             failed = metrics(url)["streamlet_stream_failed_stream_threads_total"]
             return failed == {"": 1}
 
-        until(failed_once, "a failure is counted")
+        wait_for(failed_once, "a failure is counted")
         assert get(f"{url}/health")[0] == 200  # it is being started again
-        until(lambda: get(f"{url}/ready")[0] == 200, "ready again")
+        wait_for(lambda: get(f"{url}/ready")[0] == 200, "ready again")
         process.send_signal(signal.SIGINT)
         assert process.wait(300) == 0
 
@@ -200,10 +192,10 @@ def test_a_run_in_this_process_serves_too(
     endpoints: list[bool] = []
 
     def look() -> None:
-        until(lambda: app.metrics_url is not None, "an address")
+        wait_for(lambda: app.metrics_url is not None, "an address")
         assert app.metrics_url is not None
         url = app.metrics_url
-        until(lambda: get(f"{url}/ready")[0] == 200, "ready")
+        wait_for(lambda: get(f"{url}/ready")[0] == 200, "ready")
         found.append(get(f"{url}/health")[0])
         members = [one for instance in app.metadata() for one in instance.members]
         endpoints.append([f"http://{one.endpoint}" for one in members] == [url])
