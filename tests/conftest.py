@@ -49,7 +49,8 @@ def log_as_it_was() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def broker_up(request: pytest.FixtureRequest) -> None:
     """Start the run's broker again where a test failed and left it down: the next ones need it."""
-    if "bootstrap_servers" in request.fixturenames and broker_choice() == "embedded":
+    asked = {"bootstrap_servers", "kafka_broker"}.intersection(request.fixturenames)
+    if asked and broker_choice() == "embedded":
         broker: KafkaBroker = request.getfixturevalue("kafka_broker")
         broker.start()
 
