@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from typing import Any
 import streamlet as sl
 from bench.processes import MeasurementError
 from bench.rounds import tell
+from bench.span import peak_rss_mb
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
 from streamlet.processing.task import Task
@@ -147,7 +147,7 @@ def measured(shape: str, windows: int, folder: Path) -> dict[str, Any]:
         "call_ms": round(call * 1_000, 1),
         "calls": calls,
         "total_s": round(total, 2),
-        "rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024),
+        "rss_mb": round(peak_rss_mb()),
     }
 
 
