@@ -39,12 +39,14 @@ class KeyPartitioner:
         ]
 
     def _learn(self, keys: Sequence[bytes | None]) -> None:
-        new = {key for key in keys if key is not None} - self._known.keys()
-        if len(self._known) + len(new) > _REMEMBERED:
-            self._known = {}
+        known, of = self._known, self._of
+        # Not a difference of two sets: that goes through all the keys that are remembered.
+        new = {key for key in keys if key is not None and key not in known}
+        if len(known) + len(new) > _REMEMBERED:
+            known = self._known = {}
             new = {key for key in keys if key is not None}
-        of = self._of
-        self._known |= {key: of(key) for key in new}
+        for key in new:
+            known[key] = of(key)
 
 
 def _hashing(partitions: int) -> Callable[[bytes], int]:
