@@ -162,7 +162,7 @@ class StoreChangelogReader:
         """
         waiting = {self._open[tp].task for tp in self._waiting}
         return {
-            task: max(map(self._lag, job.parts))
+            task: max(map(self._lag, job.parts), default=0)
             for task, job in self._runs.items()
             if task not in waiting
         }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import streamlet as sl
 from streamlet.coordinator.ports import fetch_committed
 from streamlet.coordinator.states import MembershipState
 from streamlet.state.task_state import TaskState
@@ -68,6 +69,19 @@ def test_a_task_is_promoted_where_it_was_learned(tmp_path: Path) -> None:
         assert learner.open_tasks() == copies
         group.end()
     assert_exact(group, 3)
+
+
+def test_a_task_moves_whose_store_has_no_changelog(tmp_path: Path) -> None:
+    app = sl.App("app")
+    words = app.stream("words", key=str, value=str).group_by_key()
+    words.count(store=sl.Materialized("counts", logged=False)).to_stream().to("counts")
+    with running(Group(tmp_path, app.topology())) as group:
+        group.produce(1)
+        group.member("a")
+        wait_for(lambda: group.put_out == 40, "the first counts")
+        learner = group.member("b")
+        wait_for(lambda: learner.failed or group.shares() == [2, 2], "b runs its share")
+        assert learner.failed is None
 
 
 def test_an_owner_that_stops_leaves_its_tasks_to_the_others(tmp_path: Path) -> None:

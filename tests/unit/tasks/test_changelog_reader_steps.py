@@ -9,10 +9,12 @@ import attrs
 
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.changelog import encode_column
+from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import GENTLE_POLLS, GENTLE_RECORDS, StoreChangelogReader
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import StateNumber
-from tests.unit.tasks.test_changelog_reader import S0, World, number
+from tests.unit.state.support import Spec
+from tests.unit.tasks.test_changelog_reader import S0, T0, World, number
 
 
 class Polls(MemorySource):
@@ -57,5 +59,14 @@ def test_a_step_tells_whether_there_was_anything_to_read(tmp_path: Path) -> None
     assert not world.restorer.quiet
     world.restorer.step(0)
     assert world.restorer.quiet
+    world.restorer.close()
+    state.close()
+
+
+def test_a_copy_without_a_changelog_lacks_nothing(tmp_path: Path) -> None:
+    world, state = World(tmp_path), TaskState.open(None, [Spec("s", logged=False)], 1 << 20)
+    world.restorer.add(attrs.evolve(world.job(state), follow=True))
+    world.restorer.step(0)
+    assert world.restorer.lags() == {T0: 0}
     world.restorer.close()
     state.close()
