@@ -143,12 +143,12 @@ class AtLeastOnceCommit:
         if current.phase is CommitPhase.ACCEPTED:
             self._write(most_ns)
             return
-        if current.hold is None and self.under_way:
-            current.hold = hold
-        if current.hold is None and self._group.gated:
+        if hold is None and current.hold is None and self._group.gated:
             return
         if not self.under_way:
             self._start(list(tasks))
+        if current.hold is None and self.under_way:
+            current.hold = hold
         if current.phase is CommitPhase.PREPARING:
             self._prepare(most_ns)
         self._go_on()

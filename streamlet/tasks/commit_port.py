@@ -10,7 +10,7 @@ from typing import Protocol
 
 import attrs
 
-from streamlet.coordinator.events import CommitOutcome
+from streamlet.coordinator.events import CommitDone, CommitOutcome
 from streamlet.tasks.active import ActiveTask, TaskCommit
 from streamlet.types import TaskId
 
@@ -26,6 +26,13 @@ class Settled:
     parts: tuple[TaskCommit, ...]
     hold: int | None = None
     last: bool = False
+
+    @property
+    def of_unit(self) -> CommitDone | None:
+        """The outcome of the unit that is over with it, if one is."""
+        if self.hold is None or (self.outcome is CommitOutcome.ACCEPTED and not self.last):
+            return None
+        return CommitDone(self.hold, self.outcome)
 
 
 class CommitPort(Protocol):

@@ -15,11 +15,22 @@ from contextlib import contextmanager
 
 from streamlet.assignor.values import Copy, Leaving
 from streamlet.clock import Clock
-from streamlet.coordinator.events import Assigned, Lost, SessionEvent
+from streamlet.coordinator.events import (
+    Assigned,
+    CommitDone,
+    Failed,
+    JoinBlocked,
+    JoinSoon,
+    Lost,
+    SessionEvent,
+)
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.task_events import Action, JoinDescribed, LeavingSet, TaskEvent
 from streamlet.types import TaskId
+
+#: What concerns a worker that has stopped.
+_ANSWERS = (CommitDone, JoinBlocked, JoinSoon, Lost, Failed)
 
 
 class RebalanceEvents:
@@ -122,6 +133,11 @@ class RebalanceEvents:
             self._events.clear()
             assigned, self._assigned = self._assigned, None
             yield events, assigned
+
+    def answers(self) -> list[SessionEvent]:
+        """Take what concerns a worker that has stopped; the rest is lost."""
+        with self.news() as (events, _):
+            return [one for one in events if isinstance(one, _ANSWERS)]
 
     def wake(self) -> None:
         """Wake the worker, because there is news elsewhere; from any thread."""

@@ -138,7 +138,7 @@ class TaskActions:
 
     def _take(self, event: ev.SessionEvent, seen: dict[TaskId, Positions]) -> None:
         match event:
-            case ev.CommitDone() | ev.JoinSoon() | ev.Failed():
+            case ev.CommitDone() | ev.JoinSoon() | ev.Failed() | ev.Left():
                 pass  # what is to be done of these comes later in ``take``
             case ev.Lost(reason=reason):
                 log.warning("lost all tasks: %s", reason)
@@ -148,8 +148,6 @@ class TaskActions:
                 self._board.handle(event)
             case ev.FetchDone():
                 seen |= self._fetched(event)
-            case ev.Left():
-                log.debug("left the group")
             case _:
                 raise AssertionError(f"unexpected event {event}")
 
@@ -189,10 +187,9 @@ class TaskActions:
         if settled.outcome is ev.CommitOutcome.ACCEPTED and not lost:
             events += [te.TaskClaimed(part.active.task) for part in settled.parts]
             self.precopy.committed(self._entries_to_go(settled), self._clock.now_ms())
-        over = settled.last or settled.outcome is not ev.CommitOutcome.ACCEPTED
-        if settled.hold is not None and over:
+        if settled.of_unit is not None:
             self._last = None
-            events.append(ev.CommitDone(settled.hold, settled.outcome))
+            events.append(settled.of_unit)
         self._report(*events)
 
     def _entries_to_go(self, settled: Settled) -> int:
@@ -250,21 +247,24 @@ class TaskActions:
         self._board.handle(te.TaskRunning(active.task))
 
     def take_answers(self) -> None:
-        """Take answers to commits and nothing else: everything is stopped.
+        """Take answers to commits: everything is stopped, and what is given up is closed (M6).
 
         Raises:
             TaskMigratedError: the tasks are lost.
         """
-        with self._board.news() as (events, _):
-            mine = [
-                event for event in events if isinstance(event, (ev.CommitDone, ev.Lost, ev.Failed))
-            ]
-        for event in mine:
-            if not isinstance(event, ev.CommitDone):
+        for event in self._board.answers():
+            if isinstance(event, (ev.JoinSoon, ev.JoinBlocked)):
+                self._group.want(ev.UnblockJoin(event.token))  # no further unit is begun
+            elif not isinstance(event, ev.CommitDone):
                 raise TaskMigratedError("the tasks were lost while they were given up")
-            settled = self._commit.done(event.token, event.outcome, event.code)
-            if settled is not None:
+            elif settled := self._commit.done(event.token, event.outcome, event.code):
                 self._settled(settled)
+                if settled.of_unit is not None:
+                    self._last = None
+                    self._board.handle(settled.of_unit)
+        for action in self._board.actions():
+            if isinstance(action, (te.Close, ev.UnblockJoin)):
+                self._perform_one(action, frozenset())
 
     def go_on(self) -> None:
         """Ask for a hold, or commit stopped tasks for the last time; no commit is under way.

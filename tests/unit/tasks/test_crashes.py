@@ -192,6 +192,22 @@ def test_a_commit_that_a_join_turned_away_goes_before_the_last_one_that_the_join
     assert owner.holds == [None, -1]
 
 
+def test_a_worker_that_stops_commits_before_a_join_that_waits_for_its_unit(tmp_path: Path) -> None:
+    """Else each would wait for the other until the unit's time is up."""
+    owner = stopped_before_its_claim(tmp_path)
+    owner.gated = True
+    owner.commit_port.begin([owner.active])
+    assert not owner.commit_port.under_way
+    owner.commit_port.begin([owner.active], hold=-1)
+    assert owner.holds == [-1]
+    assert answer(owner, CommitOutcome.GATED).hold == -1, "the time is up"
+    owner.commit_port.begin([owner.active])
+    assert not owner.sent
+    owner.gated = False
+    owner.commit_port.begin([owner.active])
+    assert owner.holds == [-1, None]
+
+
 @pytest.mark.parametrize("closed", [False, True])
 def test_what_was_accepted_is_written_before_anything_else_happens_to_the_task(
     tmp_path: Path, closed: bool

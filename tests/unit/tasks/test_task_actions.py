@@ -10,7 +10,15 @@ import attrs
 import pytest
 
 from streamlet.clock import ManualClock
-from streamlet.coordinator.events import Assigned, CommitDone, CommitOutcome, JoinSoon, Lost
+from streamlet.coordinator.events import (
+    Assigned,
+    CommitDone,
+    CommitOutcome,
+    JoinBlocked,
+    JoinSoon,
+    Lost,
+    UnblockJoin,
+)
 from streamlet.processing.edges.writer import Agreement
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks.commit_loop import Precopy
@@ -33,11 +41,13 @@ class OneCommit:
     """A commit port with a commit of ``T`` under way; ``meanwhile``: called when it is over."""
 
     forgot: bool = False
+    hold: int | None = None
     meanwhile: Callable[[], None] = lambda: None
 
     def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled:
         self.meanwhile()
-        return Settled(outcome, (cast(Any, SimpleNamespace(active=SimpleNamespace(task=T))),))
+        part: Any = SimpleNamespace(active=SimpleNamespace(task=T))
+        return Settled(outcome, (part,), self.hold, self.hold is not None)
 
     def forget_queued(self) -> None:
         self.forgot = True
@@ -77,6 +87,16 @@ class Copies:
 
 
 @attrs.define
+class Wishes:
+    """A membership that notes what is wanted of it."""
+
+    made: list[object] = attrs.field(factory=list)
+
+    def want(self, wish: object) -> None:
+        self.made.append(wish)
+
+
+@attrs.define
 class Scene:
     """A worker of which only the rules and what they lead to are real; it runs ``T``, claimed."""
 
@@ -84,6 +104,7 @@ class Scene:
     wanted: Wanted = attrs.field(factory=Wanted)
     copies: Copies = attrs.field(factory=Copies)
     clock: ManualClock = attrs.field(factory=ManualClock)
+    group: Wishes = attrs.field(factory=Wishes)
     board: RebalanceEvents = attrs.field(init=False)
     orders: TaskActions = attrs.field(init=False)
 
@@ -91,10 +112,9 @@ class Scene:
         clock = self.clock
         self.board = RebalanceEvents(TaskManager(HandoverRules()), clock)
         source = MemorySource(MemoryLog())
-        nobody = cast(Any, None)
         self.orders = TaskActions(
             self.board,
-            group=nobody,
+            group=cast(Any, self.group),
             holdings=TaskRegistry(
                 source, cache_bytes=1, most_buffered=1, forget=lambda active: None
             ),
@@ -252,3 +272,51 @@ def test_a_round_without_news_leaves_the_manager_alone() -> None:
         scene.accept()
         scene.orders.take()
         assert TaskClaimed(T) in asked
+
+
+def stopped_for_another() -> Scene:
+    """A worker that has stopped ``T`` to hand it over; its last commit is under way."""
+    scene = Scene()
+    active: Any = SimpleNamespace(
+        task=T,
+        inputs=(),
+        stage=TaskStage.RUNNING,
+        move_to=lambda stage: None,
+        processor=SimpleNamespace(close=lambda: None),
+        opened=SimpleNamespace(_closed=True),
+        subtopology=SimpleNamespace(stateful=False),
+    )
+    scene.orders._holdings.tasks[T] = active
+    scene.board.offer(Assigned(2, "a", Assignment(release={T: "b"})))
+    scene.orders.take()
+    scene.board.offer(JoinBlocked(1, True))
+    scene.orders.take()
+    scene.commit.hold = 1
+    return scene
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_task_that_was_given_up_is_closed_though_the_worker_stops(answered: bool) -> None:
+    """The mark may have arrived: committed once more, it would be taken from its next owner.
+
+    Without an answer the unit's time is up, and the group was told that the task is released.
+    """
+    scene = stopped_for_another()
+    scene.orders.take_answers()
+    assert T in scene.orders._holdings.tasks
+    if answered:
+        scene.board.offer(CommitDone(7, CommitOutcome.UNKNOWN))
+    else:
+        scene.board.describe()
+    scene.orders.take_answers()
+    assert T not in scene.orders._holdings.tasks
+    assert scene.group.made == ([UnblockJoin(1)] if answered else [])
+
+
+def test_a_worker_that_stops_lets_joins_go_on() -> None:
+    """It begins no unit that one could wait for, and its last commit may wait for the join."""
+    scene = Scene()
+    scene.board.offer(JoinBlocked(1, True))
+    scene.board.offer(JoinSoon(-1, 1))
+    scene.orders.take_answers()
+    assert scene.group.made == [UnblockJoin(1), UnblockJoin(-1)]
