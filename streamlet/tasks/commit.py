@@ -169,11 +169,12 @@ class AtLeastOnceCommit:
         """Commit stopped tasks, as the unit of a granted hold."""
         assert not self.under_way, "two commits under way"
         self._check_alive()
-        parts = [self._share(active) for active in tasks]
-        for part in parts:
-            part.release_to = marks.get(part.active.task)
-        self._current = _CommitUnderWay(parts=parts, hold=hold, last=True)
-        self._current.move_to(CommitPhase.PREPARED)
+        self._current = current = _CommitUnderWay(hold=hold, last=True)
+        current.move_to(CommitPhase.PREPARED)
+        for active in tasks:  # if a record fails, what was taken before is committed all the same
+            part = self._share(active)
+            part.release_to = marks.get(active.task)
+            current.parts.append(part)
         self._drop_if_empty()
         self._go_on()
 

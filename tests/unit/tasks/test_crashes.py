@@ -9,20 +9,23 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from streamlet.clock import ManualClock
 from streamlet.coordinator.events import CommitOutcome
 from streamlet.coordinator.messages import Committed
-from streamlet.errors import DeliveryError, TaskMigratedError, UnreachableError
+from streamlet.errors import DeliveryError, ProcessingError, TaskMigratedError, UnreachableError
 from streamlet.state.changelog import encode_column
+from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit import MOVES, CommitPhase
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.commit_port import Settled
+from streamlet.tasks.task_record import TaskStage
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import StateNumber, TopicPartition
-from tests.unit.tasks.owners import CHANGELOG, INPUT, Owner, World, fold
+from tests.unit.tasks.owners import CHANGELOG, INPUT, TASK, Owner, World, fold
 
 
 def live(owner: Owner, rnd: random.Random) -> None:
@@ -206,6 +209,28 @@ def test_a_worker_that_stops_commits_before_a_join_that_waits_for_its_unit(tmp_p
     owner.gated = False
     owner.commit_port.begin([owner.active])
     assert owner.holds == [-1, None]
+
+
+def test_what_was_prepared_before_a_record_failed_in_a_last_commit_is_committed(
+    tmp_path: Path,
+) -> None:
+    """The failure stops the worker, and whoever stops commits what is left."""
+    owner = stopped_before_its_claim(tmp_path)
+    list(owner.steps())  # the claim
+    fails = cast(Any, object())
+
+    def settle(active: ActiveTask) -> None:
+        if active is fails:
+            raise ProcessingError("no", "words", 0, 0, "map")
+
+    owner.commit_port.settle = settle
+    owner.active.move_to(TaskStage.STOPPED)
+    with pytest.raises(ProcessingError):
+        owner.commit_port.begin_last(7, [owner.active, fails], {TASK: "two"})
+    owner.commit_port.begin([owner.active])
+    settled = answer(owner, CommitOutcome.ACCEPTED)
+    assert (settled.hold, settled.last) == (7, True)
+    assert owner.world.committed.offset == 4
 
 
 @pytest.mark.parametrize("closed", [False, True])
