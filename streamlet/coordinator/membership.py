@@ -244,7 +244,7 @@ class Membership:
         """
         m = self._member
         late, over = m.now_ms >= m.leave_by_ms, m.state is MembershipState.FLIPPING
-        if not over and not commit_gate.free(m) and m.now_ms < m.goodbye_by_ms:
+        if not over and m.in_flight.of(msg.OffsetCommit) and m.now_ms < m.goodbye_by_ms:
             return
         if over and late:
             m.gone_over()

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from streamlet.coordinator.events import (
     Assigned,
+    BlockJoin,
     CoordinatorFound,
     HeartbeatWanted,
+    LeaveWanted,
     Rejoin,
     Send,
     StartMembership,
 )
 from streamlet.coordinator.membership import MembershipState
-from streamlet.coordinator.messages import Heartbeat, JoinGroup, SyncGroup, SyncGroupAnswer
+from streamlet.coordinator.messages import (
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    SyncGroup,
+    SyncGroupAnswer,
+)
 from streamlet.rebalance.values import NeedMetadata
 from tests.unit.coordinator.conftest import join_ok
 
@@ -75,3 +83,11 @@ def test_a_wish_that_was_told_of_in_a_join_that_is_over_needs_another(by_hand):
     member = by_hand().join()
     (need,) = member.tell(Rejoin("learner ready", descriptions=0))
     assert need.reason == "learner ready"
+
+
+def test_a_member_that_leaves_waits_for_no_unit_of_stopping_and_committing(by_hand):
+    """Its worker stopped amid the unit, and has one second for its farewell if it failed."""
+    member = by_hand().join()
+    member.tell(BlockJoin(1, 1))
+    member.tell(LeaveWanted("failed", quietly=False))
+    assert [type(r) for r in member.requests() if not isinstance(r, Heartbeat)] == [LeaveGroup]
