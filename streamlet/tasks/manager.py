@@ -184,6 +184,8 @@ class TaskManager:
             self._close(task)
         for task in self.claims:
             self._end(task)
+        tokens = [self._join, None if self._unit is None else self._unit.token]
+        self._out += [ev.UnblockJoin(token) for token in tokens if token is not None]
         self._without_orders()
         self._set_copies()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.coordinator.commit_metadata import CommitMetadata, Positions
 from streamlet.coordinator.events import (
@@ -13,6 +15,7 @@ from streamlet.coordinator.events import (
     JoinSoon,
     Lost,
     Rejoin,
+    UnblockJoin,
 )
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks.manager import TaskManager
@@ -34,7 +37,7 @@ from streamlet.tasks.task_events import (
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.tasks import test_manager_rules as rules
 
-T, INPUT = TaskId(0, 0), TopicPartition("in", 0)
+T, U, INPUT = TaskId(0, 0), TaskId(0, 1), TopicPartition("in", 0)
 
 
 def after(manager: TaskManager, *events: TaskEvent) -> list[Action]:
@@ -209,3 +212,18 @@ def test_a_member_that_leaves_and_gave_up_what_was_revoked_waits_for_the_next_pl
 def test_a_mark_that_is_seen_twice_is_told_once() -> None:
     by = rules.leaving(T)
     assert by.happened(LeavingSet(Leaving(0))) == []
+
+
+# -- joins and losses amid a unit ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("granted", [True, False])
+def test_a_loss_that_the_worker_finds_out_keeps_no_join_waiting(granted: bool) -> None:
+    """The membership, which knows of no loss, would hold the next join back until it times out."""
+    if granted:
+        manager, token = stopped(), 1
+    else:
+        manager, token = owner(), -1
+        after(manager, Assigned(2, "a", Assignment(release={T: "b"})), JoinBlocked(1, True))
+        assert after(manager, JoinSoon(-1, 2)) == [], "it waits for the unit"
+    assert UnblockJoin(token) in after(manager, Lost("a store fails"))
