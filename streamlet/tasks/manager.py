@@ -119,10 +119,9 @@ class TaskManager:
         if generation == self.generation:
             return
         self.generation, self._member_id, self._orders = generation, event.member_id, orders
-        self._unit = None
+        self._unit = self._join = self._confirm_at_ms = None
         self._retry_at_ms = now_ms
         self._owes_rejoin, self._asked_to_confirm = bool(orders.revoke), False
-        self._confirm_at_ms = None
         self._follow_up_at_ms = orders.follow_up_ms
         for task in sorted(self.claims):
             self._renew(task, now_ms)
@@ -208,7 +207,7 @@ class TaskManager:
 
         Said to be active it might be resumed here, while the member that saw the mark runs it.
         """
-        unit = self._unit
+        unit, self._join = self._unit, None  # a join that was announced goes out as well
         if unit is None or not self._stages(TaskStage.STOPPED):
             return
         self._unit = None
@@ -228,12 +227,14 @@ class TaskManager:
     def _join_due(self, event: ev.JoinSoon, now_ms: int) -> None:
         """A JoinGroup waits for us to give up what is given up at joins (L7), or all (F2).
 
-        It comes after an assignment of its generation. If ours is newer, the join waits for us no
-        longer, and no member would hear of what was given up now: it is unblocked, no more.
+        If it went out since, no member would hear of what was given up now.
         """
-        if event.generation != self.generation:
+        if event.generation != self.generation or self._described:
             self._out.append(ev.UnblockJoin(event.token))
             return
+        if self._unit is not None and not self._stages(TaskStage.STOPPED):
+            self._unit = None  # it was only asked for, and cannot be had with a join due (M5)
+            self._retry_at_ms = now_ms + self.rules.retry_ms
         self._join, self._flipping = event.token, event.flip
         self._proceed(now_ms)
 

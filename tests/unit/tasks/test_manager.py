@@ -227,3 +227,34 @@ def test_a_loss_that_the_worker_finds_out_keeps_no_join_waiting(granted: bool) -
         after(manager, Assigned(2, "a", Assignment(release={T: "b"})), JoinBlocked(1, True))
         assert after(manager, JoinSoon(-1, 2)) == [], "it waits for the unit"
     assert UnblockJoin(token) in after(manager, Lost("a store fails"))
+
+
+def test_an_announced_join_does_not_wait_for_a_unit_that_was_only_asked_for() -> None:
+    """A commit on its way goes before the asking, and is gated until the join is over."""
+    by = rules.owner(T, U, gives_up_at_joins=True)
+    learned, revoked = frozenset({T}), frozenset({U})
+    (ask,) = by.assigned(active=learned, being_learned=learned, revoke=revoked)
+    assert isinstance(ask, BlockJoin)
+    assert by.joins() == [Stop((T,)), CommitLast(-1, (T,), {}, 2)]
+    assert by.hold(ask.token, granted=False) == []
+    assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(-1)]
+
+
+def test_nothing_is_given_up_for_a_join_that_did_not_wait_for_it() -> None:
+    """The group counts on us to run what it gave us then, and would not hear that we do not."""
+    by = rules.owner(T, U, stops_at_joins=True)
+    (ask,) = by.assigned(release={T: "b"}, active=frozenset({U}))
+    assert isinstance(ask, BlockJoin)
+    by.hold(ask.token)
+    assert by.joins() == [], "it waits for the unit"
+    by.happened(JoinDescribed())  # the time of both is up
+    by.assigned(active=frozenset({T, U}))
+    assert [by.says(task) for task in (T, U)] == [Copy(Role.ACTIVE, 3)] * 2
+
+
+def test_news_of_a_join_that_was_described_since_has_nothing_given_up() -> None:
+    by = rules.owner(T, stops_at_joins=True)
+    by.assigned(active=frozenset({T, U}))
+    by.happened(JoinDescribed())
+    assert by.joins() == [UnblockJoin(-1)]
+    assert by.says(U) == Copy(Role.ACTIVE, 2)
