@@ -109,6 +109,7 @@ class StoreChangelogReader:
     def remove(self, task: TaskId) -> None:
         """Give a task up, if it is here; its state is as far as it was written last."""
         self._added = [job for job in self._added if job.task != task]
+        self._abandoned = [job for job in self._abandoned if job.task != task]
         job = self._runs.pop(task, None)
         if job is not None:
             self._stop(job.parts)

@@ -8,9 +8,10 @@ import attrs
 import pytest
 
 from streamlet.coordinator.commit_metadata import CommitMetadata, Rebuilt
+from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.tasks.restore_job import RestoreJob
 from streamlet.types import StateNumber
-from tests.unit.tasks.test_changelog_reader import S0, World, number
+from tests.unit.tasks.test_changelog_reader import S0, T0, T1, World, number
 
 
 @pytest.fixture
@@ -91,3 +92,28 @@ def test_records_prove_that_positions_were_set_back(
     world.run(job)
     assert job.beyond == met
     state.close()
+
+
+@attrs.define(eq=False)
+class Failing(RestoreJob):
+    """A job whose stores cannot be written."""
+
+    error: StateError = attrs.field(factory=StateError, kw_only=True)
+
+    def finish(self) -> None:
+        raise self.error
+
+
+def test_a_task_that_was_given_up_with_its_state_is_not_handed_over_once_it_is_removed(
+    world: World,
+) -> None:
+    """Another task failed in that step, so that nothing was handed over in it."""
+    state, other = world.state(persistent=False), world.state(T1, persistent=False)
+    rewritten = attrs.evolve(world.job(state, (1, 1)).target, rewrite=frozenset({S0}))
+    world.restorer.add(Failing(T0, state, rewritten, error=TaskCorruptedError("damaged")))
+    world.restorer.add(Failing(T1, other, world.job(other, (1, 1)).target))
+    with pytest.raises(StateError):
+        world.restorer.step(0)
+    for task in (T0, T1):
+        world.restorer.remove(task)
+    assert world.restorer.step(0) == []
