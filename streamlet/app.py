@@ -18,6 +18,7 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from streamlet.config import Settings
+from streamlet.config.sources import FileEntries
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.builder import Builder
 from streamlet.dsl.functions import is_async
@@ -132,7 +133,7 @@ class App(Sources):
     def load_settings(
         self,
         *,
-        file: Path | None = None,
+        file: Path | FileEntries | None = None,
         environ: Mapping[str, str] | None = None,
         overrides: Sequence[str] = (),
     ) -> Settings:

@@ -9,13 +9,16 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
 from streamlet.config import topic_properties
 from streamlet.config.client_properties import CLIENT_PROPERTIES
 from streamlet.config.values import ValueKind, choice
+
+#: Key, value and place of each entry of a properties file.
+FileEntries: TypeAlias = Sequence[tuple[str, str, str]]
 
 ENVIRON_PREFIX = "STREAMLET_"
 CLIENTS = ("consumer", "producer", "admin")
@@ -85,7 +88,7 @@ class Found:
 def read(
     kinds: Mapping[str, ValueKind[Any]],
     values: Mapping[str, object],
-    file: Path | None,
+    file: Path | FileEntries | None,
     environ: Mapping[str, str],
     overrides: Sequence[str],
 ) -> Found:
@@ -217,9 +220,12 @@ def _unknown_property(client: str, name: str) -> str:
     return f"unknown setting of Kafka's client (librdkafka){hint}"
 
 
-def file_entries(file: Path | None, problems: list[str]) -> Iterator[tuple[str, str, str]]:
-    """Key, value and place of each entry of a properties file."""
-    if file is None:
+def file_entries(
+    file: Path | FileEntries | None, problems: list[str]
+) -> Iterator[tuple[str, str, str]]:
+    """Key, value and place of each entry of a properties file, which may have been read before."""
+    if not isinstance(file, Path):
+        yield from file or ()
         return
     try:
         text = file.read_text("utf-8")

@@ -308,7 +308,7 @@ class Settings:
         cls,
         values: Mapping[str, object] | None = None,
         *,
-        file: Path | None = None,
+        file: Path | sources.FileEntries | None = None,
         environ: Mapping[str, str] | None = None,
         overrides: Sequence[str] = (),
     ) -> Self:

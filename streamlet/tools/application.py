@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,15 +25,12 @@ def named(common: Common, app: str) -> tuple[str, Settings]:
         AppNotFoundError: ``module:attribute`` leads to no application.
         ConfigError: wrong settings.
     """
-    from streamlet.config import Settings
-
-    given = [f"{key}={value}" for key, value in common.settings.items()]
     if ":" not in app:
-        return app, Settings.load(environ=os.environ, overrides=given)
+        return app, common.load()
     from streamlet.app import load_app
 
     loaded = load_app(app)
-    return loaded.name, loaded.load_settings(environ=os.environ, overrides=given)
+    return loaded.name, common.load(loaded)
 
 
 def scaled(common: Common, app: str) -> ApplicationInfo:
@@ -44,18 +40,15 @@ def scaled(common: Common, app: str) -> ApplicationInfo:
         AppNotFoundError: ``module:attribute`` leads to no application.
         ConfigError: wrong settings.
     """
-    from streamlet.config import Settings
     from streamlet.scaling.cluster import ApplicationInfo
 
-    given = [f"{key}={value}" for key, value in common.settings.items()]
-    if common.given_servers is not None:
-        given.append(f"bootstrap.servers={common.given_servers}")
+    common = common.with_options({"bootstrap.servers": common.given_servers})
     if ":" not in app:
-        return ApplicationInfo(app, Settings.load(environ=os.environ, overrides=given))
+        return ApplicationInfo(app, common.load())
     from streamlet.app import load_app
 
     loaded = load_app(app)
-    settings = loaded.load_settings(environ=os.environ, overrides=given)
+    settings = common.load(loaded)
     return ApplicationInfo.of(loaded.name, settings, loaded.topology(settings), loaded.assignor)
 
 
@@ -66,12 +59,7 @@ def settings_of(common: Common, app: str | None) -> Settings:
         AppNotFoundError: ``module:attribute`` leads to no application.
         ConfigError: wrong settings.
     """
-    from streamlet.config import Settings
-
-    if app is not None:
-        return named(common, app)[1]
-    given = [f"{key}={value}" for key, value in common.settings.items()]
-    return Settings.load(environ=os.environ, overrides=given)
+    return common.load() if app is None else named(common, app)[1]
 
 
 def state_root(common: Common, app: str | None, state_dir: Path | None) -> Path:

@@ -22,7 +22,7 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from enum import StrEnum
 from pathlib import Path
@@ -35,9 +35,12 @@ from rich.markup import escape
 from streamlet.errors import StreamletError
 from streamlet.tools.log import set_up_logging
 from streamlet.tools.output import CommandOutput, exit_code_of
-from streamlet.tools.settings import check_servers, read_settings
+from streamlet.tools.settings import check_servers, merged, read_file
 
 if TYPE_CHECKING:
+    from streamlet.app import App
+    from streamlet.config import Settings
+    from streamlet.config.sources import FileEntries
     from streamlet.config.table import ClientKind
 
 log = logging.getLogger(__name__)
@@ -59,12 +62,15 @@ class Common:
     """The options of every command.
 
     ``given_servers`` is None when neither option, variable nor setting names a broker, so that an
-    application's own address can go before the default.
+    application's own address can go before the default. ``settings`` are the unchecked ones of
+    ``--config`` and ``--set`` together, ``file`` and ``assigned`` each of them alone.
     """
 
     given_servers: str | None
     settings: dict[str, str]
     output: CommandOutput
+    file: FileEntries = ()
+    assigned: Sequence[str] = ()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -77,10 +83,30 @@ class Common:
         Raises:
             ConfigError: a setting that is none of streamlet's.
         """
+        return self.load().client_config(kind)
+
+    def load(self, app: App | None = None) -> Settings:
+        """The settings of the command line and the environment, over those of ``app``.
+
+        Raises:
+            ConfigError: everything that is wrong with any of them, at once.
+        """
         from streamlet.config import Settings
 
-        given = [f"{key}={value}" for key, value in self.settings.items()]
-        return Settings.load(overrides=given).client_config(kind)
+        if app is None:
+            return Settings.load(file=self.file, environ=os.environ, overrides=self.assigned)
+        return app.load_settings(file=self.file, environ=os.environ, overrides=self.assigned)
+
+    @property
+    def overrides(self) -> list[str]:
+        """``settings`` as ``key=value``, for other processes, which have no file."""
+        return [f"{key}={value}" for key, value in self.settings.items()]
+
+    def with_options(self, given: Mapping[str, object]) -> Common:
+        """The same with settings that have options of their own, which win; None: not given."""
+        own = {key: str(value) for key, value in given.items() if value is not None}
+        assigned = [*self.assigned, *(f"{key}={value}" for key, value in own.items())]
+        return attrs.evolve(self, settings={**self.settings, **own}, assigned=assigned)
 
 
 @attrs.frozen
@@ -189,14 +215,16 @@ def _with_common_options(function: Callable[..., None]) -> Callable[..., None]:
     shared = [_option(name, kind, default) for name, (kind, default) in _COMMON.items()]
 
     @functools.wraps(function)
-    def run(**given: Any) -> None:
+    def run(context: typer.Context, **given: Any) -> None:
         common_options = {name: given.pop(name) for name in _COMMON}
         for name, group in groups.items():
             fields = [field.name for field in attrs.fields(group)]
             given[name] = group(**{field: given.pop(field) for field in fields})
+        source = context.get_parameter_source("bootstrap_servers")
+        common_options["from_variable"] = source is not None and source.name == "ENVIRONMENT"
         _run(function, common_options, given)
 
-    own = []
+    own = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     for p in parameters.values():
         if p.name in groups:
             kinds = get_type_hints(groups[p.name], include_extras=True)
@@ -235,9 +263,10 @@ def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, 
     output = CommandOutput(options["json"])
     try:
         set_up_logging(options["log_level"].value, options["log_json"])
-        settings = read_settings(options["config"], options["set_"] or [])
-        servers = check_servers(options["bootstrap_servers"] or settings.get("bootstrap.servers"))
-        function(common=Common(servers, settings, output), **own)
+        file, assigned = read_file(options["config"]), options["set_"] or []
+        settings = merged(file, assigned)
+        servers = check_servers(_servers(options, settings))
+        function(common=Common(servers, settings, output, file, assigned), **own)
     except BrokenPipeError as error:
         # The reader of our output has gone; Python would complain once more while it shuts down.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -252,3 +281,12 @@ def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, 
         log.exception("this should not happen; please report it")
         output.failed(error, 1)
         raise typer.Exit(1) from error
+
+
+def _servers(options: dict[str, Any], settings: dict[str, str]) -> str | None:
+    """The brokers' addresses: of the option, of ``--set``, of the variable, of the file."""
+    given: str | None = options["bootstrap_servers"]
+    if options["from_variable"]:
+        # The variable has kept the file's address out of the settings.
+        return settings.get("bootstrap.servers", given)
+    return given or settings.get("bootstrap.servers")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from typing import Annotated
 
@@ -43,8 +42,7 @@ def describe(
     if mermaid and form not in (Form.TEXT, Form.MERMAID):
         raise typer.BadParameter(f"--mermaid and --format {form.value} exclude each other")
     loaded = load_app(app)
-    given = [f"{key}={value}" for key, value in common.settings.items()]
-    topology = loaded.topology(loaded.load_settings(environ=os.environ, overrides=given))
+    topology = loaded.topology(common.load(loaded))
     common.output.as_json |= form is Form.JSON
     forms = {Form.JAVA: as_java, Form.MERMAID: as_mermaid}
     text = forms.get(Form.MERMAID if mermaid else form, as_optimized_text)(topology)

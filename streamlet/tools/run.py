@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from enum import StrEnum
 from pathlib import Path
@@ -122,19 +121,19 @@ def run(
         "instance.capacity": capacity,
         "instance.tags": ",".join(tag) if tag else None,
     }
-    overrides = _overrides(common, given)
+    common = common.with_options({**given, "bootstrap.servers": common.given_servers})
     if engine is Engine.SPARK:
         given_spark = {**spark.options(), "name": name, "metrics_port": metrics_port}
-        _run_on_spark(common, app, overrides, {**given_spark, "metrics_host": metrics_host})
+        _run_on_spark(common, app, {**given_spark, "metrics_host": metrics_host})
         return
     from streamlet.tools.run_native import run_native
 
-    orders = _orders(app, name, processes, overrides)
+    orders = _orders(app, name, processes, common.overrides)
     served = metrics_port, metrics_host
     run_native(common, orders, served, drain_on_sigterm, _limit_ms(wait_for_broker))
 
 
-def _run_on_spark(common: Common, app: str, overrides: list[str], options: dict[str, Any]) -> None:
+def _run_on_spark(common: Common, app: str, options: dict[str, Any]) -> None:
     from streamlet.app import load_app
     from streamlet.runtime.signals import let_through
     from streamlet.spark.cluster.session import require_pyspark
@@ -146,10 +145,10 @@ def _run_on_spark(common: Common, app: str, overrides: list[str], options: dict[
     chosen = SparkOptions(**given)
     add_to_path(chosen.py_files)
     application = load_app(app)
-    settings = application.load_settings(environ=os.environ, overrides=overrides)
+    settings = common.load(application)
     require_pyspark()
     if chosen.deploy_mode == "cluster":
-        raise typer.Exit(submit(app, submission(chosen), overrides))
+        raise typer.Exit(submit(app, submission(chosen), common.overrides))
     run_on_spark(common.output, app, application, settings, chosen)
 
 
@@ -158,13 +157,6 @@ def _limit_ms(wait_for_broker: str) -> int | None:
         return optional(duration(), _FOREVER).parse(wait_for_broker)
     except ValueError as error:
         raise ConfigError([f"--wait-for-broker {wait_for_broker}: {error}"]) from error
-
-
-def _overrides(common: Common, given: dict[str, Any]) -> list[str]:
-    """Settings of the command line, those of options of their own last."""
-    given = {**given, "bootstrap.servers": common.given_servers}
-    overrides = [f"{key}={value}" for key, value in common.settings.items()]
-    return overrides + [f"{key}={value}" for key, value in given.items() if value is not None]
 
 
 def _check_engine(engine: Engine, native: dict[str, Any], spark: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import nullcontext
 from functools import partial
@@ -60,7 +59,7 @@ def run_native(
     ):
         let_through()
         app = load_app(orders["app"])
-        settings = app.load_settings(environ=os.environ, overrides=orders["overrides"])
+        settings = common.load(app)
         check_supported(settings)
         app.topology(settings)  # one that cannot be is refused before anything is written
         waiting = BrokerWait(settings, stopped=partial(_stopped, stop), limit_ms=limit_ms)

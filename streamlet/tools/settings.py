@@ -1,26 +1,37 @@
-"""Reads settings off the command line: a properties file, then ``--set key=value``, which wins."""
+"""Reads settings off the command line: a properties file, and ``--set key=value``, which wins."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from streamlet.config.sources import file_entries
+from streamlet.config.sources import FileEntries, file_entries, variable
 from streamlet.config.values import servers
 from streamlet.errors import ConfigError
 
 
-def read_settings(file: Path | None, assignments: Sequence[str]) -> dict[str, str]:
-    """Dotted keys and their values as text, unchecked.
+def read_file(file: Path | None) -> FileEntries:
+    """The entries of a properties file, unchecked.
 
     Raises:
-        ConfigError: the file cannot be read, or lines and assignments that are none, all at once.
+        ConfigError: the file cannot be read, or has lines that are none, all at once.
     """
     problems: list[str] = []
-    given = {key: value for key, value, _ in file_entries(file, problems)}
+    entries = list(file_entries(file, problems))
     if problems:
         raise ConfigError(problems)
-    return {**given, **key_values(assignments, "--set")}
+    return entries
+
+
+def merged(entries: FileEntries, assignments: Sequence[str]) -> dict[str, str]:
+    """Dotted keys and their values as text, unchecked; a variable goes before the file.
+
+    Raises:
+        ConfigError: assignments that are none.
+    """
+    named = {key: value for key, value, _ in entries if not os.environ.get(variable(key))}
+    return {**named, **key_values(assignments, "--set")}
 
 
 def check_servers(given: str | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -142,6 +143,69 @@ def test_settings_come_from_the_file_and_set_wins(cli: typer.Typer, tmp_path: Pa
     }
 
 
+def test_an_address_comes_from_the_strongest_of_its_sources(
+    cli: typer.Typer, tmp_path: Path
+) -> None:
+    file = tmp_path / "app.properties"
+    file.write_text("bootstrap.servers=file:4\n")
+    sources = {
+        "option:1": ["--bootstrap-servers", "option:1"],
+        "set:2": ["--set", "bootstrap.servers=set:2"],
+        "variable:3": [],
+        "file:4": ["--config", str(file)],
+    }
+    env = {"STREAMLET_BOOTSTRAP_SERVERS": "variable:3"}
+    while sources:
+        words = [word for given in sources.values() for word in given]
+        seen = run(cli, "try", "show", "--json", *words, env=env if "variable:3" in sources else {})
+        strongest = next(iter(sources))
+        assert json.loads(seen.stdout)["servers"] == strongest
+        del sources[strongest]
+
+
+def test_a_variable_wins_over_the_file_and_set_over_both(
+    cli: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "app.properties"
+    file.write_text("admin.retries=1\nadmin.debug=all\nsecurity.protocol=SSL\n")
+    monkeypatch.setenv("STREAMLET_ADMIN_RETRIES", "2")
+    monkeypatch.setenv("STREAMLET_SECURITY_PROTOCOL", "PLAINTEXT")
+    seen: list[Common] = []
+
+    @command("try keep")
+    def keep(common: Common) -> None:
+        seen.append(common)
+
+    words = ["try", "keep", "--config", str(file), "--set", "security.protocol=SASL_SSL"]
+    assert run(build(), *words).exit_code == 0
+    [common] = seen
+    wanted = {"retries": "2", "debug": "all", "security.protocol": "sasl_ssl"}
+    assert common.client_config() == wanted
+    # Workers are given these, and look at the environment themselves.
+    assert common.overrides == ["admin.debug=all", "security.protocol=SASL_SSL"]
+
+
+def test_what_is_wrong_in_the_file_is_named_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "app.properties"
+    file.write_text("num.standby.replicas=1\ncommit.intervall.ms=5\n")
+    words = ["describe", "examples.wordcount:app", "--config", str(file)]
+    result = CliRunner().invoke(build(), words)
+    assert result.exit_code == 2
+    assert f"{file}:2: commit.intervall.ms: unknown setting" in result.stderr
+
+
+def test_a_file_may_be_a_pipe() -> None:
+    """As in ``--config <(print secrets)``: it can be read once."""
+    read_end, write_end = os.pipe()
+    with open(write_end, "w") as pipe:
+        pipe.write("num.standby.replicas=1\n")
+    try:
+        words = ["describe", "examples.wordcount:app", "--config", f"/dev/fd/{read_end}"]
+        assert CliRunner().invoke(build(), words).exit_code == 0
+    finally:
+        os.close(read_end)
+
+
 def test_bad_settings_are_reported_all_at_once(cli: typer.Typer) -> None:
     result = run(cli, "try", "show", "--set", "one", "--set", "=two", "--set", "three=3")
     assert result.exit_code == 2
@@ -155,8 +219,8 @@ def test_a_config_file_that_is_not_there_is_bad_input(cli: typer.Typer) -> None:
 
 
 def test_security_settings_and_the_admins_own_reach_its_client() -> None:
-    settings = {"security.protocol": "SSL", "admin.debug": "admin", "commit.interval.ms": "5"}
-    common = Common(None, settings, CommandOutput(as_json=False))
+    given = {"security.protocol": "SSL", "admin.debug": "admin", "commit.interval.ms": "5"}
+    common = Common(None, {}, CommandOutput(as_json=False)).with_options(given)
     assert common.client_config() == {"security.protocol": "ssl", "debug": "admin"}
 
 
