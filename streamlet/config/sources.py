@@ -24,6 +24,9 @@ ENVIRON_PREFIX = "STREAMLET_"
 CLIENTS = ("consumer", "producer", "admin")
 PREFIXES = (*CLIENTS, topic_properties.PREFIX)
 
+#: Variables of commands' options that are called almost like that of a setting.
+_OPTIONS = frozenset({"STREAMLET_SCALE_DOWN_TIMEOUT"})
+
 _SECURITY = frozenset({"security.protocol", "enable.ssl.certificate.verification"})
 _PROTOCOL = choice("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 
@@ -176,7 +179,7 @@ def is_security(key: str) -> bool:
 
 def _take_variable(found: Found, kinds: Mapping[str, ValueKind[Any]], name: str, text: str) -> None:
     """One variable of the environment; an empty one counts as not set."""
-    if not name.startswith(ENVIRON_PREFIX) or not text:
+    if not name.startswith(ENVIRON_PREFIX) or not text or name in _OPTIONS:
         return
     key = name.removeprefix(ENVIRON_PREFIX).lower().replace("_", ".")
     if key in kinds or is_security(key) or key.partition(".")[0] in PREFIXES:

@@ -40,7 +40,11 @@ def backfill(
     app: Annotated[str, typer.Argument(metavar="MODULE:ATTRIBUTE", help="The application.")],
     place: Annotated[
         DataPlace,
-        typer.Option("--from", help="Where the data is; topic: all that its topics hold now."),
+        typer.Option(
+            "--from",
+            envvar="STREAMLET_BACKFILL_FROM",
+            help="Where the data is; topic: all that its topics hold now.",
+        ),
     ],
     options: BackfillArguments,
 ) -> None:

@@ -27,6 +27,7 @@ def describe(
         Form,
         typer.Option(
             "--format",
+            envvar="STREAMLET_DESCRIBE_FORMAT",
             help="text; java: as Java's TopologyDescription prints it, for tools that draw that; "
             "mermaid: a flowchart; json: the same as --json.",
         ),

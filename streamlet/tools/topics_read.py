@@ -31,6 +31,7 @@ def read(
         str,
         typer.Option(
             "--from",
+            envvar="STREAMLET_TOPICS_READ_FROM",
             metavar="WHERE",
             help="Where to begin: earliest, latest, an offset, or a time in UTC such as "
             "2026-01-31T12:00:00.",

@@ -37,6 +37,7 @@ def write(
         str,
         typer.Option(
             "--format",
+            envvar="STREAMLET_TOPICS_WRITE_FORMAT",
             metavar="FORMAT",
             help="What a line is: lines (a value each, no key), key-value (key:value), json (an "
             "object with value, and perhaps key, timestamp and headers), or csv.",

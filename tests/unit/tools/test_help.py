@@ -8,6 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from streamlet.config import Settings
 from streamlet.tools.main import build
 
 ROOT = typer.main.get_command(build())
@@ -42,6 +43,37 @@ def test_help_has_lines_that_fill_the_width() -> None:
     lines = [line.strip() for line in shown.splitlines()]
     assert "share of the" not in lines
     assert "share of the tasks. Workers that fail are started again and find their state" in lines
+
+
+def options() -> Iterator[tuple[str, str]]:
+    """Each option, and the variable that help promises for it."""
+    every = {"bootstrap_servers", "config", "set_", "json", "log_level", "log_json"}
+    for words in commands():
+        found = ROOT
+        for word in words:
+            found = found.commands[word]  # type: ignore[attr-defined]
+        for parameter in found.params:
+            if parameter.param_type_name != "option" or parameter.name == "help":
+                continue
+            option = max(parameter.opts, key=len)
+            where = () if parameter.name in every else words
+            variable = "_".join(("streamlet", *where, option.removeprefix("--")))
+            yield f"{' '.join(words)} {option}", variable.replace("-", "_").upper()
+
+
+@pytest.mark.parametrize(("option", "variable"), list(options()))
+def test_an_option_has_the_variable_that_help_promises(
+    option: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *words, name = option.split()
+    found, context = ROOT, typer.Context(ROOT, auto_envvar_prefix="STREAMLET")
+    for word in words:
+        found = found.commands[word]  # type: ignore[attr-defined]
+        context = typer.Context(found, parent=context, info_name=word)
+    parameter = next(one for one in found.params if name in one.opts)
+    monkeypatch.setenv(variable, "seen")
+    assert parameter.resolve_envvar_value(context) == "seen"
+    Settings.load(environ={variable: "localhost:1"})  # none is taken for a setting misspelt
 
 
 def test_help_says_how_variables_are_called() -> None:
