@@ -12,9 +12,11 @@ import typer
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import ConfigError, NotFoundError, RefusedError, StreamletError, TimedOutError
+from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.application import state_root
 from streamlet.tools.command import Common, command
 from streamlet.tools.durations import timeout_ms
+from streamlet.tools.scaling_view import not_finished
 
 if TYPE_CHECKING:
     from streamlet.state.instances import InstanceFolder
@@ -48,11 +50,12 @@ def drain(
     """Have an instance on this host hand its tasks over and end; the same as SIGUSR1.
 
     Say APP, --name or --state-dir where several instances run here. For instances elsewhere there
-    is scale-down.
+    is scale-down. Ctrl-C only ends the waiting, with exit code 4.
     """
     limit_ms = timeout_ms(timeout)
     found = _find(state_root(common, app, state_dir), None if app is None else _id(app), name)
-    DrainView(common, found, limit_ms).run(wait)
+    with GracefulStop() as stop:
+        DrainView(common, found, limit_ms, stop.asked).run(wait)
 
 
 def _id(app: str) -> str:
@@ -96,6 +99,7 @@ class DrainView:
         common: where to tell of it.
         found: the instance.
         timeout_ms: how long to wait; None: as long as it takes.
+        stopped: ends the waiting.
         clock: the time.
     """
 
@@ -104,6 +108,7 @@ class DrainView:
         common: Common,
         found: InstanceFolder,
         timeout_ms: float | None,
+        stopped: threading.Event | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._output = common.output
@@ -112,7 +117,7 @@ class DrainView:
         self._clock = clock or SystemClock()
         self._timeout_ms = timeout_ms
         self._until_ms = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
-        self._pause = threading.Event()
+        self._stopped = stopped or threading.Event()
 
     def run(self, wait: bool) -> None:
         """Signal it, and wait for its end.
@@ -121,14 +126,20 @@ class DrainView:
             RefusedError: it cannot be signalled.
             TimedOutError: it takes longer.
             StreamletError: it ended otherwise.
+            KeyboardInterrupt: stopped before it was signalled.
         """
         # Before that a signal would find Python's own answer, which is to die.
         while not self._found.drains and self._lives():
             self._rest("takes no orders yet")
+            if self._stopped.is_set():
+                raise KeyboardInterrupt(f"{self._found.name} was not asked to leave")
         if self._lives():
             self._signal()
         told = -1
         while wait and self._lives():
+            if self._stopped.is_set():
+                self._answer(False)
+                not_finished(True)
             if self._found.leaving_since_ms and self._found.tasks != told:
                 told = self._found.tasks
                 self._output.note(f"{self._found.name} still runs {told} tasks")
@@ -165,4 +176,4 @@ class DrainView:
     def _rest(self, what: str) -> None:
         if self._until_ms is not None and self._clock.now_ms() >= self._until_ms:
             raise TimedOutError(f"{self._found.name} {what} after {self._timeout_ms} ms")
-        self._pause.wait(POLL_S)
+        self._stopped.wait(POLL_S)

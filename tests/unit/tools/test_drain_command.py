@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,6 +100,35 @@ def test_an_instance_that_ends_otherwise_was_not_drained(play: object, ends: str
 def test_waiting_has_an_end(play: object) -> None:
     with pytest.raises(TimedOutError, match="still leaving"):
         drain(play(ends="never"), timeout_ms=300)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_the_waiting_and_the_instance_goes_on_leaving(
+    play: object, number: signal.Signals
+) -> None:
+    root = play(ends="never")  # type: ignore[operator]
+    words = ["drain", "--state-dir", str(root), "--json"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "streamlet", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as command:
+        assert command.stderr is not None
+        assert command.stderr.readline() == "h1 still runs 1 tasks\n"
+        command.send_signal(number)
+        out, err = command.communicate(timeout=60)
+    assert (command.returncode, json.loads(out)["drained"], err) == (4, False, "")
+
+
+def test_ctrl_c_before_an_instance_takes_orders_asks_nothing_of_it(tmp_path: Path) -> None:
+    _, lock = StateDirectory(tmp_path, "app").lock_instance()
+    stopped = threading.Event()
+    stopped.set()
+    with lock:
+        InstanceRecord(lock, "h1")
+        with pytest.raises(KeyboardInterrupt, match="h1 was not asked to leave"):
+            DrainView(common()[0], _find(tmp_path, None, None), None, stopped).run(True)
 
 
 def test_an_instance_that_takes_no_orders_yet_is_not_signalled(tmp_path: Path) -> None:
