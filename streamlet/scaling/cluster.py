@@ -66,6 +66,11 @@ class ApplicationInfo:
         return cls(name, settings, topology, assign if own is None else CustomAssignor(own))
 
     @property
+    def custom(self) -> bool:
+        """True if an assignor of its own makes its plans."""
+        return isinstance(self.assignor, CustomAssignor)
+
+    @property
     def rules(self) -> Rules:
         """The settings that shape its plans."""
         return rules_from(self.settings, learners=True)

@@ -169,6 +169,8 @@ def _status(cluster: ApplicationInspector, *, check: bool) -> dict[str, Any]:
         cluster.application.name,
         check,
         cluster.application.rules,
+        cluster.control.read,
+        custom=cluster.application.custom,
         stopped=cluster.stopped,
     ).now()
 

@@ -8,11 +8,16 @@ from collections.abc import Callable
 import attrs
 import pytest
 
+from streamlet.assignor.assign import assign
+from streamlet.assignor.values import Copy, Role
+from streamlet.config import Settings
+from streamlet.control.values import MemberProgress, TaskProgress
 from streamlet.errors import (
     NotFoundError,
     RefusedError,
     TimedOutError,
 )
+from streamlet.scaling.cluster import ApplicationInfo
 from streamlet.scaling.follow import ApplicationFollower
 from streamlet.scaling.replace import Replacement
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest
@@ -94,6 +99,36 @@ def test_a_new_instance_that_is_gone_in_the_end_has_not_taken_over(scene: Scene)
     scene.coordinator.state = "Empty"
     result = wanted.checked(cluster, plan, ApplicationFollower(cluster, print))
     assert (result.done, result.tasks) == (False, {})
+
+
+def checked(scene: Scene, *, own: bool = False) -> list[tuple[str, list[str]]]:
+    """The rules that the check after a swap finds broken, with their tasks."""
+    wanted = Replacement(("h1",), ("h3",))
+    command = ScaleDown(scene.cluster(), wanted.scale_down)
+    plan = command.plan()
+    application = ApplicationInfo.of("flights", Settings.load(), None, assign if own else None)
+    steps = Script(scene, [NOTHING])
+    cluster = attrs.evolve(scene.cluster(), application=application, stopped=steps)
+    result = wanted.checked(cluster, plan, ApplicationFollower(cluster, print))
+    return [(one["rule"], one["tasks"]) for one in result.violations]
+
+
+def test_the_check_in_the_end_sees_tasks_that_stand_still(scene: Scene) -> None:
+    halted = TaskProgress("0_2", "active", "stopped", problem="out of range")
+    said = MemberProgress("process-h3", 0, "h3-0", "id-h3-0", 1, generation=7, tasks=(halted,))
+    scene.cluster().control.write(said)
+    assert checked(scene) == [("T1", ["0_2"])]
+
+
+def test_the_check_in_the_end_knows_an_assignor_of_the_applications_own(scene: Scene) -> None:
+    learner = {"0_0": Copy(Role.LEARNER)}
+    scene.coordinator.members = (
+        member("h1", "0_0 0_3"),
+        member("h2", copies=learner),
+        member("h3", "0_1 0_2"),
+    )
+    assert checked(scene) == [("U6", ["0_0"])]
+    assert checked(scene, own=True) == []
 
 
 def test_a_swap_waits_for_the_new_ones_and_marks_nobody_without_them(scene: Scene) -> None:
