@@ -101,13 +101,23 @@ class BrokerRecord:
 def running_brokers() -> list[BrokerRecord]:
     """The brokers that run, by port; records of those that do not are dropped."""
     found = []
-    for file in sorted(_folder().glob("*.json"), key=lambda path: int(path.stem)):
-        record = BrokerRecord(**json.loads(file.read_text()))
-        if record.alive:
+    for file in _folder().glob("*.json"):
+        record = _read(file)
+        if record is None:
+            file.unlink(missing_ok=True)
+        elif record.alive:
             found.append(record)
         else:
             record.forget()
-    return found
+    return sorted(found, key=lambda record: record.port)
+
+
+def _read(file: Path) -> BrokerRecord | None:
+    """The record in a file; None if it has none, as after a crash of the machine."""
+    try:
+        return BrokerRecord(**json.loads(file.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _folder() -> Path:

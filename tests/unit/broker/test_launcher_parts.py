@@ -188,6 +188,19 @@ def test_a_record_of_a_process_that_is_no_broker_is_dropped_with_its_data(
     BrokerRecord(1, os.getpid(), str(kept), ephemeral=False).stop()
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"port": 1}'])
+def test_a_record_that_cannot_be_read_is_dropped(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a crash of the machine while it was written."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    BrokerRecord(9092, os.getpid(), str(tmp_path), ephemeral=False).save()
+    [file] = tmp_path.rglob("9092.json")
+    file.write_text(text)
+    assert running_brokers() == []
+    assert not file.exists()
+
+
 @pytest.mark.parametrize("choice", ["embedded", "container", "kafka-1:9092", "[::1]:9092"])
 def test_a_choice_of_test_broker(choice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMLET_TEST_BROKER", choice)
