@@ -280,7 +280,7 @@ def _look_at(task: TaskId, path: Path) -> TaskFolder:
 def holder_of(file: Path) -> int | None:
     """Pid of the process that holds a lock; None if none does."""
     try:
-        fd = os.open(file, os.O_RDWR)
+        fd = os.open(file, os.O_RDONLY)  # which another user may, too
     except FileNotFoundError:
         return None
     try:

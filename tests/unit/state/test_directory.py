@@ -59,6 +59,23 @@ def test_a_live_process_is_named_and_a_killed_one_leaves_nothing_behind(
     directory.lock_task(T).release()
 
 
+def test_the_holder_is_seen_by_a_user_who_may_only_read(
+    directory: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an operator who is not the user of the instance; the file's mode would not stop root."""
+
+    def read_only(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_ACCMODE != os.O_RDONLY:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, flags, mode)
+
+    with directory.lock_task(T):
+        opened = os.open
+        monkeypatch.setattr(os, "open", read_only)
+        [found] = directory.tasks()
+        assert found.holder == os.getpid()
+
+
 def test_two_workers_of_one_process_do_not_share_a_task(directory: StateDirectory) -> None:
     with directory.lock_task(T), pytest.raises(StateLockedError, match=f"process {os.getpid()}"):
         directory.lock_task(T)
