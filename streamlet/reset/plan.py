@@ -36,11 +36,11 @@ class StartPosition:
     at_ms: int | None = None  # wall-clock
 
     @classmethod
-    def of(cls, to: str | datetime) -> StartPosition:
+    def of(cls, to: str | datetime, option: str = "--to") -> StartPosition:
         """Read a place or a time; one without an offset from UTC is in UTC, as Kafka has it.
 
         Raises:
-            ConfigError: it is neither.
+            ConfigError: it is neither; ``option`` is in the message.
         """
         if to in (EARLIEST, LATEST):
             return cls(str(to))
@@ -48,11 +48,11 @@ class StartPosition:
             at = moment(to.isoformat() if isinstance(to, datetime) else to)
         except ValueError as error:
             raise ConfigError(
-                [f"--to {to}: expected earliest, latest, or a time such as 2026-01-31T12:00:00"]
+                [f"{option} {to}: expected earliest, latest, or a time such as 2026-01-31T12:00:00"]
             ) from error
         at_ms = int(at.timestamp() * 1000)
         if at_ms < 0:
-            raise ConfigError([f"--to {to}: records have times from 1970 on"])
+            raise ConfigError([f"{option} {to}: records have times from 1970 on"])
         return cls(at.isoformat(timespec="milliseconds"), at_ms)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import attrs
 import typer
@@ -11,6 +11,9 @@ import typer
 from streamlet.errors import ConfigError
 from streamlet.spark.backfill_files import DataFiles
 from streamlet.tools.settings import key_values
+
+if TYPE_CHECKING:
+    from streamlet.reset.plan import StartPosition
 
 
 class BackfillOutput(StrEnum):
@@ -86,6 +89,17 @@ class BackfillArguments:
         bool, typer.Option("--force", help="Discard state and positions that are there.")
     ] = False
 
+    def start(self) -> StartPosition | None:
+        """Where instances go on in topics that come from files; None: behind the files.
+
+        Raises:
+            ConfigError: it is no place and no time.
+        """
+        from streamlet.reset.plan import StartPosition
+
+        given = self.live_from
+        return None if given is None else StartPosition.of(given, "--live-from")
+
     def files(self, form: str) -> dict[str, DataFiles]:
         """The files by topic.
 
@@ -93,8 +107,11 @@ class BackfillArguments:
             ConfigError: files are needed and not given, or the other way.
         """
         paths = key_values(self.path or [], "--path")
-        if form == "topic" and paths:
-            raise ConfigError(["--path: files are for --from parquet or csv"])
+        names = ("path", "key", "value", "time", "schema", "live_from")
+        given = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
+        if form == "topic" and given:
+            what = ", ".join(given)
+            raise ConfigError([f"{what}: only with files, --from parquet or --from csv"])
         if form != "topic" and not paths:
             raise ConfigError([f"--path: needed with --from {form}, as topic=folder"])
         columns = (self.key, self.value, self.time, self.schema)

@@ -65,7 +65,7 @@ def backfill(
     """
     if ":" not in app:
         raise AppNotFoundError(f"{app!r}: a backfill runs the program, give module:attribute")
-    files = options.files(place.value)
+    files, live_from = options.files(place.value), options.start()
     known = scaled(common, app)
     with ExitStack() as stack:
         from streamlet import spark
@@ -85,7 +85,7 @@ def backfill(
             max_records=options.max_records_per_batch,
             parent=options.checkpoint or str(known.settings.state_dir / known.name),
         )
-        starts = {topic: _start(one, query, options.live_from) for topic, one in files.items()}
+        starts = {topic: _start(one, query, live_from) for topic, one in files.items()}
         report = _BackfillReport(common.output, stop)
         plan = _carry_out(known, query, starts, report, force=options.force)
         report.ended(known.name, plan)
@@ -117,12 +117,14 @@ def _carry_out(
     return plan
 
 
-def _start(files: DataFiles, query: BackfillQuery, live_from: str | None) -> StartPosition:
+def _start(
+    files: DataFiles, query: BackfillQuery, live_from: StartPosition | None
+) -> StartPosition:
     """The place where instances go on in a topic that comes from files."""
     from streamlet.reset.plan import StartPosition
 
     if live_from is not None:
-        return StartPosition.of(live_from)
+        return live_from
     last = files.last_time(query.spark)
     return StartPosition(f"behind {last}", last + 1)
 
