@@ -60,6 +60,7 @@ def create(
     for name in names:
         check_topic_name(name, "topics create")
     config = tuple(sorted(key_values(topic_config or [], "--topic-config").items()))
+    names = list(dict.fromkeys(names))
     admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
     try:
         there = admin.topics()

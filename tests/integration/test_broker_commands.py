@@ -113,6 +113,8 @@ def test_topics_are_made_once_and_refused_with_other_partitions(
     made = {"name": "made", "partitions": 2}
     assert shell.run(*create) == {"topics": [{**made, "created": True}]}
     assert shell.run(*create) == {"topics": [{**made, "created": False}]}
+    twice = shell.run("topics", "create", "twice", "twice")
+    assert twice == {"topics": [{"name": "twice", "partitions": 1, "created": True}]}
     refused = shell.run("topics", "create", "made", "--partitions", "3", exit_code=5)
     assert "with 2 partitions, not 3" in refused["error"]["message"]
     wrong = shell.run("topics", "create", "other", "-c", "no.such=1", exit_code=1)
