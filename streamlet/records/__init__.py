@@ -2,3 +2,5 @@
 
 #: The types of keys and values that a command takes, for help and messages.
 TYPE_NAMES = "str, int, int32, int16, float, float32, bytes, json or avro:FILE"
+#: Those of keys besides.
+WINDOWED_NAMES = "windowed:T or, of sessions, session:T"

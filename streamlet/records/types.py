@@ -12,7 +12,18 @@ import attrs
 
 from streamlet.errors import ConfigError, SerdeError
 from streamlet.records import TYPE_NAMES
-from streamlet.serdes import Serde, avro, float32, int16, int32, json, serde
+from streamlet.serdes import (
+    Serde,
+    Windowed,
+    avro,
+    float32,
+    int16,
+    int32,
+    json,
+    serde,
+    session_windowed,
+    time_windowed,
+)
 
 _WHOLE_NUMBERS = {"int": serde(int), "int32": int32(), "int16": int16()}
 _NUMBERS = {"float": serde(float), "float32": float32()}
@@ -21,6 +32,11 @@ _PLAIN: dict[str, Serde[Any]] = {
     "bytes": serde(bytes),
     **_WHOLE_NUMBERS,
     **_NUMBERS,
+}
+#: Keys of windows by the first word of their names: their bytes, and the fields of their objects.
+_WINDOWED: dict[str, tuple[Serde[Windowed[bytes]], tuple[str, ...]]] = {
+    "windowed": (time_windowed(bytes), ("key", "start")),
+    "session": (session_windowed(bytes), ("key", "start", "end")),
 }
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DOCUMENT = json()
@@ -40,7 +56,10 @@ class DataType:
         Raises:
             ConfigError: there is none, or its schema cannot be read; ``option`` is in the message.
         """
-        kind, colon, file = name.partition(":")
+        kind, _, file = name.partition(":")
+        if kind in _WINDOWED and file:
+            outer, fields = _WINDOWED[kind]
+            return WindowedType(kind, outer, cls.of(file, option), fields)
         try:
             if name in _PLAIN:
                 return cls(name, _PLAIN[name])
@@ -50,10 +69,6 @@ class DataType:
                 return cls("avro", avro(Path(file)))
         except SerdeError as error:
             raise ConfigError([f"{option} {name}: {error}"]) from error
-        if kind == "windowed" and colon:
-            raise ConfigError(
-                [f"{option} {name}: windowed keys are not supported yet; {option} bytes shows them"]
-            )
         raise ConfigError([f"{option} {name}: expected {TYPE_NAMES}"])
 
     def encode_text(self, text: str) -> bytes | None:
@@ -106,6 +121,45 @@ class DataType:
         except SerdeError as error:
             return base64_text(raw), str(error)
         return (base64_text(value) if isinstance(value, bytes) else value), None
+
+
+@attrs.frozen
+class WindowedType(DataType):
+    """Keys of windows as JSON objects: ``key``, which is of another type, and ``start``, in ms.
+
+    Those of sessions have an ``end`` too; the bytes of others do not tell it.
+    """
+
+    inner: DataType
+    fields: tuple[str, ...]
+
+    def encode_text(self, text: str) -> bytes | None:
+        """The bytes of a JSON object that is written as text."""
+        return self.encode_json(_DOCUMENT.decode(text.encode("utf-8", "surrogateescape")))
+
+    def encode_json(self, value: Any) -> bytes | None:
+        """The bytes of a JSON object."""
+        if value is None:
+            return None
+        if not isinstance(value, dict) or sorted(value) != sorted(self.fields):
+            names = " and ".join(self.fields)
+            raise SerdeError(f"{self.name}: expected an object with {names}, got {value!r}")
+        key, times = self.inner.encode_json(value["key"]), [value[one] for one in self.fields[1:]]
+        if not all(type(at) is int for at in times):
+            raise SerdeError(f"{self.name}: expected times in ms, got {value!r}")
+        return self.serde.encode(Windowed(key, times[0], times[-1]))
+
+    def decode(self, raw: bytes | None) -> tuple[Any, str | None]:
+        """An object; and, where it cannot be decoded, base64 and the reason."""
+        if raw is None:
+            return None, None
+        try:
+            found: Windowed[bytes] = self.serde.decode(raw)
+        except SerdeError as error:
+            return base64_text(raw), str(error)
+        key, problem = self.inner.decode(found.key)
+        times = {"start": found.start, "end": found.end}
+        return {"key": key, **{one: times[one] for one in self.fields[1:]}}, problem
 
 
 def base64_text(raw: bytes) -> str:

@@ -9,7 +9,7 @@ import attrs
 import typer
 
 from streamlet.errors import MissingTopicError, RefusedError
-from streamlet.records import TYPE_NAMES
+from streamlet.records import TYPE_NAMES, WINDOWED_NAMES
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 from streamlet.tools.settings import key_values
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from streamlet.kafka.ports import Admin
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
-KeyType = Annotated[str, typer.Option(metavar="T", help=f"Type of the keys: {TYPE_NAMES}.")]
+KeyType = Annotated[
+    str,
+    typer.Option(metavar="T", help=f"Type of the keys: {TYPE_NAMES}; in windows {WINDOWED_NAMES}."),
+]
 ValueType = Annotated[str, typer.Option(metavar="T", help=f"Type of the values: {TYPE_NAMES}.")]
 
 
@@ -57,10 +60,10 @@ def create(
     from streamlet.kafka.ports import NewTopic
     from streamlet.topology.names import check_topic_name
 
+    names = list(dict.fromkeys(names))
     for name in names:
         check_topic_name(name, "topics create")
     config = tuple(sorted(key_values(topic_config or [], "--topic-config").items()))
-    names = list(dict.fromkeys(names))
     admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
     try:
         there = admin.topics()

@@ -53,6 +53,8 @@ def read(
     Nothing is committed, and no group is joined. The order is kept within each partition. A key or
     value that is not of the type given is shown in base64, with the reason.
 
+    Keys in windows are objects, {"key", "start"} in ms; those of sessions have an "end", too.
+
     With --json each record is a line {"topic", "partition", "offset", "timestamp", "key", "value",
     "headers"}, where bytes are in base64; one that cannot be decoded has an "error" as well.
     """

@@ -223,6 +223,15 @@ def test_a_file_with_bad_lines_is_not_written_at_all(topic: Topic) -> None:
     assert topic.read() == []
 
 
+def test_keys_in_windows_are_shown_and_written_again(topic: Topic) -> None:
+    keys = [{"key": "ann", "start": 600_000}, {"key": "bob", "start": 0}]
+    text = "".join(json.dumps({"key": key, "value": "1"}) + "\n" for key in keys)
+    topic.write(text, "--format", "json", "--key", "windowed:str")
+    assert [record["key"] for record in topic.read("--key", "windowed:str")] == keys
+    [first, _] = topic.run("read", "--key", "windowed:str").stdout.splitlines()
+    assert first == '{"key": "ann", "start": 600000}\t1'
+
+
 def test_standard_input_is_written_up_to_its_first_bad_line(topic: Topic) -> None:
     failed = topic.write_input("1\n2\nthree\n4\n", "--value", "int")
     assert failed.returncode == 2

@@ -11,6 +11,7 @@ import pytest
 
 from streamlet.errors import ConfigError, SerdeError
 from streamlet.records.types import DataType
+from streamlet.serdes import Windowed, session_windowed, time_windowed
 
 SCHEMA = {
     "type": "record",
@@ -42,6 +43,19 @@ def avro(tmp_path: Path) -> DataType:
         ("json", '{"a": [1, null]}', b'{"a":[1,null]}', {"a": [1, None]}),
         ("json", "null", None, None),
         ("bytes", "a\udcff", b"a\xff", "Yf8="),
+        (
+            "windowed:str",
+            '{"key": "ann", "start": 600000}',
+            time_windowed(str).encode(Windowed("ann", 600_000, 0)),
+            {"key": "ann", "start": 600_000},
+        ),
+        (
+            "session:int",
+            '{"key": 7, "start": 1, "end": 5}',
+            session_windowed(int).encode(Windowed(7, 1, 5)),
+            {"key": 7, "start": 1, "end": 5},
+        ),
+        ("windowed:bytes", "null", None, None),
     ],
 )
 def test_text_becomes_bytes_and_is_shown_as_a_value(
@@ -72,6 +86,10 @@ def test_avro_is_json_on_the_command_line(avro: DataType) -> None:
         ("float", "much", "expected a number, got 'much'"),
         ("json", "{", "json: cannot decode"),
         ("str", "a\udcff", "str: cannot encode"),
+        ("windowed:str", '{"key": "a"}', "windowed: expected an object with key and start"),
+        ("session:str", '{"key": "a", "start": 1, "end": "2"}', "session: expected times in ms"),
+        ("windowed:int", '{"key": "a", "start": 1}', "int: expected int, got str"),
+        ("windowed:str", '{"key": null, "start": 1}', "a windowed key cannot be None"),
     ],
 )
 def test_text_of_another_type_is_refused(name: str, text: str, message: str) -> None:
@@ -99,6 +117,14 @@ def test_bytes_that_are_of_another_type_are_shown_in_base64_with_the_reason() ->
     assert error is not None
     assert error.startswith("int: cannot decode b'abc'")
 
+    shown, error = of("windowed:str").decode(b"ann")
+    assert shown == "YW5u"
+    assert error is not None
+    shown, error = of("windowed:str").decode(b"\xff" + bytes(8))
+    assert shown == {"key": "/w==", "start": 0}
+    assert error is not None
+    assert error.startswith("str: cannot decode")
+
 
 @pytest.mark.parametrize(
     ("name", "message"),
@@ -106,7 +132,8 @@ def test_bytes_that_are_of_another_type_are_shown_in_base64_with_the_reason() ->
         ("long", "--value long: expected str, int, int32, int16, float, float32, bytes, json or"),
         ("avro", "--value avro: expected str, int"),
         ("avro:nowhere.avsc", "--value avro:nowhere.avsc: avro: cannot read the schema"),
-        ("windowed:str", "--value windowed:str: windowed keys are not supported yet"),
+        ("windowed", "--value windowed: expected str, int"),
+        ("windowed:long", "--value long: expected str, int"),
     ],
 )
 def test_a_type_that_there_is_not_is_refused(name: str, message: str) -> None:
