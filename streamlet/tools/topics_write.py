@@ -129,7 +129,9 @@ def _check(reader: LineReader, file: Path) -> None:
     from streamlet.records.lines import BadLine
 
     if not file.is_file():
-        raise ConfigError([f"{file}: there is no such file"])
+        there = file.exists()
+        why = "it is no file; pipe it to standard input" if there else "there is no such file"
+        raise ConfigError([f"{file}: {why}"])
     with closing(_opened(file)) as lines:
         found = _parsed(reader, lines, file)
         bad = list(islice((one for one in found if isinstance(one, BadLine)), _NAMED + 1))

@@ -223,6 +223,13 @@ def test_a_file_with_bad_lines_is_not_written_at_all(topic: Topic) -> None:
     assert topic.read() == []
 
 
+def test_what_is_no_file_is_refused_with_the_way_that_works(topic: Topic) -> None:
+    error = topic.run("write", "/dev/null", exit_code=2).stderr
+    assert "/dev/null: it is no file; pipe it to standard input" in error
+    error = topic.run("write", "/nowhere", exit_code=2).stderr
+    assert "/nowhere: there is no such file" in error
+
+
 def test_keys_in_windows_are_shown_and_written_again(topic: Topic) -> None:
     keys = [{"key": "ann", "start": 600_000}, {"key": "bob", "start": 0}]
     text = "".join(json.dumps({"key": key, "value": "1"}) + "\n" for key in keys)
