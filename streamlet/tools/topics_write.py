@@ -63,6 +63,7 @@ def write(
         raise ConfigError([f"--format {format_}: expected {', '.join(Format)}"])
     reader = LineReader(Format(format_), DataType.of(key, "--key"), DataType.of(value, "--value"))
     if file != _STDIN:
+        common.output.status(f"checking {file}")
         _check(reader, file)
     elif sys.stdin.isatty():
         common.output.note("reading lines from the keyboard; Ctrl-D ends")
@@ -94,6 +95,8 @@ def _write(common: Common, topic: str, reader: LineReader, lines: TextIO, file: 
         try:
             while batch := list(islice(records, 1 if file == _STDIN else _BATCH)):
                 writer.send(batch)
+                if file != _STDIN:
+                    common.output.status(f"{writer.sent:,} records sent to {topic}")
         except BaseException as error:
             _stopped(common, writer, error)
             raise

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,6 +22,7 @@ from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import NewTopic
 from streamlet.tools.main import build
 from streamlet.types import TopicPartition
+from tests.terminals import Terminal
 
 pytestmark = pytest.mark.integration
 
@@ -221,6 +222,16 @@ def test_a_file_with_bad_lines_is_not_written_at_all(topic: Topic) -> None:
         "nothing was written",
     ]
     assert topic.read() == []
+
+
+def test_a_terminal_shows_how_far_a_file_is(topic: Topic) -> None:
+    file = topic.file("".join(f"{number}\n" for number in range(2_000)))
+    words = ["topics", "write", topic.name, file, "--bootstrap-servers", topic.servers]
+    with closing(Terminal(words, columns=200)) as terminal:
+        assert terminal.end() == 0
+        assert f"checking {file}" in terminal.text
+        assert f"500 records sent to {topic.name}" in terminal.text
+        assert f"wrote 2,000 records to {topic.name}" in terminal.text
 
 
 def test_what_is_no_file_is_refused_with_the_way_that_works(topic: Topic) -> None:
