@@ -5,6 +5,7 @@ A line is the user's if its file belongs neither to streamlet nor to Python or a
 
 from __future__ import annotations
 
+import importlib
 import linecache
 import os
 import sysconfig
@@ -16,6 +17,8 @@ from types import CodeType
 import attrs
 
 _OURS = str(Path(__file__).parent) + os.sep
+#: Files in which imports run.
+_IMPORTS = ("<frozen", importlib.__file__)
 _LIBRARIES = tuple(
     path + os.sep
     for name in ("stdlib", "platstdlib", "purelib", "platlib")
@@ -61,7 +64,7 @@ def users_line(steps: Iterable[tuple[CodeType, int]]) -> Place | None:
 
 def is_ours(file: str) -> bool:
     """True if a file belongs to streamlet, or to Python's own machinery of imports."""
-    return file.startswith((_OURS, "<frozen"))
+    return file.startswith((_OURS, *_IMPORTS))
 
 
 def is_users(file: str) -> bool:

@@ -28,8 +28,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "broken_of_test.py").write_text("import not_there_of_test\n")
     (tmp_path / "failing_of_test.py").write_text("1 / 0\n")
     (tmp_path / "exiting_of_test.py").write_text("import sys\nsys.exit(0)\n")
+    (tmp_path / "misspelt_app.py").write_text("def f(:\n")
     others = ("without_app_of_test", "broken_of_test", "failing_of_test", "exiting_of_test")
-    for loaded in (name, *others):
+    for loaded in (name, "misspelt_app", *others):
         monkeypatch.delitem(sys.modules, loaded, raising=False)
     return name
 
@@ -53,6 +54,10 @@ def test_an_application_is_found_in_a_module_of_the_current_folder(module: str) 
         (
             "failing_of_test:app",
             r"cannot be imported: .*failing_of_test.py:1 in <module>, `.*`: ZeroDivisionError: ",
+        ),
+        (
+            "misspelt_app:app",
+            r"cannot be imported: SyntaxError: invalid syntax \(misspelt_app.py, line 1\)",
         ),
         ("exiting_of_test:app", r"cannot be imported: .*exiting_of_test.py:2 in .*: SystemExit: 0"),
     ],
