@@ -86,7 +86,6 @@ class FinalResults:
         out, start, cuts = WindowUpdates(), 0, self._cuts(batch.timestamps)
         for end in dict.fromkeys((*cuts, len(batch))):
             closes = end in cuts
-            self._keep_sessions()
             failed: OperatorFailed | None = None
             try:
                 self.inner.process(batch.slice(start, end))
@@ -118,7 +117,6 @@ class FinalResults:
             and latest > self.store.progress.sent
         ):
             self.store.advance(self.windows.closed_at(latest))
-        self._keep_sessions()
         out = WindowUpdates()
         yield from self._parts(0, at, out)
         yield out.batch(at, self.use)
@@ -147,11 +145,6 @@ class FinalResults:
         self.clock.look_ms = now + self.interval_ms
         return True
 
-    def _keep_sessions(self) -> None:
-        """Have sessions kept that expire before their results are sent."""
-        if isinstance(self.windows, SessionWindows):
-            self.store.needed_from = self.store.progress.sent + 1
-
     def _closed_now(self) -> Iterator[Results]:
         """The results of windows that have closed by now; without any: others may go on."""
         sent, last = (
@@ -164,7 +157,6 @@ class FinalResults:
             yield NOTHING
         yield from self._closed(sent + 1, last)
         self.store.advance(NO_TIME, emitted=sent_bytes(last))
-        self._keep_sessions()
 
     def _closed(self, low: int, high: int) -> Iterator[Results]:
         """Windows from one time to another, with their values and the times of these."""

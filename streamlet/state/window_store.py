@@ -90,8 +90,8 @@ class WindowStore(ProgressStore):
 
     def _items_from(self) -> int:
         """Windows before this time are neither shown nor needed."""
-        shown, needed = self.shown_from, self.needed_from
-        return shown if needed is None else min(shown, needed)
+        kept, needed = self._kept(self.progress), self.needed_from
+        return kept if needed is None else min(kept, needed)
 
     def _row_time(self, time: int) -> int:
         """The time in the key of the row that a window of this time is in."""
@@ -202,12 +202,12 @@ class WindowStore(ProgressStore):
     def with_expired(self, columns: Columns) -> Columns:
         """Entries from the changelog with the range of rows that expire with them."""
         row = dict(zip(columns.keys, columns.values, strict=True)).get(PROGRESS_KEY)
-        kept_from = self._kept_by_readers(WindowProgress.from_row(row))
+        kept_from = self._kept(WindowProgress.from_row(row))
         if kept_from == EVER:
             return columns
         return attrs.evolve(columns, expired=_range(EVER, self._row_time(kept_from)))
 
-    def _kept_by_readers(self, progress: WindowProgress) -> int:
+    def _kept(self, progress: WindowProgress) -> int:
         """The time from which on windows are shown, or sessions still to be sent."""
         shown = self._shown_from(progress)
         unsent = self.layout.final and self.layout.size_ms is None

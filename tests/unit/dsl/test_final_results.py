@@ -15,6 +15,7 @@ from streamlet.dsl.table import KTable
 from streamlet.dsl.windowed import WindowedKStream
 from streamlet.dsl.windows import ClosingWindows, SessionWindows
 from streamlet.errors import TopologyError
+from streamlet.state.window_rows import PROGRESS_KEY
 from streamlet.testing import TopologyTestDriver
 from tests.unit.dsl.test_windows_model import History, histories, run, timed
 from tests.unit.dsl.window_tasks import Update, WindowTask
@@ -132,6 +133,20 @@ def test_the_default_retention_keeps_results_until_the_next_windows_begin(
         found = [record.key.start for record in driver.read_output("out")]
     assert found == list(range(0, windows.last_closed(190) + 1, 10))
     assert len(found) > 10
+
+
+def test_a_session_that_expired_unsent_is_kept_by_a_commit_before_any_record(
+    tmp_path: Path,
+) -> None:
+    """A new owner's first commit may write what a zombie wrote as well, and cut the log off."""
+    task = WindowTask(sl.session(40, grace=30), tmp_path, emit="final")
+    assert task.send([("a", 110), ("b", 180)]) == []
+    task.commit()
+    task.restart()
+    task.state.write_again("windows", [PROGRESS_KEY])
+    task.commit()
+    assert task.send([("b", 181)]) == [("a", 110, 110, 1)]
+    task.close()
 
 
 def test_a_final_result_has_the_headers_of_the_record_that_closed_its_window() -> None:
