@@ -185,12 +185,15 @@ class TimeWindowed:
         first, step, check, copy, send = of.of.first, of.of.step, of.check, of.copy, of.sent
         out, olds, out_times = folded.values, folded.olds, folded.times
         store.load_windows(entries.starts, entries.ckeys)
-        batch, refuse, window = entries.batch, store.check, None
+        batch, refuse, window, shown = entries.batch, store.check, None, store.shown_from
         columns = entries.starts, entries.ckeys, batch.keys, batch.values, batch.timestamps
         try:
             for start, ckey, key, value, time in zip(*columns, strict=True):
                 if start != window:
-                    window, rows = start, store.rows(start)
+                    if start < shown:  # by another stream's records: nothing of it is kept
+                        window, rows = None, store.emptied(start)
+                    else:
+                        window, rows = start, store.rows(start)
                     find, values, times, dirty = rows.slots.get, rows.values, rows.times, rows.dirty
                 slot = find(ckey)
                 if slot is None:

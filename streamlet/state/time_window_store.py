@@ -57,6 +57,13 @@ class TimeWindowStore(WindowStore):
         rows = self.cache.windows.get(time)
         return self.cache.begin(time, self._is_new(time)) if rows is None else rows
 
+    def emptied(self, time: int) -> WindowRows:
+        """The window of this time, which has expired, without the rows that it had."""
+        rows = self.cache.windows.get(time)
+        if rows is not None and self._drop(rows, len(rows.values))[1]:
+            self._overlay.written()  # it counts on dicts that only grow
+        return self.cache.begin(time, True)
+
     def slot(self, rows: WindowRows, key: Any) -> int:
         """The slot of a row, which is in the cache afterwards, also if there is none."""
         slot = rows.slots.get(key)
@@ -172,18 +179,23 @@ class TimeWindowStore(WindowStore):
         for time in expired:
             if most <= 0:
                 break
-            dirty = any(windows[time].dirty) or bool(self._pinned)
-            keys = self.cache.take(windows[time], most)
-            most -= len(keys)
-            if dirty:
-                for key in keys:
-                    gone |= self.dirty.pop((time, key), None) is not None
-                    gone |= self._pinned.pop((time, key), None) is not None
-            self._left_cache([(time, None)])
+            count, changed = self._drop(windows[time], most)
+            most, gone = most - count, gone or changed
         if not expired or expired[-1] not in windows:
             self._forgotten = kept_from
         if gone:
             self._overlay.written()  # it counts on dicts that only grow
+
+    def _drop(self, rows: WindowRows, most: int) -> tuple[int, bool]:
+        """Take up to so many rows of an expired window out; how many, and if any was changed."""
+        time, gone = rows.time, False
+        dirty = any(rows.dirty) or bool(self._pinned)
+        keys = self.cache.take(rows, most)
+        for key in keys if dirty else ():
+            gone |= self.dirty.pop((time, key), None) is not None
+            gone |= self._pinned.pop((time, key), None) is not None
+        self._left_cache([(time, None)])
+        return len(keys), gone
 
     def cache_bytes(self) -> int:
         """Estimate of what the cache takes in memory."""

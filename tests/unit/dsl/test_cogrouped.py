@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
+from streamlet.dsl.windows import TimeWindows
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.task import Task
@@ -120,6 +121,31 @@ def test_a_record_is_late_by_the_times_of_its_own_stream_also_after_a_restart(
     assert sent("two", 1, "c", 31) == (2, 0)
     assert sent("one", 1, "d", 12) == (1, 1)
     assert sent("two", 2, "e", 12) == (0, 2)
+
+
+@pytest.mark.parametrize("windows", [sl.tumbling(20), sl.hopping(20, 8, grace=5)], ids=str)
+def test_a_stream_that_is_behind_the_retention_begins_its_windows_anew_with_each_record(
+    windows: TimeWindows,
+) -> None:
+    """As in Kafka Streams, and however its records are cut into batches: they are not kept."""
+    app = sl.App("a")
+    words = app.stream("words", key=str, value=str).group_by_key()
+    numbers = app.stream("numbers", key=str, value=int).group_by_key()
+    table = words.cogroup(added).cogroup(numbers, added).windowed_by(windows).aggregate(str)
+    table.to_stream().to("out")
+    found = []
+    for size in (1, 3):
+        with TopologyTestDriver(app) as driver:
+            driver.pipe_input("words", "k", "a", 24)
+            driver.pipe_input("words", "l", "b", 1_000)
+            read(driver)
+            for start in range(1, 4, size):
+                values = [("k", value) for value in range(start, start + size)]
+                driver.pipe_inputs("numbers", values, 24)
+            found.append([(window.start, value, time) for window, value, time in read(driver)])
+    starts, _ = windows.starts([24])
+    assert found[0] == [(start, str(n), 24) for n in (1, 2, 3) for start in starts]
+    assert found[1] == found[0]
 
 
 def test_sliding_windows_of_two_streams_and_a_table_that_waits_for_them() -> None:
