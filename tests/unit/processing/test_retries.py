@@ -164,6 +164,20 @@ def test_what_is_kept_counts_a_record_once() -> None:
         assert driver.store("before").get("k") == 3
 
 
+def test_an_aggregate_whose_results_come_at_commits_is_tried_again_too() -> None:
+    flaky, app = Flaky(b=2), sl.App("a", on_error=sl.Retry(3))
+
+    def added(key: str, value: str, so_far: str) -> str:
+        return so_far + str(flaky(value))
+
+    grouped = app.stream("in", key=str, value=str).group_by_key()
+    grouped.aggregate(str, added, emit="on_commit").to_stream().to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_inputs("in", [("k", "a"), ("k", "b"), ("k", "c")])
+        assert [record.value for record in driver.read_output("out")] == ["abc"]
+    assert flaky.calls == ["a", "b", "b", "b", "c"]
+
+
 def test_an_operator_that_has_kept_part_of_a_record_is_not_called_again() -> None:
     flaky = Flaky(b=1)
     app = sl.App("a", on_error=sl.Retry(3, backoff=0, then="skip"))
