@@ -78,7 +78,7 @@ def joined_by_foreign_key(
     ``result`` are the type of these, the store and the name that a user gave.
 
     Raises:
-        TopologyError: the other is no table, or a type is not known.
+        TopologyError: the other is no table, one has windows, or a type is not known.
     """
     from streamlet.dsl.table import KTable
 
@@ -87,6 +87,8 @@ def joined_by_foreign_key(
         raise TopologyError(f"{call}: a table joins with a table, not {type(right).__name__}")
     one, other = left._node, right._node
     same_app(call, one.builder, other.builder)
+    for node in (one, other):
+        node.check_joins(f"{call}, foreign_key=")
     for rows in (*one.stores, *other.stores):
         spec = one.builder.graph.store(rows)
         if spec is not None and spec.ttl_ms is not None:

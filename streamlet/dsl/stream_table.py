@@ -48,14 +48,15 @@ def joined(
     """The node, the keys and the values of a stream joined with a table.
 
     Raises:
-        TopologyError: it is no table, or not one of keys like the stream's; or there is a grace
-            that the history of the table does not have.
+        TopologyError: it is no table, not one of keys like the stream's, or one of windows; or
+            there is a grace that the history of the table does not have.
     """
     if not isinstance(table, KTable):
         raise TopologyError(f"{call}: a stream joins with a table, not {type(table).__name__}")
     count = takes(call, joiner, "key", "value", "row")
     rows = table._joined()
     same_app(call, stream._node.builder, rows.builder)
+    rows.check_joins(call)
     grace_ms = _grace(call, grace, store, rows)
     stream._show()
     left = copartitioned(call, stream, stream._key, stream._value, name)

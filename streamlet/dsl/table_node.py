@@ -8,6 +8,7 @@ from streamlet.dsl.builder import Builder
 from streamlet.dsl.joins import TableView
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.windows import ClosingWindows
+from streamlet.errors import TopologyError
 from streamlet.topology.nodes import StoreSpec
 
 
@@ -33,3 +34,16 @@ class TableNode:
     def stores(self) -> tuple[str, ...]:
         """Names of the stores that its rows are worked out from."""
         return self.store.name, *(store for view in self.views for store in view.stores)
+
+    def check_joins(self, call: str) -> None:
+        """Refuse to join a table whose rows lie by window: joins look rows up by whole keys.
+
+        Raises:
+            TopologyError: it is such a table.
+        """
+        if self.store.window is not None:
+            raise TopologyError(
+                f"{call}: the rows of table {self.store.name} lie by window, where a join cannot "
+                "look them up; to_stream().to_table(store=…) makes a table of them that has them "
+                "by their Windowed keys"
+            )

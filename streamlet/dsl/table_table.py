@@ -41,7 +41,7 @@ def joined_tables(
     """The node of the join of two tables, and its values.
 
     Raises:
-        TopologyError: the other is no table, or not one of keys like these.
+        TopologyError: the other is no table, or not one of keys like these; or one has windows.
     """
     from streamlet.dsl.table import KTable
 
@@ -50,6 +50,8 @@ def joined_tables(
     count = takes(call, joiner, "key", "left", "right")
     one, other = left._node, right._node
     same_app(call, one.builder, other.builder)
+    for node in (one, other):
+        node.check_joins(call)
     keys = one.store.record_key.name, other.store.record_key.name
     if keys[0] != keys[1]:
         raise TopologyError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -149,6 +150,35 @@ def test_a_joiner_that_fails_takes_out_one_change() -> None:
         driver.pipe_inputs("l", [("two", 4), ("zero", 1), ("none", 1), ("two", 8)])
         assert [r.value for r in driver.read_output("out")] == [2, 4]
         assert driver.skipped() == 1
+
+
+@pytest.mark.parametrize("windows", [sl.tumbling(10), sl.sliding(10), sl.session(10)], ids=str)
+def test_tables_of_windows_are_joined_once_their_rows_are_in_a_store_by_key(windows: Any) -> None:
+    app = sl.App("a")
+    events = app.stream("in", key=str, value=str)
+    grouped = events.group_by_key().windowed_by(windows)
+    counts, last = grouped.count(), grouped.reduce(lambda one, other: other)
+    rows = app.table("rows", key=str, value=str)
+
+    def pair(count: int, value: str) -> str:
+        return f"{count}{value}"
+
+    tries: list[Callable[[], object]] = [
+        lambda: counts.join(last, pair),
+        lambda: counts.join(rows, pair, foreign_key=str),
+        lambda: counts.to_stream().join(last, pair),
+    ]
+    for one in tries:
+        with pytest.raises(TopologyError, match=r"by window.* to_stream\(\)\.to_table\(store="):
+            one()
+    stored = [
+        table.to_stream().to_table(store=name) for table, name in ((counts, "c"), (last, "l"))
+    ]
+    result = stored[0].join(stored[1], pair, value=str)
+    result.to_stream(lambda window, _: window.key, key=str).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_inputs("in", [("k", "a"), ("k", "b")], 20)
+        assert [r.value for r in driver.read_output("out")][-1] == "2b"
 
 
 def test_what_cannot_be_joined_is_refused() -> None:
