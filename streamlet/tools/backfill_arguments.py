@@ -90,7 +90,7 @@ class BackfillArguments:
     ] = False
 
     def start(self) -> StartPosition | None:
-        """Where instances go on in topics that come from files; None: behind the files.
+        """The place where instances go on in topics that come from files; None: behind the files.
 
         Raises:
             ConfigError: it is no place and no time.
