@@ -21,9 +21,10 @@ from streamlet.errors import (
     ChangelogLostError,
     EntryTooLargeError,
     RecordRefusedError,
+    StateError,
     TaskMigratedError,
 )
-from streamlet.kafka.ports import Admin, RecordSink, RecordSource
+from streamlet.kafka.ports import Admin, Headers, RecordSink, RecordSource
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import decode, encode_column
 from streamlet.state.entries import CommitEntry, entry_last
@@ -162,7 +163,8 @@ class ChangelogDelivery:
                 if end <= start + part.sent.get(changelog, 0):
                     self._checked(part, changelog)
                     continue
-                keys = self._foreign_keys(changelog, start, end, part.active.epoch)
+                with blamed(part.active.task):
+                    keys = self._foreign_keys(changelog, start, end, part.active.epoch)
                 self._checked(part, changelog)  # not before: they may not be readable just now
                 log.warning(
                     "%s: a process that lost the task wrote %d keys; writing them again",
@@ -183,6 +185,7 @@ class ChangelogDelivery:
         Raises:
             TaskMigratedError: a later epoch is among them: then we are the zombie.
             BrokerError: they cannot be read in the time limit of a flush.
+            StateError: one is not streamlet's.
         """
         timeout_ms = self._flush_timeout_ms
         deadline = self._clock.now_ms() + timeout_ms
@@ -198,7 +201,7 @@ class ChangelogDelivery:
                     heads = batch.headers or [None] * len(batch)
                     rows = zip(batch.offsets, batch.keys, batch.values, heads, strict=True)
                     for offset, key, value, head in rows:
-                        theirs = decode(value, head)[0].epoch
+                        theirs = _epoch_at(changelog, offset, value, head)
                         if offset >= end or key is None or theirs == epoch:
                             continue
                         if theirs > epoch:
@@ -269,3 +272,18 @@ def _fences(active: ActiveTask) -> dict[TopicPartition, Columns]:
             key, value = active.state.some_entry(store)
         found[changelog] = Columns(store, [key], [value])
     return found
+
+
+def _epoch_at(
+    changelog: TopicPartition, offset: int, value: bytes | None, headers: Headers | None
+) -> int:
+    """The epoch of a record.
+
+    Raises:
+        StateError: it is not streamlet's.
+    """
+    try:
+        return decode(value, headers)[0].epoch
+    except ValueError as error:
+        reason = f"{changelog}: the record at offset {offset} is not streamlet's: {error}"
+        raise StateError(reason) from error

@@ -16,7 +16,13 @@ import pytest
 from streamlet.clock import ManualClock
 from streamlet.coordinator.events import CommitOutcome
 from streamlet.coordinator.messages import Committed
-from streamlet.errors import DeliveryError, ProcessingError, TaskMigratedError, UnreachableError
+from streamlet.errors import (
+    DeliveryError,
+    ProcessingError,
+    StateError,
+    TaskMigratedError,
+    UnreachableError,
+)
 from streamlet.state.changelog import encode_column
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit import MOVES, CommitPhase
@@ -140,6 +146,24 @@ def test_whoever_meets_a_later_epoch_is_the_stranger() -> None:
     )
     with pytest.raises(TaskMigratedError, match="epoch 3, ours is 2"):
         delivery._foreign_keys(TopicPartition("c", 0), 0, 1, 2)
+
+
+def test_a_record_of_another_program_in_a_changelog_fails_the_one_task(tmp_path: Path) -> None:
+    world = World(tmp_path, random.Random(1))
+    world.log.create("words")
+    world.log.create("app-counts-changelog")
+    world.inputs += [("a", "x")] * 2
+    world.log.append(INPUT, [b"a"] * 2, [b"x"] * 2)
+    owner = Owner(world)
+    owner.work(1)
+    list(owner.steps())
+    world.log.append(CHANGELOG, [b"b"], [b"\xff"])
+    owner.work(1)
+    with pytest.raises(StateError, match="offset 0 is not streamlet's") as found:
+        owner.commit_port.begin([owner.active])
+    assert found.value.task == owner.active.task
+    assert not owner.sent
+    owner.die()
 
 
 def stopped_before_its_claim(tmp_path: Path) -> Owner:
