@@ -140,7 +140,7 @@ class Activation:
     def cancel(self, task: TaskId) -> None:
         """Bring it up no more; what was opened is closed, as far as it was written."""
         troubles = self._troubles[task]
-        troubles.problem, troubles.again_ms = None, 0
+        troubles.problem, troubles.found, troubles.again_ms = None, None, 0
         coming = self._coming.pop(task, None)
         if coming is None:
             return

@@ -259,6 +259,30 @@ def test_a_copy_as_of_another_commit_than_is_wanted_by_now_is_not_taken(tmp_path
     bench.activation.close()
 
 
+def test_a_disagreement_found_before_a_task_was_taken_away_confirms_no_later_one(
+    tmp_path: Path,
+) -> None:
+    """What was found once is read again before it counts; a commit meanwhile may explain it."""
+    copies = Warm()
+    copies.wanted = frozenset()
+    bench = Bench(tmp_path, copies)
+    bench.admin._log.append(INPUT, [b"k"] * 10, [b"v"] * 10)
+    metadata = CommitMetadata(1, "a", 2, {CHANGELOG: 0}, state=StateNumber(1, 1))
+    bench.committed = Committed(10, metadata.to_text())
+    bench.admin.answers.set()
+    deadline = time.monotonic() + 30
+    for attempt in (1, 2):
+        bench.activation.want(TASK)
+        while len(copies.restoring) < attempt:
+            bench.activation.step()
+            assert time.monotonic() < deadline
+        later = Restored(copies.restoring[-1], StateNumber(1, 1), beyond=StateNumber(1, 2))
+        assert bench.activation.restored(later) is None
+        assert bench.activation.tasks == {TASK}
+        bench.activation.cancel(TASK)
+    bench.activation.close()
+
+
 def test_only_its_own_failure_ends_a_restore(tmp_path: Path) -> None:
     """That of the copy it was to be promoted from may be told twice, and come late."""
     copies = Warm()
