@@ -233,7 +233,8 @@ class TaskRegistry:
     def skip_to(self, active: ActiveTask, partition: TopicPartition, offset: int) -> None:
         """Go on reading an input partition of a running task at this offset."""
         active.processor.skip_to(partition, offset)
-        self._source.assign({partition: offset})
+        self._source.assign({partition: offset})  # which resumes it
+        self._paused.discard(partition)
 
     def drop(self, active: ActiveTask) -> None:
         """Close a task as of the last commit that was accepted; its folder stays."""

@@ -40,6 +40,25 @@ def test_tasks_that_stop_together_are_taken_from_the_client_in_one_call() -> Non
     assert list(holdings.by_partition) == [TopicPartition("in", 3)]
 
 
+def test_a_partition_that_is_read_from_elsewhere_is_paused_again_when_too_much_waits() -> None:
+    log, tp = MemoryLog(), TopicPartition("in", 0)
+    log.create("in")
+    log.append(tp, [b"k"] * 3, [b"v"] * 3)
+    source = CountingSource(log)
+    holdings = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
+    active = running(0)
+    active.processor.skip_to = lambda partition, offset: None  # type: ignore[method-assign]
+    holdings.add(active)
+    holdings.resume(active)
+    holdings.bound({tp: 2})
+    assert source.poll(10, 0) == []
+    holdings.skip_to(active, tp, 1)
+    holdings.bound({tp: 2})
+    assert source.poll(10, 0) == []
+    holdings.bound({tp: 0})
+    assert [batch.offsets[0] for batch in source.poll(10, 0)] == [1]
+
+
 def test_operators_know_the_epoch_of_each_active_period() -> None:
     active = running(0)
     assert active.processor.epoch == 4
