@@ -17,6 +17,9 @@ from streamlet.tools.settings import key_values
 if TYPE_CHECKING:
     from streamlet.kafka.ports import Admin
 
+#: librdkafka takes no more.
+_MOST_PARTITIONS, _MOST_REPLICAS = 100_000, 10_000
+
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 KeyType = Annotated[
     str,
@@ -46,9 +49,16 @@ def known_topic(admin: Admin, name: str) -> int:
 def create(
     common: Common,
     names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Topics to create.")],
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of each.")] = 1,
+    partitions: Annotated[
+        int, typer.Option(min=1, max=_MOST_PARTITIONS, help="Partitions of each.")
+    ] = 1,
     replication: Annotated[
-        int, typer.Option(help="Replicas of each partition; -1 is the broker's default.")
+        int,
+        typer.Option(
+            min=-1,
+            max=_MOST_REPLICAS,
+            help="Replicas of each partition; -1 is the broker's default.",
+        ),
     ] = -1,
     topic_config: Annotated[
         list[str] | None,

@@ -278,6 +278,13 @@ def test_a_topic_that_kafka_would_not_take_is_bad_input(name: str) -> None:
     assert "topics create: " in result.stderr
 
 
+@pytest.mark.parametrize("option", ["--partitions=9999999999", "--replication=99999"])
+def test_numbers_that_kafkas_client_would_not_take_are_bad_input(option: str) -> None:
+    result = CliRunner().invoke(build(), ["topics", "create", "good", option])
+    assert result.exit_code == 2
+    assert option.partition("=")[0] in result.stderr
+
+
 @pytest.mark.parametrize("words", [("status", "a"), ("topics", "list"), ("members", "list", "a")])
 def test_an_address_that_cannot_be_is_bad_input(words: tuple[str, ...]) -> None:
     result = CliRunner().invoke(build(), [*words, "--bootstrap-servers", "kafka:high"])
