@@ -352,7 +352,7 @@ def runs(
     """
     start, guess = 0, _FIRST_RUN
     while start < len(keys):
-        state, prefix = _number_at(name, start, offsets, values, headers)
+        state, prefix = number_at(name, start, offsets, values, headers)
         stop = min(start + guess, len(keys))
         heads = _heads(values, headers, start, stop, len(prefix))
         length = stop - start
@@ -368,13 +368,14 @@ def runs(
         start = stop
 
 
-def _number_at(
+def number_at(
     name: str,
     i: int,
     offsets: Sequence[int],
     values: Sequence[bytes | None],
     headers: Sequence[Headers | None] | None,
 ) -> tuple[StateNumber, bytes]:
+    """Number of the record in row ``i``, and its bytes; StateError: it is not streamlet's."""
     value = values[i]
     try:
         data = _mark_of(headers[i] if headers else None) if value is None else value

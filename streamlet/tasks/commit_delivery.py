@@ -21,12 +21,11 @@ from streamlet.errors import (
     ChangelogLostError,
     EntryTooLargeError,
     RecordRefusedError,
-    StateError,
     TaskMigratedError,
 )
-from streamlet.kafka.ports import Admin, Headers, RecordSink, RecordSource
+from streamlet.kafka.ports import Admin, RecordSink, RecordSource
 from streamlet.state.backing import Columns
-from streamlet.state.changelog import decode, encode_column
+from streamlet.state.changelog import encode_column, number_at
 from streamlet.state.entries import CommitEntry, entry_last
 from streamlet.tasks.active import ActiveTask, TaskCommit
 from streamlet.tasks.opening import blamed
@@ -198,10 +197,10 @@ class ChangelogDelivery:
                 if self._clock.now_ms() > deadline:
                     raise BrokerError(f"{changelog} could not be read again in {timeout_ms} ms")
                 for batch in source.poll(10_000, POLL_MS):
-                    heads = batch.headers or [None] * len(batch)
-                    rows = zip(batch.offsets, batch.keys, batch.values, heads, strict=True)
-                    for offset, key, value, head in rows:
-                        theirs = _epoch_at(changelog, offset, value, head)
+                    columns = batch.offsets, batch.values, batch.headers
+                    rows = zip(batch.offsets, batch.keys, strict=True)
+                    for row, (offset, key) in enumerate(rows):
+                        theirs = number_at(str(changelog), row, *columns)[0].epoch
                         if offset >= end or key is None or theirs == epoch:
                             continue
                         if theirs > epoch:
@@ -272,18 +271,3 @@ def _fences(active: ActiveTask) -> dict[TopicPartition, Columns]:
             key, value = active.state.some_entry(store)
         found[changelog] = Columns(store, [key], [value])
     return found
-
-
-def _epoch_at(
-    changelog: TopicPartition, offset: int, value: bytes | None, headers: Headers | None
-) -> int:
-    """The epoch of a record.
-
-    Raises:
-        StateError: it is not streamlet's.
-    """
-    try:
-        return decode(value, headers)[0].epoch
-    except ValueError as error:
-        reason = f"{changelog}: the record at offset {offset} is not streamlet's: {error}"
-        raise StateError(reason) from error
