@@ -40,7 +40,9 @@ class Terminal:
     ) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        environ = {k: v for k, v in os.environ.items() if not k.startswith("STREAMLET_")}
+        size = {"COLUMNS", "LINES"}  # xdist sets them, and they would count in place of ours
+        own = {k for k in os.environ if k.startswith("STREAMLET_")} | size
+        environ = {k: v for k, v in os.environ.items() if k not in own}
         self._process = subprocess.Popen(
             [sys.executable, "-c", _LAUNCH, *program, *words],
             cwd=ROOT,
