@@ -139,7 +139,7 @@ class TaskActions:
     def _take(self, event: ev.SessionEvent, seen: dict[TaskId, Positions]) -> None:
         match event:
             case ev.CommitDone() | ev.JoinSoon() | ev.Failed() | ev.Left():
-                pass  # what is to be done of these comes later in ``take``
+                pass  # later in ``take``, if anything is to be done
             case ev.Lost(reason=reason):
                 log.warning("lost all tasks: %s", reason)
                 self._meters.lost += 1
