@@ -28,10 +28,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def short_lived() -> Iterator[None]:
-    """Every JVM of Spark's that a test starts, also by a program of its own, is to start soon."""
+    """Processes of Spark's that tests start, also by programs of their own, are to start soon."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LAUNCHER_OPTS", archive.short_lived())
         if find_spec("pyspark"):
+            patch.setenv("SPARK_HOME", str(archive.spark_home()))
             for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
                 patch.setenv(name, archive.from_archive())
         yield
