@@ -10,7 +10,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-spark test lint docs bench
+.PHONY: help setup installed demo demo-spark test lint docs bench
 .SUFFIXES:
 
 help:
@@ -22,8 +22,11 @@ help:
 	@echo 'make bench   word count against a bare loop; BENCH="restore --runs 5" for another'
 	@echo 'make setup   everything the others need, into $(VENV)'
 
-setup: $(VENV)/.setup-all
+setup: $(VENV)/.setup-all $(VENV)/.setup-starts
 	@echo 'set up in $(VENV)'
+
+# What lint and docs need of it.
+installed: $(VENV)/.setup-all
 
 demo: $(VENV)/.setup-demo
 	$(BIN)/python -m examples.flights.demo
@@ -36,7 +39,7 @@ demo-spark: $(VENV)/.setup-spark
 # test. See tests/conftest.py for the order.
 # Tests start the package in hundreds of processes; without bytecode each would compile it again.
 WORKERS ?= 3
-test: $(VENV)/.setup-all
+test: $(VENV)/.setup-all $(VENV)/.setup-starts
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -ra --durations=15 -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(TESTS)
 
 # ROOM=assignor tests one room: tests/unit/assignor and the suites that are listed for it here.
@@ -106,6 +109,9 @@ $(BIN)/python:
 $(VENV)/.setup-all: pyproject.toml | $(BIN)/python
 	@echo 'installing everything into $(VENV), once ...'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs,demo,spark]'
+	@touch $@
+
+$(VENV)/.setup-starts: $(VENV)/.setup-all
 	@echo 'running a broker once, so that others start quickly ...'
 	@$(BIN)/python -m streamlet.testing.broker_cache || echo 'brokers start without what that leaves'
 	@echo 'running Spark once, for the same reason ...'
