@@ -13,6 +13,11 @@ _EXACTLY_ONCE_COMMIT_MS = 100
 #: What the default transaction timeout leaves beyond the longest wait for the group.
 _TRANSACTION_MARGIN_MS = 5_000
 
+#: Most that a request to the group coordinator can carry: a member with more never joins.
+_MOST_MS = 2**31 - 1
+#: librdkafka makes no topic with more.
+_MOST_REPLICAS = 10_000
+
 #: (short, how often it must fit, into what, else what)
 _FITS = (
     ("heartbeat.interval.ms", 3, "session.timeout.ms", "one lost heartbeat could be fatal"),
@@ -44,9 +49,16 @@ def contradictions(settings: Settings) -> list[str]:
         for short, times, long, why in _FITS
         if settings[short] * times > settings[long]
     ]
-    if settings.replication_factor == 0:
+    problems += [
+        f"{key} = {settings[key]}: expected at most {_MOST_MS}, which is some 24 days"
+        for key in ("session.timeout.ms", "rebalance.timeout.ms")
+        if settings[key] > _MOST_MS
+    ]
+    replicas = settings.replication_factor
+    if replicas == 0 or replicas > _MOST_REPLICAS:
         problems.append(
-            "replication.factor = 0: expected 1 or more, or -1 for the broker's default"
+            f"replication.factor = {replicas}: expected 1 or more, up to {_MOST_REPLICAS}, or -1 "
+            "for the broker's default"
         )
     least = _longest_wait_ms(settings, settings.commit_interval_ms)
     exactly_once = settings.processing_guarantee == "exactly_once"

@@ -135,7 +135,7 @@ def test_values_are_read_from_python_and_from_text(key: str, value: Any, expecte
         ("group.instance.id", "", "expected 1 to 240 letters"),
         ("group.instance.id", "a b", "expected 1 to 240 letters"),
         ("processing.guarantee", "at_most_once", "expected at_least_once or exactly_once"),
-        ("replication.factor", 0, "expected 1 or more, or -1"),
+        ("replication.factor", 0, "expected 1 or more, up to 10000, or -1"),
         ("security.protocol", "TLS", "expected plaintext or ssl"),
     ],
 )
