@@ -56,8 +56,11 @@ def start(
         broker.start(detached=not foreground)
         record = BrokerRecord(broker.port, broker.pid, str(broker.data_dir), ephemeral)
         record.save()
-    except BaseException:
+    except BaseException as error:
         broker.close()
+        if isinstance(error, OSError):
+            problem = f"the broker cannot start: {error}; --data-dir says where its data is"
+            raise ConfigError([problem]) from error
         raise
     if not foreground:
         _answer(common, record)

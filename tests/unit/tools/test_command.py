@@ -292,6 +292,15 @@ def test_an_address_that_cannot_be_is_bad_input(words: tuple[str, ...]) -> None:
     assert "--bootstrap-servers kafka:high: expected host:port" in result.stderr
 
 
+def test_a_broker_whose_data_has_no_place_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    words = ["broker", "start", "--port", "0", "--data-dir", str(tmp_path / "file")]
+    result = CliRunner().invoke(build(), words, env={"XDG_STATE_HOME": str(tmp_path)})
+    assert result.exit_code == 2
+    assert "Not a directory" in result.stderr
+    assert "--data-dir says where its data is" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
