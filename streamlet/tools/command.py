@@ -32,7 +32,7 @@ import attrs
 import typer
 from rich.markup import escape
 
-from streamlet.errors import StreamletError
+from streamlet.errors import BrokerError, StreamletError
 from streamlet.tools.log import set_up_logging
 from streamlet.tools.output import CommandOutput, exit_code_of
 from streamlet.tools.settings import check_servers, merged, read_file
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_BOOTSTRAP_SERVERS = "localhost:9092"
+
+#: What other errors of this kind say themselves.
+_ADVICE = "Is the broker running, and is the address right (--bootstrap-servers)?"
 
 
 class LogLevel(StrEnum):
@@ -274,6 +277,8 @@ def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, 
     except (StreamletError, KeyboardInterrupt) as error:
         log.debug("the command failed", exc_info=True)
         output.failed(error, exit_code_of(error))
+        if isinstance(error, BrokerError) and error.passing and _ADVICE not in str(error):
+            output.note(_ADVICE)
         raise typer.Exit(exit_code_of(error)) from error
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise

@@ -14,6 +14,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 from streamlet import errors
+from streamlet.coordinator.events import FailureKind
+from streamlet.coordinator.ports import TransportError
 from streamlet.tools import command as command_module
 from streamlet.tools.command import Common, command
 from streamlet.tools.main import build
@@ -97,6 +99,18 @@ def test_an_error_becomes_its_exit_code_and_with_json_the_document(
         "message": str(error),
         "exit_code": code,
     }
+
+
+def test_who_reaches_no_broker_is_told_once_what_to_look_at(
+    cli: typer.Typer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advice = "Is the broker running, and is the address right (--bootstrap-servers)?"
+    for error in (
+        TransportError(FailureKind.DISCONNECTED, "cannot reach a:1"),
+        errors.UnreachableError(f"no answer from a:1. {advice}"),
+    ):
+        monkeypatch.setitem(FAILURES, "broker", (error, 1))
+        assert run(cli, "try", "fail", "broker").stderr.count(advice) == 1
 
 
 def test_a_violated_check_answers_and_exits_1(cli: typer.Typer) -> None:
@@ -278,6 +292,15 @@ def test_a_topic_that_kafka_would_not_take_is_bad_input(name: str) -> None:
     assert "topics create: " in result.stderr
 
 
+def test_a_broker_whose_data_has_no_place_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    words = ["broker", "start", "--port", "0", "--data-dir", str(tmp_path / "file")]
+    result = CliRunner().invoke(build(), words, env={"XDG_STATE_HOME": str(tmp_path)})
+    assert result.exit_code == 2
+    assert "Not a directory" in result.stderr
+    assert "--data-dir says where its data is" in result.stderr
+
+
 @pytest.mark.parametrize("option", ["--partitions=9999999999", "--replication=99999"])
 def test_numbers_that_kafkas_client_would_not_take_are_bad_input(option: str) -> None:
     result = CliRunner().invoke(build(), ["topics", "create", "good", option])
@@ -290,15 +313,6 @@ def test_an_address_that_cannot_be_is_bad_input(words: tuple[str, ...]) -> None:
     result = CliRunner().invoke(build(), [*words, "--bootstrap-servers", "kafka:high"])
     assert result.exit_code == 2
     assert "--bootstrap-servers kafka:high: expected host:port" in result.stderr
-
-
-def test_a_broker_whose_data_has_no_place_is_bad_input(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    words = ["broker", "start", "--port", "0", "--data-dir", str(tmp_path / "file")]
-    result = CliRunner().invoke(build(), words, env={"XDG_STATE_HOME": str(tmp_path)})
-    assert result.exit_code == 2
-    assert "Not a directory" in result.stderr
-    assert "--data-dir says where its data is" in result.stderr
 
 
 @pytest.mark.parametrize(
