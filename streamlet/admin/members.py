@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -99,8 +99,9 @@ class MemberAdmin:
         """
         there = static_ids(describe(self._group, self._application))
         meant = {asked: meaning(asked, there) for asked in ids}
-        codes = self._removed([one for ids in meant.values() for one in ids], reason)
-        return [Removal(asked, _first_error(codes, meant[asked])) for asked in meant]
+        errors = self._removed([one for ids in meant.values() for one in ids], reason)
+        firsts = {asked: filter(None, map(errors.get, ids)) for asked, ids in meant.items()}
+        return [Removal(asked, next(found, None)) for asked, found in firsts.items()]
 
     def remove_left_over(
         self,
@@ -122,8 +123,7 @@ class MemberAdmin:
         except NotFoundError:
             return {}
         found = left_over(group, frozenset(ours), process_id, instance_id, frozenset(recorded))
-        codes = self._removed(found, "a later run of the instance has no such member")
-        return {one: _error(code) for one, code in codes.items()}
+        return self._removed(found, "a later run of the instance has no such member")
 
     def settled(self) -> GroupSnapshot:
         """The group, once its members' words can be read; as it is when that takes too long."""
@@ -131,13 +131,13 @@ class MemberAdmin:
             self._group, self._application, _SETTLE_MS, clock=self._clock, wait=self._pause
         )
 
-    def _removed(self, instance_ids: Iterable[str], reason: str) -> dict[str, int]:
+    def _removed(self, instance_ids: Iterable[str], reason: str) -> dict[str, str | None]:
         wanted = list(dict.fromkeys(instance_ids))
         if not wanted:
             return {}
         asked = self._group.remove_members(self._application, wanted, _REQUEST_MS, reason)
         codes = asked.result()
-        return {one: codes.get(one, -1) for one in wanted}
+        return {one: name_of(code) if (code := codes.get(one, -1)) else None for one in wanted}
 
 
 def static_ids(group: GroupSnapshot) -> list[str]:
@@ -199,11 +199,3 @@ def _instance_of(member_id: str) -> str | None:
     """The instance's part of a member's static id; None where it has no number."""
     match = re.fullmatch(r"(.+)-\d+", member_id, re.DOTALL)
     return None if match is None else match[1]
-
-
-def _first_error(codes: Mapping[str, int], ids: Iterable[str]) -> str | None:
-    return next((error for one in ids if (error := _error(codes[one])) is not None), None)
-
-
-def _error(code: int) -> str | None:
-    return name_of(code) if code else None

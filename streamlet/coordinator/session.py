@@ -133,7 +133,7 @@ class GroupSession:
         Blocks for at most ``timeout_ms``.
         """
         since = self._clock.now_ms()
-        self.put(ev.Tick())
+        self.put(ev.HeartbeatWanted())
 
         def answered() -> bool:
             return self.view.last_heartbeat_ms >= since

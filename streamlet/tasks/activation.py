@@ -53,7 +53,6 @@ from streamlet.tasks.targets import Target, TargetAnswer, Targets
 from streamlet.tasks.task_events import CopyFailed, Restored, RestoreFailed
 from streamlet.tasks.task_record import OpeningStage
 from streamlet.topology.graph import Topology
-from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, TaskId
 
 log = logging.getLogger(__name__)
@@ -379,7 +378,8 @@ class Activation:
         # Without a commit of ours to start from everything counted: that is what we carry forward.
         contained = max(target.limit or NO_STATE, state.state)
         epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
-        part, begin = self._part(opened.task), target.positions()
+        part = self.topology.subtopology(opened.task.subtopology)
+        begin = target.positions()
         notes = self.edges.pruned(target.notes_at_start(begin, self._clock.wall_ms()))
         edges = self.edges.of_task(part, notes, target.topic_ids or {})
         active = ActiveTask(
@@ -401,6 +401,3 @@ class Activation:
         coming.move_to(OpeningStage.READY)
         del self._coming[opened.task]
         return active
-
-    def _part(self, task: TaskId) -> Subtopology:
-        return self.topology.subtopology(task.subtopology)

@@ -405,8 +405,8 @@ class TaskManager:
     @property
     def _hurries(self) -> bool:
         unclaimed = any(not self.records[task].claimed for task in self._stages(TaskStage.RUNNING))
-        waits = self._join is not None or self.followed.report_due
-        return bool(unclaimed or waits or self._owes_rejoin)
+        waits = self._join is not None or self.followed.report_at_ms is not None
+        return unclaimed or waits or self._owes_rejoin
 
     def near(self, now_ms: int) -> frozenset[TaskId]:
         """Tasks that no member runs until we do, or soon."""
@@ -465,7 +465,7 @@ class TaskManager:
             self.records[task].move_to(TaskStage.STOPPED)
         self._out.append(te.Stop(unit.tasks))
         marks = {task: owner for task in unit.tasks if (owner := self._next_owner(unit, task))}
-        self._out.append(te.CommitLast(unit.token, unit.tasks, marks, self.generation))
+        self._out.append(te.CommitLast(unit.token, unit.tasks, marks))
 
     def _give_up_for_join(self) -> None:
         """Begin the unit of an announced join, or let the join go on if there is nothing to do."""

@@ -9,28 +9,19 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from streamlet.assignor.values import Copy, Leaving
 from streamlet.clock import Clock
-from streamlet.coordinator.events import (
-    Assigned,
-    CommitDone,
-    Failed,
-    JoinBlocked,
-    JoinSoon,
-    Lost,
-    SessionEvent,
-)
+from streamlet.coordinator import events as ev
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.task_events import Action, JoinDescribed, LeavingSet, TaskEvent
 from streamlet.types import TaskId
 
 #: What concerns a worker that has stopped.
-_ANSWERS = (CommitDone, JoinBlocked, JoinSoon, Lost, Failed)
+_ANSWERS = (ev.CommitDone, ev.JoinBlocked, ev.JoinSoon, ev.Lost, ev.Failed)
 
 
 class RebalanceEvents:
@@ -46,8 +37,8 @@ class RebalanceEvents:
         self._clock = clock
         self._lock = threading.RLock()  # who has the news hands them on
         self._arrived = threading.Event()
-        self._events: deque[SessionEvent] = deque()
-        self._assigned: Assigned[Assignment] | None = None
+        self._events: list[ev.SessionEvent] = []
+        self._assigned: ev.Assigned[Assignment] | None = None
         #: What the manager wants of the worker, whatever thread the events came from.
         self._actions: list[Action] = []
         #: Tasks whose state lies on this instance's disk, with records missing (None: unknown).
@@ -59,18 +50,18 @@ class RebalanceEvents:
 
     # Called by the control thread.
 
-    def offer(self, event: SessionEvent) -> None:
+    def offer(self, event: ev.SessionEvent) -> None:
         """Leave an event; an assignment replaces the one before, and a loss voids it.
 
         The manager is told of a loss at once: claims go with the member id (M1), and the next
         description may come before the worker.
         """
         with self._lock:
-            if isinstance(event, Assigned):
+            if isinstance(event, ev.Assigned):
                 self._assigned = event
             else:
                 self._events.append(event)
-            if isinstance(event, Lost):
+            if isinstance(event, ev.Lost):
                 self._assigned = None
                 self.handle(event)
             self._arrived.set()
@@ -125,16 +116,15 @@ class RebalanceEvents:
             yield self._manager
 
     @contextmanager
-    def news(self) -> Iterator[tuple[list[SessionEvent], Assigned[Assignment] | None]]:
+    def news(self) -> Iterator[tuple[list[ev.SessionEvent], ev.Assigned[Assignment] | None]]:
         """Everything that has come; what is not handed on in the block is lost."""
         with self._lock:
             self._arrived.clear()
-            events = list(self._events)
-            self._events.clear()
+            events, self._events = self._events, []
             assigned, self._assigned = self._assigned, None
             yield events, assigned
 
-    def answers(self) -> list[SessionEvent]:
+    def answers(self) -> list[ev.SessionEvent]:
         """Take what concerns a worker that has stopped; the rest is lost."""
         with self.news() as (events, _):
             return [one for one in events if isinstance(one, _ANSWERS)]

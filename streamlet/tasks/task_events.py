@@ -240,14 +240,13 @@ class CommitLast:
 
     With the hold of the same token, and one commit for all. A task whose claim was not accepted yet
     is claimed first (M4), and a commit that was turned away goes before. Tasks in ``marks`` get a
-    mark for that member id with ``generation`` (M5), which the hold keeps as it is. Answered by
-    a ``CommitDone`` of the token, once.
+    mark for that member id (M5) with the generation, which the hold keeps as it is. Answered by a
+    ``CommitDone`` of the token, once.
     """
 
     token: int
     tasks: tuple[TaskId, ...]
     marks: dict[TaskId, str]
-    generation: int
 
 
 @attrs.frozen

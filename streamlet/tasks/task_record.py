@@ -341,11 +341,6 @@ class FollowedCopies:
     # -- reporting of copies ---------------------------------------------------------------------
 
     @property
-    def report_due(self) -> bool:
-        """True if the readiness of a copy is about to be reported."""
-        return self._report_at_ms is not None
-
-    @property
     def report_at_ms(self) -> int | None:
         """The time to report: later while those to report have more than a little left to read."""
         if self._report_at_ms is None:

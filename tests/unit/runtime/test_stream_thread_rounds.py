@@ -152,7 +152,7 @@ def test_a_last_commit_waits_for_no_other(
     """An order that was replaced may have left the wish for a commit before its hold."""
     went_on: list[bool] = []
     worker._actions.precopy.begin(0)
-    worker._actions._last = CommitLast(3, (), {}, 1)
+    worker._actions._last = CommitLast(3, (), {})
     monkeypatch.setattr(worker._commits, "_commit", Commits(0))
     monkeypatch.setattr(worker._actions, "go_on", lambda: went_on.append(True))
     worker._commits.step()

@@ -186,7 +186,7 @@ def test_a_task_that_is_waited_for_is_not_held_when_the_group_changes_its_type()
     other = TaskId(0, 1)
     by = rules.owner(T)
     by.assigned(active=frozenset({T}), pending={other: "b"})
-    assert by.happened(JoinSoon(-1, 2, flip=True)) == [Stop((T,)), CommitLast(-1, (T,), {}, 2)]
+    assert by.happened(JoinSoon(-1, 2, flip=True)) == [Stop((T,)), CommitLast(-1, (T,), {})]
     assert by.says(other) == Copy(Role.LEARNER)
 
 
@@ -235,7 +235,7 @@ def test_an_announced_join_does_not_wait_for_a_unit_that_was_only_asked_for() ->
     learned, revoked = frozenset({T}), frozenset({U})
     (ask,) = by.assigned(active=learned, being_learned=learned, revoke=revoked)
     assert isinstance(ask, BlockJoin)
-    assert by.joins() == [Stop((T,)), CommitLast(-1, (T,), {}, 2)]
+    assert by.joins() == [Stop((T,)), CommitLast(-1, (T,), {})]
     assert by.hold(ask.token, granted=False) == []
     assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(-1)]
 

@@ -164,7 +164,7 @@ def test_m5_a_release_is_one_unit_hold_stop_commit_release() -> None:
     (ask,) = by.assigned(release={T: "b"}, active=frozenset({U}))
     assert ask == BlockJoin(1, 2, (T,))
     assert by.says() == Copy(Role.ACTIVE, 2), "nothing has begun"
-    assert by.hold(1) == [Stop((T,)), CommitLast(1, (T,), {T: "b"}, 2)]
+    assert by.hold(1) == [Stop((T,)), CommitLast(1, (T,), {T: "b"})]
     assert by.committed(1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(1)]
     assert by.says() == Copy(Role.RELEASED)
     assert by.says(U) == Copy(Role.ACTIVE, 2)
@@ -207,7 +207,7 @@ def test_m6_a_mark_whose_outcome_is_unknown_counts_as_released() -> None:
 def test_a_revoked_task_is_committed_without_a_mark_and_then_everybody_plans_again() -> None:
     by = owner(T)
     by.assigned(revoke=frozenset({T}))
-    assert by.hold(1)[1] == CommitLast(1, (T,), {}, 2)
+    assert by.hold(1)[1] == CommitLast(1, (T,), {})
     closed, rejoin, end = by.committed(1, CommitOutcome.ACCEPTED)
     assert (closed, end) == (Close(T), UnblockJoin(1))
     assert isinstance(rejoin, Rejoin), "before the hold ends: one join does for both"
@@ -407,7 +407,7 @@ def test_a_standby_that_was_ready_before_it_is_awaited_asks_too() -> None:
 def test_l7_an_owner_that_surrenders_commits_what_is_learned_before_it_joins() -> None:
     by = owner(T, U, gives_up_at_joins=True)
     by.assigned(active=frozenset({T, U}), being_learned=frozenset({T}))
-    assert by.joins() == [Stop((T,)), CommitLast(-1, (T,), {}, 2)]
+    assert by.joins() == [Stop((T,)), CommitLast(-1, (T,), {})]
     assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(-1)]
     assert by.says() == Copy(Role.RELEASED, ready=True, lag=0)
     assert by.says(U) == Copy(Role.ACTIVE, 2)
@@ -426,7 +426,7 @@ def test_a_join_before_the_claim_waits_until_what_was_processed_is_committed() -
     by.happened(TaskRunning(T))
     done = by.joins()
     assert Close(U) in done, "it never ran"
-    assert done[-2:] == [Stop((T,)), CommitLast(-1, (T,), {}, 1)]
+    assert done[-2:] == [Stop((T,)), CommitLast(-1, (T,), {})]
     assert by.happened(TaskClaimed(T)) == []
     assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(-1)]
 
@@ -451,7 +451,7 @@ def test_a_join_that_becomes_due_in_the_middle_of_a_unit_comes_after_it() -> Non
     assert by.joins() == []
     done = by.committed(1, CommitOutcome.ACCEPTED)
     assert done[:2] == [Close(T), UnblockJoin(1)]
-    assert done[2:] == [Stop((U,)), CommitLast(-1, (U,), {}, 2)]
+    assert done[2:] == [Stop((U,)), CommitLast(-1, (U,), {})]
 
 
 # -- learning --------------------------------------------------------------------------------------
