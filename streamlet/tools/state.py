@@ -114,7 +114,7 @@ def _found(common: Common, app: str | None, state_dir: Path | None) -> tuple[Pat
     root = state_root(common, app, state_dir)
     name = None if app is None else named(common, app)[0]
     found = listed(root, name)
-    if name is not None and not found and not (root / name).is_dir():
+    if name is not None and not found and name not in {path.name for path in root.glob("*/")}:
         raise NotFoundError(f"there is no state of {name} in {root}")
     return root, found
 

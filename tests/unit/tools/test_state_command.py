@@ -129,8 +129,9 @@ def test_it_asks_first(root: Path) -> None:
 
 
 def test_what_cannot_be_is_said(root: Path, tmp_path: Path) -> None:
-    code, document = state(root, "list", "nope")
-    assert (code, "no state of nope" in document["error"]["message"]) == (3, True)
+    for name in ("nope", "..", "words/"):
+        code, document = state(root, "list", name)
+        assert (code, f"no state of {name}" in document["error"]["message"]) == (3, True)
     assert state(root, "clean", "--all", "--older-than", "1h")[0] == 2
     assert state(root, "clean", "--older-than", "soon")[0] == 2
     assert state(tmp_path / "nothing", "list") == (
