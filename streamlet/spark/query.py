@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from streamlet.spark.state.processor import Options
 
 log = logging.getLogger(__name__)
+
+#: Units of time between batches, as we and as Spark write them.
+_UNITS = (("ms", "milliseconds"), ("s", "seconds"), ("m", "minutes"), ("h", "hours"))
 
 
 def to_dataframe(
@@ -166,7 +170,7 @@ def start(
         StateError: the checkpoint is of something else, or another query has it (StateLockedError).
         StreamletError: as ``to_dataframe``.
     """
-    rhythm = _trigger(trigger)
+    rhythm = trigger_options(trigger)
     require_pyspark()
     topics.require_classic(spark)
     where = Where(bootstrap_servers, settings, kafka, connector)
@@ -288,12 +292,16 @@ def _frame(
     return frames.assemble(ready.plan, source, chosen, columns)
 
 
-def _trigger(text: str) -> dict[str, Any]:
+def trigger_options(text: str) -> dict[str, Any]:
+    """Spark's arguments for the time between batches, or for ``available-now``.
+
+    Raises:
+        ConfigError: it is neither.
+    """
     if text == "available-now":
         return {"availableNow": True}
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = text[len(number) :].strip()
-    known = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "min": "minutes"}
-    if not number.isdigit() or not unit:
-        raise ConfigError([f"trigger {text!r}: expected a time as 1s or 500ms, or available-now"])
-    return {"processingTime": f"{number} {known.get(unit, unit)}"}
+    found = re.fullmatch(r"([0-9]+) *([a-z]+)", text)
+    for short, long in _UNITS:
+        if found is not None and found[2] in (short, long, long.removesuffix("s")):
+            return {"processingTime": f"{found[1]} {long}"}
+    raise ConfigError([f"trigger {text!r}: expected a time as 1s or 500ms, or available-now"])

@@ -138,6 +138,7 @@ def _run_on_spark(common: Common, app: str, options: dict[str, Any]) -> None:
     from streamlet.runtime.signals import let_through
     from streamlet.spark.cluster.session import require_pyspark
     from streamlet.spark.cluster.submit import add_to_path, submit
+    from streamlet.spark.query import trigger_options
     from streamlet.tools.run_spark import SparkOptions, run_on_spark, submission
 
     let_through()
@@ -147,6 +148,7 @@ def _run_on_spark(common: Common, app: str, options: dict[str, Any]) -> None:
     application = load_app(app)
     settings = common.load(application)
     require_pyspark()
+    trigger_options(chosen.trigger)  # so that a wrong one is refused before Spark starts
     if chosen.deploy_mode == "cluster":
         raise typer.Exit(submit(app, submission(chosen), common.overrides))
     run_on_spark(common.output, app, application, settings, chosen)

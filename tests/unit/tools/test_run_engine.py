@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from streamlet.spark.progress import BatchProgress
+from streamlet.spark.query import trigger_options
 from streamlet.tools.main import build
 from streamlet.tools.run_spark import line
 
@@ -33,6 +34,29 @@ def test_an_option_of_the_other_engine_is_refused(engine: str, option: str, othe
     name = option.partition("=")[0]
     said = f"{name} means nothing to --engine {engine}; it is one of --engine {other}"
     assert said in result.stderr
+
+
+@pytest.mark.parametrize("trigger", ["soon", "5 parsecs", "1", "-1s"])
+def test_a_trigger_that_is_no_time_is_refused_before_spark_starts(trigger: str) -> None:
+    words = ["run", "examples.wordcount:app", "--engine", "spark", "--trigger", trigger]
+    result = CliRunner().invoke(build(), words)
+    assert result.exit_code == 2
+    assert f"trigger '{trigger}': expected a time as 1s or 500ms" in result.stderr
+    assert "starting" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("500ms", "500 milliseconds"),
+        ("1s", "1 seconds"),
+        ("10 seconds", "10 seconds"),
+        ("1 minute", "1 minutes"),
+        ("2h", "2 hours"),
+    ],
+)
+def test_a_time_between_batches_is_said_in_sparks_words(text: str, time: str) -> None:
+    assert trigger_options(text) == {"processingTime": time}
 
 
 @pytest.mark.parametrize("processes", ["0", "1"])
