@@ -70,7 +70,7 @@ def whole(minimum: int = 0) -> ValueKind[int]:
 def _whole(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str) and re.fullmatch(r"[+-]?\d[\d_]*", value.strip()):
+    if isinstance(value, str) and re.fullmatch(r"[+-]?\d+(_\d+)*", value.strip()):
         return int(value)
     return None
 

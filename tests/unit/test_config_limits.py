@@ -1,4 +1,4 @@
-"""Settings with values that a request to Kafka cannot carry."""
+"""Settings with values that a request to Kafka cannot carry, or that are no numbers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ def test_a_value_that_kafka_cannot_take_is_refused(override: str, reason: str) -
     with pytest.raises(ConfigError) as refused:
         Settings.load(overrides=["max.poll.interval.ms=1d", override])
     assert [reason in problem for problem in refused.value.problems] == [True]
+
+
+def test_a_number_with_two_underscores_in_a_row_is_refused_as_others_are() -> None:
+    with pytest.raises(ConfigError, match="expected whole milliseconds"):
+        Settings.load(overrides=["commit.interval.ms=1__0"])
+    assert Settings.load(overrides=["commit.interval.ms=1_000"]).commit_interval_ms == 1_000
 
 
 @pytest.mark.parametrize("key", ["rebalance.timeout.ms", "session.timeout.ms"])
