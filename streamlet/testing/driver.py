@@ -187,7 +187,8 @@ class TopologyTestDriver:
         """Move the stream time of all tasks on without a record, to this (ms) after the highest.
 
         Windows close and updates that ``suppress`` keeps back are sent as by a record of that time.
-        It does not change the timestamps of later records.
+        It does not change the timestamps of later records. What a left or outer join sends of
+        records without a match waits for the next record, as in a run.
 
         Raises:
             ValueError: stream time would move back, or there is none before the first record.
