@@ -1,7 +1,8 @@
 """Starts Spark's JVM, and leaves out of what it says to people what says nothing.
 
 PySpark's own start hands it our standard error as it is, with several lines for each query from a
-Python worker, and warnings of Java's about flags that Spark sets itself.
+Python worker, warnings of Java's about flags that Spark sets itself, and traces of workers that
+were idle when it ended.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -25,7 +26,8 @@ _NOISE = re.compile(
     rb"|WARNING: package sun\.security\.action not in java\.base"
     rb"|\s*$"
 )
-
+_TRACE: Final = b"Traceback (most recent call last)"
+_HUNG_UP = re.compile(rb"(BrokenPipe|ConnectionReset)Error: ")
 
 #: Settings that a JVM, or what starts it, reads once.
 _OF_THE_JVM = (
@@ -177,15 +179,36 @@ def error_line(message: str) -> str:
     return named[-1] if named else lines[0] if lines else "no reason given"
 
 
-def is_noise(line: bytes) -> bool:
-    """True if the line is noise."""
-    return _NOISE.match(line) is not None
+def telling(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines that tell people something, each as soon as it is known to."""
+    trace: list[bytes] = []
+    for line in lines:
+        if line.startswith(_TRACE):
+            yield from trace
+            trace = [line]
+        elif trace:
+            trace.append(line)
+            if not line.startswith(b" "):  # its last one
+                yield from () if _has_hung_up(trace) else trace
+                trace = []
+        elif not _NOISE.match(line):
+            yield line
+    yield from trace
+
+
+def _has_hung_up(trace: Sequence[bytes]) -> bool:
+    """True if a worker of Spark's own daemon found the JVM gone, as idle ones do when it ends.
+
+    ``cluster.daemon`` keeps workers quiet where code of ours has run in them; in these none has.
+    """
+    frames = [line for line in trace if line.startswith(b"  File ")]
+    daemons = all(b"/pyspark/daemon.py" in line for line in frames)
+    return bool(frames) and daemons and _HUNG_UP.match(trace[-1]) is not None
 
 
 def _pass_on(reader: int) -> None:
     """Until the JVM and all that it started have ended."""
     with os.fdopen(reader, "rb") as lines:
-        for line in lines:
-            if not is_noise(line):
-                # Whatever stands there now: a test runner or a notebook may have replaced it.
-                print(line.decode(errors="replace"), end="", file=sys.stderr, flush=True)
+        for line in telling(lines):
+            # Whatever stands there now: a test runner or a notebook may have replaced it.
+            print(line.decode(errors="replace"), end="", file=sys.stderr, flush=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import EllipsisType
 
 import pytest
 
 import examples.wordcount
 import streamlet as sl
 from streamlet.errors import AppNotFoundError, ConfigError, StreamletError, TopologyError
-from streamlet.spark.cluster.gateway import is_noise
+from streamlet.spark.cluster.gateway import telling
 from streamlet.spark.cluster.java import has_vector_module, java_home, wrapped
 from streamlet.spark.kafka.security import check_clients, java_settings
 from streamlet.spark.plan.prepare import _check_functions, _check_timed, _tell_of_origins
@@ -184,6 +185,29 @@ def test_settings_of_our_clients_are_refused_where_they_would_not_arrive() -> No
 
 
 def test_what_the_jvm_says_is_passed_on_but_for_what_says_nothing() -> None:
-    assert is_noise(b"Streaming TransformWithStateInPandas Python worker finish init\n")
-    assert is_noise(b"\n")
-    assert not is_noise(b"spark ERROR Executor: lost\n")
+    worker = b"Streaming TransformWithStateInPandas Python worker finish init\n"
+    told = b"spark ERROR Executor: lost\n"
+    assert list(telling([worker, b"\n", told, worker])) == [told]
+
+
+TRACE = b"Traceback (most recent call last):\n"
+DAEMON = b'  File "/venv/pyspark.zip/pyspark/daemon.py", line 95, in worker\n'
+OURS = b'  File "/venv/streamlet/spark/rows/tasks.py", line 9, in run\n'
+GONE = b"BrokenPipeError: [Errno 32] Broken pipe\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "shown"),
+    [
+        ([TRACE, DAEMON, b"    outfile.flush()\n", GONE, b"next\n"], [b"next\n"]),
+        ([TRACE, DAEMON, OURS, GONE], ...),
+        ([TRACE, DAEMON, b"OSError: no space left\n"], ...),
+        ([TRACE, GONE], ...),
+        ([TRACE, DAEMON, TRACE, OURS, GONE], ...),
+        ([TRACE, DAEMON], ...),
+    ],
+)
+def test_only_traces_of_workers_that_found_the_jvm_gone_are_kept_from_people(
+    lines: list[bytes], shown: list[bytes] | EllipsisType
+) -> None:
+    assert list(telling(lines)) == (lines if shown is ... else shown)
