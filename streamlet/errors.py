@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from streamlet.types import TaskId, TopicPartition
 from streamlet.user_code import raised_at
 
+#: What to look at where no broker answers.
+BROKER_ADVICE = "Is the broker running, and is the address right (--bootstrap-servers)?"
+
 
 def error_text(error: BaseException) -> str:
     """Describe an error of the user's program, its own line first, without traceback."""

@@ -16,7 +16,7 @@ from typing import TypeVar
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.coordinator.transport import Transport
-from streamlet.errors import StreamletError, TimedOutError
+from streamlet.errors import BROKER_ADVICE, StreamletError, TimedOutError
 
 log = logging.getLogger(__name__)
 
@@ -135,8 +135,7 @@ class BrokerWait:
         waited_s = (now_ms - self._began_ms) / 1000
         if self._left_ms() <= 0:
             raise TimedOutError(
-                f"no broker after {waited_s:.0f} s ({self._option}): {error}. "
-                "Is the broker running, and is the address right (--bootstrap-servers)?"
+                f"no broker after {waited_s:.0f} s ({self._option}): {error}. {BROKER_ADVICE}"
             ) from error
         if self._logged_ms is None or now_ms - self._logged_ms >= LOG_EVERY_MS - PAUSE_MS:
             self._logged_ms = now_ms

@@ -24,6 +24,7 @@ from confluent_kafka.admin import NewTopic as RawTopic  # type: ignore[attr-defi
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import (
+    BROKER_ADVICE,
     BrokerError,
     BrokerTooOldError,
     DeletionDisabledError,
@@ -382,8 +383,7 @@ class KafkaAdmin:
 
     def _silent(self, reason: str = "") -> BrokerError:
         return UnreachableError(
-            f"no answer from {self._where} within {self._timeout_ms} ms{reason}. "
-            "Is the broker running, and is the address right (--bootstrap-servers)?"
+            f"no answer from {self._where} within {self._timeout_ms} ms{reason}. {BROKER_ADVICE}"
         )
 
     def _unreachable(self, error: KafkaException) -> BrokerError:

@@ -32,7 +32,7 @@ import attrs
 import typer
 from rich.markup import escape
 
-from streamlet.errors import BrokerError, StreamletError
+from streamlet.errors import BROKER_ADVICE, BrokerError, StreamletError
 from streamlet.tools.log import set_up_logging
 from streamlet.tools.output import CommandOutput, exit_code_of
 from streamlet.tools.settings import check_servers, merged, read_file
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_BOOTSTRAP_SERVERS = "localhost:9092"
-
-#: What other errors of this kind say themselves.
-_ADVICE = "Is the broker running, and is the address right (--bootstrap-servers)?"
 
 
 class LogLevel(StrEnum):
@@ -277,8 +274,8 @@ def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, 
     except (StreamletError, KeyboardInterrupt) as error:
         log.debug("the command failed", exc_info=True)
         output.failed(error, exit_code_of(error))
-        if isinstance(error, BrokerError) and error.passing and _ADVICE not in str(error):
-            output.note(_ADVICE)
+        if isinstance(error, BrokerError) and error.passing and BROKER_ADVICE not in str(error):
+            output.note(BROKER_ADVICE)
         raise typer.Exit(exit_code_of(error)) from error
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
