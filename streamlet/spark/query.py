@@ -43,8 +43,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Units of time between batches, as we and as Spark write them.
-_UNITS = (("ms", "milliseconds"), ("s", "seconds"), ("m", "minutes"), ("h", "hours"))
+#: Short units of the time between batches, besides those that Spark takes itself.
+_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "min": "minutes", "h": "hours"}
+_TRIGGER = re.compile(
+    rf"([0-9]+) *({'|'.join(_UNITS)}|((micro|milli)?second|minute|hour|day|week)s?) *"
+)
 
 
 def to_dataframe(
@@ -300,8 +303,7 @@ def trigger_options(text: str) -> dict[str, Any]:
     """
     if text == "available-now":
         return {"availableNow": True}
-    found = re.fullmatch(r"([0-9]+) *([a-z]+)", text)
-    for short, long in _UNITS:
-        if found is not None and found[2] in (short, long, long.removesuffix("s")):
-            return {"processingTime": f"{found[1]} {long}"}
-    raise ConfigError([f"trigger {text!r}: expected a time as 1s or 500ms, or available-now"])
+    found = _TRIGGER.fullmatch(text)
+    if found is None:
+        raise ConfigError([f"trigger {text!r}: expected a time as 1s or 500ms, or available-now"])
+    return {"processingTime": f"{found[1]} {_UNITS.get(found[2], found[2])}"}

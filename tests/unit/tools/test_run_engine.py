@@ -51,7 +51,9 @@ def test_a_trigger_that_is_no_time_is_refused_before_spark_starts(trigger: str) 
         ("500ms", "500 milliseconds"),
         ("1s", "1 seconds"),
         ("10 seconds", "10 seconds"),
-        ("1 minute", "1 minutes"),
+        ("1 minute", "1 minute"),
+        ("5min", "5 minutes"),
+        ("1 day", "1 day"),
         ("2h", "2 hours"),
     ],
 )
