@@ -27,21 +27,29 @@ class Listed:
     problem: str | None = None
 
 
+def applications(root: Path) -> list[str]:
+    """The applications that have a folder there, in order.
+
+    Raises:
+        StateError: the folder cannot be read.
+    """
+    try:
+        return sorted(path.name for path in root.iterdir() if path.is_dir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StateError(f"cannot read {root}: {error.strerror or error}") from error
+
+
 def listed(root: Path, application: str | None = None) -> list[Listed]:
     """The folders of one application, or of all, by application and task; also those set aside.
 
     Raises:
         StateError: a folder cannot be read.
     """
-    try:
-        names = sorted(path.name for path in root.iterdir() if path.is_dir())
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise StateError(f"cannot read {root}: {error.strerror or error}") from error
     return [
         _read(name, folder)
-        for name in names
+        for name in applications(root)
         if application in (None, name)
         for folder in StateDirectory(root, name).folders()
     ]

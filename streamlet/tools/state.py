@@ -109,12 +109,12 @@ def clean(
 
 
 def _found(common: Common, app: str | None, state_dir: Path | None) -> tuple[Path, list[Listed]]:
-    from streamlet.state.listing import listed
+    from streamlet.state.listing import applications, listed
 
     root = state_root(common, app, state_dir)
     name = None if app is None else named(common, app)[0]
     found = listed(root, name)
-    if name is not None and not found and name not in {path.name for path in root.glob("*/")}:
+    if name is not None and not found and name not in applications(root):
         raise NotFoundError(f"there is no state of {name} in {root}")
     return root, found
 
