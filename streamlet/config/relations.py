@@ -16,7 +16,7 @@ _TRANSACTION_MARGIN_MS = 5_000
 #: Most that a request to the group coordinator can carry: a member with more never joins.
 _MOST_MS = 2**31 - 1
 #: librdkafka makes no topic with more.
-_MOST_REPLICAS = 10_000
+MOST_REPLICAS = 10_000
 
 #: (short, how often it must fit, into what, else what)
 _FITS = (
@@ -55,9 +55,9 @@ def contradictions(settings: Settings) -> list[str]:
         if settings[key] > _MOST_MS
     ]
     replicas = settings.replication_factor
-    if replicas == 0 or replicas > _MOST_REPLICAS:
+    if replicas == 0 or replicas > MOST_REPLICAS:
         problems.append(
-            f"replication.factor = {replicas}: expected 1 or more, up to {_MOST_REPLICAS}, or -1 "
+            f"replication.factor = {replicas}: expected 1 or more, up to {MOST_REPLICAS}, or -1 "
             "for the broker's default"
         )
     least = _longest_wait_ms(settings, settings.commit_interval_ms)

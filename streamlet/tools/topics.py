@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 import typer
 
+from streamlet.config.relations import MOST_REPLICAS
 from streamlet.errors import MissingTopicError, RefusedError
 from streamlet.records import TYPE_NAMES, WINDOWED_NAMES
 from streamlet.tools.command import Common, command
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from streamlet.kafka.ports import Admin
 
 #: librdkafka takes no more.
-_MOST_PARTITIONS, _MOST_REPLICAS = 100_000, 10_000
+_MOST_PARTITIONS = 100_000
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 KeyType = Annotated[
@@ -56,7 +57,7 @@ def create(
         int,
         typer.Option(
             min=-1,
-            max=_MOST_REPLICAS,
+            max=MOST_REPLICAS,
             help="Replicas of each partition; -1 is the broker's default.",
         ),
     ] = -1,
