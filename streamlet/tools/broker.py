@@ -56,11 +56,12 @@ def start(
         broker.start(detached=not foreground)
         record = BrokerRecord(broker.port, broker.pid, str(broker.data_dir), ephemeral)
         record.save()
-    except BaseException as error:
+    except OSError as error:
         broker.close()
-        if isinstance(error, OSError):
-            problem = f"the broker cannot start: {error}; --data-dir says where its data is"
-            raise ConfigError([problem]) from error
+        problem = f"the broker cannot start: {error}; --data-dir says where its data is"
+        raise ConfigError([problem]) from error
+    except BaseException:
+        broker.close()
         raise
     if not foreground:
         _answer(common, record)
