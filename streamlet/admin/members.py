@@ -100,8 +100,10 @@ class MemberAdmin:
         there = static_ids(describe(self._group, self._application))
         meant = {asked: meaning(asked, there) for asked in ids}
         errors = self._removed([one for ids in meant.values() for one in ids], reason)
-        firsts = {asked: filter(None, map(errors.get, ids)) for asked, ids in meant.items()}
-        return [Removal(asked, next(found, None)) for asked, found in firsts.items()]
+        return [
+            Removal(asked, next(filter(None, map(errors.get, ids)), None))
+            for asked, ids in meant.items()
+        ]
 
     def remove_left_over(
         self,
@@ -135,8 +137,7 @@ class MemberAdmin:
         wanted = list(dict.fromkeys(instance_ids))
         if not wanted:
             return {}
-        asked = self._group.remove_members(self._application, wanted, _REQUEST_MS, reason)
-        codes = asked.result()
+        codes = self._group.remove_members(self._application, wanted, _REQUEST_MS, reason).result()
         return {one: name_of(code) if (code := codes.get(one, -1)) else None for one in wanted}
 
 
