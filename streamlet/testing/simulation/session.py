@@ -175,7 +175,7 @@ class SimSession(GroupSession):
 
     def heartbeat_now(self, timeout_ms: int) -> bool:
         """False: a worker that has to wait for a heartbeat waits before it begins a commit."""
-        self.put(Tick())
+        self.prompt()
         return False
 
     def prompt(self) -> None:
