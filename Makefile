@@ -52,7 +52,7 @@ SUITES_assignor := tests/unit/test_assignor_examples.py tests/spec \
 	tests/integration/test_assignor.py
 SUITES_bench := tests/unit/test_bench*.py tests/integration/test_bench.py
 SUITES_broker := tests/integration/test_broker.py tests/integration/test_broker_commands.py
-SUITES_config := tests/unit/test_config.py tests/unit/test_config_limits.py tests/unit/kafka/test_client_properties.py \
+SUITES_config := tests/unit/test_config*.py tests/unit/kafka/test_client_properties.py \
 	tests/integration/test_internal_topic_settings.py
 SUITES_consumer := tests/unit/test_consumer*.py tests/integration/test_consumer.py
 SUITES_control := tests/unit/runtime/test_control_link.py tests/unit/runtime/test_reporting.py

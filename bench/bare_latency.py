@@ -92,7 +92,7 @@ def run(
     work: Callable[[list[Any]], None],
     keep_going: Callable[[], bool],
 ) -> None:
-    """Process records until told to stop; commit the offsets once a second."""
+    """Process records, and commit their offsets once a second, until told to stop."""
     commit_at, dirty = time.monotonic() + _COMMIT_S, False
     while keep_going():
         messages = reader.consume(1, _WAIT_S)  # a longer list is waited for as a whole
