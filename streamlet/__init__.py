@@ -17,6 +17,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from streamlet.lazy_names import load_name
+
 if TYPE_CHECKING:
     from streamlet import serdes, spark
     from streamlet.app import App, load_app
@@ -254,12 +256,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
     if name in ("serdes", "spark"):  # a room, not a name of one
         return import_module(f"streamlet.{name}")
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(home), name)
+    found = globals()[name] = load_name(__name__, _HOMES, name)
     return found
 
 

@@ -7,8 +7,9 @@ module to ``_MODULES`` and its import to the block for type checkers.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from streamlet.lazy_names import load_name
 
 if TYPE_CHECKING:
     from streamlet.broker.server import KafkaBroker as KafkaBroker
@@ -24,9 +25,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    return load_name(__name__, _MODULES, name)
 
 
 def __dir__() -> list[str]:
