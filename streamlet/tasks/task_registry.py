@@ -225,7 +225,7 @@ class TaskRegistry:
             active.move_to(TaskStage.STOPPED)
 
     def halt(self, active: ActiveTask, reason: str) -> None:
-        """Read nothing more of a running task, which stays as it is and can be handed over."""
+        """Read nothing more of a running task, which ends what it began and can be handed over."""
         self._source.unassign(active.inputs)
         self._paused.difference_update(active.inputs)
         active.halted = reason
@@ -246,8 +246,18 @@ class TaskRegistry:
         del self.tasks[active.task]
         self._share_cache()
 
-    def bound(self, buffered: Mapping[TopicPartition, int]) -> None:
-        """Pause partitions that have enough waiting; resume them at half of that."""
+    def bound(self, active: ActiveTask) -> bool:
+        """Pause the partitions of a task that have enough waiting; resume them at half of that.
+
+        True if some of its records wait.
+        """
+        buffered = active.processor.buffered()
+        self._bound(active, buffered)
+        return any(buffered.values())
+
+    def _bound(self, active: ActiveTask, buffered: Mapping[TopicPartition, int]) -> None:
+        if active.halted:  # none of them is read
+            return
         most = self._most_buffered
         full = [tp for tp, n in buffered.items() if n > most and tp not in self._paused]
         low = [tp for tp, n in buffered.items() if n <= most // 2 and tp in self._paused]
@@ -264,7 +274,7 @@ class TaskRegistry:
 
     def pause(self, active: ActiveTask) -> None:
         """Fetch no more for a task until ``bound`` finds that little waits."""
-        self.bound(dict.fromkeys(active.inputs, self._most_buffered + 1))
+        self._bound(active, dict.fromkeys(active.inputs, self._most_buffered + 1))
 
     def _stop_fetching(self, tasks: Sequence[ActiveTask]) -> None:
         """Have the client forget their inputs, at once: each call waits for a thread of its own."""

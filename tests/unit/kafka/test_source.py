@@ -57,6 +57,33 @@ def test_what_is_read_is_read_on_when_a_broker_does_not_answer_for_a_new_topic(
     assert client.offsets == {"old": 5, "new": 7}
 
 
+class Remembering(Reading):
+    """A client that knows where the log ended when it fetched last, as librdkafka does."""
+
+    end: int | None = None
+
+    def get_watermark_offsets(self, partition: Any, cached: bool) -> tuple[int, int]:
+        assert cached
+        return (-1001, -1001) if self.end is None else (0, self.end)
+
+
+def test_the_end_that_is_remembered_of_a_partition_that_comes_back_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "Consumer", Remembering)
+    source = KafkaSource("localhost:1")
+    client = cast(Remembering, source._consumer)
+    source.assign({OLD: 3})
+    assert source.known_end(OLD) is None
+    client.end = 10
+    assert source.known_end(OLD) == 10
+    source.unassign([OLD])
+    source.assign({OLD: 15})
+    assert source.known_end(OLD) is None
+    client.end = 15
+    assert source.known_end(OLD) == 15
+
+
 class Losing(Reading):
     """A client two of whose partitions have no record at their offset: it says so once."""
 

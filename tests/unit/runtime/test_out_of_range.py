@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import streamlet as sl
 from streamlet.config import Settings
 from streamlet.errors import PositionsMismatchError
+from streamlet.processing.policy import ErrorPolicy
 from streamlet.testing.ports import MemorySource
+from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import PARTITIONS, Group, Member, wait_for
 
@@ -27,9 +31,15 @@ def made(tmp_path: Path) -> Iterator[list[Group]]:
         group.cluster.__exit__(None, None, None)
 
 
-def working(made: list[Group], root: Path, policy: str = "earliest") -> tuple[Group, Member]:
-    """A group with one member, which has counted everything twice, and has this policy now."""
-    group = Group(root)
+def working(
+    made: list[Group], root: Path, policy: str = "earliest", topology: Topology | None = None
+) -> tuple[Group, Member]:
+    """A group with one member, which has counted everything twice, and has this policy now.
+
+    A record that fails is tried again and again.
+    """
+    group = Group(root, topology)
+    group.policy = ErrorPolicy.of(sl.Retry(1_000, backoff=1, longest=1))
     group.cluster.__enter__()
     made.append(group)
     member = group.member("a")
@@ -39,6 +49,20 @@ def working(made: list[Group], root: Path, policy: str = "earliest") -> tuple[Gr
     settings = Settings.load(overrides=[f"auto.offset.reset={policy}"])
     member.worker._out_of_range._settings = settings
     return group, member
+
+
+def counting_unless(broken: threading.Event) -> Topology:
+    """Counts as those of ``counting``; while it is set, no value ``bad`` passes."""
+
+    def checked(value: str) -> str:
+        if value == "bad" and broken.is_set():
+            raise ValueError(value)
+        return value
+
+    app = sl.App("app")
+    words = app.stream("words", key=str, value=str).map_values(checked)
+    words.group_by_key().count(store="counts").to_stream().to("counts")
+    return app.topology()
 
 
 def all_committed(member: Member) -> bool:
@@ -103,6 +127,27 @@ def test_without_a_policy_it_is_halted_and_can_be_handed_over(
     wait_for(lambda: all(put_out(group, p) == end for p, end in ends.items()), "the others go on")
     assert put_out(group, 0) == before
     assert "auto.offset.reset is none" in active.halted
+    group.member("b")
+    wait_for(lambda: group.shares() == [2, 2], "b has its share")
+    assert member.failed is None
+
+
+def test_a_record_that_is_tried_again_is_counted_though_its_task_is_halted(
+    made: list[Group], tmp_path: Path
+) -> None:
+    """Else the task could not be handed over: it would wait for that record for ever."""
+    broken = threading.Event()
+    broken.set()
+    group, member = working(made, tmp_path, "none", counting_unless(broken))
+    before, active = put_out(group, 0), member.worker.holdings.tasks[T0]
+    group.log.append(WORDS, [group.log.records(WORDS)[0].key], [b"bad"])
+    wait_for(lambda: active.retrying, "the record is tried again")
+    overtake(group, member)
+    wait_for(lambda: active.halted, "it is halted")
+    wait_for(lambda: active.retrying, "it is still tried")
+    broken.clear()
+    wait_for(lambda: not active.changed, "the record is counted and committed")
+    assert put_out(group, 0) == before + 1
     group.member("b")
     wait_for(lambda: group.shares() == [2, 2], "b has its share")
     assert member.failed is None

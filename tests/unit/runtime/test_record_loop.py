@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,11 +21,10 @@ from streamlet.runtime.record_loop import (
     POLL_BUSY_RECORDS,
     POLL_MS,
     POLL_RECORDS,
-    PUSH_RECORDS,
     QUIET_MS,
 )
 from streamlet.runtime.stream_thread import StreamThread
-from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.active import ActiveTask, Unsent
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.processing.test_record_collector import SmallSink, output
@@ -156,6 +156,7 @@ class Batches:
     under_way: bool = False
     trimmed: int = 0
     outputs: list[Output] = attrs.field(factory=list)
+    waiting: int = 0
 
     calling = pausing = False
 
@@ -168,10 +169,23 @@ class Batches:
         return True
 
     def buffered(self) -> dict[TopicPartition, int]:
-        return {}
+        return {WORDS: self.waiting}
 
     def trim(self) -> None:
         self.trimmed += 1
+
+
+def active_of(batches: Batches) -> ActiveTask:
+    """The running task of that processor."""
+    active = SimpleNamespace(
+        task=TaskId(0, 0),
+        processor=batches,
+        state=batches,
+        halted=False,
+        unsent=None,
+        edge_writer=None,
+    )
+    return cast(ActiveTask, active)
 
 
 @pytest.mark.parametrize(("under_way", "trimmed"), [(False, 1), (True, 0)])
@@ -183,13 +197,11 @@ def test_the_cache_is_trimmed_after_a_batch_that_is_done(
 ) -> None:
     worker, _, _ = played
     batches = Batches(under_way)
-    active = SimpleNamespace(
-        task=TaskId(0, 0), processor=batches, state=batches, halted=False, unsent=None
-    )
+    active = active_of(batches)
     batch = PartitionBatch("words", 0, range(1), [b"k"], [b"v"], [0])
     with monkeypatch.context() as patch:
         patch.setattr(Played, "known_end", None, raising=False)
-        worker._records._process_batch(cast(ActiveTask, active), batch, 0)
+        worker._records._process_batch(active, batch, 0)
     assert batches.trimmed == trimmed
 
 
@@ -202,13 +214,26 @@ def test_it_is_trimmed_after_the_last_part_of_a_batch_too(
 ) -> None:
     worker, _, _ = played
     batches = Batches(under_way)
-    active = SimpleNamespace(
-        task=TaskId(0, 0), processor=batches, state=batches, halted=False, unsent=None
-    )
+    active = active_of(batches)
     with monkeypatch.context() as patch:
-        patch.setattr(worker.holdings, "bound", lambda buffered: None)
-        worker._records._process_waiting(cast(ActiveTask, active), 0)
+        patch.setattr(worker.holdings, "bound", lambda active: False)
+        worker._records._process_waiting(active, 0)
     assert batches.trimmed == trimmed
+
+
+@pytest.mark.parametrize(("waiting", "poll_ms"), [(1, POLL_MS), (0, QUIET_MS)])
+def test_a_task_of_several_inputs_hurries_the_worker_only_while_a_record_waits(
+    played: tuple[StreamThread, Played, Commits],
+    monkeypatch: pytest.MonkeyPatch,
+    waiting: int,
+    poll_ms: int,
+) -> None:
+    worker, source, _ = played
+    active = active_of(Batches(waiting=waiting))
+    monkeypatch.setattr(worker.holdings, "of_stage", lambda stage: [active])
+    worker._records.process()
+    worker._records._poll()
+    assert source.asked == [(POLL_RECORDS, 0, QUIET_MS), (POLL_RECORDS, 0, poll_ms)]
 
 
 class Pushed(SmallSink):
@@ -220,36 +245,81 @@ class Pushed(SmallSink):
         self.pushed += 1
 
 
-@pytest.mark.parametrize(
-    ("records", "outputs", "pushed"),
-    [
-        (PUSH_RECORDS, [output((b"k", b"v"))], 1),
-        (PUSH_RECORDS + 1, [output((b"k", b"v"))], 0),
-        (PUSH_RECORDS, [], 0),
-        (0, [output((b"k", b"v"))], 0),
-    ],
-)
-def test_the_outputs_of_a_small_round_do_not_linger(
-    played: tuple[StreamThread, Played, Commits],
-    monkeypatch: pytest.MonkeyPatch,
-    records: int,
-    outputs: list[Output],
-    pushed: int,
-) -> None:
+@pytest.fixture
+def sending(
+    played: tuple[StreamThread, Played, Commits], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[StreamThread, Played, Batches, Pushed]]:
+    """The worker of ``played`` whose task has one output for each batch."""
     worker, source, _ = played
-    sink, batches, source.there = Pushed(), Batches(outputs=outputs), records
-    active = SimpleNamespace(
-        task=TaskId(0, 0),
-        processor=batches,
-        state=batches,
-        halted=False,
-        unsent=None,
-        edge_writer=None,
-    )
+    sink, batches = Pushed(), Batches(outputs=[output((b"k", b"v"))])
+    active = active_of(batches)
     with monkeypatch.context() as patch:
         patch.setattr(Played, "known_end", None, raising=False)
-        patch.setattr(worker.holdings, "by_partition", {WORDS: cast(ActiveTask, active)})
+        patch.setattr(worker.holdings, "by_partition", {WORDS: active})
         patch.setattr(worker._records, "_sending", RecordCollector(sink, ErrorPolicy(), "app"))
+        yield worker, source, batches, sink
+
+
+def test_outputs_do_not_linger_once_no_record_is_there(
+    sending: tuple[StreamThread, Played, Batches, Pushed],
+) -> None:
+    worker, source, _, sink = sending
+    pushed = []
+    for source.there in (3, 5, 0, 0, 1, 0):
         worker._records.process()
-    assert sink.pushed == pushed
-    assert bool(sink.taken) == bool(records and outputs)
+        pushed.append(sink.pushed)
+    assert pushed == [0, 0, 1, 1, 1, 2]
+    assert len(sink.taken) == 3
+    now, wait = (POLL_RECORDS, 0, 0), (POLL_RECORDS, 0, QUIET_MS)
+    assert source.asked == [wait, now, now, wait, wait, wait, now, wait]
+
+
+def test_a_round_without_outputs_pushes_nothing(
+    sending: tuple[StreamThread, Played, Batches, Pushed],
+) -> None:
+    worker, source, batches, sink = sending
+    batches.outputs = []
+    for source.there in (3, 0):
+        worker._records.process()
+    assert not sink.pushed
+
+
+def test_outputs_linger_while_more_of_their_batch_is_to_come(
+    sending: tuple[StreamThread, Played, Batches, Pushed],
+) -> None:
+    worker, source, _, sink = sending
+    source.there = 3
+    worker._records.process()
+    source.there, worker._records._under_way = 0, True
+    worker._records.process()
+    assert not sink.pushed
+    worker._records._under_way = False
+    worker._records.process()
+    assert sink.pushed == 1
+
+
+def test_outputs_that_are_sent_at_a_second_try_do_not_linger(
+    sending: tuple[StreamThread, Played, Batches, Pushed],
+) -> None:
+    worker, _, batches, sink = sending
+    active = active_of(batches)
+    active.unsent = Unsent(deque([output((b"k", b"again"))]), 2, 0, [])
+    worker._records._send_rest(active)
+    worker._records._poll()
+    assert [value for _, _, value, _ in sink.taken] == [b"again"]
+    assert sink.pushed == 1
+
+
+def test_who_is_waited_for_takes_little_before_outputs_are_pushed(
+    sending: tuple[StreamThread, Played, Batches, Pushed],
+) -> None:
+    worker, source, _, sink = sending
+    worker._actions.urgent = True
+    source.there = POLL_BUSY_RECORDS
+    worker._records.process()
+    worker._records.process()
+    source.there = 0
+    worker._records.process()
+    assert sink.pushed == 1
+    poll = (POLL_BUSY_RECORDS, 0, 0)
+    assert source.asked == [POLL_MS, poll, poll, poll, POLL_MS, poll]

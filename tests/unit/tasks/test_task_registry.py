@@ -47,15 +47,18 @@ def test_a_partition_that_is_read_from_elsewhere_is_paused_again_when_too_much_w
     source = CountingSource(log)
     holdings = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
     active = running(0)
+    waiting = {tp: 2}
     active.processor.skip_to = lambda partition, offset: None  # type: ignore[method-assign]
+    active.processor.buffered = lambda: waiting  # type: ignore[method-assign]
     holdings.add(active)
     holdings.resume(active)
-    holdings.bound({tp: 2})
+    assert holdings.bound(active)
     assert source.poll(10, 0) == []
     holdings.skip_to(active, tp, 1)
-    holdings.bound({tp: 2})
+    holdings.bound(active)
     assert source.poll(10, 0) == []
-    holdings.bound({tp: 0})
+    waiting[tp] = 0
+    assert not holdings.bound(active)
     assert [batch.offsets[0] for batch in source.poll(10, 0)] == [1]
 
 
