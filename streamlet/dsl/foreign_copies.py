@@ -63,6 +63,11 @@ class HeldChanges:
             self._last = batch.slice(len(batch) - 1, len(batch))
         return nothing
 
+    @property
+    def holds(self) -> bool:
+        """True if rows have changed."""
+        return bool(self._held)
+
     def release(self) -> Batch | None:
         """The change of each row, ascribed to the last record."""
         last = self._last
@@ -171,6 +176,11 @@ class CopiedRows:
         if error is not None:
             raise OperatorFailed(len(out), out) from error
         return out
+
+    @property
+    def holds(self) -> bool:
+        """False: nothing is sent."""
+        return False
 
     def release(self) -> Batch | None:
         """Forget the rows before, since the batch ends; None: there is no output."""

@@ -315,7 +315,7 @@ class KGroupedStream(Generic[K, V]):
             # Updates that are held are not read, so they need no copies and no old values.
             inner = fold(kept, TableUse() if held else use, spec)
             operator = skipping_nulls(name, context, inner, values=True)
-            return on_commit(operator, kept, spec.value, use) if held else operator
+            return on_commit(operator, kept, spec.value, use, context) if held else operator
 
         builder.named_processor(name, (parent,), make, writes=spec.name, timed=timed)
         return KTable(TableNode(builder, name, use, spec), self._key, value)

@@ -195,7 +195,7 @@ class KGroupedTable(Generic[K, V]):
             kept = context.store(spec.name)
             fold = TableFold(kept, folding, spec.value, TableUse() if held else use)
             operator = skipping_nulls(name, context, fold, values=True)
-            return on_commit(operator, kept, spec.value, use) if held else operator
+            return on_commit(operator, kept, spec.value, use, context) if held else operator
 
         builder.named_processor(name, (source,), make, writes=spec.name, timed=timed)
         return KTable(TableNode(builder, name, use, spec), self._key, value)

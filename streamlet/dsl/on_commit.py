@@ -24,10 +24,13 @@ from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
 from streamlet.state.bucket_store import BucketStore
 from streamlet.state.store import CachedStore
-from streamlet.topology.operator import Operator, OperatorInParts
+from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
 
 #: When an aggregation sends results on: with each record, or with each commit.
 Emit: TypeAlias = Literal["updates", "on_commit"]
+
+#: Updates of sessions and sliding windows that wait, some 35 MB; with more a commit is asked for.
+MOST_HELD = 100_000
 
 
 @attrs.define
@@ -76,6 +79,11 @@ class RowsOnCommit:
             ids = self.store.row_ids(updates.keys)
             self.since.headers.update(zip(ids, updates.headers, strict=True))
 
+    @property
+    def holds(self) -> bool:
+        """True if records came since the last commit."""
+        return self.since.last is not None
+
     def release(self) -> Batch | None:
         """The last result of each row that has changed since the last commit."""
         last, headers = self.since.last, self.since.headers
@@ -116,11 +124,13 @@ class UpdatesOnCommit:
         inner: the fold.
         store: of its windows.
         use: what is noted of the table.
+        context: asks for a commit when many updates wait; the cache does not count them.
     """
 
     inner: Operator
     store: BucketStore
     use: TableUse
+    context: TaskContext
     since: Updates = attrs.field(factory=Updates)
 
     def process(self, batch: Batch) -> Batch:
@@ -141,6 +151,13 @@ class UpdatesOnCommit:
         for one, row in zip(self.store.row_ids(updates.keys), rows, strict=True):
             before = by_id.pop(one, None)
             by_id[one] = row if before is None else (*row[:2], before[2], *row[3:])
+        if len(by_id) > MOST_HELD:
+            self.context.request_commit()
+
+    @property
+    def holds(self) -> bool:
+        """True if windows have changed since the last commit."""
+        return bool(self.since.by_id)
 
     def release(self) -> Batch | None:
         """The last update of each window since the last commit."""
@@ -161,12 +178,16 @@ class UpdatesOnCommit:
 
 
 def on_commit(
-    fold: Operator | OperatorInParts, store: CachedStore, value: Serde[Any], use: TableUse
+    fold: Operator | OperatorInParts,
+    store: CachedStore,
+    value: Serde[Any],
+    use: TableUse,
+    context: TaskContext,
 ) -> RowsOnCommit | UpdatesOnCommit:
     """A fold whose results go out with commits; ``value`` is the serde of what it makes."""
     assert not isinstance(fold, OperatorInParts), "a fold gives its updates in one piece"
     if isinstance(store, BucketStore):
-        return UpdatesOnCommit(fold, store, use)
+        return UpdatesOnCommit(fold, store, use, context)
     return RowsOnCommit(fold, store, copier(value) if use.shown else None, use)
 
 

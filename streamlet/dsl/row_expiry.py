@@ -190,6 +190,12 @@ class ExpiringRows:
 class HoldingExpiringRows(ExpiringRows):
     """The same for an operator that sends its results with commits."""
 
+    @property
+    def holds(self) -> bool:
+        """True if ``inner`` has some."""
+        assert isinstance(self.inner, HoldingOperator)
+        return self.inner.holds
+
     def release(self) -> Batch | None:
         """The results of ``inner``."""
         assert isinstance(self.inner, HoldingOperator)

@@ -220,7 +220,7 @@ class WindowedKStream(Generic[K, V]):
             if self._final and not isinstance(windows, UnlimitedWindows):
                 inner = FinalResults(inner, kept, windows, use, context, *self._by_clock)
             operator = skipping_nulls(name, context, inner, values=values)
-            return on_commit(operator, kept, value_serde, use) if self._held else operator
+            return on_commit(operator, kept, value_serde, use, context) if self._held else operator
 
         builder.named_processor(name, (parent,), make, writes=spec.name, timed=self._timed)
         if self._late is not None:

@@ -28,6 +28,7 @@ from streamlet.topology.operator import (
     TimedOperator,
 )
 from streamlet.topology.order import forks_of
+from streamlet.topology.reach import with_all_below
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TopicPartition
 
@@ -92,6 +93,10 @@ class NodeSteps:
         """Send on what is there before a commit: what operators hold back, results of calls."""
         return self._release() if self.calls is None else self.calls.settle()
 
+    def end_calls(self) -> Iterator[None]:
+        """Send on the results of calls, and hold back what waits for a commit."""
+        return iter(()) if self.calls is None else self.calls.end()
+
     def _release(self) -> Iterator[None]:
         """Send on what operators hold back until a commit, from the first to the last of them."""
         for operator, forward in self._in_order(self._holding):
@@ -105,8 +110,16 @@ class NodeSteps:
         return any(operator.timed for operator, _ in self._timed.values())
 
     def tick(self, at: Batch) -> Iterator[None]:
-        """Let operators act without a record, from the first to the last of them."""
-        for operator, forward in self._in_order(self._timed):
+        """Let operators act without a record, from the first to the last of them.
+
+        Not those that records may still come to which wait for calls, or results for a commit.
+        """
+        waiting = {name for name, (operator, _) in self._holding.items() if operator.holds}
+        if self.calls is not None:
+            waiting |= self.calls.waiting
+        behind = with_all_below(self._subtopology, waiting)
+        timed = {name: one for name, one in self._timed.items() if name not in behind}
+        for operator, forward in self._in_order(timed):
             yield from _sent(operator.tick(at), forward)
 
     def _in_order(self, operators: Mapping[str, _T]) -> Iterator[_T]:

@@ -173,11 +173,7 @@ class RecordFailures:
     # What nodes tell (node_steps.Results).
 
     def record_failed(
-        self,
-        batch: Batch,
-        node: ProcessorNode | SinkNode,
-        failed: OperatorFailed,
-        attempt: int,
+        self, batch: Batch, node: ProcessorNode | SinkNode, failed: OperatorFailed, attempt: int
     ) -> bool:
         """Apply the policy to the record at the beginning of a batch, on which a node failed.
 
@@ -189,11 +185,7 @@ class RecordFailures:
         return pause_ms is not None
 
     def pause_ms(
-        self,
-        batch: Batch,
-        node: ProcessorNode | SinkNode,
-        failed: OperatorFailed,
-        attempt: int,
+        self, batch: Batch, node: ProcessorNode | SinkNode, failed: OperatorFailed, attempt: int
     ) -> int | None:
         """Apply the policy to the first record of a batch, without a pause of the task.
 

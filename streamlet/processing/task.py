@@ -179,15 +179,15 @@ class Task:
                 break
         return self._take_outputs()
 
-    def settle(self) -> list[Output]:
-        """Finish the batch under way, and send what waits for a commit: one is about to be made.
+    def settle(self, *, release: bool = True) -> list[Output]:
+        """Finish the batch under way and its calls; ``release`` what waits for a commit to come.
 
         Positions and stores then belong together. Pauses before retries are waited for.
         """
         self._pause.sit_out()
         while not self._advance():
             self._pause.sit_out()
-        for _ in self._nodes.release():
+        for _ in self._nodes.release() if release else self._nodes.end_calls():
             self._pause.sit_out()
         if self.edges is not None:
             self.edges.advance(self.positions)

@@ -53,6 +53,7 @@ class OperatorCalls:
         news: threading.Event,
     ) -> None:
         self._node, self._operator, self._forward = node, operator, forward
+        self.name = node.name
         self._results = results
         self.concurrency = operator.concurrency
         #: Where the caller waits for all results, they go on in an order that is always the same.
@@ -170,10 +171,7 @@ class TaskCalls:
     """
 
     def __init__(
-        self,
-        context: TaskContext,
-        results: RecordFailures,
-        clock: Clock | None = None,
+        self, context: TaskContext, results: RecordFailures, clock: Clock | None = None
     ) -> None:
         self._context, self._results = context, results
         #: Sends on what operators hold back until a commit; None: none does.
@@ -199,6 +197,11 @@ class TaskCalls:
     def in_flight(self) -> int:
         """The number of records that wait."""
         return sum(len(one.line) for one in self._operators)
+
+    @property
+    def waiting(self) -> set[str]:
+        """The names of the nodes in which they wait."""
+        return {one.name for one in self._operators if one.line}
 
     @property
     def arrived(self) -> bool:
@@ -273,10 +276,14 @@ class TaskCalls:
         self._stop_ms = self._clock.now_ms()
         return self.in_flight > 0 and self._left_ms() > 0
 
-    def settle(self) -> Iterator[None]:
-        """Send on all results before a commit; some are left if their calls take too long."""
+    def end(self) -> Iterator[None]:
+        """Send on all results; begin nothing new. Some are left if their calls take too long."""
         self.drain()
         yield from self._finish()
+
+    def settle(self) -> Iterator[None]:
+        """The same before a commit, with what operators hold back for that."""
+        yield from self.end()
         if not self.in_flight and self.release is not None:
             yield from self.release()
             yield from self._finish()

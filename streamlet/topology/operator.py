@@ -156,6 +156,11 @@ class OrderedOperator(Protocol):
 class HoldingOperator(Protocol):
     """An operator, besides, that holds results back until the task's stores are committed."""
 
+    @property
+    def holds(self) -> bool:
+        """True if there are some to send."""
+        ...
+
     def release(self) -> Batch | None:
         """The results to send with the commit that is about to be made; None: none."""
         ...

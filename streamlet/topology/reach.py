@@ -1,6 +1,8 @@
-"""The topics that the records of an operator may come to within a subtopology."""
+"""The nodes and topics that records may come to within a subtopology."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from streamlet.topology.nodes import ProcessorNode, SinkNode
 from streamlet.topology.subtopologies import Node, Subtopology
@@ -53,3 +55,13 @@ def reaches(part: Subtopology, start: Node, topic: str) -> bool:
             written = {*node.stores} - {*node.reads}
             waiting += [one.name for one in part.processors if written & {*one.stores}]
     return False
+
+
+def with_all_below(part: Subtopology, names: Collection[str]) -> set[str]:
+    """The names of these nodes, and of all that their records may come to without a store."""
+    found, waiting = set(names), list(names)
+    while waiting:
+        new = {*part.below(waiting.pop())} - found
+        found |= new
+        waiting += new
+    return found

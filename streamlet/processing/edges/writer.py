@@ -93,10 +93,7 @@ class EdgeWriter:
         return attrs.evolve(output, values=values, partitions=partitions)
 
     def _with_headers(
-        self,
-        output: Output,
-        origins: Sequence[int],
-        previous: Sequence[int],
+        self, output: Output, origins: Sequence[int], previous: Sequence[int]
     ) -> list[Headers | None]:
         """The headers of an output, with its origins in place of those of its input."""
         made: list[tuple[str, bytes]] = []

@@ -15,6 +15,8 @@ from streamlet.state.task_state import TaskState
 from streamlet.testing import TopologyTestDriver
 from streamlet.topology.edges import edges_of
 from streamlet.types import StateNumber, TaskId, TopicPartition
+from tests.unit.processing.answers import Answers, calling, raw, values
+from tests.unit.runtime.members import wait_for
 
 IN = TopicPartition("in", 0)
 KINDS = [sl.tumbling(20, grace=5), sl.hopping(40, 20), sl.sliding(15), sl.session(10, grace=3)]
@@ -116,6 +118,67 @@ def test_what_is_still_to_be_read_keeps_windows_open(tmp_path: Path) -> None:
     assert not one.task.waits(5_000 + TICK_MS - 1)
     assert one.look(5_000 + TICK_MS) == 1
     one.state.close()
+
+
+def test_results_that_wait_for_a_commit_keep_windows_behind_them_open(tmp_path: Path) -> None:
+    app = sl.App("a")
+    counts = app.stream("in", key=str, value=str).group_by_key().count(emit="on_commit")
+    grouped = counts.to_stream().group_by_key()
+    windowed = grouped.windowed_by(sl.tumbling(20), emit="final", close_idle_after=1_000)
+    windowed.count(store="n").to_stream().to("out")
+    one = IdleTask(tmp_path, app)
+    one.send(0, 1)
+    one.commit()
+    one.send(900, 2)
+    assert one.look(5_000) == 0
+    one.commit()
+    assert one.look(5_999) == 0
+    assert one.look(6_100) == 1
+    assert one.task.counters.late == 0
+    one.state.close()
+
+
+def test_calls_keep_windows_behind_them_open() -> None:
+    """What an async function has not returned yet is not too late for its window."""
+    answers = Answers()
+
+    def build(stream: sl.KStream[str, str]) -> None:
+        grouped = stream.map_values_async(answers, value=str).group_by_key()
+        windowed = grouped.windowed_by(sl.tumbling(20), emit="final", close_idle_after=1_000)
+        windowed.count().to_stream().map_values(str, value=str).to("out")
+
+    task, now_ms = calling(build), 0
+    try:
+        for offset, value in enumerate(("a1", "a2")):
+            task.process(raw([("a", value)], offset), now_ms, lambda _: 2)
+            answers.await_calls(value)
+            now_ms += 5_000
+            assert values(task.resume(now_ms, lambda _: 2)) == []
+            answers.give(value)
+            wait_for(lambda: (task.resume(now_ms, lambda _: 2), not task.calling)[1], "the call")  # noqa: B023
+        assert values(task.resume(now_ms + 1_000, lambda _: 2)) == ["2"]
+        assert task.counters.late == 0
+    finally:
+        task.close()
+
+
+def test_calls_beside_windows_let_them_close() -> None:
+    answers = Answers()
+
+    def build(stream: sl.KStream[str, str]) -> None:
+        stream.map_values_async(answers, value=str).to("called")
+        windowed = stream.group_by_key().windowed_by(
+            sl.tumbling(20), emit="final", close_idle_after=1_000
+        )
+        windowed.count().to_stream().map_values(str, value=str).to("out")
+
+    task = calling(build)
+    try:
+        task.process(raw([("a", "a1")]), 0, lambda _: 1)
+        answers.await_calls("a1")
+        assert values(task.resume(1_000, lambda _: 1)) == ["1"]
+    finally:
+        task.close()
 
 
 def test_the_wait_begins_again_with_a_restart_and_what_has_closed_stays_closed(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 import streamlet as sl
+from streamlet.dsl import on_commit
 from streamlet.dsl.windows import Windows
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import PartitionBatch
@@ -21,6 +22,7 @@ from streamlet.topology.edges import edges_of
 from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.unit.dsl.test_windows_model import History, histories, timed
 from tests.unit.dsl.window_tasks import Update, WindowTask
+from tests.unit.processing.answers import Answers, calling, raw, values
 
 KINDS: list[Windows] = [
     sl.tumbling(20),
@@ -84,6 +86,22 @@ def test_a_session_that_a_crashed_process_told_of_ends_with_a_later_commit(tmp_p
 
 def by_window(updates: Any) -> dict[Any, Any]:
     return {update[:3]: update[3] for update in list[Update](updates)}
+
+
+def test_a_commit_is_asked_for_when_many_updates_of_sessions_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each record that extends a session makes another key, also where there is one row only."""
+    monkeypatch.setattr(on_commit, "MOST_HELD", 4)
+    held = WindowTask(sl.session(10), None, emit="on_commit")
+    asked = []
+    for time in (1, 2, 3, 4, 5):
+        held.send([("a", time)])
+        asked.append(held.task.commit_requested)
+    assert asked == [False, False, False, False, True]
+    assert len(held.commit()) == 5
+    assert not held.task.commit_requested
+    held.close()
 
 
 class CountTask:
@@ -226,3 +244,29 @@ def test_an_unknown_word_is_refused(call: str) -> None:
     }
     with pytest.raises(TopologyError, match=rf"{call}\(\): emit='final': it is 'updates' or"):
         getattr(grouped, call)(*functions[call], emit="final")
+
+
+def test_a_stop_ends_calls_while_the_commit_before_is_under_way() -> None:
+    """What is held back until a commit comes with the next one, which is behind that."""
+    answers = Answers()
+
+    def build(stream: sl.KStream[str, str]) -> None:
+        called = stream.map_values_async(answers, value=str).group_by_key()
+        rows = called.reduce(lambda one, two: one + two, emit="on_commit")
+        rows.filter(lambda key, value: value != "A1A2").to_stream().to("out")
+
+    task = calling(build)
+    try:
+        task.process(raw([("a", "a1")]))
+        answers.give("a1")
+        assert values(task.settle()) == ["A1"]
+        drained = task.state.drain()
+        task.process(raw([("a", "a2")], first=1))
+        answers.give("a2")
+        assert task.settle(release=False) == []
+        assert not task.calling
+        task.state.write(drained, StateNumber(1, 1), {})
+        (row,) = task.settle()
+        assert row.values == [None]  # readers knew the row of the commit before
+    finally:
+        task.close()
