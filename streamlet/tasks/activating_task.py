@@ -40,7 +40,7 @@ class ActivatingTask:
     """A task from the order to run it until it may process.
 
     Attributes:
-        stage: from CREATED to READY, or CANCELLED.
+        stage: from CREATED, or SETTLING, to READY, or CANCELLED.
         mark: the committed positions that the owner before left with its mark, where there is one.
         target: what the task begins with, as far as it is known.
         answer: while ASKING and DECIDING: what brokers will say of the target, by task.
@@ -102,6 +102,6 @@ class ActivatingTask:
         assert (self.stage in (OpeningStage.ASKING, OpeningStage.DECIDING)) == asks, self
         assert (self.stage is OpeningStage.RESTORING) == (self.opened is not None), self
         assert self.offer is None or self.stage is OpeningStage.DECIDING, self
-        unknown = self.stage in (OpeningStage.CREATED, OpeningStage.ASKING)
-        assert unknown or self.target is not None, self
+        unknown = OpeningStage.SETTLING, OpeningStage.CREATED, OpeningStage.ASKING
+        assert self.stage in unknown or self.target is not None, self
         assert self.stage not in (OpeningStage.READY, OpeningStage.CANCELLED), self

@@ -114,8 +114,20 @@ class Activation:
 
     def want(self, task: TaskId, positions: Positions | None = None) -> None:
         """Bring this task up; ``positions`` are those of a mark, None: read them."""
-        assert task not in self._coming, f"{task} is on its way already"
-        self._coming[task] = ActivatingTask(task, positions)
+        self._add(ActivatingTask(task, positions))
+
+    def want_again(self, task: TaskId) -> None:
+        """Bring up a task that ran here a moment ago, not before ``settled``."""
+        self._add(ActivatingTask(task, stage=OpeningStage.SETTLING))
+
+    def _add(self, coming: ActivatingTask) -> None:
+        assert coming.task not in self._coming, f"{coming.task} is on its way already"
+        self._coming[coming.task] = coming
+
+    def settled(self) -> None:
+        """Begin with tasks that ran here before: no commit is on its way."""
+        for coming in self._at(OpeningStage.SETTLING):
+            coming.move_to(OpeningStage.CREATED)
 
     def put_off(self, task: TaskId, reason: str) -> None:
         """Open this task not before a pause: its stores failed, and may do so again."""

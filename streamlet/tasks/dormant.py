@@ -65,12 +65,7 @@ SHORTEST_LOOK_MS, LOOK_MS = 100, 60_000
 
 #: Role and stage of what is a whole copy.
 _WHOLE = frozenset(
-    {
-        ("active", "running"),
-        ("active", "stopped"),
-        ("standby", "ready"),
-        ("learner", "ready"),
-    }
+    {("active", "running"), ("active", "stopped"), ("standby", "ready"), ("learner", "ready")}
 )
 
 

@@ -64,8 +64,6 @@ class TaskActions:
     #: Tasks whose committed positions were asked for, by token, with the inputs they had then.
     _fetches: dict[int, Inputs] = attrs.field(factory=dict, init=False)
     _fetch_token: int = attrs.field(default=0, init=False)
-    #: Closed, to be brought up again once no commit of theirs is on its way.
-    _restarts: set[TaskId] = attrs.field(factory=set, init=False)
     #: A hold to ask for once what is dirty has been committed the usual way.
     _hold_wanted: ev.BlockJoin | None = attrs.field(default=None, init=False)
     #: The last commit of stopped tasks, until no other is under way.
@@ -93,10 +91,8 @@ class TaskActions:
         now = self._clock.now_ms()
         if not self._board.rests(now):
             self._take_news(now)
-        if self._restarts and not self._commit.sent:  # else it could begin before that commit
-            for task in sorted(self._restarts):
-                self._activation.want(task)
-            self._restarts.clear()
+        if not self._commit.sent:  # else a task could begin before that commit
+            self._activation.settled()
         for news in self._copies.take():
             self._copy_news(news)
 
@@ -227,7 +223,7 @@ class TaskActions:
             self._forget_unit()
         self._board.handle(te.TaskReopening(task))
         self._holdings.drop(active)
-        self._restarts.add(task)
+        self._activation.want_again(task)
 
     def follow_inputs(self) -> None:
         """Bring up again what reads other partitions by now, because a topic has more of them."""
@@ -309,7 +305,6 @@ class TaskActions:
         self._commit.abort()
         self._forget_unit()
         self._holdings.ahead.only(())  # a batch of it may be lost with the round that failed
-        self._restarts.clear()
         for task in self._activation.tasks:
             self._activation.cancel(task)
         for active in list(self._holdings.tasks.values()):
@@ -388,7 +383,6 @@ class TaskActions:
     def _close(self, task: TaskId) -> None:
         if self._last is not None and task in self._last.tasks:
             self._last = None  # its unit was overdue
-        self._restarts.discard(task)
         active = self._holdings.tasks.get(task)
         if active is None:
             self._meters.forget(task)

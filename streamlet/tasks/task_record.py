@@ -19,15 +19,15 @@ Within one stage, only the thread that does the work has a use for more; a move 
 lock. On the stream thread, from the order to run a task until it may (``tasks.activation``)::
 
     OPENING:  CREATED ──▶ ASKING ──▶ UNLOCKING ──▶ RESTORING ──▶ READY
-                 │           │        ▲   │           │            ▲
-                 │           │        │   ▼           ▼            │
-                 │           │      DECIDING ◀────────┘            │
+               ▲ │           │        ▲   │           │            ▲
+               │ │           │        │   ▼           ▼            │
+        SETTLING │           │      DECIDING ◀────────┘            │
                  └───────────┴──▶ PROMOTING ───────────────────────┘
 
-Each of these but READY may be cancelled. ASKING, DECIDING, UNLOCKING and RESTORING lead back to
-CREATED, where no broker answers or all is to be read once more; RESTORING back to UNLOCKING, where
-stores fail; and PROMOTING to ASKING or UNLOCKING, where the copy cannot be had. On the state
-updater's thread::
+Each of these but READY may be cancelled. A task that is closed and opened again is SETTLING until
+no commit is on its way. ASKING, DECIDING, UNLOCKING and RESTORING lead back to CREATED, where no
+broker answers or all is to be read once more; RESTORING back to UNLOCKING, where stores fail; and
+PROMOTING to ASKING or UNLOCKING, where the copy cannot be had. On the state updater's thread::
 
     COPIED, WAITING:  WANTED ──▶ FOLLOWED
                                     │
@@ -77,6 +77,7 @@ class TaskStage(enum.StrEnum):
 class OpeningStage(enum.Enum):
     """The stages of a task that is OPENING."""
 
+    SETTLING = "settling"  # it was closed, and a commit of it may still be on its way
     CREATED = "created"  # wanted; nothing was asked yet, or all is to be asked again
     ASKING = "asking"  # brokers are asked for its committed positions and the ends of its logs
     DECIDING = "deciding"  # these and its state disagree, or more of the logs is to be read
@@ -111,6 +112,7 @@ MOVES: Mapping[enum.Enum, Collection[enum.Enum]] = {
     TaskStage.RELEASED: {TaskStage.CLOSED},
     TaskStage.HELD: {TaskStage.OPENING, TaskStage.CLOSED},
     TaskStage.CLOSED: (),
+    OpeningStage.SETTLING: _ON_WAY,
     OpeningStage.CREATED: {
         *_ON_WAY,
         OpeningStage.ASKING,

@@ -121,7 +121,7 @@ def test_waiting_ends_with_the_first_event() -> None:
 
     threading.Thread(target=wait, daemon=True).start()
     shared.offer(CommitDone(1, CommitOutcome.ACCEPTED))
-    assert ended.wait(10)
+    assert ended.wait(300)
 
 
 def test_a_join_is_described_before_or_after_an_assignment_is_applied_never_between() -> None:
@@ -134,7 +134,7 @@ def test_a_join_is_described_before_or_after_an_assignment_is_applied_never_betw
         assert news is not None
         shared.handle(news)
         assert described == []
-    control.join(10)
+    control.join(300)
     assert described == [{T0: Copy(Role.ACTIVE, 1)}]
 
 

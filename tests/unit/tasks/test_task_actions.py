@@ -40,6 +40,7 @@ T, U = TaskId(0, 1), TaskId(0, 2)
 class OneCommit:
     """A commit port with a commit of ``T`` under way; ``meanwhile``: called when it is over."""
 
+    sent: bool = False
     forgot: bool = False
     hold: int | None = None
     meanwhile: Callable[[], None] = lambda: None
@@ -61,13 +62,22 @@ class Wanted:
     """Tasks to bring up."""
 
     tasks: frozenset[TaskId] = frozenset()
+    settling: frozenset[TaskId] = frozenset()
     edges: object = attrs.field(factory=lambda: SimpleNamespace(agreement=Agreement()))
 
     def want(self, task: TaskId, positions: object) -> None:
         self.tasks |= {task}
 
+    def want_again(self, task: TaskId) -> None:
+        self.settling |= {task}
+
+    def settled(self) -> None:
+        self.tasks |= self.settling
+        self.settling = frozenset()
+
     def cancel(self, task: TaskId) -> None:
         self.tasks -= {task}
+        self.settling -= {task}
 
 
 @attrs.define
@@ -320,3 +330,18 @@ def test_a_worker_that_stops_lets_joins_go_on() -> None:
     scene.board.offer(JoinSoon(-1, 1))
     scene.orders.take_answers()
     assert scene.group.made == [UnblockJoin(1), UnblockJoin(-1)]
+
+
+def test_a_task_that_starts_again_waits_for_the_commit_that_is_on_its_way() -> None:
+    """It could read the positions before those of that commit, and count twice what it covers."""
+    scene = Scene(commit=OneCommit(sent=True))
+    dropped: Any = SimpleNamespace(task=T)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TaskRegistry, "drop", lambda registry, active: None)
+        scene.orders.restart(dropped)
+    scene.orders.take()
+    assert (scene.wanted.settling, scene.wanted.tasks) == ({T}, frozenset())
+    scene.commit.sent = False
+    scene.orders.take()
+    assert (scene.wanted.settling, scene.wanted.tasks) == (frozenset(), {T})
+    assert scene.stage is TaskStage.OPENING

@@ -37,7 +37,7 @@ def before(stage: enum.Enum) -> set[enum.Enum]:
     return {one for one, after in MOVES.items() if stage in after}
 
 
-@pytest.mark.parametrize("begin", [TaskStage.COPIED, OpeningStage.CREATED, CopyStage.WANTED])
+@pytest.mark.parametrize("begin", [TaskStage.COPIED, OpeningStage.SETTLING, CopyStage.WANTED])
 def test_a_task_comes_to_each_stage_from_its_begin_on(begin: enum.Enum) -> None:
     assert reached(begin) == set(type(begin))
 
