@@ -447,7 +447,7 @@ def test_a_failing_disk_write_names_the_path_and_keeps_the_last_commit(tmp_path:
         [sys.executable, "-c", FILL_THE_DISK, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=400,
         check=False,
     )
     assert done.returncode == 0, done.stderr
