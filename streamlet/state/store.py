@@ -391,7 +391,7 @@ class CachedStore:
 
     def _measure(self) -> None:
         """Take the size of a few entries, the oldest and the last written, when the cache grew."""
-        if len(self.cache) < 2 * self._measured and self._measured:
+        if len(self.cache) < max(1, 2 * self._measured):
             return
         self._measured = len(self.cache)
         self._entry_bytes = self._sampled_bytes() or self._entry_bytes
