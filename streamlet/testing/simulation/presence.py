@@ -26,26 +26,33 @@ def check_presence(
     start: Mapping[str, Held],
 ) -> None:
     """Note joins of instances that are there, and whatever happens to those that are not."""
-    there = {
-        name: _Presence.HERE if spec.member_names[0] in start else _Presence.GONE
-        for name, spec in instances.items()
-    }
-    watch = _Watch(reader, there)
+    watch = PresenceWatch(reader, instances, start)
     for number, step in enumerate(steps):
-        for event in step.events:
-            watch.see(f"steps[{number}]", event)
+        watch.see_all(f"steps[{number}]", step)
 
 
-class _Watch:
-    """Follows who is there. A mark to leave outlives the process it was for."""
+class PresenceWatch:
+    """Follows who is there, a step at a time. A mark to leave outlives the process it was for."""
 
-    def __init__(self, reader: ProblemCollector, there: dict[str, _Presence]) -> None:
+    def __init__(
+        self,
+        reader: ProblemCollector,
+        instances: Mapping[str, InstanceSpec],
+        start: Mapping[str, Held],
+    ) -> None:
         self._reader = reader
-        self._there = there
+        self._there = {
+            name: _Presence.HERE if spec.member_names[0] in start else _Presence.GONE
+            for name, spec in instances.items()
+        }
         self._marked: set[str] = set()
 
-    def see(self, where: str, event: Event) -> None:
-        """Take note of one event."""
+    def see_all(self, where: str, step: Step) -> None:
+        """Take note of the events of a step."""
+        for event in step.events:
+            self._see(where, event)
+
+    def _see(self, where: str, event: Event) -> None:
         there = self._there
         match event:
             case ev.Join(names):

@@ -7,19 +7,19 @@ made shorter, by the same code that plays any file.
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Callable
 
 import attrs
 
 from streamlet.assignor.assign import assign
+from streamlet.garbage import without_gc
 from streamlet.rebalance.leader import Assignor
 from streamlet.rebalance.wire import VERSION
 from streamlet.testing.simulation.random_cluster import Json, random_cluster
 from streamlet.testing.simulation.reading import ScenarioError
 from streamlet.testing.simulation.run import Simulation
-from streamlet.testing.simulation.scenario import parse_scenario
+from streamlet.testing.simulation.scenario import GrowingScenario, parse_scenario
 from streamlet.testing.simulation.steps import MODES
 
 #: Steps of one history, before its end.
@@ -97,7 +97,8 @@ class History:
         self.steps: list[Json] = []
         self._most_steps = max(most_steps, 1)
         self._added = 0
-        self.simulation = Simulation(parse_scenario(self.scenario), assignor=assignor)
+        self._growing = GrowingScenario(self.head)
+        self.simulation = Simulation(self._growing.beginning, assignor=assignor)
         self.simulation.world.checks.permute_every = 4
 
     @property
@@ -107,13 +108,8 @@ class History:
 
     def live(self) -> list[Json]:
         """Live through it; the rules that were broken, none if all held."""
-        collecting = gc.isenabled()
-        gc.disable()  # as in a worker, whose commits collect what is young
-        try:
+        with without_gc():  # as in a worker, whose commits collect what is young
             return self._live_through()
-        finally:
-            if collecting:
-                gc.enable()
 
     def _live_through(self) -> list[Json]:
         length = min(self.dice.randint(FEWEST_STEPS, MOST_STEPS), self._most_steps)
@@ -132,8 +128,7 @@ class History:
 
     def _play(self, step: Json) -> bool:
         self.steps.append(step)
-        scenario = parse_scenario(self.scenario)
-        on = self.simulation.play(scenario.steps[-1])
+        on = self.simulation.play(self._growing.add(step))
         return on and not self.simulation.world.checks.broken
 
     def _most_rounds(self) -> int:

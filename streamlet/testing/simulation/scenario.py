@@ -28,7 +28,7 @@ from streamlet.testing.simulation.events import (
     TaskSpec,
 )
 from streamlet.testing.simulation.names import Names
-from streamlet.testing.simulation.presence import check_presence
+from streamlet.testing.simulation.presence import PresenceWatch, check_presence
 from streamlet.testing.simulation.reading import ProblemCollector, ScenarioError
 from streamlet.testing.simulation.steps import PROGRAM, StepReader, program_of
 
@@ -99,6 +99,40 @@ def parse_scenario(
     return scenario
 
 
+class GrowingScenario:
+    """A scenario of which each step is read when it is added, those before it not again.
+
+    Args:
+        data: the scenario without steps, as ``parse_scenario`` reads it.
+
+    Raises:
+        ScenarioError: as ``read_scenario``.
+    """
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self._reader = ProblemCollector()
+        parser = _Parser(self._reader, {**data, "steps": []}, {}, "scenario")
+        self.beginning = parser.parse()
+        self._steps = parser.steps_of
+        self._watch = PresenceWatch(self._reader, self.beginning.instances, self.beginning.start)
+        self._added = 0
+        self._reader.raise_problems()
+
+    def add(self, step: dict[str, Any]) -> Step:
+        """Read the next step.
+
+        Raises:
+            ScenarioError: it cannot be read, or not be played behind those before it.
+        """
+        where = f"steps[{self._added}]"
+        self._added += 1
+        read = self._steps.step(where, step)
+        self._reader.raise_problems()  # the watch relies on names that are known
+        self._watch.see_all(where, read)
+        self._reader.raise_problems()
+        return read
+
+
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
@@ -123,6 +157,7 @@ class _Parser:
         self._overrides = overrides
         self._default_name = default_name
         self._names = Names(reader)
+        self.steps_of = StepReader(self._names)
 
     def parse(self) -> Scenario:
         r, data = self._reader, self._data
@@ -137,9 +172,8 @@ class _Parser:
         settings = self._settings(data.get("config", {}))
         start = self._start(data.get("start", {}))
         leader = self._leader(data.get("leader"), start)
-        steps_of = StepReader(self._names)
         steps = [
-            steps_of.step(f"steps[{number}]", step)
+            self.steps_of.step(f"steps[{number}]", step)
             for number, step in enumerate(r.items("steps", data.get("steps", [])))
         ]
         return Scenario(

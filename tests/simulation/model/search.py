@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from array import array
 from collections import deque
@@ -12,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
+from streamlet.garbage import without_gc
 from tests.simulation.model.rules import Rules, budget
 from tests.simulation.model.steps import HandOver
 
@@ -100,10 +100,12 @@ class _Graph(Generic[W]):
     begins: array[int] = attrs.field(factory=lambda: array("b"))
 
     def add(self, world: W, parent: int, words: str) -> int:
-        number = len(self.numbers)
-        self.numbers[world] = number
-        self.parents.append(parent)
-        self.words.append(words)
+        """The number of a state, the next one if it is new; of that is noted where it came from."""
+        count = len(self.parents)
+        number = self.numbers.setdefault(world, count)  # hashes a state, which is large, only once
+        if number == count:
+            self.parents.append(parent)
+            self.words.append(words)
         return number
 
     def trace(self, number: int) -> list[str]:
@@ -122,38 +124,31 @@ def explore(
     seconds: float = 3_600.0,
 ) -> Result:
     """See every state within the bounds of the system, until the first broken property."""
-    collecting = gc.isenabled()
-    gc.disable()  # millions of tuples and not one cycle
-    try:
+    with without_gc():  # millions of tuples and not one cycle
         return _explore(system, live, most_states, seconds)
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _explore(system: System[W], live: bool, most_states: int, seconds: float) -> Result:
     began, result = time.monotonic(), Result()
     graph: _Graph[W] = _Graph()
     start = system.start()
-    graph.add(start, -1, "")
-    queue = deque([(start, 0)])
+    queue = deque([(start, graph.add(start, -1, ""), 0)])
     while queue and not result.broken:
         if len(graph.numbers) > most_states or time.monotonic() - began > seconds:
             break
-        world, depth = queue.popleft()
+        world, number, depth = queue.popleft()
         result.depth = max(result.depth, depth)
-        number = graph.numbers[world]
         for words, fault, after in system.moves(world):
             result.steps += 1
-            known = graph.numbers.get(after)
-            if known is None:
-                known = graph.add(after, number, words)
+            count = len(graph.numbers)
+            known = graph.add(after, number, words)
+            if known == count:
                 result.generations = max(result.generations, system.rounds(after))
                 result.broken = system.broken(after)
                 if result.broken:
                     result.trace = graph.trace(known)
                     break
-                queue.append((after, depth + 1))
+                queue.append((after, known, depth + 1))
             if live and not fault:
                 graph.sources.append(number)
                 graph.targets.append(known)

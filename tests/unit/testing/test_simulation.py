@@ -22,6 +22,7 @@ from streamlet.testing.simulation import (
 )
 from streamlet.testing.simulation.cluster import input_of
 from streamlet.testing.simulation.run import Simulation
+from streamlet.testing.simulation.scenario import GrowingScenario
 from streamlet.types import NO_STATE
 
 GOOD: dict[str, Any] = {
@@ -204,6 +205,30 @@ def test_check_and_keys_that_begin_with_x_are_free() -> None:
     free = changed(check={"what": "ever"})
     free["x-why"] = free["tasks"]["x-note"] = free["steps"][0]["x-then"] = "for people"
     assert parse_scenario(free).steps == parse_scenario(GOOD).steps
+
+
+def test_steps_that_are_added_one_by_one_are_those_of_the_whole_scenario() -> None:
+    steps = [*GOOD["steps"], {"add_tasks": {"T3": {}}}, {"truncate": ["T3"]}, {"leave": ["S3"]}]
+    growing = GrowingScenario(GOOD)
+    assert growing.beginning == parse_scenario(changed(steps=[]))
+    assert tuple(map(growing.add, steps)) == parse_scenario(changed(steps=steps)).steps
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ({"leaf": ["S1"]}, r"steps\[1\].leaf: unknown key, did you mean leave?"),
+        ({"leave": ["S9"]}, r"steps\[1\].leave"),
+        ({"join": ["S3"]}, r"steps\[1\].join: S3 is in the group already"),
+    ],
+)
+def test_a_step_that_is_added_and_cannot_be_played_is_refused(
+    step: dict[str, Any], message: str
+) -> None:
+    growing = GrowingScenario(GOOD)
+    growing.add({"join": ["S3"]})
+    with pytest.raises(ScenarioError, match=message):
+        growing.add(step)
 
 
 def test_an_instance_that_was_drained_may_be_gone_or_not() -> None:
