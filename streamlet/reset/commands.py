@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from streamlet.reset.plan import ResetPlan, ResetResult, StartPosition
 from streamlet.reset.reset import Reset
+from streamlet.reset.waiting import Progress, silent
 from streamlet.scaling.cluster import ApplicationInfo, opened
 
 
@@ -17,6 +18,7 @@ def reset(
     *,
     dry_run: bool = False,
     stopped: threading.Event | None = None,
+    progress: Progress = silent,
 ) -> ResetResult:
     """Reset a stopped application.
 
@@ -26,13 +28,15 @@ def reset(
         ask: shown the plan; whether to go on. May also raise.
         dry_run: only plan.
         stopped: ends a wait.
+        progress: given the progress of each step that changes something.
 
     Raises:
         StreamletError: nothing was changed, unless it says otherwise.
+        KeyboardInterrupt: stopped before anything was changed.
     """
     stopped = stopped or threading.Event()
     with opened(application, stopped) as cluster:
-        command = Reset(cluster, start)
+        command = Reset(cluster, start, progress)
         plan = command.plan()
         if dry_run or not ask(plan):
             return ResetResult(plan, done=False)

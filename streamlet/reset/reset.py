@@ -10,7 +10,7 @@ starts discards the state on its disk, because that notes another reset.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import attrs
@@ -31,7 +31,6 @@ from streamlet.errors import (
     NotFoundError,
     RefusedError,
     StreamletError,
-    TimedOutError,
 )
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.reset.plan import (
@@ -46,6 +45,7 @@ from streamlet.reset.plan import (
     named_changelogs,
     next_incarnation,
 )
+from streamlet.reset.waiting import Progress, ResetStep, silent
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.turn import our_turn
 from streamlet.topology.internal_topics import given_for, internal_topics
@@ -54,10 +54,8 @@ from streamlet.types import TopicPartition
 log = logging.getLogger(__name__)
 
 _REQUEST_MS = 10_000
-#: How long brokers may take to forget a topic, to know a new one, and to take positions.
-_PATIENCE_MS = 60_000
-_POLL_S = 0.1
 _PARTITIONS_AT_ONCE = 5_000
+_DELETING = "deleting topics"
 
 #: The coordinator knows members: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
 _MEMBERS = frozenset({22, 25, 27})
@@ -67,10 +65,17 @@ _PASSING = frozenset({3, 14, 15, 16})
 
 @attrs.frozen
 class Reset:
-    """Sets one application back to a start."""
+    """Sets one application back to a start.
+
+    Args:
+        cluster: where it is.
+        start: where it is to begin.
+        progress: given the progress of each step at each look at the brokers.
+    """
 
     cluster: ApplicationInspector
     start: StartPosition
+    progress: Progress = silent
 
     def plan(self) -> ResetPlan:
         """Plan the reset; nothing is changed.
@@ -99,6 +104,7 @@ class Reset:
             DeletionDisabledError: the brokers delete no topics; nothing was changed.
             TimedOutError: brokers took too long; the same command again goes on.
             BrokerError: the broker does not answer, or refuses.
+            KeyboardInterrupt: stopped before anything was changed.
         """
         with self._turn():
             plan = self._emptied()
@@ -148,15 +154,20 @@ class Reset:
         before = control.view.reset
         plan = self._plan(cluster.admin.topics(), control.view)
         old = self._ids(plan)
+        if cluster.stopped.is_set():
+            raise KeyboardInterrupt("nothing was changed")
+        self.progress(_DELETING, 0, len(old))
         control.write(plan.entry)
         control.flush()
         try:
             self._check_stopped()
-            self._delete(old)
+            cluster.admin.delete_topics(sorted(old))
         except StreamletError:
             if before.pending is None:
                 self._withdraw(plan, before, old)
             raise
+        # From here on the entry stays: brokers may still show topics that they are to delete.
+        self._await_deleted(old)
         self._create(plan, old)
         return plan
 
@@ -300,39 +311,43 @@ class Reset:
         names = {*(topic.name for topic in plan.recreated), *plan.removed}
         return admin.topic_ids(sorted(names & admin.topics().keys()))
 
-    def _delete(self, old: Mapping[str, str]) -> None:
-        admin = self.cluster.admin
-        admin.delete_topics(sorted(old))
-        self._await(
-            lambda: not set(admin.topic_ids(sorted(old)).values()) & set(old.values()),
-            f"topics {', '.join(sorted(old))} to be deleted",
-        )
+    def _await_deleted(self, old: Mapping[str, str]) -> None:
+        names = sorted(old)
+
+        def gone() -> int:
+            there = set(self.cluster.admin.topic_ids(names).values())
+            return sum(old[name] not in there for name in names)
+
+        what = f"topics {', '.join(names)} to be deleted"
+        self._finished(ResetStep(_DELETING, gone, len(names), what))
 
     def _create(self, plan: ResetPlan, old: Mapping[str, str]) -> None:
         admin = self.cluster.admin
         names = [topic.name for topic in plan.recreated]
 
-        def all_new() -> bool:
+        def new() -> int:
             admin.create_topics(plan.recreated)
-            ids = admin.topic_ids(names)
-            return ids.keys() == set(names) and not set(ids.values()) & set(old.values())
+            ids, before = admin.topic_ids(names), set(old.values())
+            return sum(name in ids and ids[name] not in before for name in names)
 
-        self._await(all_new, f"topics {', '.join(names)} to be made again")
+        what = f"topics {', '.join(names)} to be made again"
+        self._finished(ResetStep("making topics again", new, len(names), what))
 
     def _commit(self, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Set positions, and again until they are there: a deletion may still take them along."""
         wanted = {tp: offset for tp, (offset, _) in positions.items()}
 
-        def set_() -> bool:
+        def found() -> int:
             everything = sorted(positions)
             for start in range(0, len(everything), _PARTITIONS_AT_ONCE):
                 some = {tp: positions[tp] for tp in everything[start : start + _PARTITIONS_AT_ONCE]}
                 if not self._commit_some(some):
-                    return False
-            found = self._committed()
-            return all(tp in found and found[tp].offset == wanted[tp] for tp in wanted)
+                    return 0
+            there = self._committed()
+            return sum(tp in there and there[tp].offset == wanted[tp] for tp in wanted)
 
-        self._await(set_, "the coordinator to take the positions")
+        what = "the coordinator to take the positions"
+        self._finished(ResetStep("setting positions", found, len(wanted), what))
 
     def _commit_some(self, positions: dict[TopicPartition, tuple[int, str]]) -> bool:
         request = OffsetCommit(self._name, -1, "", None, positions)
@@ -368,15 +383,8 @@ class Reset:
         except StreamletError as error:
             log.warning("the reset stays noted as unfinished, give it again: %s", error)
 
-    def _await(self, condition: Callable[[], bool], what: str) -> None:
-        clock = self.cluster.clock
-        deadline = clock.now_ms() + _PATIENCE_MS
-        while not condition():
-            if clock.now_ms() >= deadline or self.cluster.stopped.wait(_POLL_S):
-                raise TimedOutError(
-                    f"waited for {what}. The reset is unfinished, and no instance starts before "
-                    "it is finished: give the same command again"
-                )
+    def _finished(self, step: ResetStep) -> None:
+        step.finish(self.cluster.clock, self.cluster.stopped, self.progress)
 
 
 def _left_behind(view: ControlView) -> list[Place]:

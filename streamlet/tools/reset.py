@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +13,7 @@ from rich.text import Text
 from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
-from streamlet.tools.output import table
+from streamlet.tools.output import CommandOutput, table
 from streamlet.tools.prompt import confirm
 
 if TYPE_CHECKING:
@@ -47,8 +49,9 @@ def reset(
     before the same command was given again.
 
     Exit 0: done. 1: the broker does not allow it. 2: --to is no time. 3: no such
-    application or source topic. 4: brokers took too long. 5: refused, it is
-    running, or needs --yes.
+    application or source topic. 4: brokers took too long, or Ctrl-C while they
+    were at work. 5: refused, it is running (one that was killed is in the group
+    until its session.timeout.ms is over), or needs --yes. 130: Ctrl-C.
     """
     from streamlet.reset import commands
     from streamlet.reset.plan import StartPosition
@@ -56,18 +59,60 @@ def reset(
     start = StartPosition.of(to)
     known = scaled(common, app)
 
-    def ask(plan: ResetPlan) -> bool:
-        common.output.notes(plan_view(plan))
-        if not yes:
-            confirm(common.output, ["go on?"], "nothing was changed")
-        return True
+    stop, progress = GracefulStop(), ResetProgress(common.output)
+    with breakable(progress), ExitStack() as stack:
 
-    with GracefulStop() as stop:
-        result = commands.reset(known, start, ask, dry_run=dry_run, stopped=stop.asked)
+        def ask(plan: ResetPlan) -> bool:
+            common.output.notes(plan_view(plan))
+            if not yes:
+                confirm(common.output, ["go on?"], "nothing was changed")
+            # Only now: until here nothing is under way that could end gracefully.
+            stack.enter_context(stop)
+            return True
+
+        result = commands.reset(
+            known, start, ask, dry_run=dry_run, stopped=stop.asked, progress=progress.show
+        )
     if dry_run:
         common.output.notes(plan_view(result.plan))
     done = f"{known.name} was reset; each instance discards its state when it starts"
     common.output.answer(result.as_dict(), done if result.done else None)
+
+
+class ResetProgress:
+    """Shows each step as a line, and in a terminal how far it is."""
+
+    def __init__(self, output: CommandOutput) -> None:
+        self._output = output
+        self._step = ""
+        #: Whether something may have been changed.
+        self.begun = False
+
+    def show(self, step: str, done: int, total: int) -> None:
+        """Show how far a step is; one without anything to do is left out."""
+        self.begun = True
+        if not total:
+            return
+        if step != self._step:
+            self._step = step
+            self._output.note(f"{step}: {total}")
+        if done < total:
+            self._output.status(f"{step}: {done} of {total} done")
+
+
+@contextmanager
+def breakable(progress: ResetProgress) -> Iterator[None]:
+    """Name what Ctrl-C leaves behind, and what to do next, where its place does not."""
+    from streamlet.reset.waiting import UNFINISHED
+
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if str(error):
+            raise
+        raise KeyboardInterrupt(
+            f"stopped at once. {UNFINISHED}" if progress.begun else "nothing was changed"
+        ) from None
 
 
 def plan_view(plan: ResetPlan) -> RenderableType:

@@ -351,18 +351,23 @@ def test_a_topic_is_made_again_only_when_it_has_another_id(scene: Scene) -> None
 
 
 class Keeps(MemoryAdmin):
-    """Of brokers that take their time to delete."""
+    """Of brokers that take their time to delete; meanwhile somebody has had enough."""
+
+    stopped: threading.Event
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Do nothing yet."""
+        self.stopped.set()
 
 
 def test_a_deletion_is_waited_for(scene: Scene) -> None:
-    scene.admin = Keeps(scene.log)
-    scene.stopped.set()
-    with pytest.raises(TimedOutError, match="to be deleted"):
+    """Stopped meanwhile, it stays noted: the brokers are still to delete what they show."""
+    scene.admin = keeps = Keeps(scene.log)
+    keeps.stopped = scene.stopped
+    with pytest.raises(TimedOutError, match="stopped while it waited for topics"):
         scene.reset().carry_out()
     assert COUNTS in scene.log.infos()
+    assert scene.view().reset.pending is not None
 
 
 def topology() -> Topology:
