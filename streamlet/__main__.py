@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 
@@ -12,6 +13,7 @@ def main() -> None:
 
     For ``run`` the other signals wait until it takes them (``streamlet.runtime.signals``).
     """
+    open_streams()
     if sys.argv[1:2] == ["run"]:
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGUSR1))
     try:
@@ -22,6 +24,19 @@ def main() -> None:
         run()
     finally:
         gc.freeze()  # else Python looks through all that was loaded while it ends, for nothing
+
+
+def open_streams() -> None:
+    """Open each standard stream that is closed (``<&-``) on the null device.
+
+    Commands and libraries expect them; and a file or a connection that is opened later would get
+    the number of such a stream, with whatever is printed there.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, mode)  # noqa: SIM115 - it is open as long as the process
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from streamlet.config import Settings
-from streamlet.config.sources import FileEntries
+from streamlet.config.sources import Entry, FileEntries
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.builder import Builder
 from streamlet.dsl.functions import is_async
@@ -135,7 +135,7 @@ class App(Sources):
         *,
         file: Path | FileEntries | None = None,
         environ: Mapping[str, str] | None = None,
-        overrides: Sequence[str] = (),
+        overrides: Sequence[str | Entry] = (),
     ) -> Settings:
         """The settings with those of a file, the environment and the command line over them.
 

@@ -17,8 +17,9 @@ from streamlet.config import topic_properties
 from streamlet.config.client_properties import CLIENT_PROPERTIES
 from streamlet.config.values import ValueKind, choice
 
-#: Key, value and place of each entry of a properties file.
-FileEntries: TypeAlias = Sequence[tuple[str, str, str]]
+#: Key, value and place of one entry: of a properties file, or of an option of a command.
+Entry: TypeAlias = tuple[str, str, str]
+FileEntries: TypeAlias = Sequence[Entry]
 
 ENVIRON_PREFIX = "STREAMLET_"
 CLIENTS = ("consumer", "producer", "admin")
@@ -93,7 +94,7 @@ def read(
     values: Mapping[str, object],
     file: Path | FileEntries | None,
     environ: Mapping[str, str],
-    overrides: Sequence[str],
+    overrides: Sequence[str | Entry],
 ) -> Found:
     """Read every source, weak ones first."""
     found = Found()
@@ -104,6 +105,9 @@ def read(
     for name in sorted(environ):
         _take_variable(found, kinds, name, environ[name])
     for override in overrides:
+        if not isinstance(override, str):
+            _take(found, kinds, *override)
+            continue
         key, separator, text = override.partition("=")
         if separator and key.strip():
             _take(found, kinds, key.strip(), text.strip(), f"--set {key.strip()}")
@@ -223,9 +227,7 @@ def _unknown_property(client: str, name: str) -> str:
     return f"unknown setting of Kafka's client (librdkafka){hint}"
 
 
-def file_entries(
-    file: Path | FileEntries | None, problems: list[str]
-) -> Iterator[tuple[str, str, str]]:
+def file_entries(file: Path | FileEntries | None, problems: list[str]) -> Iterator[Entry]:
     """Key, value and place of each entry of a properties file, which may have been read before."""
     if not isinstance(file, Path):
         yield from file or ()

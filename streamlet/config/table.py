@@ -7,6 +7,7 @@ checking and the page for people work from the rows: a setting is added here and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -310,12 +311,13 @@ class Settings:
         *,
         file: Path | sources.FileEntries | None = None,
         environ: Mapping[str, str] | None = None,
-        overrides: Sequence[str] = (),
+        overrides: Sequence[str | sources.Entry] = (),
     ) -> Self:
         """Settings from all sources; what is nearer to the command line wins.
 
-        From strong to weak: ``overrides`` (``--set key=value``), ``environ`` (``STREAMLET_…``),
-        ``file`` (``--config``, a properties file), ``values`` (``App(config=…)``), the defaults.
+        From strong to weak: ``overrides`` (``--set key=value``, or key, value and the place to name
+        in a message), ``environ`` (``STREAMLET_…``), ``file`` (``--config``, a properties file),
+        ``values`` (``App(config=…)``), the defaults.
         Who runs an application thus outranks who wrote it. None as a value means the default.
 
         Raises:
@@ -352,7 +354,8 @@ class Settings:
         return {**self.security, **self.clients.get(kind, {})}
 
 
-def rows() -> dict[str, Row]:
+@cache
+def rows() -> Mapping[str, Row]:
     """The table: dotted key to row, in the order of the page."""
     return {
         field.name.replace("_", "."): field.metadata["row"]

@@ -42,7 +42,7 @@ def scaled(common: Common, app: str) -> ApplicationInfo:
     """
     from streamlet.scaling.cluster import ApplicationInfo
 
-    common = common.with_options({"bootstrap.servers": common.given_servers})
+    common = common.with_servers()
     if ":" not in app:
         return ApplicationInfo(app, common.load())
     from streamlet.app import load_app

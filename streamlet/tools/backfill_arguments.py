@@ -9,11 +9,11 @@ import attrs
 import typer
 
 from streamlet.errors import ConfigError
-from streamlet.spark.backfill_files import DataFiles
 from streamlet.tools.settings import key_values
 
 if TYPE_CHECKING:
     from streamlet.reset.plan import StartPosition
+    from streamlet.spark.backfill_files import DataFiles
 
 
 class BackfillOutput(StrEnum):
@@ -106,6 +106,8 @@ class BackfillArguments:
         Raises:
             ConfigError: files are needed and not given, or the other way.
         """
+        from streamlet.spark.backfill_files import DataFiles
+
         paths = key_values(self.path or [], "--path")
         names = ("path", "key", "value", "time", "schema", "live_from")
         given = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]

@@ -22,7 +22,7 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from enum import StrEnum
 from pathlib import Path
@@ -32,6 +32,7 @@ import attrs
 import typer
 from rich.markup import escape
 
+from streamlet.config.sources import variable
 from streamlet.errors import BROKER_ADVICE, BrokerError, StreamletError
 from streamlet.tools.log import set_up_logging
 from streamlet.tools.output import CommandOutput, exit_code_of
@@ -40,7 +41,7 @@ from streamlet.tools.settings import check_servers, merged, read_file
 if TYPE_CHECKING:
     from streamlet.app import App
     from streamlet.config import Settings
-    from streamlet.config.sources import FileEntries
+    from streamlet.config.sources import Entry, FileEntries
     from streamlet.config.table import ClientKind
 
 log = logging.getLogger(__name__)
@@ -63,14 +64,15 @@ class Common:
 
     ``given_servers`` is None when neither option, variable nor setting names a broker, so that an
     application's own address can go before the default. ``settings`` are the unchecked ones of
-    ``--config`` and ``--set`` together, ``file`` and ``assigned`` each of them alone.
+    ``--config`` and ``--set`` together, ``file`` and ``assigned`` each of them alone; options that
+    stand for a setting are among the latter, with their names.
     """
 
     given_servers: str | None
     settings: dict[str, str]
     output: CommandOutput
     file: FileEntries = ()
-    assigned: Sequence[str] = ()
+    assigned: Sequence[str | Entry] = ()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -102,11 +104,19 @@ class Common:
         """``settings`` as ``key=value``, for other processes, which have no file."""
         return [f"{key}={value}" for key, value in self.settings.items()]
 
-    def with_options(self, given: Mapping[str, object]) -> Common:
-        """The same with settings that have options of their own, which win; None: not given."""
-        own = {key: str(value) for key, value in given.items() if value is not None}
-        assigned = [*self.assigned, *(f"{key}={value}" for key, value in own.items())]
-        return attrs.evolve(self, settings={**self.settings, **own}, assigned=assigned)
+    def with_options(self, *given: tuple[str, object, str]) -> Common:
+        """The same with settings that have options of their own, which win over all others.
+
+        Args:
+            given: key, value and option of each, the option as users type it; None: not given.
+        """
+        own = [(key, str(value), option) for key, value, option in given if value is not None]
+        settings = {**self.settings, **{key: value for key, value, _ in own}}
+        return attrs.evolve(self, settings=settings, assigned=[*self.assigned, *own])
+
+    def with_servers(self) -> Common:
+        """The same with the broker's address among the settings, if one was given."""
+        return self.with_options(("bootstrap.servers", self.given_servers, "--bootstrap-servers"))
 
 
 @attrs.frozen
@@ -265,7 +275,7 @@ def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, 
         set_up_logging(options["log_level"].value, options["log_json"])
         file, assigned = read_file(options["config"]), options["set_"] or []
         settings = merged(file, assigned)
-        servers = check_servers(_servers(options, settings))
+        servers = check_servers(*_servers(options, settings, file))
         function(common=Common(servers, settings, output, file, assigned), **own)
     except BrokenPipeError as error:
         # The reader of our output has gone; Python would complain once more while it shuts down.
@@ -285,10 +295,16 @@ def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, 
         raise typer.Exit(1) from error
 
 
-def _servers(options: dict[str, Any], settings: dict[str, str]) -> str | None:
-    """The brokers' addresses: of the option, of ``--set``, of the variable, of the file."""
+def _servers(
+    options: dict[str, Any], settings: dict[str, str], file: FileEntries
+) -> tuple[str | None, str]:
+    """The brokers' addresses, and their place: the option, ``--set``, the variable, the file."""
+    key = "bootstrap.servers"
     given: str | None = options["bootstrap_servers"]
-    if options["from_variable"]:
-        # The variable has kept the file's address out of the settings.
-        return settings.get("bootstrap.servers", given)
-    return given or settings.get("bootstrap.servers")
+    if given and not options["from_variable"]:
+        return given, "--bootstrap-servers"
+    if key in {text.partition("=")[0].strip() for text in options["set_"] or ()}:
+        return settings[key], f"--set {key}"
+    if given:
+        return given, variable(key)
+    return settings.get(key), next((place for name, _, place in file if name == key), key)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 from rich.console import Console, RenderableType
@@ -60,18 +61,20 @@ class CommandOutput:
     def tick(self, document: Any, people: RenderableType | None = None) -> None:
         """Print one of many results, a JSON document per line; for ``--watch``."""
         self._wipe()
-        if self.as_json:
-            self.answered = True
-            print(json.dumps(document, ensure_ascii=False), file=self._out, flush=True)
-        elif people is not None:
-            self._people.print(Text(people) if isinstance(people, str) else people)
+        with _written():
+            if self.as_json:
+                self.answered = True
+                print(json.dumps(document, ensure_ascii=False), file=self._out, flush=True)
+            elif people is not None:
+                self._people.print(Text(people) if isinstance(people, str) else people)
 
     def lines(self, texts: Sequence[str]) -> None:
         """Print many results as they are, a line each; documents in JSON lines among them."""
         self._wipe()
         self.answered = True
-        self._out.write("".join(f"{text}\n" for text in texts))
-        self._out.flush()
+        with _written():
+            self._out.write("".join(f"{text}\n" for text in texts))
+            self._out.flush()
 
     def note(self, text: str) -> None:
         """Tell people something beside the result."""
@@ -107,6 +110,17 @@ class CommandOutput:
         if self.as_json and not self.answered:
             problem = {"type": kind, "message": str(error), "exit_code": exit_code}
             self.answer({"error": problem})
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """Name standard output where it takes nothing, such as on a full disk."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # its reader has gone, which is no failure
+    except OSError as error:
+        raise StreamletError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def _console(to: TextIO) -> Console:

@@ -115,13 +115,12 @@ def run(
     }
     _check_engine(engine, native, spark.by_option())
     key_values(tag or [], "--tag")
-    given = {
-        "state.dir": state_dir,
-        "group.instance.id": instance_id,
-        "instance.capacity": capacity,
-        "instance.tags": ",".join(tag) if tag else None,
-    }
-    common = common.with_options({**given, "bootstrap.servers": common.given_servers})
+    common = common.with_servers().with_options(
+        ("state.dir", state_dir, "--state-dir"),
+        ("group.instance.id", instance_id, "--instance-id"),
+        ("instance.capacity", capacity, "--capacity"),
+        ("instance.tags", ",".join(tag) if tag else None, "--tag"),
+    )
     if engine is Engine.SPARK:
         given_spark = {**spark.options(), "name": name, "metrics_port": metrics_port}
         _run_on_spark(common, app, {**given_spark, "metrics_host": metrics_host})

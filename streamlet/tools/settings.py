@@ -34,8 +34,8 @@ def merged(entries: FileEntries, assignments: Sequence[str]) -> dict[str, str]:
     return {**named, **key_values(assignments, "--set")}
 
 
-def check_servers(given: str | None) -> str | None:
-    """Brokers' addresses as given, if there are any.
+def check_servers(given: str | None, place: str) -> str | None:
+    """Brokers' addresses as given at a place, if there are any.
 
     Raises:
         ConfigError: they can be none.
@@ -43,7 +43,7 @@ def check_servers(given: str | None) -> str | None:
     try:
         return None if given is None else servers().parse(given)
     except ValueError as error:
-        raise ConfigError([f"--bootstrap-servers {given}: {error}"]) from error
+        raise ConfigError([f"{place} = {given!r}: {error}"]) from error
 
 
 def key_values(texts: Iterable[str], where: str) -> dict[str, str]:

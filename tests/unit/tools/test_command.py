@@ -234,7 +234,8 @@ def test_a_config_file_that_is_not_there_is_bad_input(cli: typer.Typer) -> None:
 
 def test_security_settings_and_the_admins_own_reach_its_client() -> None:
     given = {"security.protocol": "SSL", "admin.debug": "admin", "commit.interval.ms": "5"}
-    common = Common(None, {}, CommandOutput(as_json=False)).with_options(given)
+    options = [(key, value, f"--{key}") for key, value in given.items()]
+    common = Common(None, {}, CommandOutput(as_json=False)).with_options(*options)
     assert common.client_config() == {"security.protocol": "ssl", "debug": "admin"}
 
 
@@ -257,7 +258,28 @@ def test_a_closed_pipe_ends_the_command_without_a_word() -> None:
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == b""
-        assert process.wait(30) == 1
+        assert process.wait(300) == 1
+
+
+@pytest.mark.parametrize("redirected", ["<&-", "<&- >&-", "<&- 2>&-"])
+def test_standard_streams_may_be_closed(tmp_path: Path, redirected: str) -> None:
+    """As by a scheduler: nobody can answer, and what opens next is not taken for a stream."""
+    (tmp_path / "words" / "0_1").mkdir(parents=True)
+    command = f"{sys.executable} -m streamlet state clean --all --state-dir {tmp_path} {redirected}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 5, done.stderr
+    if "2>&-" not in redirected:
+        assert "no terminal to ask at, and nothing was deleted" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_full_disk_under_standard_output_is_named(form: list[str]) -> None:
+    command = [sys.executable, "-m", "streamlet", "describe", "examples.wordcount:app", *form]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "error: standard output cannot be written: No space left on device\n"
 
 
 def test_the_module_is_the_command() -> None:
@@ -279,7 +301,7 @@ def test_ctrl_c_while_python_loads_is_no_traceback(loading: str) -> None:
         "from streamlet.__main__ import main\n"
         "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=400)
     assert (done.returncode, done.stderr) == (130, b"")
 
 
@@ -312,7 +334,22 @@ def test_numbers_that_kafkas_client_would_not_take_are_bad_input(option: str) ->
 def test_an_address_that_cannot_be_is_bad_input(words: tuple[str, ...]) -> None:
     result = CliRunner().invoke(build(), [*words, "--bootstrap-servers", "kafka:high"])
     assert result.exit_code == 2
-    assert "--bootstrap-servers kafka:high: expected host:port" in result.stderr
+    assert "--bootstrap-servers = 'kafka:high': expected host:port" in result.stderr
+
+
+def test_a_wrong_address_is_reported_where_it_was_given(tmp_path: Path) -> None:
+    file = tmp_path / "app.properties"
+    file.write_text("\nbootstrap.servers=kafka:file\n")
+    words = ["status", "a", "--config", str(file)]
+    wrong = "expected host:port"
+    plain = CliRunner().invoke(build(), words)
+    assert f"{file}:2: bootstrap.servers = 'kafka:file': {wrong}" in plain.stderr
+    env = {"STREAMLET_BOOTSTRAP_SERVERS": "kafka:var"}
+    by_variable = CliRunner().invoke(build(), words, env=env)
+    assert f"STREAMLET_BOOTSTRAP_SERVERS = 'kafka:var': {wrong}" in by_variable.stderr
+    words += ["--set", "bootstrap.servers=kafka:set"]
+    by_set = CliRunner().invoke(build(), words, env=env)
+    assert f"--set bootstrap.servers = 'kafka:set': {wrong}" in by_set.stderr
 
 
 @pytest.mark.parametrize(
@@ -325,7 +362,7 @@ def test_an_address_that_cannot_be_is_bad_input(words: tuple[str, ...]) -> None:
 )
 def test_wrong_usage_is_a_json_document_too(words: tuple[str, ...], message: str) -> None:
     command = [sys.executable, "-m", "streamlet", *words, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert done.returncode == 2
     error = json.loads(done.stdout)["error"]
     assert (error["type"], error["exit_code"]) == ("UsageError", 2)

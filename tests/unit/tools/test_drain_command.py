@@ -117,7 +117,7 @@ def test_ctrl_c_ends_the_waiting_and_the_instance_goes_on_leaving(
         assert command.stderr is not None
         assert command.stderr.readline() == "h1 still runs 1 tasks\n"
         command.send_signal(number)
-        out, err = command.communicate(timeout=60)
+        out, err = command.communicate(timeout=300)
     assert (command.returncode, json.loads(out)["drained"], err) == (4, False, "")
 
 
