@@ -71,14 +71,14 @@ class Terminal:
         """Press these keys."""
         os.write(self._ours, keys.encode())
 
-    def await_text(self, text: str, times: int = 1, timeout_s: float = 60.0) -> None:
+    def await_text(self, text: str, times: int = 1, timeout_s: float = 300.0) -> None:
         """Wait until it shows this so often."""
         deadline = time.monotonic() + timeout_s
         while self.text.count(text) < times:
             if time.monotonic() > deadline or not self._read(1.0):
                 pytest.fail(f"it never shows {text!r} {times} times:\n{self.text}")
 
-    def end(self, timeout_s: float = 60.0) -> int:
+    def end(self, timeout_s: float = 300.0) -> int:
         """Wait until it ends; its exit code."""
         deadline = time.monotonic() + timeout_s
         while self._read(1.0):

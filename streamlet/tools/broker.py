@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from platformdirs import user_data_path
 
 from streamlet.broker.record import BrokerRecord, running_brokers
 from streamlet.errors import BrokerError, ConfigError, NotFoundError
-from streamlet.runtime.signals import GracefulStop
+from streamlet.runtime.signals import GracefulStop, handled
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 
@@ -53,9 +54,10 @@ def start(
         data_dir = Path(user_data_path("streamlet")) / "broker" / str(port)
     broker = KafkaBroker(port or None, data_dir, common.settings)
     try:
-        broker.start(detached=not foreground)
-        record = BrokerRecord(broker.port, broker.pid, str(broker.data_dir), ephemeral)
-        record.save()
+        with handled({signal.SIGTERM: signal.default_int_handler}):  # else Java would live on
+            broker.start(detached=not foreground)
+            record = BrokerRecord(broker.port, broker.pid, str(broker.data_dir), ephemeral)
+            record.save()
     except OSError as error:
         broker.close()
         problem = f"the broker cannot start: {error}; --data-dir says where its data is"

@@ -70,14 +70,14 @@ def test_keeps_records_with_timestamps_of_any_age(broker: KafkaBroker) -> None:
     sink = KafkaSink(broker.bootstrap_servers)
     year_2100_ms = 4_102_444_800_000
     sink.send("aged", [None, None], [b"1970", b"2100"], timestamps=[1, year_2100_ms])
-    sink.flush(10_000)
+    sink.flush(60_000)
     sink.close()
     assert consume(broker, "aged", 2) == [b"1970", b"2100"]
 
 
 def test_does_not_make_topics_nobody_created(broker: KafkaBroker) -> None:
     with pytest.raises(BrokerError):
-        produce(broker, "never-made", b"x")
+        produce(broker, "never-made", b"x", 10_000)
 
 
 def test_keeps_its_port_while_down_so_that_no_client_is_given_it(broker: KafkaBroker) -> None:
@@ -158,11 +158,11 @@ def make_topic(broker: KafkaBroker, name: str) -> None:
     admin.close()
 
 
-def produce(broker: KafkaBroker, topic: str, value: bytes) -> None:
-    sink = KafkaSink(broker.bootstrap_servers, delivery_timeout_ms=5_000)
+def produce(broker: KafkaBroker, topic: str, value: bytes, timeout_ms: int = 60_000) -> None:
+    sink = KafkaSink(broker.bootstrap_servers, delivery_timeout_ms=timeout_ms)
     try:
         sink.send(topic, [None], [value])
-        sink.flush(10_000)
+        sink.flush(timeout_ms)
     finally:
         sink.close()
 

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+
+from tests.integration.chaos.support import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -86,6 +89,29 @@ def test_an_ephemeral_broker_takes_its_data_along(shell: Shell) -> None:
     assert Path(started["data_dir"]).is_dir()
     shell.run("broker", "stop")
     assert not Path(started["data_dir"]).exists()
+
+
+def kafka_of(pid: int) -> list[psutil.Process]:
+    """The broker that a process has started."""
+    children = psutil.Process(pid).children()
+    return [one for one in children if "kafka.Kafka" in one.cmdline()]
+
+
+def test_a_start_that_is_ended_leaves_no_broker_behind(shell: Shell) -> None:
+    words = shell.command("broker", "start", "--port", "0", "--ephemeral")
+    with subprocess.Popen(words, env=shell.env, stdout=subprocess.DEVNULL) as command:
+        try:
+            (java,) = wait_for(lambda: kafka_of(command.pid), "its Java was not started")
+            command.send_signal(signal.SIGTERM)
+            assert command.wait(PATIENCE_S) == 130
+        finally:
+            command.kill()
+    lives = java.is_running()
+    if lives:
+        java.kill()
+    assert not lives
+    assert not list(Path(shell.env["TMPDIR"]).glob("streamlet-broker-*"))
+    shell.run("broker", "status", exit_code=3)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -148,7 +148,7 @@ def test_a_lock_falls_with_its_process(tmp_path: Path) -> None:
         waiter.start()
         assert not entered.wait(0.2)
         holder.kill()
-        assert entered.wait(30)
+        assert entered.wait(300)
         waiter.join()
 
 
