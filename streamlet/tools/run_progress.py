@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from streamlet.processing.outputs import Output
-from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tools.output import CommandOutput
 from streamlet.tools.worker_events import restoring_event
-from streamlet.types import TaskId
+
+if TYPE_CHECKING:
+    from streamlet.processing.outputs import Output
+    from streamlet.tasks.restore_job import RestoreProgress
+    from streamlet.types import TaskId
 
 
 @attrs.define

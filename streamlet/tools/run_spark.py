@@ -11,18 +11,18 @@ import attrs
 
 from streamlet.config.spark import MAX_RECORDS_PER_BATCH, RESTARTS
 from streamlet.errors import BrokerError, SparkFailedError, UnreachableError
-from streamlet.spark.cluster.submit import Submission
-from streamlet.spark.restarts import Restarts
-from streamlet.spark.rows.task_reports import TaskReport
 from streamlet.tools.output import CommandOutput
 
 if TYPE_CHECKING:
     from streamlet.app import App
     from streamlet.config import Settings
     from streamlet.runtime.signals import GracefulStop
+    from streamlet.spark.cluster.submit import Submission
     from streamlet.spark.metrics import QueryMetrics
     from streamlet.spark.plan.prepare import Aggregations, OutputKind
     from streamlet.spark.progress import BatchProgress
+    from streamlet.spark.restarts import Restarts
+    from streamlet.spark.rows.task_reports import TaskReport
 
 
 @attrs.frozen
@@ -68,6 +68,7 @@ def run_on_spark(
     from streamlet.spark.metrics import QueryMetrics
     from streamlet.spark.plan.plan import readers_of
     from streamlet.spark.plan.reference import query_topology
+    from streamlet.spark.restarts import Restarts
 
     checkpoint = options.checkpoint or str(settings.state_dir / app.name / "spark")
     metrics = QueryMetrics(app.name, readers=readers_of(query_topology(app)))
@@ -80,6 +81,8 @@ def run_on_spark(
 
 def submission(options: SparkOptions) -> Submission:
     """The same run with its driver inside the cluster."""
+    from streamlet.spark.cluster.submit import Submission
+
     run = {
         "--checkpoint": options.checkpoint,
         "--trigger": options.trigger,

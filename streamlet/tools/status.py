@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 import typer
 
-from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, NoSuchGroupError, TimedOutError
 from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.application import AppArgument, named
@@ -21,6 +20,7 @@ from streamlet.tools.status_view import view
 if TYPE_CHECKING:
     from streamlet.admin.inspector import GroupInspector
     from streamlet.control.topic import ControlTopic
+    from streamlet.control.view import ControlView
 
 #: How far advice looks back under --watch.
 MOST_WINDOW_MS = 300_000
@@ -95,6 +95,8 @@ class ControlTopicReader:
 
     def __call__(self) -> ControlView:
         """The current content of the control topic."""
+        from streamlet.control.view import ControlView
+
         if not self._read:
             view = self.topic.read()
             self._read = view != ControlView()  # a topic that is not there is looked for again

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from streamlet.assignor.values import Leaving
-from streamlet.processing.policy import UncaughtAnswer
-from streamlet.processing.record_failures import RecordCounters
-from streamlet.tasks.restore_job import RestoreProgress
+if TYPE_CHECKING:
+    from streamlet.assignor.values import Leaving
+    from streamlet.processing.policy import UncaughtAnswer
+    from streamlet.processing.record_failures import RecordCounters
+    from streamlet.tasks.restore_job import RestoreProgress
 
 
 def ended_event(

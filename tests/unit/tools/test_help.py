@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -43,6 +45,17 @@ def test_help_has_lines_that_fill_the_width() -> None:
     lines = [line.strip() for line in shown.splitlines()]
     assert "share of the" not in lines
     assert "share of the tasks. Workers that fail are started again and find their state" in lines
+
+
+def test_the_command_line_is_built_without_what_commands_need_later() -> None:
+    """All of the package would take four times as long, for help, an error or a first line."""
+    code = "import sys; from streamlet.tools.main import build; build(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {*done.stdout.split()}
+    rooms = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("streamlet.")}
+    assert "streamlet.tools" in rooms
+    assert not {f"streamlet.{room}" for room in ("app", "processing", "spark", "state")} & rooms
+    assert not {"confluent_kafka", "fastavro", "kafka", "pyspark", "rocksdict"} & loaded
 
 
 def options() -> Iterator[tuple[str, str]]:
