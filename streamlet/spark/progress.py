@@ -66,11 +66,25 @@ class BatchProgress:
 def batches(query: StreamingQuery, after: int = -1) -> list[BatchProgress]:
     """The batches behind this one that Spark still remembers (about a hundred), oldest first.
 
-    Spark reports now and then that there was nothing to do; those are no batches.
+    Spark reports now and then that there was nothing to do; those are no batches. All that it
+    remembers is asked for only if several may be new: each report is text of two languages.
     """
+    if (said := query.lastProgress) is None:
+        return []
+    last = json.loads(said.json)
+    newest = last["batchId"] if _is_batch(last) else last["batchId"] - 1
+    if newest <= after:
+        return []
+    if _is_batch(last) and newest == after + 1:
+        return [BatchProgress.of(last)]
     reports = [json.loads(one.json) for one in query.recentProgress]
-    found = [BatchProgress.of(one) for one in reports if "addBatch" in one["durationMs"]]
+    found = [BatchProgress.of(one) for one in reports if _is_batch(one)]
     return [one for one in found if one.batch > after]
+
+
+def _is_batch(report: Mapping[str, Any]) -> bool:
+    """False if there was nothing to do; the report has the number of the next batch then."""
+    return "addBatch" in report["durationMs"]
 
 
 def follow(

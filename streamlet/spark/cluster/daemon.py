@@ -14,15 +14,10 @@ import traceback
 from importlib import import_module
 from typing import TextIO
 
+from streamlet.spark.cluster import executor_check
+
 #: Modules that every worker needs.
-LOADED = (
-    "pandas",
-    "pyarrow",
-    "pyspark.worker",
-    "streamlet.app",
-    "streamlet.spark.state.processor",
-    "streamlet.spark.rows.tasks",
-)
+LOADED = ("pandas", "pyarrow", "pyspark.worker", *executor_check.LOADED)
 
 
 class Tracebacks:

@@ -29,12 +29,14 @@ NEEDED = {
     "rocksdict": "rocksdict",
 }
 
-#: What runs in an executor's Python.
+#: Our modules that run in an executor's Python, and in the workers of a local session.
 LOADED = (
     "streamlet.app",
-    "streamlet.spark.state.processor",
+    "streamlet.kafka.client",
+    "streamlet.spark.kafka.packed_reads",
     "streamlet.spark.kafka.python_kafka",
-    "streamlet.spark.rows.tasks",
+    "streamlet.spark.rows.aggregate_rows",
+    "streamlet.spark.state.stage",
 )
 
 

@@ -2,21 +2,26 @@
 
 A client outlives the Spark task that it is made for: the next task of the process takes it. While
 one is in use it is not there for others, so whatever goes wrong, the next to ask gets a new one.
+
+Processes with which the driver plans get the settings and have no client: the clients' modules are
+loaded by those that make one.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from streamlet.kafka.client import KafkaSink, KafkaSource
-from streamlet.kafka.ports import PartitionBatch
-from streamlet.processing.outputs import Output
 from streamlet.spark.kafka.ranges import Range, in_ranges
-from streamlet.spark.rows.blobs import unpack
+
+if TYPE_CHECKING:
+    from streamlet.kafka.ports import PartitionBatch
+    from streamlet.kafka.sink import KafkaSink
+    from streamlet.kafka.source import KafkaSource
+    from streamlet.processing.outputs import Output
 
 #: What is fetched behind a range's end is fetched in vain: another worker may read on from there.
 _CONSUMER = {"queued.max.messages.kbytes": 4_096}
@@ -43,6 +48,8 @@ class Clients:
         Raises:
             BrokerError: they cannot be read.
         """
+        from streamlet.kafka.client import KafkaSource
+
         key = self.bootstrap_servers + json.dumps(dict(self.consumer))
         source = _SOURCES.pop(key, None)
         if source is None:
@@ -67,7 +74,7 @@ class Outbox:
     def send(self, output: Output) -> None:
         """Send the records of an output."""
         if self._sink is None:
-            self._sink = _SINKS.pop(self._key, None) or KafkaSink(self._bootstrap, self._producer)
+            self._sink = self._taken()
         self._sink.send(
             output.topic,
             output.keys,
@@ -79,6 +86,9 @@ class Outbox:
 
     def send_packed(self, topic: str, packed: bytes) -> None:
         """Send records that ``blobs.pack`` has packed."""
+        from streamlet.processing.outputs import Output
+        from streamlet.spark.rows.blobs import unpack
+
         found = unpack(packed)
         columns = found.keys, found.values, found.timestamps, found.partitions, found.headers
         self.send(Output(topic, *columns))
@@ -93,3 +103,8 @@ class Outbox:
             self._sink.flush(_FLUSH_MS)
             _SINKS[self._key] = self._sink
             self._sink = None
+
+    def _taken(self) -> KafkaSink:
+        from streamlet.kafka.client import KafkaSink
+
+        return _SINKS.pop(self._key, None) or KafkaSink(self._bootstrap, self._producer)

@@ -7,6 +7,9 @@ where PySpark is.
 
 The source plans one range per partition on the driver; workers read exactly their ranges, and
 let stateless tasks process what is for them.
+
+At the start of a query the driver has some Python processes of this source that read nothing: what
+reads and packs (``packed_reads``) is loaded by those that do.
 """
 
 from __future__ import annotations
@@ -17,10 +20,9 @@ import os
 import pickle
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
-import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceStreamReader,
@@ -34,18 +36,17 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from streamlet.errors import StateError
-from streamlet.kafka.client import KafkaAdmin
-from streamlet.kafka.ports import PartitionBatch
-from streamlet.spark.cluster.collector import without_gc
+from streamlet.garbage import without_gc
 from streamlet.spark.cluster.daemon import keep_quiet
 from streamlet.spark.kafka.clients import Clients
 from streamlet.spark.kafka.ranges import HANDED_ON, Ends, Range, capped, shared_out
 from streamlet.spark.plan.plan import SparkPlan
-from streamlet.spark.rows.aggregate_rows import folded_rows
-from streamlet.spark.rows.columns import columns_as_read, read_rows
-from streamlet.spark.rows.packing import READ_SCHEMA, handed_on
-from streamlet.spark.rows.tasks import Packer
 from streamlet.types import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from streamlet.kafka.admin import KafkaAdmin
 
 FORMAT = "streamlet-kafka"
 
@@ -63,7 +64,7 @@ class PythonKafka(DataSource):
 
     def schema(self) -> str:
         """Of what is read."""
-        return str(self.options.get("columns", READ_SCHEMA))
+        return str(self.options["columns"])
 
     def streamReader(self, schema: Any) -> KafkaReader:
         """The source."""
@@ -89,6 +90,8 @@ def reading(
         aggregates: schema of partial aggregates, where the rows are to be such; None: packed.
         ends: where reading ends for good; None: nowhere.
     """
+    from streamlet.spark.rows.packing import READ_SCHEMA
+
     found = {
         "columns": READ_SCHEMA if aggregates is None else f"{aggregates}, read bigint",
         "aggregates": "" if aggregates is None else "yes",
@@ -184,10 +187,12 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             BrokerError: they cannot be read.
         """
+        from streamlet.spark.kafka.packed_reads import handed_on_rows, packed_reads
+        from streamlet.spark.rows.aggregate_rows import folded_rows
+
         assert isinstance(partition, Ranges)
         plan = self._plan()
-        for one in partition.handed_on:
-            yield read_rows(one.end - one.begin, [handed_on(plan, one)])
+        yield from handed_on_rows(plan, partition.handed_on)
         if not partition.ranges:
             return
         clients = Clients(self._given["bootstrap"], json.loads(self._given["consumer"]))
@@ -196,7 +201,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._given["aggregates"]:
                 yield from folded_rows(plan, batches)
             else:
-                yield from _packed_rows(plan, batches)
+                yield from packed_reads(plan, batches)
 
     def stop(self) -> None:
         """End the driver's process of this source where Spark has hung up.
@@ -223,6 +228,8 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return here, there
 
     def _ask(self, which: str) -> Ends:
+        from streamlet.kafka.admin import KafkaAdmin
+
         bootstrap, settings = self._given["bootstrap"], self._given["admin"]
         admin = _ADMINS.pop(bootstrap + settings, None)
         if admin is None:
@@ -242,16 +249,3 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for where, offset in found.items():
             ends.setdefault(where.topic, {})[str(where.partition)] = offset
         return ends
-
-
-def _packed_rows(plan: SparkPlan, batches: Iterator[PartitionBatch]) -> Iterator[pa.RecordBatch]:
-    packer = Packer(plan)
-    for batch in batches:
-        where = TopicPartition(batch.topic, batch.partition)
-        if packer.maps(where.topic):
-            packed = packer.mapped(batch)
-        else:
-            packed = packer.as_read(where, columns_as_read(batch))
-        yield read_rows(len(batch), list(packed))
-    if reports := packer.reports():
-        yield read_rows(0, reports)

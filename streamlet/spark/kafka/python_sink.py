@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from streamlet.spark.cluster.collector import without_gc
+from streamlet.garbage import without_gc
 from streamlet.spark.kafka.clients import Clients, Outbox
 
 if TYPE_CHECKING:

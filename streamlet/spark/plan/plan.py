@@ -10,15 +10,18 @@ on.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import attrs
 
 from streamlet.errors import StateError, TopologyError
 from streamlet.spark.kafka.placement import groups
-from streamlet.topology.graph import Topology
-from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
+
+if TYPE_CHECKING:
+    from streamlet.topology.graph import Topology
+    from streamlet.topology.subtopologies import Subtopology
 
 #: Groups of what a stage only hands on: several, so that it is spread.
 _PASSING = 8

@@ -66,6 +66,18 @@ def test_all_that_executors_load_from_elsewhere_is_looked_for() -> None:
     assert foreign <= {name.partition(".")[0] for name in NEEDED}
 
 
+def test_processes_that_plan_for_the_driver_load_nothing_that_runs_tasks() -> None:
+    """Each query starts some; they get the source and the stages, and never run either."""
+    modules = "streamlet.spark.kafka.python_kafka, streamlet.spark.state.processor"
+    program = f"import sys\nimport {modules}\nprint(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+    running = {"confluent_kafka", "pyarrow", "streamlet.processing.task", "streamlet.topology"}
+    assert running.isdisjoint(loaded)
+    assert "streamlet.spark.state.processor" in loaded
+
+
 def test_a_package_has_the_same_hash_in_a_zip(tmp_path: Path) -> None:
     path = zipped(package_files("streamlet"), "streamlet", tmp_path)
     with zipfile.ZipFile(path, "a") as archive:

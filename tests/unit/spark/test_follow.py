@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamlet.errors import SparkFailedError, StreamletError
-from streamlet.spark.progress import BatchProgress, follow
+from streamlet.spark.progress import BatchProgress, batches, follow
 
 pytest.importorskip("pyspark")
 
@@ -23,9 +23,26 @@ class Scripted:
 
     def __init__(self, *script: tuple[int | None, bool], error: str = "") -> None:
         self._script, self._error = list(script), error
-        self.recentProgress: list[Any] = []
+        self._reports: list[Any] = []
+        #: How often all reports were asked for.
+        self.asked = 0
         self.status = {"isTriggerActive": False}
         self.stopped = False
+
+    @property
+    def lastProgress(self) -> Any:
+        return self._reports[-1] if self._reports else None
+
+    @property
+    def recentProgress(self) -> list[Any]:
+        self.asked += 1
+        return list(self._reports)
+
+    def report(self, batch: int, *, idle: bool = False) -> None:
+        durations = {"latestOffset": 1} if idle else {"addBatch": 1, "triggerExecution": 2}
+        said = {"batchId": batch, "numInputRows": 5, "durationMs": durations}
+        text = json.dumps(said | {"sources": [], "stateOperators": []})
+        self._reports.append(SimpleNamespace(json=text))
 
     def awaitTermination(self, _: float) -> bool:
         if not self._script:
@@ -36,10 +53,7 @@ class Scripted:
             return True
         batch, busy = self._script.pop(0)
         if batch is not None:
-            durations = {"addBatch": 1, "triggerExecution": 2}
-            report = {"batchId": batch, "numInputRows": 5, "durationMs": durations}
-            said = json.dumps(report | {"sources": [], "stateOperators": []})
-            self.recentProgress.append(SimpleNamespace(json=said))
+            self.report(batch)
         self.status["isTriggerActive"] = busy
         return False
 
@@ -58,6 +72,28 @@ def test_every_batch_is_told_once() -> None:
     query = Scripted((None, True), (0, True), (1, False), (None, False))
     assert told(query) == [0, 1]
     assert not query.stopped
+
+
+def test_all_reports_are_asked_for_only_where_several_may_be_new() -> None:
+    query: Any = Scripted()
+    assert batches(query) == []
+    query.report(0, idle=True)
+    assert batches(query) == []
+    query.report(0)
+    assert [one.batch for one in batches(query)] == [0]
+    assert batches(query, 0) == []
+    query.report(1, idle=True)
+    assert batches(query, 0) == []
+    query.report(1)
+    assert [one.batch for one in batches(query, 0)] == [1]
+    assert query.asked == 0
+    query.report(2)
+    query.report(3, idle=True)
+    assert [one.batch for one in batches(query, 0)] == [1, 2]
+    query.report(3)
+    assert [one.batch for one in batches(query, 1)] == [2, 3]
+    assert [one.batch for one in batches(query)] == [0, 1, 2, 3]
+    assert query.asked == 3
 
 
 def test_asked_to_stop_it_finishes_the_batch_under_way_and_no_other() -> None:

@@ -61,6 +61,19 @@ def test_a_time_between_batches_is_said_in_sparks_words(text: str, time: str) ->
     assert trigger_options(text) == {"processingTime": time}
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--capacity", "-1.0"), ("--tag", "zone="), ("--instance-id", "a b"), ("--instance-id", "")],
+)
+def test_a_wrong_value_is_reported_by_the_option_that_was_typed(option: str, value: str) -> None:
+    """Not by ``--set`` and the setting that the option stands for."""
+    words = ["run", "examples.wordcount:app", "--bootstrap-servers", "127.0.0.1:1"]
+    result = CliRunner().invoke(build(), [*words, option, value])
+    assert result.exit_code == 2
+    assert f"error: {option} = {value!r}: expected" in result.stderr
+    assert "--set" not in result.stderr
+
+
 @pytest.mark.parametrize("processes", ["0", "1"])
 def test_a_state_folder_that_cannot_be_made_is_named(tmp_path: Path, processes: str) -> None:
     """Before a broker is asked for: there is none."""
