@@ -12,12 +12,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from streamlet.admin.advice import InstanceSample
-from streamlet.admin.snapshot import (
-    GroupSnapshot,
-    InstanceSnapshot,
-    MemberSnapshot,
-    by_name,
-)
+from streamlet.admin.snapshot import GroupSnapshot, InstanceSnapshot, MemberSnapshot, by_name
 from streamlet.assignor.values import Role, Violation
 from streamlet.control.values import Mark, MemberProgress, TaskProgress
 from streamlet.control.view import ControlView

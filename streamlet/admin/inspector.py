@@ -15,13 +15,7 @@ import attrs
 
 from streamlet.admin.advice import Observation, advise
 from streamlet.admin.current import CurrentGroup, loads
-from streamlet.admin.snapshot import (
-    GroupSnapshot,
-    last_round,
-    read,
-    tasks,
-    unassigned_for_good,
-)
+from streamlet.admin.snapshot import GroupSnapshot, last_round, read, tasks, unassigned_for_good
 from streamlet.admin.status import document
 from streamlet.assignor.validate import validate
 from streamlet.assignor.values import Rules, Violation
