@@ -261,7 +261,7 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
         "--sizes",
         type=_counts,
         default=[1_000, 20_000, 200_000],
-        help="keys of the three tables of spark-state, by commas; 1000,20000,200000 if not given",
+        help="keys of up to three tables of spark-state, by commas; 1000,20000,200000 if not given",
     )
 
 

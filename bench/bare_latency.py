@@ -1,7 +1,7 @@
 """The bare loop of the latency benchmark: one consumer, one producer, written for short delays.
 
-It takes what the consumer has as soon as the first record is there, and has what a small round
-gives sent at once, as a worker does. Each second it waits for delivery, and commits its
+It takes what the consumer has as soon as the first record is there, and has what it gave sent at
+once when no more are there, as a worker does. Each second it waits for delivery, and commits its
 offsets. It keeps counts in a dict only, without changelog and store, so that it loses them in a
 crash: a floor for the delays, not a design.
 
@@ -33,8 +33,6 @@ _COMMIT_S = 1.0
 _BATCH = 10_000
 #: How long a poll waits for the first record.
 _WAIT_S = 0.02
-#: Rounds of so many records or fewer are sent at once.
-_PUSH_RECORDS = 200
 _PUSH_S = 0.001
 _LINGER_MS = 2
 
@@ -92,29 +90,46 @@ def run(
     work: Callable[[list[Any]], None],
     keep_going: Callable[[], bool],
 ) -> None:
-    """Process records, and commit their offsets once a second, until told to stop."""
-    commit_at, dirty = time.monotonic() + _COMMIT_S, False
+    """Run the loop, with a commit of offsets each second, as long as ``keep_going`` says."""
+    commit_at, dirty, lingering = time.monotonic() + _COMMIT_S, False, False
     while keep_going():
-        messages = reader.consume(1, _WAIT_S)  # a longer list is waited for as a whole
+        # A longer list is waited for as a whole.
+        messages = reader.consume(1, 0 if lingering else _WAIT_S)
         if messages:
             messages += reader.consume(_BATCH - 1, 0)
             _check(messages)
             work(messages)
-            dirty = True
-            producer.flush(_PUSH_S) if len(messages) <= _PUSH_RECORDS else producer.poll(0)
+            producer.poll(0)
+            dirty = lingering = True
+        elif lingering:
+            producer.flush(_PUSH_S)
+            lingering = False
         if dirty and time.monotonic() >= commit_at:
             _deliver(producer)
             reader.commit(asynchronous=True)
             commit_at, dirty = time.monotonic() + _COMMIT_S, False
     _deliver(producer)
     if dirty:
-        reader.commit(asynchronous=False)
+        _commit_rest(reader)
 
 
 def _check(messages: list[Any]) -> None:
     for message in messages:
         if message.error() is not None:
             raise KafkaException(message.error())
+
+
+def _commit_rest(reader: Consumer) -> None:
+    """Commit what no commit took before.
+
+    An asynchronous commit takes the positions of the moment it is sent, which may be later than
+    the one it was asked for: then nothing is left.
+    """
+    try:
+        reader.commit(asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError._NO_OFFSET:
+            raise
 
 
 def _deliver(producer: Producer) -> None:
