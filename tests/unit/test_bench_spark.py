@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 from bench.processes import MeasurementError
@@ -68,3 +69,12 @@ def test_the_changes_of_a_batch_are_those_of_all_stores(tmp_path: Path) -> None:
     assert changed_bytes(tmp_path, 7) == 35
     with pytest.raises(MeasurementError, match="batch 8"):
         changed_bytes(tmp_path, 8)
+
+
+def test_changes_in_two_batches_of_spark_count_as_one(tmp_path: Path) -> None:
+    for place, size in (("0/0/2", 10), ("0/1/3", 20)):
+        file = tmp_path / "state" / f"{place}.changelog"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x" * size)
+    halves = [attrs.evolve(batch(5, 40), batch=number) for number in (1, 2)]
+    assert Batches((7,), (8,)).with_changes(halves, tmp_path) == Batches((7, 80), (8, 30))
