@@ -81,7 +81,7 @@ def written(bootstrap: str) -> Final:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
     try:
         places = [TopicPartition(t, p, 0) for t in OUTPUTS for p in range(backfills.TOPICS[t])]
-        count = sum(consumer.get_watermark_offsets(place, timeout=10)[1] for place in places)
+        count = sum(consumer.get_watermark_offsets(place, timeout=60)[1] for place in places)
         consumer.assign(places)
         while count:
             for message in consumer.consume(count, 1):

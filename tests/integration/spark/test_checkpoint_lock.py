@@ -54,7 +54,7 @@ def test_a_query_of_a_program_has_its_checkpoint_to_itself(
             with pytest.raises(StateLockedError, match=r"the checkpoint in .* is held by process"):
                 start(form)
         first.stop()
-        assert start(f"file:{tmp_path}", "available-now").awaitTermination(60)
+        assert start(f"file:{tmp_path}", "available-now").awaitTermination(300)
     finally:
         words.delete_topics(bootstrap_servers)
 

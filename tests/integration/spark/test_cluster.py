@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import attrs
 import psutil
 import pytest
 
+from streamlet.broker.port import PortReservation
 from streamlet.spark.cluster.java import java_home
 from streamlet.testing import KafkaBroker
 from tests.integration.chaos.support import wait_for
@@ -151,10 +151,8 @@ def bare(command: list[str], log: Path, **more: str) -> Iterator[subprocess.Pope
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     folder = tmp_path_factory.mktemp("cluster")
     python = python_without(folder / "without-streamlet")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
     with ExitStack() as stack:
+        port = str(stack.enter_context(PortReservation()).port)
         command = daemon("master.Master", "--port", port)
         stack.enter_context(bare(command, folder / "master.log"))
         found = SparkCluster(folder, python, f"spark://127.0.0.1:{port}", stack)

@@ -26,7 +26,8 @@ ROWS = "key binary, value binary, topic string, partition int, offset bigint, ti
 def test_workers_start_with_modules_loaded(spark: SparkSession) -> None:
     """A worker is forked from a process that has loaded them; without it PySpark loads none."""
     loaded = spark.sparkContext.parallelize([0], 1).map(lambda _: sorted(sys.modules)).collect()
-    assert {"pandas", "pyarrow", "streamlet.spark.state.processor"} <= set(loaded[0])
+    needed = {"pandas", "pyarrow", "confluent_kafka", "streamlet.spark.kafka.packed_reads"}
+    assert needed | {"streamlet.spark.state.stage"} <= set(loaded[0])
 
 
 def test_workers_are_reached_without_tcp(spark: SparkSession) -> None:

@@ -17,6 +17,7 @@ from streamlet.errors import ConfigError, TopologyError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.spark import FrameSource, to_dataframe, typed
+from tests.integration.spark.test_tasks import run, started
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -97,23 +98,6 @@ def of(frame: DataFrame) -> DataFrame:
     return frame.withColumn("value", renamed)
 
 
-def streamed(frame: DataFrame, checkpoint: Path) -> list[Row]:
-    """What a streaming DataFrame gives of what is there, through ``foreachBatch``."""
-    rows: list[Row] = []
-    query = (
-        frame.writeStream.outputMode("update")
-        .foreachBatch(lambda batch, _: rows.extend(batch.collect()))
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        assert query.awaitTermination(120)
-    finally:
-        query.stop()
-    return rows
-
-
 def test_a_bounded_frame_gives_a_bounded_frame_with_typed_columns(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -157,7 +141,7 @@ def test_files_are_a_stream(spark: SparkSession, tmp_path: Path, form: str) -> N
         files = files.selectExpr("*", "cast(array() as array<string>) as tags")
     source = FrameSource(files, key="shop", time="at")
     found = to_dataframe(SALES, spark, sources={"sales": source}, partitions={"sales": 2})
-    assert totals(streamed(of(found), tmp_path / "checkpoint")) == WANTED
+    assert totals(run(of(found), tmp_path / "checkpoint")) == WANTED
 
 
 def test_a_rate_source_is_a_topic_of_numbers_and_each_output_topic_a_sink(
@@ -172,11 +156,11 @@ def test_a_rate_source_is_a_topic_of_numbers_and_each_output_topic_a_sink(
             rows = typed(batch, TICKS, topic)
             rows.write.mode("append").parquet(str(tmp_path / topic))
 
-    query = (
+    query = started(
         frame.writeStream.outputMode("append")
         .foreachBatch(split)
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .start()
+        .option("checkpointLocation", str(tmp_path / "checkpoint")),
+        spark,
     )
     try:
         while not query.recentProgress and query.isActive:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
+import streamlet.spark
 from streamlet.app import App
 from streamlet.config import Settings
 from streamlet.errors import MissingTopicError, StreamletError
 from streamlet.spark import start
 from streamlet.spark.progress import BatchProgress, follow
 from streamlet.testing import TopologyTestDriver
+from streamlet.tools.main import build
 from tests.integration.spark import words
 
 if TYPE_CHECKING:
@@ -74,6 +78,22 @@ def test_word_count_reads_kafka_and_writes_kafka_and_goes_on_from_its_checkpoint
         # Every update of the first run, in order, then the last of the second's only batch.
         counts = [c for w, c in found if w == word]
         assert counts == [*range(1, count + 1), wanted[word]]
+
+
+def test_a_run_of_what_is_there_ends_by_itself(
+    spark: SparkSession, topics: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command uses the session there is."""
+    monkeypatch.setattr(streamlet.spark, "session", lambda *_, **__: spark)
+    monkeypatch.setattr(streamlet.spark, "stop", lambda _: None)
+    words.produce(topics, LINES)
+    line = ["run", "examples.wordcount:app", "--engine", "spark", "--json", "--trigger"]
+    line += ["available-now", "--checkpoint", str(tmp_path), "--bootstrap-servers", topics]
+    found = CliRunner().invoke(build(), line)
+    assert found.exit_code == 0, found.output
+    answer = json.loads(found.stdout)
+    assert (answer["records"], answer["lag"], answer["error"]) == (len(LINES), 0, None)
+    words.check_exact(words.consume(topics), LINES)
 
 
 def test_driver_native_run_and_spark_agree_also_in_tiny_batches_over_restarts(

@@ -79,7 +79,7 @@ def times(bootstrap: str) -> dict[bytes, int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
     try:
         consumer.assign([TopicPartition("word-counts", p, 0) for p in range(3)])
-        found = consumer.consume(2, 30)
+        found = consumer.consume(2, 300)
         return {one.key(): one.timestamp()[1] for one in found}
     finally:
         consumer.close()

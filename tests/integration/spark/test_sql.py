@@ -258,7 +258,7 @@ def written(bootstrap: str) -> tuple[Final, int]:
     try:
         places = [TopicPartition(t, p, 0) for t, n in TOPICS.items() for p in range(n)]
         places = [place for place in places if place.topic != "hops"]
-        end = sum(consumer.get_watermark_offsets(place, timeout=10)[1] for place in places)
+        end = sum(consumer.get_watermark_offsets(place, timeout=60)[1] for place in places)
         consumer.assign(places)
         while count < end:
             for message in consumer.consume(1_000, 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import examples.wordcount
-from streamlet.spark import to_dataframe
+from streamlet.spark import query_settings, to_dataframe
 from streamlet.spark.kafka.placement import groups, key_hash
 from streamlet.spark.state.segments import SegmentLimits
 from streamlet.testing import TopologyTestDriver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 pytestmark = pytest.mark.spark
 
@@ -37,6 +40,10 @@ class Files:
         self._folder, self._written, self._ends = folder, 0, [0] * partitions
 
     def write(self, records: Records) -> None:
+        """One more file; Spark takes them by their times, and would need a job to write one."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
         rows = []
         for key, value in records:
             partition = self._written % self._partitions
@@ -44,8 +51,14 @@ class Files:
             rows.append((key, value, *place))
             self._ends[partition] += 1
             self._written += 1
-        frame = self._spark.createDataFrame(rows, ROWS).coalesce(1)
-        frame.write.mode("append").parquet(str(self._folder))
+        columns = zip(*rows, strict=True)
+        types = (pa.binary(), pa.binary(), pa.string(), pa.int32(), pa.int64(), pa.int64())
+        names = [column.partition(" ")[0] for column in ROWS.split(", ")]
+        arrays = [pa.array(column, of) for column, of in zip(columns, types, strict=True)]
+        self._folder.mkdir(exist_ok=True)
+        file = self._folder / f"{self._written}.parquet"
+        parquet.write_table(pa.table(arrays, names=names), file)
+        os.utime(file, (self._written, self._written))
 
     def read(self) -> DataFrame:
         reader = self._spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1)
@@ -58,21 +71,27 @@ def run(frame: DataFrame, checkpoint: Path, kept: list[int] | None = None) -> li
     ``kept`` gets the number of entries in Spark's state after each batch.
     """
     rows: list[Row] = []
-    query = (
+    query = started(
         frame.writeStream.outputMode("update")
         .foreachBatch(lambda batch, _: rows.extend(batch.collect()))
         .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
+        .trigger(availableNow=True),
+        frame.sparkSession,
     )
     try:
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(300)
     finally:
         query.stop()
     if kept is not None:
         reports = [json.loads(one.json) for one in query.recentProgress]
         kept += [one["stateOperators"][0]["numRowsTotal"] for one in reports if one["numInputRows"]]
     return rows
+
+
+def started(writer: DataStreamWriter, spark: SparkSession) -> StreamingQuery:
+    """A query that writes its checkpoint as those do that we start, without many processes."""
+    with query_settings.settings(spark, query_settings.local_files(spark)):
+        return writer.start()
 
 
 def driver_counts(lines: Sequence[str]) -> dict[str, int]:

@@ -86,7 +86,7 @@ def messages(bootstrap: str, topic: str) -> list[Message]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
     try:
         partitions = [TopicPartition(topic, p) for p in range(COUNTS[topic])]
-        ends = [consumer.get_watermark_offsets(p, timeout=10)[1] for p in partitions]
+        ends = [consumer.get_watermark_offsets(p, timeout=60)[1] for p in partitions]
         consumer.assign([TopicPartition(p.topic, p.partition, 0) for p in partitions])
         while len(found) < sum(ends):
             for message in consumer.consume(1_000, 1):
@@ -108,9 +108,9 @@ def letters(bootstrap: str) -> list[tuple[bytes, dict[str, bytes]]]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
     try:
         partition = TopicPartition("letters", 0, 0)
-        end = consumer.get_watermark_offsets(partition, timeout=10)[1]
+        end = consumer.get_watermark_offsets(partition, timeout=60)[1]
         consumer.assign([partition])
-        found = consumer.consume(end, 30)
+        found = consumer.consume(end, 300)
         return [(one.value(), dict(one.headers())) for one in found]
     finally:
         consumer.close()
@@ -210,7 +210,7 @@ def finish(
     """Process what is left."""
     query = begin(spark, bootstrap, checkpoint, "available-now", connector, output, MANY)
     try:
-        assert query.awaitTermination(180)
+        assert query.awaitTermination(300)
     finally:
         query.stop()
 
