@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import hypothesis
 import pytest
 
 from streamlet.broker.server import OPTIONS_VARIABLE, KafkaBroker
+from streamlet.garbage import without_gc
 from streamlet.testing.broker import broker_choice
 
 # CI has no example database and shared cores: the same examples each run, and no time limit on one.
@@ -33,10 +35,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.import_plugin("streamlet.testing.plugin")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what was loaded out of garbage collections: it stays, and each would look through it."""
+    with without_gc():
+        try:
+            return (yield)
+        finally:
+            gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def log_as_it_was() -> Iterator[None]:
-    """Forget where a command sent the log: its standard error is gone with its test."""
-    loggers = logging.getLogger(), logging.getLogger("kafka")
+    """Forget where a command sent the log, and what of it: its output is gone with its test."""
+    loggers = [logging.getLogger(name) for name in (None, "kafka", "streamlet.runtime")]
     levels = [logger.level for logger in loggers]
     yield
     for handler in loggers[0].handlers[:]:
@@ -67,8 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _turn(item: pytest.Item) -> tuple[int, int]:
     for turn, marker in enumerate(_LONGEST_FIRST):
         if item.get_closest_marker(marker):
-            found = group(item.nodeid)
-            return turn, _SESSIONS.index(found) if found in _SESSIONS else len(_SESSIONS)
+            return turn, int(group(item.nodeid) != _SESSION)
     return len(_LONGEST_FIRST), 0
 
 
@@ -92,13 +103,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
 
 #: Files of Spark's tests whose sessions are their own programs'; each may run anywhere.
 _PROGRAMS = ("bench", "example", "run_command")
-#: Groups that share a session each, of about the same length.
-_SESSIONS = ("spark, kills", "spark")
-_KILLS = ("drivers", "kills")
+#: The group of all others, which share a session: it takes half a processor's minute to start one.
+_SESSION = "spark"
 
 
 def group(nodeid: str) -> str:
     """Of the tests that one process runs one after the other."""
+    if nodeid.startswith("tests/test_tidy.py::"):
+        return "tidy"  # each process would parse all sources
     _, _, rest = nodeid.partition("integration/spark/test_")
     if not rest:
         return nodeid
@@ -107,4 +119,4 @@ def group(nodeid: str) -> str:
         return nodeid
     if file == "cluster":  # one for all its tests
         return "spark, cluster"
-    return _SESSIONS[0] if file in _KILLS else _SESSIONS[1]
+    return _SESSION

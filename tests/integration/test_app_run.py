@@ -22,12 +22,16 @@ from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.types import TopicPartition
+from tests.integration.commits import assert_all_committed
 
 pytestmark = pytest.mark.integration
 
 
 def word_count(
-    servers: str, folder: Path, on_word: Callable[[str, str], object] = lambda k, word: None
+    servers: str,
+    folder: Path,
+    on_word: Callable[[str, str], object] = lambda k, word: None,
+    on_count: Callable[[str, int], object] = lambda word, count: None,
 ) -> tuple[App, str]:
     """An application over topics of its own, with three lines to read."""
     mark = uuid4().hex[:8]
@@ -42,7 +46,9 @@ def word_count(
     app = App(f"words-{mark}", bootstrap_servers=servers, config={"state.dir": str(folder)})
     words = app.stream(lines, key=str, value=str).flat_map_values(str.split)
     words.foreach(on_word)
-    words.group_by(lambda k, word: word).count(store="counts").to_stream().to(counts)
+    results = words.group_by(lambda k, word: word).count(store="counts").to_stream()
+    results.foreach(on_count)
+    results.to(counts)
     return app, lines
 
 
@@ -84,9 +90,9 @@ def test_a_worker_that_fails_is_replaced_where_its_handler_says_so(
     app.policy = ErrorPolicy.of("fail", "replace_thread")
     counts: dict[str, int] = {}
     while counts != {"a": 1, "b": 3, "c": 1}:
-        counts |= {r.key: r.value for r in app.run(count=5, timeout=10)}
+        counts |= {r.key: r.value for r in app.run(count=5, timeout=20)}
     assert failures == []
-    assert app.run(timeout=1) == [], "all of it is committed"
+    assert_all_committed(bootstrap_servers, app.name)
 
 
 def test_a_run_that_returns_nothing_says_what_it_did(
@@ -99,10 +105,10 @@ def test_a_run_that_returns_nothing_says_what_it_did(
     running = threading.Event()
     app.set_state_listener(lambda new, old: new == "RUNNING" and running.set())
     with app:
-        thread = threading.Thread(target=app.run, kwargs={"timeout": 120})
+        thread = threading.Thread(target=app.run, kwargs={"timeout": 400})
         thread.start()
         assert running.wait(300)
-    thread.join(60)
+    thread.join(300)
     (said,) = (record for record in caplog.records if record.name == "streamlet.running")
     assert said.levelname == "WARNING"
     assert said.getMessage() == (
@@ -136,23 +142,30 @@ def test_close_ends_a_run_from_another_thread(bootstrap_servers: str, tmp_path: 
     app, _ = word_count(bootstrap_servers, tmp_path, lambda k, word: seen.set())
     returned: list[object] = []
     with app:
-        thread = threading.Thread(target=lambda: returned.append(app.run(timeout=120)))
+        thread = threading.Thread(target=lambda: returned.append(app.run(timeout=400)))
         thread.start()
         assert seen.wait(300)
-    thread.join(60)
+    thread.join(300)
     assert len(returned) == 1
 
 
 def test_a_run_that_is_drained_leaves_and_returns(bootstrap_servers: str, tmp_path: Path) -> None:
     """It is the only one: nobody takes its tasks, so it commits, leaves and is done."""
+    counts: list[int] = []
     seen = threading.Event()
-    app, lines = word_count(bootstrap_servers, tmp_path, lambda k, word: seen.set())
+
+    def count_all(word: str, count: int) -> None:
+        counts.append(count)
+        if len(counts) == 5:
+            seen.set()
+
+    app, lines = word_count(bootstrap_servers, tmp_path, on_count=count_all)
     returned: list[object] = []
-    thread = threading.Thread(target=lambda: returned.append(app.run(timeout=120)))
+    thread = threading.Thread(target=lambda: returned.append(app.run(timeout=400)))
     thread.start()
     assert seen.wait(300)
     app.drain(timeout=300)
-    thread.join(60)
+    thread.join(300)
     assert len(returned) == 1
     # What it had is committed, and it is welcome again: the mark went with it.
     producer = Producer({"bootstrap.servers": bootstrap_servers})
@@ -178,7 +191,7 @@ def test_a_static_id_stays_in_the_group_unless_it_leaves_for_good(
     app, _ = word_count(bootstrap_servers, tmp_path, lambda k, word: seen.set())
     config = {"state.dir": str(tmp_path), "group.instance.id": "a"}
     settings = Settings.load({**config, "bootstrap.servers": bootstrap_servers})
-    thread = threading.Thread(target=lambda: app.run(timeout=120, settings=settings, name="h1"))
+    thread = threading.Thread(target=lambda: app.run(timeout=400, settings=settings, name="h1"))
     thread.start()
     try:
         assert seen.wait(300)
@@ -187,7 +200,7 @@ def test_a_static_id_stays_in_the_group_unless_it_leaves_for_good(
         assert here.members[0].active_tasks
     finally:
         end(app)
-        thread.join(60)
+        thread.join(300)
     assert [one.instance_ids for one in app.metadata()] == left
 
 
@@ -212,14 +225,14 @@ def test_what_is_too_large_for_a_changelog_is_not_kept_by_half(
     table.to_stream().map_values(len, value=int).to(lengths)
     if policy == "fail":
         with pytest.raises(EntryTooLargeError, match=r"task 0_0, key b'a': .*message\.max\.bytes"):
-            app.run(timeout=60)
+            app.run(timeout=300)
         return
     results: dict[str, int] = {}
     while results.get("b") != 8 or results.get("a") != 600_005:
         # Put out once more from the last commit on; the first time with what was too large.
-        results |= {r.key: r.value for r in app.run(timeout=5)}
+        results |= {r.key: r.value for r in app.run(timeout=10)}
         assert results.get("a", 600_000) in (600_000, 600_005, 1_200_000, 1_200_005)
-    assert app.run(timeout=1) == [], "all of it is committed"
+    assert_all_committed(bootstrap_servers, app.name)
 
 
 def test_a_join_does_not_wait_for_the_marker_behind_a_transaction(
@@ -289,14 +302,14 @@ def test_a_function_that_exits_ends_the_run_with_an_error_and_not_the_program(
 ) -> None:
     app, lines = word_count(bootstrap_servers, tmp_path, lambda k, word: sys.exit(0))
     with pytest.raises(ProcessingError, match=rf"SystemExit: 0; .* at {lines}-\d offset 0"):
-        app.run(timeout=60)
+        app.run(timeout=300)
 
 
 def test_a_missing_input_topic_is_named(bootstrap_servers: str, tmp_path: Path) -> None:
     app = App("missing", bootstrap_servers=bootstrap_servers, config={"state.dir": str(tmp_path)})
     app.stream("there-is-no-such-topic", key=str, value=str).peek(print)
     with pytest.raises(MissingTopicError, match="there-is-no-such-topic"):
-        app.run(timeout=10)
+        app.run(timeout=300)
 
 
 def test_listeners_are_told_of_states_and_of_a_restore(
@@ -342,5 +355,5 @@ def test_listeners_are_told_of_states_and_of_a_restore(
     app.set_state_listener(refuse)
     line = r"tests/integration/test_app_run\.py:\d+ in refuse, `raise .*`"
     with pytest.raises(ListenerError, match=f"{line}: RuntimeError: not listening") as told:
-        app.run(timeout=60)
+        app.run(timeout=300)
     assert "CREATED -> REBALANCING" in str(told.value)

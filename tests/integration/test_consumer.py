@@ -34,7 +34,7 @@ with warnings.catch_warnings():
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).resolve().parents[2]
-WAIT_S = 60
+WAIT_S = 300
 COOPERATIVE = {"rebalance.protocol": "cooperative", "heartbeat.interval.ms": 100}
 EAGER = {"rebalance.protocol": "eager", "heartbeat.interval.ms": 100}
 

@@ -56,13 +56,13 @@ def produce_lines(bootstrap: str) -> None:
 def read_counts(
     bootstrap: str, wanted: Counter[str], process: subprocess.Popen[bytes]
 ) -> Counter[str]:
-    """The last count per word, once they are as wanted, or as they are after a minute."""
+    """The last count per word, once they are as wanted, or as they are after five minutes."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False}
     )
     consumer.assign([TopicPartition("word-counts", p, 0) for p in range(PARTITIONS)])
     counts: Counter[str] = Counter()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     try:
         while counts != wanted and time.monotonic() < deadline and process.poll() is None:
             for message in consumer.consume(1_000, 0.1):

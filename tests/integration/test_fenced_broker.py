@@ -26,7 +26,7 @@ RARELY_HEARD = {"broker.heartbeat.interval.ms": "4000", "broker.session.timeout.
 CLIENTS = 6
 ASK_S = 16.0
 #: Less than a client stays deaf.
-TIMEOUT_MS = 6_000
+TIMEOUT_MS = 20_000
 PARTITION = TopicPartition("in", 0)
 
 REQUESTS: list[Callable[[KafkaAdmin], object]] = [

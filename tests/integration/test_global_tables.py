@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,6 +15,7 @@ import streamlet as sl
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.local import open_control
+from tests.integration.chaos.support import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -72,8 +74,8 @@ def test_a_global_table_is_whole_at_the_start_kept_and_followed(
         put(prices, ("p1", "3"))
         while not followed.wait(0.05):
             put(orders, ("k", "p1"))
-        reported.extend(copies(app))
-        app.close()
+        with closing(app):
+            reported.extend(wait_for(lambda: copies(app), "its member reports"))
 
     def running(new: str, old: str) -> None:
         if new == "RUNNING" and not ordering.is_alive() and not followed.is_set():
@@ -81,7 +83,7 @@ def test_a_global_table_is_whole_at_the_start_kept_and_followed(
 
     ordering = threading.Thread(target=order_until_followed)
     app.set_state_listener(running)
-    app.run(timeout=60)
+    app.run(timeout=400)
     ordering.join()
     assert followed.is_set(), seen
     assert reported == [prices]

@@ -79,7 +79,7 @@ def test_without_the_setting_the_record_is_refused_by_name(
 ) -> None:
     app = longest(name, bootstrap_servers, tmp_path, {"producer.message.max.bytes": ROOM})
     with pytest.raises(ProcessingError, match=rf"{name}-longest-repartition.*max\.message\.bytes"):
-        app.run(timeout=60)
+        app.run(timeout=300)
 
 
 def test_a_topic_has_its_own_settings_and_another_name_is_refused(
@@ -88,7 +88,7 @@ def test_a_topic_has_its_own_settings_and_another_name_is_refused(
     one = f"topic.{name}-longest-changelog"
     wrong = {f"{one[:-1]}.segment.bytes": "20 MB"}
     with pytest.raises(ConfigError, match=f"did you mean {name}-longest-changelog"):
-        longest(name, bootstrap_servers, tmp_path, wrong).run(timeout=60)
+        longest(name, bootstrap_servers, tmp_path, wrong).run(timeout=300)
     assert not any("longest" in topic for topic in admin.topics())
 
     config = {f"{one}.segment.bytes": "20 MB", "topic.segment.ms": "1h"}

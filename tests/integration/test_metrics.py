@@ -36,6 +36,7 @@ import streamlet as sl
 app = sl.App({name!r}, on_error="skip")
 app.stream({name!r}, key=str, value=int).group_by_key().count(store="counts")
 """
+LAG = "consumer_fetch_manager_records_lag"
 BAD = 3
 RECORDS = 200
 
@@ -136,16 +137,17 @@ def test_one_port_tells_of_all_workers_of_an_instance(
 
         members = {"m-0", "m-1"}
 
-        def processed() -> float:
-            return sum(metrics(url)["streamlet_stream_thread_process_total"].values())
+        def counted() -> list[float | None]:
+            found = metrics(url)
+            names = ("stream_thread_process_total", "stream_thread_skipped_records_total")
+            counts = [found.get(f"streamlet_{name}") for name in (*names, LAG)]
+            return [None if one is None else sum(one.values()) for one in counts]
 
-        wait_for(lambda: processed() == RECORDS - BAD, "all records")
+        wait_for(lambda: counted() == [RECORDS - BAD, BAD, 0], lambda: f"all records: {counted()}")
         found = metrics(url)
         assert found["streamlet_stream_alive_stream_threads"] == {"": 2}
         assert set(found["streamlet_stream_thread_state"]) == members
-        assert sum(found["streamlet_stream_thread_skipped_records_total"].values()) == BAD
         assert sum(found["streamlet_stream_thread_tasks"].values()) >= 4
-        assert sum(found["streamlet_consumer_fetch_manager_records_lag"].values()) == 0
         assert min(found["streamlet_group_generation"].values()) >= 1
         wait_for(
             lambda: (
@@ -197,13 +199,20 @@ def test_a_run_in_this_process_serves_too(
         url = app.metrics_url
         wait_for(lambda: get(f"{url}/ready")[0] == 200, "ready")
         found.append(get(f"{url}/health")[0])
-        members = [one for instance in app.metadata() for one in instance.members]
-        endpoints.append([f"http://{one.endpoint}" for one in members] == [url])
-        app.close()
+
+        def told() -> list[str]:
+            members = [one for instance in app.metadata() for one in instance.members]
+            return [f"http://{one.endpoint}" for one in members]
+
+        try:
+            wait_for(lambda: told() == [url], lambda: f"{url}: {told()}")
+            endpoints.append(True)
+        finally:
+            app.close()
 
     looking = threading.Thread(target=look)
     looking.start()
-    app.run(timeout=100, name="here", metrics_port=0, metrics_host="127.0.0.1")
+    app.run(timeout=400, name="here", metrics_port=0, metrics_host="127.0.0.1")
     looking.join()
     assert (found, endpoints) == ([200], [True])
     assert app.metrics_url is None

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.chaos.support import wait_for
+
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
@@ -110,6 +112,7 @@ def test_the_five_minutes_show_a_result(bootstrap_servers: str, tmp_path: Path) 
         assert results(folder.type(read)) == results(shown)
         run_more, *look = more
         with folder.running(run_more):
+            wait_for(lambda: '"two"' in folder.type("streamlet status words --json"), "it joins")
             for line in look:
                 assert folder.type(line), line
 

@@ -146,10 +146,12 @@ def test_a_restore_killed_in_the_middle_goes_on_from_there(
     script = (
         f"from {__name__} import *; "
         f"restore(Path({str(tmp_path)!r}), {changelog.where!r}, {changelog.topic!r}, "
-        "StateNumber(1, 5), buffer=30_000)"
+        "StateNumber(1, 5), buffer=30_000); "
+        "sys.stdin.read()"  # should it be through before it is killed
     )
     with subprocess.Popen(
         [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},

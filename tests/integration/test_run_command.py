@@ -30,7 +30,7 @@ numbers.group_by_key().count(store="counts")
 
 def interrupted_after(process: subprocess.Popen[str], line: str) -> str:
     """What it writes to standard output, once it wrote ``line`` elsewhere and was interrupted."""
-    watchdog = threading.Timer(60, process.kill)
+    watchdog = threading.Timer(300, process.kill)
     watchdog.start()
     try:
         assert process.stderr is not None

@@ -21,6 +21,7 @@ from streamlet.kafka.client import KafkaAdmin, KafkaSink
 from streamlet.kafka.limits import TopicLimits
 from streamlet.kafka.ports import NewTopic
 from streamlet.types import TopicPartition
+from tests.integration.commits import assert_all_committed
 
 pytestmark = pytest.mark.integration
 
@@ -93,7 +94,7 @@ def test_an_output_that_is_too_large_meets_the_error_policy(
     app.stream(f"{name}-in", key=str, value=str).to(f"{name}-out")
     if policy == "fail":
         with pytest.raises(ProcessingError, match=r"max\.message\.bytes, 20,000 .*-in-0 offset 1"):
-            app.run(timeout=60)
+            app.run(timeout=300)
         return
     assert [
         (r.key, len(r.value)) for r in app.run(count=3, timeout=300) if len(r.value) < MOST
@@ -101,7 +102,7 @@ def test_an_output_that_is_too_large_meets_the_error_policy(
         ("a", 5),
         ("c", 7),
     ]
-    assert app.run(timeout=1) == [], "all of it is committed"
+    assert_all_committed(bootstrap_servers, app.name)
 
 
 def test_a_handler_decides_about_each_output_that_is_too_large(
@@ -149,12 +150,9 @@ def test_an_entry_that_is_too_large_for_its_changelog_is_found_as_ever(
     table.to_stream().map_values(len, value=int).to(f"{name}-out")
     if policy == "fail":
         with pytest.raises(EntryTooLargeError, match=r"key b'a': .*texts-changelog.*20,000"):
-            app.run(timeout=60)
+            app.run(timeout=300)
         return
     results: dict[str, int] = {}
-    for _ in range(10):
-        results |= {r.key: r.value for r in app.run(timeout=3)}
-        if results == {"a": half + 5, "b": 8}:
-            break
-    assert results == {"a": half + 5, "b": 8}
-    assert app.run(timeout=1) == [], "all of it is committed"
+    while results != {"a": half + 5, "b": 8}:
+        results |= {r.key: r.value for r in app.run(timeout=10)}
+    assert_all_committed(bootstrap_servers, app.name)

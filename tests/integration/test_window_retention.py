@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.opening import TaskOpener
 from streamlet.types import TaskId, TopicPartition
+from tests.integration.chaos.support import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -129,13 +129,6 @@ def bench(bootstrap_servers: str, admin: KafkaAdmin, tmp_path: Path) -> Iterator
     admin.delete_topics([one for one in admin.topics() if one.startswith(bench.name)])
 
 
-def wait_for(condition: Callable[[], bool], what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.05)
-
-
 def running(app: sl.App, work: Callable[[], None]) -> None:
     """Work while an application runs, and close it."""
     errors: list[BaseException] = []
@@ -152,7 +145,7 @@ def running(app: sl.App, work: Callable[[], None]) -> None:
         work()
     finally:
         app.close()
-        thread.join(60)
+        thread.join(300)
     assert not thread.is_alive()
     assert errors == []
 

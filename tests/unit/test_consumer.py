@@ -31,7 +31,7 @@ from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import TopicPartition
 
 CLOCK = SystemClock()
-WAIT_MS = 20_000
+WAIT_MS = 300_000
 FAST = {"heartbeat.interval.ms": 20, "rebalance.protocol": "cooperative"}
 EAGER = {"heartbeat.interval.ms": 20, "rebalance.protocol": "eager"}
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from streamlet.types import TaskId
 from tests.integration.chaos.states import Changelogs, Copy, assert_agrees, read_copies
-from tests.integration.chaos.support import Cluster, Instance, wait_for
+from tests.integration.chaos.support import SELDOM_S, Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load, Record, last_numbers, read_all
 
 
@@ -17,7 +17,9 @@ def await_share(cluster: Cluster, instance: Instance, members: int = 1) -> None:
         owners = set(cluster.owners().values())
         return sum(owner.startswith(f"{instance.name}-") for owner in owners) >= members
 
-    wait_for(has_share, lambda: f"{instance.name} has its share\n{cluster.logs()}")
+    wait_for(
+        has_share, lambda: f"{instance.name} has its share\n{cluster.logs()}", pause_s=SELDOM_S
+    )
 
 
 def go_on(load: Load, times: int = 5) -> None:

@@ -24,6 +24,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import typer.main
+from typer.core import TyperGroup
+
+import streamlet.__main__
+
 ROOT = Path(__file__).resolve().parents[3]
 _HASH_SEEDS = ("1", "2")
 #: First the process id, then the exit code, or the negative number of the signal.
@@ -166,20 +171,33 @@ def _become_a_program(out: int, closed: Sequence[int]) -> None:
 
 def main(orders: int) -> None:
     """Load what an instance needs, then serve; in a fork, be the instance."""
-    import streamlet.__main__
-    import streamlet.app
-    import streamlet.local
-    import streamlet.process
-    import streamlet.tools.main
-    import streamlet.tools.run_native
-
-    streamlet.tools.main.build()
+    _load()
     order = _serve(socket.socket(fileno=orders))
     if order is not None:
         os.environ.clear()
         os.environ.update(order["environ"])
         sys.argv = ["streamlet", *order["words"]]
         streamlet.__main__.main()
+
+
+def _load() -> None:
+    """Import all that an instance imports, and have typer read a command line.
+
+    Typer loads pydantic for that, which takes as long as all the rest.
+    """
+    import streamlet.app
+    import streamlet.local
+    import streamlet.process
+    import streamlet.runtime.fork_server
+    import streamlet.runtime.instance
+    import streamlet.runtime.metrics.server
+    import streamlet.state.instances
+    import streamlet.tools.main
+    import streamlet.tools.run_native
+
+    root = typer.main.get_command(streamlet.tools.main.build())
+    assert isinstance(root, TyperGroup)
+    root.commands["run"].make_context("run", ["module:app"])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 
 from streamlet.kafka.client import KafkaSink
 from tests.integration.chaos.checks import assert_counts_exact, contents
-from tests.integration.chaos.support import Cluster, wait_for
+from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
 from tests.integration.chaos.topologies import BLOCKED, _block
 
@@ -37,15 +37,16 @@ def test_a_function_that_blocks_is_reported_while_it_does(
     sink.send(cluster.topic("in"), [b"k0"], [(-1).to_bytes(8, signed=True)])
     sink.flush(30_000)
     sink.close()
-    wait_for(lambda: instance.log().count(STILL) == 2, instance.log)
-    first, second = (line for line in instance.log().splitlines() if STILL in line)
+    wait_for(lambda: len(reports(instance)) >= 2, instance.log)
+    first, second, *_ = reports(instance)
     lines = _block.__code__.co_firstlineno + 1, _block.__code__.co_firstlineno + 2
     at = rf"topologies\.py:({lines[0]}|{lines[1]}) in _block, `.*`"
     where = rf"task 0_\d, operator KSTREAM-MAPVALUES-\d+, records of {cluster.topic('in')}-\d"
     for line in (first, second):
         assert re.search(rf"{STILL} [\d.]+ s, .*max\.poll\.interval\.ms.*{at}, {where}, off", line)
     took = [float(line.partition(STILL)[2].split()[0]) for line in (first, second)]
-    assert took[1] >= 2 * took[0] >= 6
+    assert took[0] >= 3
+    assert took[1] > 2 * took[0] - 0.16, "both are rounded to tenths"
 
     blocked.unlink()
     wait_for(lambda: "the worker goes on, after" in instance.log(), instance.log)
@@ -55,3 +56,9 @@ def test_a_function_that_blocks_is_reported_while_it_does(
     cluster.await_settled()
     assert instance.stop() == 0, instance.log()
     assert_counts_exact(cluster, contents(cluster, [instance]), true)
+
+
+def reports(instance: Instance) -> list[str]:
+    """What was said of the function; a machine that stands still makes the worker do so, too."""
+    lines = instance.log().splitlines()
+    return [line for line in lines if STILL in line and "in _block" in line]

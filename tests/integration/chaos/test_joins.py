@@ -11,7 +11,14 @@ import pytest
 
 from streamlet.types import TaskId
 from tests.integration.chaos.checks import assert_complete_and_in_order, await_share
-from tests.integration.chaos.support import PARTITIONS, Cluster, Moment, Watch, wait_for
+from tests.integration.chaos.support import (
+    LONG_SESSIONS,
+    PARTITIONS,
+    Cluster,
+    Moment,
+    Watch,
+    wait_for,
+)
 from tests.integration.chaos.topics import Load, Record, read_all
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -41,7 +48,7 @@ def longest_gaps(records: list[Record]) -> dict[int, int]:
 def test_only_tasks_that_move_stop_when_instances_come_and_go(
     make_cluster: Callable[..., Cluster],
 ) -> None:
-    cluster = make_cluster("counting")
+    cluster = make_cluster("counting", **LONG_SESSIONS)
     a = cluster.instance("a").start()
     with Load(cluster.servers, cluster.topic("in"), rate=1_500) as load:
         cluster.await_running()

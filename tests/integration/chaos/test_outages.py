@@ -30,7 +30,7 @@ def test_a_broker_that_restarts_loses_nothing(
     kafka_broker: KafkaBroker, make_cluster: Callable[..., Cluster]
 ) -> None:
     """Within the session timeout workers wait, and go on."""
-    cluster = make_cluster("counting", session_timeout_ms="30000")
+    cluster = make_cluster("counting", session_timeout_ms="120000")
     instances = [cluster.instance("a").start(), cluster.instance("b").start()]
     with Load(cluster.servers, cluster.topic("in")) as load:
         for instance in instances:

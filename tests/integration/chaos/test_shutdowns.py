@@ -9,9 +9,10 @@ import pytest
 
 from streamlet.kafka.client import KafkaSink
 from tests.integration.chaos.checks import assert_counts_exact, contents
-from tests.integration.chaos.support import Cluster
+from tests.integration.chaos.support import LONG_SESSIONS, Cluster
 from tests.integration.chaos.topics import Load
 from tests.integration.chaos.topologies import HEALED
+from tests.integration.learners.scenes import await_owners
 from tests.integration.scaling.commands import operate
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -22,10 +23,11 @@ def test_one_poisoned_record_ends_all_instances_and_a_later_start_runs(
 ) -> None:
     healed = tmp_path / "healed"
     monkeypatch.setenv(HEALED, str(healed))
-    cluster = make_cluster("poisoned")
+    cluster = make_cluster("poisoned", **LONG_SESSIONS)
     load = Load(cluster.servers, cluster.topic("in"))
     load.send(1_000)
     instances = [cluster.instance(name).start() for name in ("a", "b")]
+    await_owners(cluster, *instances)  # who starts behind a shutdown does not heed it
     cluster.await_settled()
 
     sink = KafkaSink(cluster.servers)

@@ -20,6 +20,8 @@ from streamlet.kafka.broker_loss import BrokerLossDetector
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.types import TopicPartition
 
+#: Of a load where tasks are to move, not to be busy: once in the interval of commits.
+SLOW_BEAT_S = 0.2
 #: Sixty seconds without a record before a topic's end means that the broker is gone.
 SILENCE_S = 60.0
 _PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
@@ -208,44 +210,6 @@ class Load:
     ) -> None:
         self._ended.set()
         self._thread.join()
-
-
-class Tap(threading.Thread):
-    """Reads a topic from its start while records come, for topics whose records are deleted."""
-
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
-        super().__init__(daemon=True)
-        self._servers, self._topic = servers, topic
-        self._partitions = [TopicPartition(topic, p) for p in range(partitions)]
-        self._told = threading.Event()
-        self._records: list[Record] = []
-        self._read = dict.fromkeys(self._partitions, 0)
-        self._enough = threading.Condition()
-
-    def run(self) -> None:
-        """Read until told to stop."""
-        consumer = _consumer(self._servers)
-        consumer.assign([RawPartition(tp.topic, tp.partition, 0) for tp in self._partitions])
-        while not self._told.is_set():
-            found = _records(consumer, 0.1)
-            with self._enough:
-                self._records += found
-                for record in found:
-                    tp = TopicPartition(self._topic, record.partition)
-                    assert record.offset == self._read[tp], "deleted before it was read"
-                    self._read[tp] = record.offset + 1
-                self._enough.notify_all()
-        consumer.close()
-
-    def records(self) -> list[Record]:
-        """Everything up to the topic's present end; the tap is closed by it."""
-        ends = KafkaAdmin(self._servers).end_offsets(self._partitions)
-        with self._enough:
-            done = self._enough.wait_for(lambda: self._read == ends, SILENCE_S)
-        self._told.set()
-        self.join()
-        assert done, f"read to {self._read}, the topic ends at {ends}"
-        return self._records
 
 
 def read_all(servers: str, topic: str, partitions: Iterable[int]) -> list[Record]:

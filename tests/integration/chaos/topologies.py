@@ -30,11 +30,14 @@ from streamlet import (
     until_window_closes,
 )
 from streamlet.rebalance.protocol import TasksProtocol
+from streamlet.tasks import commit_loop
 
 #: Keys of the input look like ``k17``; a group is the last digit.
 SHAPE = "CHAOS_SHAPE"
 NAME = "CHAOS_NAME"
 LATEST = "CHAOS_LATEST_VERSION"
+#: Set where no record of a repartition topic is to be deleted.
+KEPT = "CHAOS_KEPT"
 #: How ``exiting`` ends its process, as ``os._exit 0``, and the file that says that it has.
 EXIT = "CHAOS_EXIT"
 EXITED = "CHAOS_EXITED"
@@ -372,6 +375,9 @@ SHAPES: dict[str, Callable[[str], App]] = {
 
 if SMALL_STATE in os.environ:
     local.SMALL_STATE = int(os.environ[SMALL_STATE])
+
+if KEPT in os.environ:
+    commit_loop.PURGE_INTERVAL_MS = sys.maxsize
 
 if LATEST in os.environ:
     TasksProtocol.__init__.__kwdefaults__["latest"] = int(os.environ[LATEST])

@@ -71,7 +71,11 @@ def await_owners(cluster: Cluster, *instances: Instance) -> None:
         names = {owner.split("-")[0] for owner in owners.values()}
         return names == wanted and len(owners) == len(cluster.tasks)
 
-    wait_for(theirs, lambda: f"{wanted} run all: {cluster.owners()}\n{cluster.logs()}")
+    wait_for(
+        theirs,
+        lambda: f"{wanted} run all: {cluster.owners()}\n{cluster.logs()}",
+        pause_s=SELDOM_S,
+    )
 
 
 def assert_settled(cluster: Cluster) -> None:
@@ -94,7 +98,7 @@ def assert_settled(cluster: Cluster) -> None:
             and actives == Counter(map(str, cluster.tasks))
         )
 
-    wait_for(at_rest, lambda: f"the group settles: {seen}\n{cluster.logs()}", 30, SELDOM_S)
+    wait_for(at_rest, lambda: f"the group settles: {seen}\n{cluster.logs()}", pause_s=SELDOM_S)
 
 
 def assert_exact_in_the_end(cluster: Cluster, living: Sequence[Instance], load: Load) -> None:

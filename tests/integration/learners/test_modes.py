@@ -11,7 +11,7 @@ from streamlet.config import Settings
 from streamlet.coordinator.transport import Transport
 from streamlet.rebalance.protocol import rules_from
 from tests.integration.chaos.checks import assert_complete_and_in_order, go_on
-from tests.integration.chaos.support import PARTITIONS, Cluster, wait_for
+from tests.integration.chaos.support import LONG_SESSIONS, PARTITIONS, SELDOM_S, Cluster, wait_for
 from tests.integration.chaos.topics import Load, read_all
 from tests.integration.learners.scenes import (
     TALKATIVE,
@@ -27,7 +27,7 @@ def test_instances_come_and_go_and_every_record_is_counted_once(
     make_cluster: Callable[..., Cluster], mode: str
 ) -> None:
     """Nothing fails: where tasks are released with a mark, not even an output is repeated."""
-    cluster = make_cluster("counting", learner_handover=mode)
+    cluster = make_cluster("counting", learner_handover=mode, **LONG_SESSIONS)
     a, b, c = (cluster.instance(name, more=TALKATIVE) for name in "abc")
     a.start()
     with Load(cluster.servers, cluster.topic("in"), rate=1_000) as load:
@@ -52,7 +52,7 @@ def test_a_standby_takes_over_from_a_killed_owner_without_reading_from_the_start
     make_cluster: Callable[..., Cluster],
 ) -> None:
     # Both join before tasks are given: who took a task over gets its standby at the next rebalance.
-    config = {"num_standby_replicas": "1", "initial_assignment_delay_ms": "5000"}
+    config = {"num_standby_replicas": "1", "initial_assignment_delay_ms": "10000"}
     cluster = make_cluster("counting", **config)
     a, b = (cluster.instance(name, more=TALKATIVE).start() for name in "ab")
     with Load(cluster.servers, cluster.topic("in"), rate=1_000) as load:
@@ -83,6 +83,6 @@ def await_standbys(cluster: Cluster) -> None:
         return len([t for t in tasks if t["role"] == "standby"]) == len(cluster.tasks)
 
     try:
-        wait_for(there, lambda: f"standbys: {look.now()}\n{cluster.logs()}", 300)
+        wait_for(there, lambda: f"standbys: {look.now()}\n{cluster.logs()}", 300, SELDOM_S)
     finally:
         transport.close()

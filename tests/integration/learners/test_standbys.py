@@ -24,8 +24,8 @@ PARTITIONS = 3
 #: No member dies here, so none is to be lost, with its warm copies, while a broker stands still.
 PATIENT = {
     "num_standby_replicas": "1",
-    "initial_assignment_delay_ms": "5000",
-    "session_timeout_ms": "30000",
+    "initial_assignment_delay_ms": "10000",
+    "session_timeout_ms": "60000",
 }
 
 

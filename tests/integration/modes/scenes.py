@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from streamlet.admin.inspector import GroupInspector
 from streamlet.coordinator.transport import Transport
 from streamlet.types import TopicPartition
-from tests.integration.chaos.support import Cluster, Instance, wait_for
+from tests.integration.chaos.support import SELDOM_S, Cluster, Instance, wait_for
 from tests.integration.learners.scenes import TALKATIVE
 
 with warnings.catch_warnings():
@@ -59,18 +59,32 @@ def await_group(cluster: Cluster, protocol_type: str, mode: str) -> None:
         return (seen[0]["protocol_type"], seen[0]["mode"]) == (protocol_type, mode)
 
     try:
-        wait_for(is_so, lambda: f"a group of type {protocol_type}: {seen}\n{cluster.logs()}")
+        wait_for(
+            is_so,
+            lambda: f"a group of type {protocol_type}: {seen}\n{cluster.logs()}",
+            pause_s=SELDOM_S,
+        )
     finally:
         transport.close()
 
 
+def await_seen(cluster: Cluster, seen_by: Callable[[Cluster], Sequence[TopicPartition]]) -> None:
+    """Wait until a tool sees each input once: one that moves is nobody's for a while."""
+    wanted = sorted(cluster.inputs)
+    wait_for(
+        lambda: list(seen_by(cluster)) == wanted,
+        lambda: f"{wanted} are seen: {seen_by(cluster)}\n{cluster.logs()}",
+    )
+
+
 def seen_by_librdkafka(cluster: Cluster) -> list[TopicPartition]:
-    """Partitions of all members, as librdkafka's admin client sees a stable group."""
+    """Partitions of all members, as librdkafka's admin client sees a group that is stable."""
     admin = AdminClient({"bootstrap.servers": cluster.servers})
     listed = admin.list_consumer_groups().result()
     assert cluster.name in {group.group_id for group in listed.valid}
     found = admin.describe_consumer_groups([cluster.name])[cluster.name].result()
-    assert found.state == ConsumerGroupState.STABLE
+    if found.state != ConsumerGroupState.STABLE:
+        return []
     offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(cluster.name)])
     committed = offsets[cluster.name].result().topic_partitions
     assert {TopicPartition(one.topic, one.partition) for one in committed} == set(cluster.inputs)

@@ -8,9 +8,9 @@ import pytest
 
 from streamlet.kafka.ports import NewTopic
 from tests.integration.chaos.checks import assert_counts_exact, contents
-from tests.integration.chaos.support import PARTITIONS, Cluster, Instance, wait_for
+from tests.integration.chaos.support import LONG_SESSIONS, PARTITIONS, Cluster, Instance, wait_for
 from tests.integration.chaos.test_failures import settled_once
-from tests.integration.chaos.topics import Load
+from tests.integration.chaos.topics import SLOW_BEAT_S, Load
 from tests.integration.chaos.topologies import SHAPES
 from tests.integration.learners.scenes import assert_exact_in_the_end, await_owners
 
@@ -40,10 +40,10 @@ def test_an_instance_whose_numbers_shifted_is_refused_while_others_run(
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """The first of a rolling deploy: before it joins, with its folder as it was."""
-    cluster = make_cluster("counting")
+    cluster = make_cluster("counting", **LONG_SESSIONS)
     add_front(cluster)
     a, b = (cluster.instance(name).start() for name in "ab")
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         await_owners(cluster, a, b)
         assert b.stop() == 0, b.log()
         before = folders(cluster, b)
@@ -72,11 +72,11 @@ def test_another_application_under_the_same_id_is_refused_by_name(
     make_cluster: Callable[..., Cluster], shape: str, why: str
 ) -> None:
     """On a folder of its own, where no store could tell."""
-    cluster = make_cluster("counting")
+    cluster = make_cluster("counting", **LONG_SESSIONS)
     others = [cluster.topic("others"), cluster.topic("others-out")]
     cluster.admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in others])
     a = cluster.instance("a").start()
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         await_owners(cluster, a)
         new = cluster.instance("new", shape=shape).start()
         assert new.wait() == REFUSED, new.log()
@@ -117,7 +117,7 @@ def test_of_two_programs_that_start_at_once_only_one_runs(
     """Neither finds the other in the group when it starts: the group refuses one of them."""
     cluster = make_cluster("counting")
     add_front(cluster)
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         both = [cluster.instance(shape, shape=shape).start() for shape in ("counting", "in_front")]
         ended = wait_for(
             lambda: [i for i in both if i.process is not None and i.process.poll() is not None],

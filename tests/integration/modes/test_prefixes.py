@@ -11,7 +11,7 @@ from streamlet.rebalance import wire
 from tests.integration.chaos.checks import await_share, go_on
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.test_edges import assert_all_exact, rows_of_digits
-from tests.integration.chaos.topics import Load, read_all
+from tests.integration.chaos.topics import SLOW_BEAT_S, Load, read_all
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -24,7 +24,7 @@ def test_a_rolling_change_and_the_way_back_count_each_record_once(
     rows_of_digits(cluster)
     living = [cluster.instance(name).start() for name in "ab"]
     cluster.await_settled()
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         for exact in ("true", "false"):
             for at in range(2):
                 living[at] = restarted(cluster, living[at], exact)
@@ -49,7 +49,7 @@ def test_no_prefix_is_written_before_every_member_can_read_it(
     before = wire.PREFIX_VERSION - 1
     living = [cluster.instance(name, latest=before).start() for name in "ab"]
     cluster.await_settled()
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         for at in range(2):
             go_on(load)
             assert bear_prefixes(cluster) == {False}, "a member could not read them"

@@ -14,6 +14,9 @@ from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
 
+#: Tasks are shared out when the group begins, and no learner ever takes one over.
+NEVER_READY = {"learner_ready_linger_ms": "600000", "initial_assignment_delay_ms": "10000"}
+
 
 def process_id(cluster: Cluster, instance: Instance) -> str:
     """What an instance is called in the control topic."""

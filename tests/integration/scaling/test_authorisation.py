@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -21,7 +23,7 @@ from streamlet.config import Settings
 from streamlet.control.topic import control_topic_name
 from streamlet.local import open_control
 from streamlet.testing import KafkaBroker
-from tests.integration.chaos.support import Cluster
+from tests.integration.chaos.support import Cluster, wait_for
 from tests.integration.scaling.commands import Answer, await_band, operate
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -37,12 +39,15 @@ _SETTINGS = {
 
 
 class Guarded:
-    """A broker with a second door, at which one says who one is; at the first one may do all."""
+    """A broker with a second door, at which one says who one is; at the first one may do all.
+
+    Args:
+        stack: holds the ports, so that no client is given one of them before the broker.
+    """
 
     def __init__(self, stack: ExitStack) -> None:
         ports = [stack.enter_context(PortReservation()) for _ in range(3)]
         first, second, controller = (reserved.port for reserved in ports)
-        stack.close()
         self.door = f"{HOST}:{second}"
         doors = f"PLAINTEXT://{HOST}:{first},GUEST://{self.door}"
         self.broker = KafkaBroker(
@@ -75,14 +80,23 @@ class Guarded:
         ]
         for future in admin.create_acls(rules).values():
             future.result()
+        wait_for(lambda: all(map(partial(in_force, admin), rules)), "the broker heeds the rules")
+
+
+def in_force(admin: AdminClient, rule: AclBinding) -> bool:
+    """Whether the broker goes by a rule: it does so some time after the controller has taken it."""
+    given = rule.restype, rule.name, rule.resource_pattern_type, rule.principal, rule.host
+    asked = AclBindingFilter(*given, rule.operation, rule.permission_type)
+    return rule in admin.describe_acls(asked).result()
 
 
 @pytest.fixture
 def guarded() -> Iterator[Guarded]:
     """It lives as long as the test."""
-    made = Guarded(ExitStack())
-    with made.broker:
-        yield made
+    with ExitStack() as stack:
+        made = Guarded(stack)
+        with made.broker:
+            yield made
 
 
 def test_rights_that_are_missing_are_named_and_nobody_is_marked(

@@ -9,7 +9,7 @@ import pytest
 from streamlet.state.listing import listed
 from streamlet.types import TaskId
 from tests.integration.chaos.support import Cluster, Instance, wait_for
-from tests.integration.chaos.topics import Load
+from tests.integration.chaos.topics import SLOW_BEAT_S, Load
 from tests.integration.learners.scenes import assert_exact_in_the_end, await_owners
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -26,7 +26,7 @@ def test_what_was_handed_over_is_deleted_and_can_come_back(
 ) -> None:
     cluster = make_cluster("counting", state_cleanup_delay_ms="1000")
     a = cluster.instance("a").start()
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         cluster.await_running()
         assert on_disk(cluster, a).keys() == set(cluster.tasks)
         b = cluster.instance("b").start()
@@ -39,7 +39,7 @@ def test_what_was_handed_over_is_deleted_and_can_come_back(
             return used and not tasks[0] & tasks[1] and tasks[0] | tasks[1] == set(cluster.tasks)
 
         wait_for(apart, lambda: f"each has its own:\n{cluster.logs()}")
-        assert "others have it" in a.log()
+        wait_for(lambda: "others have it" in a.log(), a.log)  # said when it is done
         b.kill()
         await_owners(cluster, a)
         assert_exact_in_the_end(cluster, [a], load)

@@ -16,10 +16,10 @@ from streamlet.state.directory import StateDirectory
 from streamlet.testing import KafkaBroker
 from streamlet.types import TaskId
 from tests.integration.chaos.fork_server import ROOT
-from tests.integration.chaos.support import Cluster, Instance, wait_for
-from tests.integration.chaos.topics import Load
+from tests.integration.chaos.support import LONG_SESSIONS, Cluster, Instance, wait_for
+from tests.integration.chaos.topics import SLOW_BEAT_S, Load
 from tests.integration.learners.scenes import assert_exact_in_the_end, await_owners
-from tests.integration.scaling.scenes import Marks
+from tests.integration.scaling.scenes import NEVER_READY, Marks
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -52,9 +52,9 @@ def test_marked_instances_hand_over_and_end_one_after_the_other(
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """One by a mark in the topic; then the leader, by a signal, while the load goes on."""
-    cluster = make_cluster("counting")
+    cluster = make_cluster("counting", **LONG_SESSIONS)
     a = cluster.instance("a", 0).start()
-    with Load(cluster.servers, cluster.topic("in"), rate=1_000) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=1_000, beat_s=SLOW_BEAT_S) as load:
         cluster.await_running()
         b, c = cluster.instance("b", 2).start(), cluster.instance("c").start()
         await_owners(cluster, a, b, c)
@@ -79,11 +79,9 @@ def test_a_mark_can_be_cancelled_and_a_deadline_is_kept_though_a_worker_dies(
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """Learners never say that they are ready, so that without a deadline nobody ever leaves."""
-    cluster = make_cluster(
-        "counting", learner_ready_linger_ms="600000", initial_assignment_delay_ms="4000"
-    )
+    cluster = make_cluster("counting", **NEVER_READY)
     a, b = cluster.instance("a").start(), cluster.instance("b", 2).start()
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         await_owners(cluster, a, b)
         marks = Marks(cluster)
         marks.mark(b)
@@ -93,7 +91,7 @@ def test_a_mark_can_be_cancelled_and_a_deadline_is_kept_though_a_worker_dies(
         await_owners(cluster, a, b)
 
         # The worker that takes the place of the dead one is bound by the mark as well.
-        marks.mark(b, deadline_in_ms=4_000)
+        marks.mark(b, deadline_in_ms=15_000)
         marks.await_leaving(b, True)
         b.kill_worker(b.await_workers()[0])
         assert_drained(b)
@@ -113,17 +111,12 @@ def test_a_mark_and_its_deadline_outlive_the_leader_and_the_broker(
     kafka_broker: KafkaBroker, make_cluster: Callable[..., Cluster]
 ) -> None:
     """Learners never say that they are ready: only rebalances and the deadline move anything."""
-    cluster = make_cluster(
-        "counting",
-        session_timeout_ms="15000",
-        learner_ready_linger_ms="600000",
-        initial_assignment_delay_ms="4000",
-    )
+    cluster = make_cluster("counting", session_timeout_ms="15000", **NEVER_READY)
     a, b, c = (cluster.instance(name).start() for name in "abc")
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         await_owners(cluster, a, b, c)
         marks = Marks(cluster)
-        marks.mark(c, deadline_in_ms=10_000)
+        marks.mark(c, deadline_in_ms=20_000)
         marks.await_leaving(c, True)
         kafka_broker.restart()
         newest = wait_for(lambda: leader_of(cluster), "a broker that is up again tells who leads")
@@ -147,19 +140,19 @@ def leader_of(cluster: Cluster) -> str:
 def test_a_static_member_leaves_for_good_by_sigterm_or_by_command(
     make_cluster: Callable[..., Cluster],
 ) -> None:
-    cluster = make_cluster("counting")
+    cluster = make_cluster("counting", **LONG_SESSIONS)
     a = cluster.instance("a").start()
     cluster.await_running()
     b = cluster.instance("b", 0, more=("--instance-id", "b", "--drain-on-sigterm")).start()
     c = cluster.instance("c", more=("--instance-id", "c")).start()
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         await_owners(cluster, a, b, c)
         assert b.process is not None
         b.process.terminate()
         assert_drained(b)
         command = [sys.executable, "-m", "streamlet", "drain", cluster.name, "--json"]
         done = subprocess.run(
-            [*command, "--state-dir", str(c.state), "--timeout", "60s"],
+            [*command, "--state-dir", str(c.state), "--timeout", "300s"],
             cwd=ROOT,
             capture_output=True,
             text=True,

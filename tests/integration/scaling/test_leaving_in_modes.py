@@ -9,8 +9,8 @@ import pytest
 from streamlet import App
 from streamlet.errors import RefusedError
 from tests.integration.chaos.checks import assert_counts_exact, contents
-from tests.integration.chaos.support import Cluster
-from tests.integration.chaos.topics import Load
+from tests.integration.chaos.support import LONG_SESSIONS, Cluster
+from tests.integration.chaos.topics import SLOW_BEAT_S, Load
 from tests.integration.scaling.commands import (
     assert_left_well,
     assert_moved_once,
@@ -27,10 +27,13 @@ pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 def test_one_leaves_by_name_then_all_do(make_cluster: Callable[..., Cluster], mode: str) -> None:
     """Without learners tasks move in two rounds; in mode upgrading they move warm, as ever."""
     cluster = make_cluster(
-        "counting", stream_rebalancing_mode=mode, initial_assignment_delay_ms="4000"
+        "counting",
+        stream_rebalancing_mode=mode,
+        initial_assignment_delay_ms="10000",
+        **LONG_SESSIONS,
     )
     a, b, c = three = [cluster.instance(name, 0).start() for name in "abc"]
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         await_band(cluster, three)
         before = await_periods(cluster, {"a", "b", "c"})
         found = scale_down(cluster, "--name", "b", "--yes", "--wait")

@@ -105,6 +105,7 @@ def test_members_have_names_while_the_group_rebalances(
     cluster = make_cluster("counting", session_timeout_ms="120000")
     a, b = (cluster.instance(name).start() for name in "ab")
     await_owners(cluster, a, b)
+    await_reported(cluster, a, b)
     known = {one.name: process_id(cluster, one) for one in (a, b)}
     [worker] = b.workers()
     os.kill(worker, signal.SIGSTOP)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.integration.chaos.support import Cluster, wait_for
-from tests.integration.chaos.topics import Load
+from tests.integration.chaos.support import LONG_SESSIONS, Cluster, wait_for
+from tests.integration.chaos.topics import SLOW_BEAT_S, Load
 from tests.integration.learners.proxy import Proxy, api
 from tests.integration.scaling.commands import (
     ON_THE_WAY,
@@ -54,10 +54,10 @@ def test_a_scale_down_outlives_a_broker_that_answers_nothing_for_longer_than_a_r
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """Both before anything is marked and while the instances leave."""
-    cluster = make_cluster("counting", learner_ready_linger_ms="30000")
+    cluster = make_cluster("counting", learner_ready_linger_ms="30000", **LONG_SESSIONS)
     a, b = (cluster.instance(name).start() for name in "ab")
     with (
-        Load(cluster.servers, cluster.topic("in"), rate=200) as load,
+        Load(cluster.servers, cluster.topic("in"), rate=200, beat_s=SLOW_BEAT_S) as load,
         Proxy(cluster.servers) as proxy,
     ):
         await_band(cluster, [a, b])

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.integration.chaos.checks import assert_counts_exact, contents, go_on
-from tests.integration.chaos.support import Cluster
-from tests.integration.chaos.topics import Load
+from tests.integration.chaos.support import LONG_SESSIONS, Cluster
+from tests.integration.chaos.topics import SLOW_BEAT_S, Load
 from tests.integration.learners.scenes import (
     READY,
     TALKATIVE,
@@ -25,9 +25,9 @@ def test_what_was_released_long_ago_comes_back_only_after_it_was_learned(
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """No rebalance follows a hand-over: until the next one its owner is not asked how far it is."""
-    cluster = make_cluster("counting", acceptable_recovery_lag="0")
+    cluster = make_cluster("counting", acceptable_recovery_lag="0", **LONG_SESSIONS)
     a = cluster.instance("a", 0, more=TALKATIVE).start()
-    with Load(cluster.servers, cluster.topic("in"), rate=300) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=300, beat_s=SLOW_BEAT_S) as load:
         cluster.await_running()
         b = cluster.instance("b", 0, more=TALKATIVE).start()
         await_owners(cluster, a, b)

@@ -8,8 +8,8 @@ import pytest
 
 from streamlet import App
 from streamlet.errors import NotFoundError
-from tests.integration.chaos.support import Cluster
-from tests.integration.chaos.topics import Load
+from tests.integration.chaos.support import LONG_SESSIONS, Cluster
+from tests.integration.chaos.topics import SLOW_BEAT_S, Load
 from tests.integration.learners.scenes import assert_exact_in_the_end
 from tests.integration.scaling.commands import (
     answer,
@@ -28,11 +28,11 @@ def test_new_hosts_take_over_from_old_ones(make_cluster: Callable[..., Cluster])
 
     Then a program has one of the new ones give all it has to the other.
     """
-    cluster = make_cluster("counting")
+    cluster = make_cluster("counting", **LONG_SESSIONS)
     old = [cluster.instance("h1").start()]
     cluster.await_running()
     old.append(cluster.instance("h2").start())
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         await_band(cluster, old)
         swap = ("--old", "h1", "--old", "h2", "--new", "h3", "--new", "h4", "--yes", "--json")
         process = begin(cluster, "replace", cluster.name, *swap)

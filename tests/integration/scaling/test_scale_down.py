@@ -8,8 +8,8 @@ import pytest
 
 from streamlet import App
 from streamlet.testing import KafkaBroker
-from tests.integration.chaos.support import Cluster, Instance, wait_for
-from tests.integration.chaos.topics import Load
+from tests.integration.chaos.support import LONG_SESSIONS, SELDOM_S, Cluster, Instance, wait_for
+from tests.integration.chaos.topics import SLOW_BEAT_S, Load
 from tests.integration.scaling.commands import (
     ON_THE_WAY,
     Answer,
@@ -28,9 +28,6 @@ from tests.integration.scaling.scenes import assert_nothing_lost
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
-#: Of the load of 32 tasks, which are to move here, not to be busy: once in the interval of commits.
-BEAT_S = 0.2
-
 
 def named(instances: Sequence[Instance], found: Answer, key: str) -> list[Instance]:
     """The instances that an answer names."""
@@ -41,9 +38,9 @@ def test_half_of_eight_leave_then_more_whatever_becomes_of_commands_and_broker(
     kafka_broker: KafkaBroker, make_cluster: Callable[..., Cluster]
 ) -> None:
     """32 stateful tasks. The second command is killed, and the broker restarts meanwhile."""
-    cluster = make_cluster("counting", partitions=16, session_timeout_ms="30000")
+    cluster = make_cluster("counting", partitions=16, session_timeout_ms="60000")
     eight = [cluster.instance(f"h{n}", 0).start() for n in range(1, 9)]
-    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=BEAT_S) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         await_band(cluster, eight)
         before = await_periods(cluster, {one.name for one in eight})
 
@@ -79,9 +76,9 @@ def test_half_of_eight_leave_then_more_whatever_becomes_of_commands_and_broker(
 
 def test_two_commands_at_once_are_as_one(make_cluster: Callable[..., Cluster]) -> None:
     """Each for half of four; from Python it is the same."""
-    cluster = make_cluster("counting")
+    cluster = make_cluster("counting", **LONG_SESSIONS)
     four = [cluster.instance(f"h{n}", 0).start() for n in range(1, 5)]
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         await_band(cluster, four)
         words = ("scale-down", cluster.name, "--percent", "50", "--yes", "--json", "--wait")
         both = [answer(process) for process in [begin(cluster, *words), begin(cluster, *words)]]
@@ -112,20 +109,20 @@ def test_half_of_eight_stay_after_all_then_are_out_in_time_though_learners_are_s
     cluster = make_cluster(
         "counting",
         partitions=16,
-        session_timeout_ms="30000",
+        session_timeout_ms="60000",
         learner_ready_linger_ms="600000",
-        initial_assignment_delay_ms="8000",
+        initial_assignment_delay_ms="30000",
     )
     eight = [cluster.instance(f"h{n}", 0).start() for n in range(1, 9)]
     names = {one.name for one in eight}
-    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=BEAT_S) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         await_periods(cluster, names)
         marked = scale_down(cluster, "--percent", "50", "--yes")
         assert (marked.code, marked.document["done"]) == (0, False), marked
         moving = {move["task"] for move in marked.document["moves"]}
         assert len(marked.document["leaving"]) == 4
         assert len(moving) == 16
-        wait_for(lambda: learners(look(cluster)), "some are learned")
+        wait_for(lambda: learners(look(cluster)), "some are learned", pause_s=SELDOM_S)
         assert set(learners(look(cluster))) <= moving
         cancelled = scale_down(cluster, "--cancel", "--wait")
         assert (cancelled.code, cancelled.document["leaving"]) == (0, []), cancelled
@@ -152,8 +149,8 @@ def test_tasks_go_where_the_plan_says_though_earlier_owners_have_copies_too(
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """What the third instance got from the second goes back, though the first has a copy, too."""
-    cluster = make_cluster("counting", partitions=6)
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    cluster = make_cluster("counting", partitions=6, **LONG_SESSIONS)
+    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
         three: list[Instance] = []
         for number in (1, 2, 3):
             three.append(cluster.instance(f"h{number}", 0).start())

@@ -8,7 +8,7 @@ import pytest
 
 from streamlet.config import Settings
 from streamlet.local import open_control
-from tests.integration.chaos.support import Cluster
+from tests.integration.chaos.support import LONG_SESSIONS, Cluster
 from tests.integration.scaling.commands import await_band, operate, scale_down
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -22,7 +22,7 @@ def marks(cluster: Cluster) -> list[str]:
 
 def test_what_cannot_be_marks_nobody(make_cluster: Callable[..., Cluster]) -> None:
     """Against two instances that run; then against one application that does not."""
-    cluster = make_cluster("counting", initial_assignment_delay_ms="2000")
+    cluster = make_cluster("counting", initial_assignment_delay_ms="10000", **LONG_SESSIONS)
     a, b = cluster.instance("a", 0).start(), cluster.instance("b", 0).start()
     await_band(cluster, [a, b])
     for words, code, says in REFUSED:

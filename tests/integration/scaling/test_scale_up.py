@@ -12,8 +12,8 @@ from streamlet.admin.inspector import GroupInspector
 from streamlet.config import Settings
 from streamlet.coordinator.transport import Transport
 from streamlet.rebalance.protocol import rules_from
-from tests.integration.chaos.support import Cluster, Watch, wait_for
-from tests.integration.chaos.topics import Load
+from tests.integration.chaos.support import SELDOM_S, Cluster, Watch, wait_for
+from tests.integration.chaos.topics import SLOW_BEAT_S, Load
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 SETTINGS = {
     "max.learners.per.member": "2",
     "max.learners.per.group": "14",
-    "learner.ready.linger.ms": "8000",
+    "learner.ready.linger.ms": "20000",
 }
 
 
@@ -30,13 +30,13 @@ def test_eight_instances_share_what_one_had_with_one_move_each(
 ) -> None:
     """32 tasks: 28 move, once, behind a learner each; no more learn at a time than may."""
     settings = {key.replace(".", "_"): value for key, value in SETTINGS.items()}
-    cluster = make_cluster("counting", partitions=16, session_timeout_ms="30000", **settings)
+    cluster = make_cluster("counting", partitions=16, session_timeout_ms="60000", **settings)
     first, *rest = [cluster.instance(name, processes=0) for name in "abcdefgh"]
     watch, rounds = Watch(cluster), Rounds(cluster)
     try:
         first.start()
-        with Load(cluster.servers, cluster.topic("in"), rate=300) as load:
-            cluster.await_running(120)
+        with Load(cluster.servers, cluster.topic("in"), rate=300, beat_s=SLOW_BEAT_S) as load:
+            cluster.await_running()
             watch.start()
             for instance in rest:
                 instance.start()
@@ -44,6 +44,7 @@ def test_eight_instances_share_what_one_had_with_one_move_each(
                 lambda: rounds.look() and _shares(cluster) == [4] * 8,
                 lambda: f"eight share the tasks: {cluster.owners()}\n{cluster.logs()}",
                 timeout_s=300,
+                pause_s=SELDOM_S,
             )
             load.finish()
         cluster.await_settled()

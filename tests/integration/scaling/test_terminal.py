@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 
 from streamlet import App
-from tests.integration.chaos.support import Cluster
+from tests.integration.chaos.support import LONG_SESSIONS, Cluster
 from tests.integration.scaling.commands import await_band, learners, look
-from tests.integration.scaling.scenes import Marks
+from tests.integration.scaling.scenes import NEVER_READY, Marks
 from tests.terminals import CTRL_C, CTRL_D, HIDE, SHOW, Terminal
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -20,9 +20,7 @@ def test_a_user_is_asked_and_sees_the_progress(
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """Learners never say that they are ready: only a deadline moves anything."""
-    cluster = make_cluster(
-        "counting", learner_ready_linger_ms="600000", initial_assignment_delay_ms="2000"
-    )
+    cluster = make_cluster("counting", **NEVER_READY, **LONG_SESSIONS)
     a, b = cluster.instance("a", 0).start(), cluster.instance("b", 0).start()
     await_band(cluster, [a, b])
     marks = Marks(cluster)

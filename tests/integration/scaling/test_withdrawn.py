@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.integration.chaos.support import Cluster, Instance, wait_for
-from tests.integration.chaos.topics import Load
+from tests.integration.chaos.topics import SLOW_BEAT_S, Load
 from tests.integration.learners.scenes import assert_exact_in_the_end, await_owners
 from tests.integration.scaling.commands import (
     ON_THE_WAY,
@@ -18,10 +18,13 @@ from tests.integration.scaling.commands import (
     operate,
     scale_down,
 )
-from tests.integration.scaling.scenes import Marks, assert_nothing_lost, process_id
+from tests.integration.scaling.scenes import (
+    NEVER_READY,
+    Marks,
+    assert_nothing_lost,
+    process_id,
+)
 
-#: Tasks are shared out when the group begins, and no learner ever takes one over.
-NEVER_READY = {"learner_ready_linger_ms": "600000", "initial_assignment_delay_ms": "4000"}
 WITHDRAWN = (
     "b stays: its mark was removed",
     "b ended before it had handed over its tasks",
@@ -55,7 +58,7 @@ def test_a_watching_scale_down_says_that_its_mark_is_gone(
     """Learners never say that they are ready: without more it would watch for ever."""
     cluster = make_cluster("counting", **NEVER_READY)
     a, b = (cluster.instance(name).start() for name in "ab")
-    with Load(cluster.servers, cluster.topic("in"), rate=200) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=200, beat_s=SLOW_BEAT_S) as load:
         await_owners(cluster, a, b)
         marks = Marks(cluster)
         words = ("scale-down", cluster.name, "--name", "b", "--yes", "--json", "--wait")
@@ -76,7 +79,7 @@ def test_an_old_host_stays_when_the_new_one_is_lost_and_the_command_says_who_has
     """Alone and marked it would end, and the application with it."""
     cluster = make_cluster("counting", **NEVER_READY)
     old = cluster.instance("old").start()
-    with Load(cluster.servers, cluster.topic("in"), rate=200) as load:
+    with Load(cluster.servers, cluster.topic("in"), rate=200, beat_s=SLOW_BEAT_S) as load:
         cluster.await_running()
         new, marks = cluster.instance("new").start(), Marks(cluster)
         wait_for(lambda: marks.of(new) is not None, lambda: f"it joins\n{new.log()}")
@@ -99,9 +102,10 @@ def test_a_swap_goes_on_when_the_new_host_is_back_though_the_command_was_killed(
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """The leader sees to it that the old one stays meanwhile."""
-    cluster = make_cluster("counting", learner_ready_linger_ms="8000")
-    old = cluster.instance("old").start()
-    with Load(cluster.servers, cluster.topic("in"), rate=200) as load:
+    cluster = make_cluster("counting", learner_ready_linger_ms="20000")
+    # Only the new host dies; the old one is to outlive a machine that stands still for a while.
+    old = cluster.instance("old", more=["--set", "session.timeout.ms=60000"]).start()
+    with Load(cluster.servers, cluster.topic("in"), rate=200, beat_s=SLOW_BEAT_S) as load:
         cluster.await_running()
         new = cluster.instance("new").start()
         process = begin(cluster, *swap(cluster))

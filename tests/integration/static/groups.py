@@ -11,12 +11,12 @@ import attrs
 
 from streamlet.admin.inspector import GroupInspector
 from streamlet.coordinator.transport import Transport
-from tests.integration.chaos.support import Cluster, Instance, wait_for
+from tests.integration.chaos.support import SELDOM_S, Cluster, Instance, wait_for
 
 #: Long enough that nothing in a test can come of a session that ran out.
 PATIENT = "60000"
 #: Behind this nobody asks for another rebalance because of what was handed over.
-CALM_S = 3.0
+CALM_S = 10.0
 
 
 @attrs.frozen
@@ -68,6 +68,7 @@ class Watcher:
         found = wait_for(
             lambda: document if (document := self.look())["group"]["state"] == "Stable" else None,
             lambda: f"the group is stable\n{self.cluster.logs()}",
+            pause_s=SELDOM_S,
         )
         assert found is not None
         return Seen.of(found)
@@ -93,7 +94,11 @@ class Watcher:
             calm_s = time.monotonic() - since.setdefault(seen.generation, time.monotonic())
             return seen if not over or calm_s >= CALM_S else None
 
-        last = wait_for(at_rest, lambda: f"{names} share all: {self.look()}\n{self.cluster.logs()}")
+        last = wait_for(
+            at_rest,
+            lambda: f"{names} share all: {self.look()}\n{self.cluster.logs()}",
+            pause_s=SELDOM_S,
+        )
         assert last is not None
         return last
 

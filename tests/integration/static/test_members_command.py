@@ -36,6 +36,8 @@ from streamlet.testing.broker import KafkaBroker, broker_choice
 from streamlet.tools.main import build
 from streamlet.types import TaskId
 from tests.integration.chaos.support import wait_for
+from tests.integration.scaling.test_authorisation import in_force
+from tests.integration.test_status_command import SESSION_MS
 
 pytestmark = pytest.mark.integration
 
@@ -88,8 +90,8 @@ class Player:
             self.instance_id,
             "stream",
             (("p", metadata),),
+            SESSION_MS,
             60_000,
-            9_000,
         )
         answer = self.ask(joining)
         assert isinstance(answer, JoinGroupAnswer)
@@ -180,7 +182,8 @@ def rule(servers: str, group: str, operation: AclOperation, permission: AclPermi
     )
     client = AdminClient({"bootstrap.servers": servers})
     (future,) = client.create_acls([binding]).values()
-    future.result(30)
+    future.result(300)
+    wait_for(lambda: in_force(client, binding), "the broker heeds the rule")
 
 
 def test_a_missing_permission_is_named(

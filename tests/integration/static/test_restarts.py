@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import Cluster, wait_for
-from tests.integration.chaos.topics import Load
+from tests.integration.chaos.topics import SLOW_BEAT_S, Load
 from tests.integration.static.groups import PATIENT, static, watching
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -21,7 +21,10 @@ def test_a_rolling_restart_of_all_instances_keeps_generation_and_tasks(
     cluster = make_cluster("counting", session_timeout_ms=PATIENT)
     a, b = static(cluster, "a"), static(cluster, "b")
     dynamic = cluster.instance("c")
-    with Load(cluster.servers, cluster.topic("in"), rate=200) as load, watching(cluster) as group:
+    with (
+        Load(cluster.servers, cluster.topic("in"), rate=200, beat_s=SLOW_BEAT_S) as load,
+        watching(cluster) as group,
+    ):
         dynamic.start()
         cluster.await_running()
         a.start()
@@ -93,7 +96,10 @@ def test_a_rolling_bounce_switches_to_static_members_and_back(
     make_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = make_cluster("counting", session_timeout_ms=PATIENT)
-    with Load(cluster.servers, cluster.topic("in"), rate=200) as load, watching(cluster) as group:
+    with (
+        Load(cluster.servers, cluster.topic("in"), rate=200, beat_s=SLOW_BEAT_S) as load,
+        watching(cluster) as group,
+    ):
         living = [cluster.instance(name).start() for name in "ab"]
         cluster.await_running()
         group.settled("a-0", "b-0")

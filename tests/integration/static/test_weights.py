@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import Cluster, wait_for
-from tests.integration.chaos.topics import Load
+from tests.integration.chaos.topics import SLOW_BEAT_S, Load
 from tests.integration.static.groups import PATIENT, Seen, Watcher, static, watching
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -25,7 +25,10 @@ def test_capacity_band_and_tags_change_by_the_restart_of_one_instance(
     wide = {"stream_imbalance_percentage": "0.9"}
     cluster = make_cluster("counting", session_timeout_ms=PATIENT, **wide)
     a, b = static(cluster, "a"), static(cluster, "b")
-    with Load(cluster.servers, cluster.topic("in"), rate=200) as load, watching(cluster) as group:
+    with (
+        Load(cluster.servers, cluster.topic("in"), rate=200, beat_s=SLOW_BEAT_S) as load,
+        watching(cluster) as group,
+    ):
         a.start()
         cluster.await_running()
         b.start()

@@ -33,7 +33,7 @@ from streamlet.types import TaskId, TopicPartition
 
 T0 = TopicPartition("t", 0)
 CLOCK = SystemClock()
-WAIT_S = 10
+WAIT_S = 300
 
 
 class TwoTasks:

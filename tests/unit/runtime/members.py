@@ -62,7 +62,7 @@ def counting() -> Topology:
     return app.topology()
 
 
-def wait_for(found: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
+def wait_for(found: Callable[[], object], what: str, timeout_s: float = 300.0) -> None:
     """Wait until it is true."""
     deadline = time.monotonic() + timeout_s
     while not found():
@@ -97,6 +97,8 @@ class Group:
     def __init__(self, root: Path, topology: Topology | None = None, **config: str) -> None:
         self.root = root
         self.topology = topology or counting()
+        #: Of members made from now on.
+        self.policy = ErrorPolicy()
         overrides = {"commit.interval.ms": "50", "learner.ready.linger.ms": "1"}
         overrides |= {name.replace("_", "."): value for name, value in config.items()}
         self.settings = Settings.load(overrides=[f"{k}={v}" for k, v in overrides.items()])
@@ -222,7 +224,7 @@ class Member:
             catalog=catalog,
             purge=Purge(admin, ()),
             clock=CLOCK,
-            policy=ErrorPolicy(),
+            policy=group.policy,
             observer=Nobody(),
             meters=self.meters,
             measured=self.snapshots.append,
@@ -247,7 +249,7 @@ class Member:
             ),
             new_task=partial(
                 Task,
-                policy=ErrorPolicy(),
+                policy=group.policy,
                 partition_counts=catalog.counts,
                 wall_ms=CLOCK.wall_ms,
                 idle_ms=settings.max_task_idle_ms,

@@ -362,6 +362,6 @@ def test_a_thread_that_breaks_ends_the_worker() -> None:
     bench.link.check_reset()
     bench.link.start()
     assert bench.link.wait_read(30_000)
-    bench.link._thread.join(30)
+    bench.link._thread.join(300)
     with pytest.raises(StreamletError, match=r"the thread at the control topic broke: .*a bug"):
         bench.link.check_reset()

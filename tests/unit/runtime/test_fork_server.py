@@ -37,7 +37,7 @@ def order(process, text):
 def run(program: str) -> tuple[str, str]:
     """What a program prints that uses the fork server, and its errors; it must end well."""
     done = subprocess.run(
-        [sys.executable, "-c", BEGIN + program], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", BEGIN + program], capture_output=True, text=True, timeout=400
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr

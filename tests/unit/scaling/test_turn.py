@@ -86,7 +86,7 @@ def test_who_comes_second_gets_its_turn_after_the_first(log: MemoryLog) -> None:
         pass
     order.append("first")
     first.__exit__(None, None, None)
-    thread.join(20)
+    thread.join(300)
     assert order == ["first", "second"]
 
 
