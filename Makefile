@@ -10,7 +10,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup installed demo demo-spark test lint docs bench
+.PHONY: help setup installed compiled demo demo-spark test lint docs bench
 .SUFFIXES:
 
 help:
@@ -27,6 +27,11 @@ setup: $(VENV)/.setup-all $(VENV)/.setup-starts
 
 # What lint and docs need of it.
 installed: $(VENV)/.setup-all
+
+# Tests as bytecode, which else each process of the first run makes of all of them.
+compiled: $(VENV)/.setup-all
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq > /dev/null \
+		|| echo 'some tests cannot be collected; their run says why'
 
 demo: $(VENV)/.setup-demo
 	$(BIN)/python -m examples.flights.demo

@@ -7,7 +7,9 @@ import pkgutil
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -59,7 +61,7 @@ LONG_FUNCTIONS = {
     "streamlet/tools/run.py:run": 62,
     "streamlet/tools/run_native.py:_run": 65,
     "streamlet/tools/scale_down.py:scale_down": 67,
-    "tests/integration/scaling/test_terminal.py:test_a_user_is_asked_and_sees_the_progress": 63,
+    "tests/integration/scaling/test_terminal.py:test_a_user_is_asked_and_sees_the_progress": 61,
 }
 
 #: A docstring begins with what the thing is or does, not with a question or a person to be guessed.
@@ -135,8 +137,68 @@ def text_files() -> list[Path]:
     return sorted({*inside, *beside, ROOT / ".ci" / "run"})
 
 
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+class Facts(NamedTuple):
+    """What the tests ask of one file, in one walk. Most are names or texts with their lines."""
+
+    functions: list[tuple[str, int, int]]  # and how many lines it has
+    classes: list[tuple[str, int]]
+    constants: list[tuple[str, int]]  # of the module, each time one is bound
+    first_lines: list[tuple[str, int]]  # of docstrings
+    imports: list[tuple[str, int]]  # dotted names, wherever they stand
+    called_names: list[tuple[str, int]]
+    called_attributes: list[tuple[str, str, int]]  # of what, if that is a name or an attribute
+    silent_handlers: list[int]
+
+
+@cache
+def facts(path: Path) -> Facts:
+    tree = ast.parse(text_of(path), str(path))
+    found = Facts([], [], list(constants(tree)), [], [], [], [], [])
+    for node in ast.walk(tree):
+        if not isinstance(node, _ASKED_FOR):
+            continue  # most of them
+        if isinstance(node, _DOCUMENTED) and (text := ast.get_docstring(node)):
+            found.first_lines.append((text.splitlines()[0], node.body[0].lineno))
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                found.functions.append((node.name, node.lineno, lines))
+            case ast.ClassDef():
+                found.classes.append((node.name, node.lineno))
+            case ast.Import():
+                found.imports.extend((alias.name, node.lineno) for alias in node.names)
+            case ast.ImportFrom(level=0):
+                found.imports.append((node.module or "", node.lineno))
+            case ast.Call(func=ast.Name(name)):
+                found.called_names.append((name, node.lineno))
+            case ast.Call(func=ast.Attribute(ast.Name() | ast.Attribute() as owner, name)):
+                found.called_attributes.append((last_name(owner), name, node.lineno))
+            case ast.ExceptHandler():
+                if node.type is None or all(isinstance(line, ast.Pass) for line in node.body):
+                    found.silent_handlers.append(node.lineno)
+            case _:
+                pass
+    return found
+
+
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_ASKED_FOR = (*_DOCUMENTED, ast.Import, ast.ImportFrom, ast.Call, ast.ExceptHandler)
+
+
+def constants(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    for node in tree.body:
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(target, ast.Name) and target.id.isupper():
+                yield target.id, node.lineno
+
+
+def last_name(node: ast.Name | ast.Attribute) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr
 
 
 def place(path: Path, line: int = 0) -> str:
@@ -148,36 +210,26 @@ def is_in(path: Path, allowed: tuple[str, ...]) -> bool:
     return any(inside == a or (a.endswith("/") and inside.startswith(a)) for a in allowed)
 
 
-def imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """The dotted name of every import, wherever it stands, and its line."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield node.module or "", node.lineno
-
-
 def test_no_function_is_too_long() -> None:
-    long = []
-    for path in python_files("streamlet", "tests", "examples", "bench"):
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                if lines > LONG_FUNCTIONS.get(f"{place(path)}:{node.name}", MOST_FUNCTION_LINES):
-                    long.append(f"{place(path, node.lineno)} {node.name}: {lines} lines")
+    long = [
+        f"{place(path, line)} {name}: {lines} lines"
+        for path in python_files("streamlet", "tests", "examples", "bench")
+        for name, line, lines in facts(path).functions
+        if lines > LONG_FUNCTIONS.get(f"{place(path)}:{name}", MOST_FUNCTION_LINES)
+    ]
     assert long == []
 
 
 def test_no_file_is_too_long() -> None:
     files = python_files("streamlet", "tests", "examples", "bench")
-    lengths = {place(path): len(path.read_text(encoding="utf-8").splitlines()) for path in files}
+    lengths = {place(path): len(text_of(path).splitlines()) for path in files}
     most = {name: LONG_FILES.get(name, MOST_FILE_LINES) for name in lengths}
     assert {name: n for name, n in lengths.items() if n > most[name]} == {}
 
 
 def test_no_bound_is_left_of_a_file_that_is_short_or_gone() -> None:
     paths = {name: ROOT / name for name in LONG_FILES}
-    lengths = {n: len(p.read_text("utf-8").splitlines()) for n, p in paths.items() if p.exists()}
+    lengths = {n: len(text_of(p).splitlines()) for n, p in paths.items() if p.exists()}
     assert [name for name in LONG_FILES if lengths.get(name, 0) <= MOST_FILE_LINES] == []
 
 
@@ -186,21 +238,19 @@ def test_no_constant_of_a_module_is_bound_twice() -> None:
     twice = []
     for path in python_files(*FOLDERS):
         bound: set[str] = set()
-        for node in parsed(path).body:
-            for target in node.targets if isinstance(node, ast.Assign) else ():
-                if isinstance(target, ast.Name) and target.id.isupper():
-                    if target.id in bound:
-                        twice.append(f"{place(path, node.lineno)} {target.id}")
-                    bound.add(target.id)
+        for name, line in facts(path).constants:
+            if name in bound:
+                twice.append(f"{place(path, line)} {name}")
+            bound.add(name)
     assert twice == []
 
 
 def test_a_class_name_means_one_thing() -> None:
     places: dict[str, list[str]] = {}
     for path in python_files("streamlet"):
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(place(path, node.lineno))
+        for name, line in facts(path).classes:
+            if not name.startswith("_"):
+                places.setdefault(name, []).append(place(path, line))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
@@ -208,7 +258,7 @@ def test_no_docstring_begins_with_a_riddle() -> None:
     found = [
         f"{place(path, line)} {first}"
         for path in python_files("streamlet")
-        for line, first in first_lines(parsed(path))
+        for first, line in facts(path).first_lines
         if RIDDLES.match(first)
     ]
     assert found == []
@@ -218,19 +268,11 @@ def test_docstrings_and_comments_name_the_actor() -> None:
     found = [
         f"{place(path, number)} {line.strip()}"
         for path in python_files("streamlet")
+        if VAGUE.search(text_of(path))  # else there is nothing to find in its prose either
         for number, line in prose(path)
         if VAGUE.search(line)
     ]
     assert found == []
-
-
-def first_lines(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The line number and the first line of every docstring."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            text = ast.get_docstring(node)
-            if text:
-                yield node.body[0].lineno, text.splitlines()[0]
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
@@ -246,20 +288,15 @@ def test_only_the_clock_reads_the_time_or_throws_dice() -> None:
     for path in python_files("streamlet"):
         if is_in(path, CLOCKS):
             continue
-        tree = parsed(path)
         found += [
             f"{place(path, line)} imports {name}"
-            for name, line in imports(tree)
+            for name, line in facts(path).imports
             if name in CLOCK_MODULES
         ]
         found += [
-            f"{place(path, node.lineno)} calls {node.func.attr}()"
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in CLOCK_CALLS
-            and isinstance(node.func.value, ast.Name | ast.Attribute)
-            and ast.unparse(node.func.value).split(".")[-1] in ("datetime", "date")
+            f"{place(path, line)} calls {name}()"
+            for owner, name, line in facts(path).called_attributes
+            if name in CLOCK_CALLS and owner in ("datetime", "date")
         ]
     assert found == []
 
@@ -268,7 +305,7 @@ def test_each_foreign_package_has_its_one_place() -> None:
     found = [
         f"{place(path, line)} imports {name}"
         for path in python_files("streamlet")
-        for name, line in imports(parsed(path))
+        for name, line in facts(path).imports
         if (allowed := ONLY_IN.get(name.partition(".")[0])) is not None and not is_in(path, allowed)
     ]
     assert found == []
@@ -277,10 +314,10 @@ def test_each_foreign_package_has_its_one_place() -> None:
 def test_order_never_hangs_on_hash() -> None:
     """``hash()`` of a string differs from process to process."""
     found = [
-        place(path, node.lineno)
+        place(path, line)
         for path in python_files("streamlet")
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hash"
+        for name, line in facts(path).called_names
+        if name == "hash"
     ]
     assert found == []
 
@@ -288,11 +325,9 @@ def test_order_never_hangs_on_hash() -> None:
 def test_no_error_is_swallowed_without_a_word() -> None:
     """``contextlib.suppress`` says the same and names what it suppresses."""
     found = [
-        place(path, node.lineno)
+        place(path, line)
         for path in python_files("streamlet", "examples", "bench")
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.ExceptHandler)
-        and (node.type is None or all(isinstance(line, ast.Pass) for line in node.body))
+        for line in facts(path).silent_handlers
     ]
     assert found == []
 
@@ -308,7 +343,7 @@ def test_the_links_at_the_root_lead_into_the_package(name: str) -> None:
 def test_the_api_reference_shows_names_that_exist() -> None:
     missing = []
     for page in (ROOT / "docs" / "reference").glob("*.md"):
-        for name in re.findall(r"^::: (\S+)", page.read_text(encoding="utf-8"), re.M):
+        for name in re.findall(r"^::: (\S+)", text_of(page), re.M):
             try:
                 pkgutil.resolve_name(name)
             except AttributeError:
@@ -329,6 +364,7 @@ def matching_lines(pattern: re.Pattern[str]) -> list[str]:
     return [
         f"{place(path, number)} {line.strip()}"
         for path in text_files()
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(text_of(path))
+        for number, line in enumerate(text_of(path).splitlines(), 1)
         if pattern.search(line)
     ]

@@ -18,7 +18,7 @@ def make(*words: str) -> subprocess.CompletedProcess[str]:
         env={"PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=400,
     )
 
 
