@@ -105,10 +105,11 @@ class CommandOutput:
     def failed(self, error: BaseException, exit_code: int) -> None:
         """Say what went wrong: to people always, as the JSON document if there is none yet."""
         kind = type(error).__name__
+        said = str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else kind)
         self._wipe()
-        self._notes.print(Text.assemble(("error: ", "bold red"), str(error) or kind))
+        self._notes.print(Text.assemble(("error: ", "bold red"), said))
         if self.as_json and not self.answered:
-            problem = {"type": kind, "message": str(error), "exit_code": exit_code}
+            problem = {"type": kind, "message": said, "exit_code": exit_code}
             self.answer({"error": problem})
 
 

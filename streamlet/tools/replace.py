@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
 from streamlet.tools.durations import timeout_ms
@@ -46,7 +45,8 @@ def replace(
 
     Exit 0: swapped, and every rule holds. 1: a rule is violated, or an old instance
     stays after all. 3: an old instance does not run. 4: the new ones did not join,
-    or were lost, or the old ones have not left. 5: refused.
+    or were lost, or the old ones have not left. 5: refused. 130: Ctrl-C before an
+    instance was marked.
     """
     from streamlet.scaling import commands
     from streamlet.scaling.replace import Replacement
@@ -58,8 +58,8 @@ def replace(
         timeout_ms=timeout_ms(timeout),
         join_timeout_ms=timeout_ms(join_timeout, "--join-timeout") or 0,
     )
-    with GracefulStop() as stop, ProgressView(common.output) as following:
-        ways = commands.CommandPrompts(asking.ask, following.show, following.note, stop.asked)
+    with asking, ProgressView(common.output) as following:
+        ways = commands.CommandPrompts(asking.ask, following.show, following.note, asking.stopped)
         result = commands.replace(known, wanted, ways)
     common.output.answer(result.as_dict(), replaced_text(result))
     not_finished(not result.done)

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from streamlet.errors import ConfigError
-from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
 from streamlet.tools.durations import timeout_ms
@@ -68,12 +67,12 @@ def scale_down(
     20 MB/s, restore.max.share of its time, and a little for each task.
 
     Once marked, instances leave and end by themselves, whatever becomes of this
-    command: Ctrl-C only ends the watching.
+    command: Ctrl-C then only ends the watching, and before that the command.
 
     Exit 0: as asked. 1: an instance stays after all, as its mark was removed, or
     ended with tasks. 3: no such application or instance, or it is not running.
     4: not all have left, or nothing was marked as the group goes on rebalancing.
-    5: refused.
+    5: refused. 130: Ctrl-C before an instance was marked.
     """
     from streamlet.scaling import commands
     from streamlet.scaling.scale_down import ScaleDownRequest
@@ -83,15 +82,15 @@ def scale_down(
     asking = Asking(common, known.name, yes)
     if cancel and (percent is not None or timeout is not None or dry_run):
         raise ConfigError(["--cancel goes with --name or alone"])
-    with GracefulStop() as stop, ProgressView(common.output) as following:
-        ways = commands.CommandPrompts(asking.ask, following.show, following.note, stop.asked)
+    with asking, ProgressView(common.output) as view:
+        ways = commands.CommandPrompts(asking.ask, view.show, view.note, asking.stopped)
         if cancel:
+            asking.go_on()
             result = commands.cancel_scale_down(known, name or (), ways, wait=wait)
         else:
-            wanted = ScaleDownRequest(
-                percent, tuple(name or ()), timeout_ms(timeout), asking.asks_twice
-            )
-            result = commands.scale_down(known, wanted, ways, wait=wait, dry_run=dry_run)
+            limit_ms = timeout_ms(timeout)
+            asked = ScaleDownRequest(percent, tuple(name or ()), limit_ms, asking.asks_twice)
+            result = commands.scale_down(known, asked, ways, wait=wait, dry_run=dry_run)
     if dry_run:
         asking.show_plan_of(result)
     common.output.answer(

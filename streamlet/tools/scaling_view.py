@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from streamlet.errors import TimedOutError
+from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.command import Common
 from streamlet.tools.output import CommandOutput, table
 from streamlet.tools.prompt import can_ask, confirm
@@ -26,15 +28,36 @@ if TYPE_CHECKING:
 _MOVES_SHOWN = 40
 #: What stands around the tasks on their way: a head, a sum, and the cursor's line.
 _LINES_AROUND = 3
+_NOTHING = "nothing was marked"
 
 
 class Asking:
-    """Shows the plan and asks, unless ``--yes`` was given; ``yes`` counts how often."""
+    """Shows the plan and asks, unless ``--yes`` was given; ``yes`` counts how often.
+
+    In its block the first Ctrl-C, or SIGTERM, sets ``stopped`` from the consent on, when there is
+    something to end gracefully. Before that it ends the command.
+    """
 
     def __init__(self, common: Common, name: str, yes: int) -> None:
         self._output = common.output
         self._name = name
         self._yes = yes
+        self._stop, self._block, self._agreed = GracefulStop(), ExitStack(), False
+        self.stopped = self._stop.asked
+
+    def __enter__(self) -> Asking:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
+    ) -> None:
+        self._block.close()
+        if isinstance(error, KeyboardInterrupt) and not str(error):
+            raise KeyboardInterrupt(
+                "stopped at once; instances that are marked leave all the same"
+                if self._agreed
+                else _NOTHING
+            ) from None
 
     @property
     def asks_twice(self) -> bool:
@@ -53,13 +76,18 @@ class Asking:
         self._output.notes(
             plan_view(self._name, ScaleDownResult.of(plan, done=False), plan.stateless)
         )
-        if self._yes:
-            return True
-        questions = ["go on?"]
-        if not plan.staying:
-            questions.append("no instance will be left to go on with the work; really?")
-        confirm(self._output, questions, "nothing was marked")
+        if not self._yes:
+            questions = ["go on?"]
+            if not plan.staying:
+                questions.append("no instance will be left to go on with the work; really?")
+            confirm(self._output, questions, _NOTHING)
+        self.go_on()
         return True
+
+    def go_on(self) -> None:
+        """Take the consent as given."""
+        self._block.enter_context(self._stop)
+        self._agreed = True
 
     def show_plan_of(self, result: ScaleDownResult) -> None:
         """Show the plan of a dry run."""

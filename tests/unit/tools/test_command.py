@@ -88,15 +88,16 @@ def test_an_error_becomes_its_exit_code_and_with_json_the_document(
     cli: typer.Typer, how: str
 ) -> None:
     error, code = FAILURES[how]
+    said = "interrupted" if how == "interrupt" else str(error)
     plain = run(cli, "try", "fail", how)
     assert (plain.exit_code, plain.stdout) == (code, "")
-    assert "error: " + (str(error) or type(error).__name__) in plain.stderr
+    assert f"error: {said}" in plain.stderr
 
     with_json = run(cli, "try", "fail", how, "--json")
     assert with_json.exit_code == code
     assert json.loads(with_json.stdout)["error"] == {
         "type": type(error).__name__,
-        "message": str(error),
+        "message": said,
         "exit_code": code,
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import signal
 
 import attrs
 import pytest
@@ -150,6 +151,31 @@ def test_with_nobody_to_ask_yes_is_needed() -> None:
     assert not question.asks_twice
     assert asking(1)[0].ask(PLAN)
     assert asking(2)[0].asks_twice
+
+
+def test_ctrl_c_ends_the_command_until_something_is_to_be_marked() -> None:
+    question, _ = asking(1)
+    with pytest.raises(KeyboardInterrupt, match="nothing was marked"), question:
+        raise KeyboardInterrupt
+
+    def agreed() -> None:
+        with question:
+            question.ask(PLAN)
+            signal.raise_signal(signal.SIGINT)
+            assert question.stopped.wait(60)
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="marked leave all the same"):
+        agreed()
+    with pytest.raises(KeyboardInterrupt, match="at a question"), question:
+        raise KeyboardInterrupt("at a question")
+
+
+def test_two_of_one_name_are_told_apart() -> None:
+    twins = (InstanceSnapshot("0123456789", "h1", ()), InstanceSnapshot("abcdefghij", "h1", ()))
+    plan = attrs.evolve(PLAN, leaving=twins[:1], staying=(*twins[1:], instance("h2")))
+    found = ScaleDownResult.of(plan, done=False)
+    assert (found.leaving, found.staying) == (("h1 (01234567)",), ("h1 (abcdefgh)", "h2"))
 
 
 @pytest.mark.parametrize(
