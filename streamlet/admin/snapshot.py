@@ -6,7 +6,7 @@ the leader of the last rebalance knew and answered, so its own checks can be run
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -95,6 +95,25 @@ class InstanceSnapshot:
     def leaving(self) -> bool:
         """True if a member rejoined as one that is to leave."""
         return any(member.reported.leaving is not None for member in self.members)
+
+
+#: Characters of a process id that tell instances of one name apart.
+SHORT_ID = 8
+
+
+def told_apart(ids: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The names of instances, with the beginning of the process id where two are alike."""
+    often = Counter(names)
+    return [
+        name if often[name] == 1 else f"{name} ({one[:SHORT_ID]})"
+        for one, name in zip(ids, names, strict=True)
+    ]
+
+
+def called(instances: Sequence[InstanceSnapshot]) -> dict[str, str]:
+    """The names of these instances by key, those that are alike told apart."""
+    keys = [one.key for one in instances]
+    return dict(zip(keys, told_apart(keys, [one.name for one in instances]), strict=True))
 
 
 @attrs.frozen

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from streamlet.admin.current import CurrentGroup
-from streamlet.admin.snapshot import InstanceSnapshot
+from streamlet.admin.snapshot import InstanceSnapshot, called
 from streamlet.control.records import place_of
 from streamlet.control.values import Mark
 from streamlet.errors import (
@@ -67,9 +67,10 @@ class ScaleDownResult:
     @classmethod
     def of(cls, plan: ScaleDownPlan, *, done: bool) -> ScaleDownResult:
         """Make the result of a plan."""
+        names = called((*plan.leaving, *plan.staying))
         return cls(
-            leaving=tuple(one.name for one in plan.leaving),
-            staying=tuple(one.name for one in plan.staying),
+            leaving=tuple(names[one.key] for one in plan.leaving),
+            staying=tuple(names[one.key] for one in plan.staying),
             moves=tuple(move.as_dict() for move in plan.moves),
             estimate_s=round(plan.estimate_s, 1),
             done=done,
@@ -219,9 +220,10 @@ def cancel(
         cluster.control.remove(*(place_of(current.marks[one.key]) for one in back))
         cluster.control.flush()
     left = current.marks.keys() - {one.key for one in back}
+    names_now = called(current.instances)
     result = ScaleDownResult(
-        tuple(one.name for one in current.instances if one.key in left),
-        tuple(one.name for one in current.instances if one.key not in left),
+        tuple(names_now[one.key] for one in current.instances if one.key in left),
+        tuple(names_now[one.key] for one in current.instances if one.key not in left),
         (),
         0.0,
         not back,

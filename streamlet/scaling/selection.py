@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from streamlet.admin.snapshot import InstanceSnapshot
+from streamlet.admin.snapshot import SHORT_ID, InstanceSnapshot, called
 from streamlet.errors import ConfigError, NotFoundError, RefusedError
 from streamlet.scaling.leavers import Burden, choose_leavers, in_order
 
@@ -29,7 +29,9 @@ def check_percent(percent: float) -> float:
 def find(
     all_instances: Sequence[InstanceSnapshot], names: Iterable[str]
 ) -> tuple[InstanceSnapshot, ...]:
-    """The instances of these names, each once; a process id serves as a name.
+    """The instances of these names, each once.
+
+    A process id serves as a name, and so does its beginning, which ``streamlet status`` shows.
 
     Raises:
         NotFoundError: a name that no instance bears.
@@ -39,6 +41,8 @@ def find(
     unknown: list[str] = []
     for name in dict.fromkeys(names):
         alike = [one for one in all_instances if name in (one.name, one.key)]
+        if not alike and len(name) >= SHORT_ID:
+            alike = [one for one in all_instances if one.key.startswith(name)]
         if len(alike) > 1:
             raise RefusedError(
                 f"{len(alike)} instances are called {name}; say which one by its process id: "
@@ -49,7 +53,7 @@ def find(
         else:
             unknown.append(name)
     if unknown:
-        there = ", ".join(in_order(one.name for one in all_instances)) or "none"
+        there = ", ".join(in_order(called(all_instances).values())) or "none"
         raise NotFoundError(
             f"no instance is called {' or '.join(name or repr('') for name in unknown)}; "
             f"those that run are: {there}. Nothing was changed"

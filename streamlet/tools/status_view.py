@@ -60,19 +60,20 @@ def _headline(document: dict[str, Any]) -> Text:
 
 
 def _members(instances: list[dict[str, Any]]) -> RenderableType:
+    from streamlet.admin.snapshot import told_apart
+
     if not instances:
         return Text("no instance is running")
     rows: list[tuple[object, ...]] = []
-    for instance in instances:
+    ids, names = ([one[field] for one in instances] for field in ("process_id", "name"))
+    for instance, name in zip(instances, told_apart(ids, names), strict=True):
         leaving = _leaving(instance["leaving"])
         for member in instance["members"]:
             tasks = member["tasks"]
             by_role = (
                 _listed(task for task in tasks if task["role"] == role) or None for role in _ROLES
             )
-            rows.append(
-                (f"{instance['name']}{leaving}", member["member"], member["state"], *by_role)
-            )
+            rows.append((f"{name}{leaving}", member["member"], member["state"], *by_role))
     return table("INSTANCE", "MEMBER", "STATE", *(role.upper() for role in _ROLES), rows=rows)
 
 

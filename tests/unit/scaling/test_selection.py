@@ -37,6 +37,15 @@ def test_a_name_that_two_bear_has_to_be_said_otherwise() -> None:
     assert find(twins, ["b"]) == (twins[1],)
 
 
+def test_the_beginning_of_a_process_id_tells_two_of_one_name_apart() -> None:
+    twins = (instance("h1", "0123456789"), instance("h1", "0123456999"), instance("h2", "x"))
+    assert find(twins, ["01234569"]) == (twins[1],)
+    with pytest.raises(RefusedError, match=r"called 01234567; .* process id: 01234567\d"):
+        find((*twins, instance("h3", "0123456700")), ["01234567"])
+    with pytest.raises(NotFoundError, match=r"run are: h1 \(01234567\), h1 \(01234569\), h2\."):
+        find(twins, ["0123456"])  # too short to mean one
+
+
 def test_a_percentage_marks_the_last_of_equals() -> None:
     assert by_percent(THREE, EVEN, 60, ()) == ["process-h3"]
 

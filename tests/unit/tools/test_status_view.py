@@ -50,6 +50,15 @@ def test_a_shutdown_everywhere_is_shown_with_who_decided_it_when_and_why() -> No
     assert document(group(*ORDERED), {})["shutdown"] is None
 
 
+def test_instances_of_one_name_are_shown_with_the_beginning_of_their_process_ids() -> None:
+    said = document(group(*ORDERED), {}, control=control())
+    assert "(" not in shown(said).splitlines()[2]
+    for number, one in enumerate(said["instances"]):
+        one.update(name="laptop", process_id=f"{number}23456789")
+    assert "\nlaptop (02345678)  h1-0" in shown(said)
+    assert "\nlaptop (12345678)  h2-0" in shown(said)
+
+
 def test_the_copies_of_global_tables_are_shown_with_what_they_lack() -> None:
     live = group(*ORDERED)
     words = [
