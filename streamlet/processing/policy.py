@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 import attrs
@@ -257,7 +258,7 @@ class ErrorPolicy:
         finals = (one.then if isinstance(one, Retry) else one for one in self.rules)
         return frozenset(one.topic for one in finals if isinstance(one, FinalAnswer) and one.topic)
 
-    @property
+    @cached_property  # asked for each batch
     def writes_letters(self) -> bool:
         """True if dead letters may be written."""
         return self.asks or bool(self.topics)

@@ -86,11 +86,13 @@ class EdgeWriter:
             edges += [self._edges[source]] * count
             self._number(source, chain, run, partitions[done : done + count], origins, previous)
             done += count
+        values, headers = output.values, output.headers
         if output.topic in self._headed:
             headers = self._with_headers(output, origins, previous)
-            return attrs.evolve(output, partitions=partitions, headers=headers)
-        values: list[bytes | None] = [*pack(output.values, edges, origins, previous)]
-        return attrs.evolve(output, values=values, partitions=partitions)
+        else:
+            values = [*pack(values, edges, origins, previous)]
+        columns = output.keys, values, output.timestamps, partitions, headers
+        return Output(output.topic, *columns, output.origins)
 
     def _with_headers(
         self, output: Output, origins: Sequence[int], previous: Sequence[int]
