@@ -111,7 +111,7 @@ def told_apart(ids: Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def called(instances: Sequence[InstanceSnapshot]) -> dict[str, str]:
-    """The names of these instances by key, those that are alike told apart."""
+    """The names that people see for these instances, by key."""
     keys = [one.key for one in instances]
     return dict(zip(keys, told_apart(keys, [one.name for one in instances]), strict=True))
 

@@ -1,20 +1,52 @@
-"""Questions to the user at the keyboard."""
+"""Questions to the user at the keyboard, and Ctrl-C before and after the answer."""
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 import typer
 
 from streamlet.errors import RefusedError
-from streamlet.runtime.signals import Handler, handled
+from streamlet.runtime.signals import GracefulStop, Handler, handled
 from streamlet.tools.output import CommandOutput
 
 #: How soon a signal is noticed that came as Python began to read.
 _LOOK_S = 0.2
+
+
+class StopAfterConsent:
+    """Ctrl-C and SIGTERM in the block of a command that asks before it changes anything.
+
+    They end the command until ``agree``, as there is nothing that could end gracefully. Then the
+    first sets ``stopped``, and the second ends the command.
+
+    Args:
+        left: gives what Ctrl-C leaves behind, and what to do next, where its place does not.
+    """
+
+    def __init__(self, left: Callable[[], str]) -> None:
+        self._left = left
+        self._stop, self._block = GracefulStop(), ExitStack()
+        self.stopped = self._stop.asked
+        self.agreed = False
+
+    def agree(self) -> None:
+        """Take the consent: something is about to be changed."""
+        self._block.enter_context(self._stop)
+        self.agreed = True
+
+    def __enter__(self) -> StopAfterConsent:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
+    ) -> None:
+        self._block.close()
+        if isinstance(error, KeyboardInterrupt) and not str(error):
+            raise KeyboardInterrupt(self._left()) from None
 
 
 def can_ask(output: CommandOutput) -> bool:

@@ -58,8 +58,10 @@ def replace(
         timeout_ms=timeout_ms(timeout),
         join_timeout_ms=timeout_ms(join_timeout, "--join-timeout") or 0,
     )
-    with asking, ProgressView(common.output) as following:
-        ways = commands.CommandPrompts(asking.ask, following.show, following.note, asking.stopped)
+    with asking.stop, ProgressView(common.output) as following:
+        ways = commands.CommandPrompts(
+            asking.ask, following.show, following.note, asking.stop.stopped
+        )
         result = commands.replace(known, wanted, ways)
     common.output.answer(result.as_dict(), replaced_text(result))
     not_finished(not result.done)

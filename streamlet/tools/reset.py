@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import CommandOutput, table
-from streamlet.tools.prompt import confirm
+from streamlet.tools.prompt import StopAfterConsent, confirm
 
 if TYPE_CHECKING:
     from streamlet.reset.plan import PositionReset, ResetPlan
 
 #: Positions that people are shown; --json has them all.
 _MOVES_SHOWN = 40
+_NOTHING = "nothing was changed"
 
 
 @command("reset")
@@ -59,19 +57,18 @@ def reset(
     start = StartPosition.of(to)
     known = scaled(common, app)
 
-    stop, progress = GracefulStop(), ResetProgress(common.output)
-    with breakable(progress), ExitStack() as stack:
+    progress = ResetProgress(common.output)
+    with StopAfterConsent(progress.left) as stop:
 
         def ask(plan: ResetPlan) -> bool:
             common.output.notes(plan_view(plan))
             if not yes:
-                confirm(common.output, ["go on?"], "nothing was changed")
-            # Only now: until here nothing is under way that could end gracefully.
-            stack.enter_context(stop)
+                confirm(common.output, ["go on?"], _NOTHING)
+            stop.agree()
             return True
 
         result = commands.reset(
-            known, start, ask, dry_run=dry_run, stopped=stop.asked, progress=progress.show
+            known, start, ask, dry_run=dry_run, stopped=stop.stopped, progress=progress.show
         )
     if dry_run:
         common.output.notes(plan_view(result.plan))
@@ -85,12 +82,11 @@ class ResetProgress:
     def __init__(self, output: CommandOutput) -> None:
         self._output = output
         self._step = ""
-        #: Whether something may have been changed.
-        self.begun = False
+        self._begun = False
 
     def show(self, step: str, done: int, total: int) -> None:
         """Show how far a step is; one without anything to do is left out."""
-        self.begun = True
+        self._begun = True
         if not total:
             return
         if step != self._step:
@@ -99,20 +95,11 @@ class ResetProgress:
         if done < total:
             self._output.status(f"{step}: {done} of {total} done")
 
+    def left(self) -> str:
+        """The consequence of Ctrl-C: once a step was shown something may have been changed."""
+        from streamlet.reset.waiting import UNFINISHED
 
-@contextmanager
-def breakable(progress: ResetProgress) -> Iterator[None]:
-    """Name what Ctrl-C leaves behind, and what to do next, where its place does not."""
-    from streamlet.reset.waiting import UNFINISHED
-
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        if str(error):
-            raise
-        raise KeyboardInterrupt(
-            f"stopped at once. {UNFINISHED}" if progress.begun else "nothing was changed"
-        ) from None
+        return f"stopped at once. {UNFINISHED}" if self._begun else _NOTHING
 
 
 def plan_view(plan: ResetPlan) -> RenderableType:

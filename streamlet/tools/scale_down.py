@@ -82,10 +82,10 @@ def scale_down(
     asking = Asking(common, known.name, yes)
     if cancel and (percent is not None or timeout is not None or dry_run):
         raise ConfigError(["--cancel goes with --name or alone"])
-    with asking, ProgressView(common.output) as view:
-        ways = commands.CommandPrompts(asking.ask, view.show, view.note, asking.stopped)
+    with asking.stop, ProgressView(common.output) as view:
+        ways = commands.CommandPrompts(asking.ask, view.show, view.note, asking.stop.stopped)
         if cancel:
-            asking.go_on()
+            asking.stop.agree()
             result = commands.cancel_scale_down(known, name or (), ways, wait=wait)
         else:
             limit_ms = timeout_ms(timeout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +12,9 @@ from rich.live import Live
 from rich.text import Text
 
 from streamlet.errors import TimedOutError
-from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.command import Common
 from streamlet.tools.output import CommandOutput, table
-from streamlet.tools.prompt import can_ask, confirm
+from streamlet.tools.prompt import StopAfterConsent, can_ask, confirm
 
 if TYPE_CHECKING:
     from streamlet.scaling.plan import ScaleDownPlan
@@ -34,30 +32,14 @@ _NOTHING = "nothing was marked"
 class Asking:
     """Shows the plan and asks, unless ``--yes`` was given; ``yes`` counts how often.
 
-    In its block the first Ctrl-C, or SIGTERM, sets ``stopped`` from the consent on, when there is
-    something to end gracefully. Before that it ends the command.
+    ``stop`` is for Ctrl-C in the command.
     """
 
     def __init__(self, common: Common, name: str, yes: int) -> None:
         self._output = common.output
         self._name = name
         self._yes = yes
-        self._stop, self._block, self._agreed = GracefulStop(), ExitStack(), False
-        self.stopped = self._stop.asked
-
-    def __enter__(self) -> Asking:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
-    ) -> None:
-        self._block.close()
-        if isinstance(error, KeyboardInterrupt) and not str(error):
-            raise KeyboardInterrupt(
-                "stopped at once; instances that are marked leave all the same"
-                if self._agreed
-                else _NOTHING
-            ) from None
+        self.stop = StopAfterConsent(self._left)
 
     @property
     def asks_twice(self) -> bool:
@@ -81,13 +63,13 @@ class Asking:
             if not plan.staying:
                 questions.append("no instance will be left to go on with the work; really?")
             confirm(self._output, questions, _NOTHING)
-        self.go_on()
+        self.stop.agree()
         return True
 
-    def go_on(self) -> None:
-        """Take the consent as given."""
-        self._block.enter_context(self._stop)
-        self._agreed = True
+    def _left(self) -> str:
+        if self.stop.agreed:
+            return "stopped at once; instances that are marked leave all the same"
+        return _NOTHING
 
     def show_plan_of(self, result: ScaleDownResult) -> None:
         """Show the plan of a dry run."""

@@ -155,19 +155,19 @@ def test_with_nobody_to_ask_yes_is_needed() -> None:
 
 def test_ctrl_c_ends_the_command_until_something_is_to_be_marked() -> None:
     question, _ = asking(1)
-    with pytest.raises(KeyboardInterrupt, match="nothing was marked"), question:
+    with pytest.raises(KeyboardInterrupt, match="nothing was marked"), question.stop:
         raise KeyboardInterrupt
 
     def agreed() -> None:
-        with question:
+        with question.stop:
             question.ask(PLAN)
             signal.raise_signal(signal.SIGINT)
-            assert question.stopped.wait(60)
+            assert question.stop.stopped.wait(60)
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt, match="marked leave all the same"):
         agreed()
-    with pytest.raises(KeyboardInterrupt, match="at a question"), question:
+    with pytest.raises(KeyboardInterrupt, match="at a question"), question.stop:
         raise KeyboardInterrupt("at a question")
 
 
