@@ -496,7 +496,7 @@ def _kind(error: kafka_errors.KafkaError) -> FailureKind:
     for foreign, kind in _KINDS.items():
         if isinstance(error, foreign):
             return kind
-    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+    if str(*error.args[:1]).startswith("Handshake failed: [SSL: CERTIFICATE_VERIFY_FAILED]"):
         return FailureKind.AUTHENTICATION
     return FailureKind.DISCONNECTED
 

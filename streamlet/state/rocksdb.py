@@ -6,7 +6,7 @@ loss of power at some earlier batch. (With the log off, a batch is not atomic ov
 unless atomic flush is set, and everything since the last flush is lost; measured, the log costs 5 %
 of a write's time.) What the machine lost is restored from the changelog.
 
-rocksdict tells errors apart by text only; ``_error`` is the one place that reads it.
+rocksdict tells errors apart by text only; ``rocksdb_errors`` is the one place that reads it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ from rocksdict import (
     WriteBufferManager,
 )
 
-from streamlet.errors import StateError, StateLockedError, TaskCorruptedError
+from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.state.backing import Columns
+from streamlet.state.rocksdb_errors import state_error
 
 log = logging.getLogger(__name__)
 
@@ -61,14 +62,6 @@ _STORE = "store."  # prefix of the column families of stores
 _BULK = "bulk-"  # files on their way into the database
 #: Errors of rocksdict that are bugs of ours: not bytes, or keys out of order.
 _BUGS = (ValueError, TypeError, AssertionError)
-_DAMAGE = (
-    "Corruption",
-    "No such file",
-    "NotFound",
-    "does not exist",
-    "file is too short",
-    "Column family not found",
-)
 
 
 class RocksBacking:
@@ -104,7 +97,7 @@ class RocksBacking:
         except _BUGS:
             raise
         except Exception as error:
-            raise _error(self._folder, error) from error
+            raise state_error(self._folder, error) from error
 
 
 class RocksEngine:
@@ -418,13 +411,4 @@ def _guarded(folder: Path, call: Callable[..., Any], *args: Any) -> Any:
     except _BUGS:
         raise
     except Exception as error:  # rocksdict raises bare Exceptions
-        raise _error(folder, error) from error
-
-
-def _error(folder: Path, error: Exception) -> StateError:
-    text = str(error)
-    if "lock" in text and "IO error" in text:
-        return StateLockedError(f"{folder} is open already: {text}")
-    if any(sign in text for sign in _DAMAGE):
-        return TaskCorruptedError(f"state in {folder} is damaged: {text}")
-    return StateError(f"cannot use the state in {folder}: {text}")
+        raise state_error(folder, error) from error

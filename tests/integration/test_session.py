@@ -490,6 +490,15 @@ def test_a_right_password_lets_in_and_a_wrong_one_is_an_error_at_once(
     assert failed.value.kind is ev.FailureKind.AUTHENTICATION
 
 
+def test_a_certificate_that_is_not_trusted_is_an_error_at_once(served: Served) -> None:
+    config = {"security.protocol": "ssl"}
+    transport = Transport(served.encrypted, config)
+    with pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED") as failed:
+        transport.find_coordinator("g", WAIT_MS).result(WAIT_S)
+    transport.close()
+    assert failed.value.kind is ev.FailureKind.AUTHENTICATION
+
+
 def test_a_broker_whose_certificate_is_not_trusted_is_not_spoken_to(served: Served) -> None:
     transport = Transport(served.encrypted, {"security.protocol": "ssl"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from streamlet.errors import BrokerError, MissingTopicError, StreamletError
 from streamlet.kafka.client import KafkaAdmin
@@ -196,6 +196,9 @@ def require_classic(spark: SparkSession) -> None:
         )
 
 
+_UNKNOWN_TOPIC: Final = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
+
+
 def partition_counts(
     spark: SparkSession, topics: Iterable[str], kafka: Mapping[str, str]
 ) -> dict[str, int]:
@@ -229,8 +232,9 @@ def partition_counts(
         described = admin.describeTopics(wanted).allTopicNames().get()
         return {topic: described[topic].partitions().size() for topic in sorted(topics)}
     except Py4JJavaError as error:
-        reason = str(error.java_exception)
-        if "UnknownTopicOrPartition" in reason:
+        # The future's error has Kafka's as its cause; a message may name a topic of any name.
+        cause, reason = error.java_exception.getCause(), str(error.java_exception)
+        if cause is not None and cause.getClass().getName() == _UNKNOWN_TOPIC:
             there = set(admin.listTopics().names().get())
             missing = sorted(set(topics) - there)
             raise MissingTopicError(f"topic does not exist: {', '.join(missing)}") from None
