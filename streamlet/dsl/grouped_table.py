@@ -24,7 +24,7 @@ from streamlet.dsl.table_folds import (
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.versioned_tables import for_newest
-from streamlet.serdes import SerdeLike
+from streamlet.serdes import Serde, SerdeLike
 from streamlet.topology.nodes import Timed
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
 
@@ -186,7 +186,7 @@ class KGroupedTable(Generic[K, V]):
             table=True,
             given=given,
         )
-        source = builder.repartition(self._regrouped(), how)
+        source = builder.repartition(self._regrouped(key), how)
         held = check_emit(call, emit)
         timed: Timed = "at commits" if held else ""
         name = builder.graph.new_name(prefix, given)
@@ -200,12 +200,12 @@ class KGroupedTable(Generic[K, V]):
         builder.named_processor(name, (source,), make, writes=spec.name, timed=timed)
         return KTable(TableNode(builder, name, use, spec), self._key, value)
 
-    def _regrouped(self) -> str:
+    def _regrouped(self, key: Serde[Any]) -> str:
         """The node that gives rows their new keys, which all folds share."""
         if not self._added:
             above, function = self._node, self._function
             select = for_newest(
-                self._select, lambda _: Regroup(function), above.history_ms is not None
+                self._select, lambda _: Regroup(function, key), above.history_ms is not None
             )
             above.builder.named_processor(self._select, (above.name,), select)
             self._added = True

@@ -54,10 +54,12 @@ class Regroup:
     """Changes of a table by the key of their group, which ``function(key, value)`` gives.
 
     It returns ``(key, value)``. A row whose group stays is one change, else the old value goes to
-    the old group first. A row whose new key or value is None is in no group.
+    the old group first. A row whose new key or value is None is in no group. ``key`` is the serde
+    of groups, whose bytes tell them apart.
     """
 
     function: Function
+    key: Serde[Any]
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails, or returns no pair."""
@@ -87,7 +89,7 @@ class Regroup:
     def _changes(self, key: Any, new: Any, old: Any) -> list[tuple[Any, Change]]:
         """The groups that a change concerns, and what changes in each."""
         before, after = self._place(key, old), self._place(key, new)
-        if before is not None and after is not None and _same(before[0], after[0]):
+        if before is not None and after is not None and _same(self.key, before[0], after[0]):
             return [(after[0], (after[1], before[1]))]
         found: list[tuple[Any, Change]] = []
         if before is not None:
@@ -104,9 +106,11 @@ class Regroup:
         return None if group is None or found is None else (group, found)
 
 
-def _same(one: Any, other: Any) -> bool:
-    """True for keys of one record key; ``1`` and ``True`` are none."""
-    return type(one) is type(other) and bool(one == other)
+def _same(key: Serde[Any], one: Any, other: Any) -> bool:
+    """True for keys with the same bytes: ``[1]`` and ``[True]`` are equal, and two record keys."""
+    if key.exact is not None and type(one) is type(other) is key.exact:
+        return bool(one == other)
+    return one is other or key.encode(one) == key.encode(other)
 
 
 @attrs.frozen

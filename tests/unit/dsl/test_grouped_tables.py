@@ -140,3 +140,24 @@ def test_types_that_are_not_known_are_asked_for() -> None:
     rows = sl.App("a").table("in", key=str, value=str)
     with pytest.raises(TopologyError, match=r"group_by\(\) writes keys, but their type"):
         rows.group_by(lambda k, v: (v, v)).count()
+
+
+def test_groups_that_python_calls_equal_are_told_apart_by_their_bytes() -> None:
+    for key, one, other in (
+        (sl.json(), [1], [True]),
+        (sl.json(), {"a": 1}, {"a": 1.0}),
+        (sl.json(), 1, True),
+        (float, 0.0, -0.0),
+    ):
+        app, places = sl.App("a"), {"one": one, "other": other}
+
+        def place(row: str, where: str, places: dict[str, Any] = places) -> tuple[Any, str]:
+            return places[where], row
+
+        rows = app.table("in", key=str, value=str).group_by(place, key=key, value=str)
+        rows.count(store="counts")
+        with TopologyTestDriver(app) as driver:
+            for row, where in (("x", "one"), ("y", "other"), ("x", "other")):
+                driver.pipe_input("in", row, where)
+            counts = driver.store("counts")
+            assert (counts.get(one), counts.get(other)) == (0, 2), (one, other)
