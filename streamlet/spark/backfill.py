@@ -81,7 +81,9 @@ class BackfillQuery:
         wish = QueryRequest("updates", "tasks")
         ready = prepare(self.reference, self.spark, where, wish, None, counts)
         ship(self.spark, ready.plan.reference)
-        rows = packed_rows(self.spark, ready, self.sources, self.max_records, ends)
+        # Files are one micro-batch; what is read beside them is merged with them by time.
+        most = None if self.sources else self.max_records
+        rows = packed_rows(self.spark, ready, self.sources, most, ends)
         return PreparedBackfill(self, ready, rows)
 
 
@@ -121,7 +123,10 @@ class PreparedBackfill:
 
         assert self.ready.clients is not None
         options = Options(
-            last_only=self.query.written != "updates", epoch=epoch, clients=self.ready.clients
+            last_only=self.query.written != "updates",
+            epoch=epoch,
+            clients=self.ready.clients,
+            by_time=True,
         )
         rows = frames.staged(self.ready.plan, self.rows, options)
         if self.query.written == "none":

@@ -32,12 +32,23 @@ def of_query(
     spark: SparkSession, ready: Prepared, checkpoint: str, given: int | None = None
 ) -> dict[str, str]:
     """Settings that fit a query's tasks and checkpoint; ``given`` shuffle partitions, if any."""
-    cores = spark.sparkContext.defaultParallelism
     tasks = max((len(stage.tasks) for stage in ready.plan.stages), default=1)
     # Spark SQL's state lies by key, over as many as there are cores.
-    number = given or (cores if ready.folds else shuffle_partitions(tasks, cores))
+    cores = spark.sparkContext.defaultParallelism
+    number = given or (cores if ready.folds else spread_over(spark, tasks))
     files = local_files(spark) if is_local(spark, checkpoint) else {}
     return {SHUFFLE: str(number), **files}
+
+
+def spread_over(spark: SparkSession, tasks: int) -> int:
+    """The number of shuffle partitions for so many tasks, by the session's cores.
+
+    A session of Spark Connect does not say how many it has: there the session's own number is
+    taken, at most one for each task.
+    """
+    if hasattr(spark, "_jvm"):
+        return shuffle_partitions(tasks, spark.sparkContext.defaultParallelism)
+    return max(1, min(tasks, int(spark.conf.get(SHUFFLE) or 1)))
 
 
 def local_files(spark: SparkSession) -> Mapping[str, str]:

@@ -137,6 +137,8 @@ class _BackfillReport:
     stop: GracefulStop
     batches: int = 0
     records: int = 0
+    #: How often a record came too late for a window, and was left out of it.
+    late: int = 0
 
     def going(self) -> bool:
         """False when Ctrl-C asked to stop; a second one raises."""
@@ -148,10 +150,16 @@ class _BackfillReport:
         """Report one batch."""
         self.batches += 1
         self.records += one.records
+        self.late += sum(task.late for task in one.tasks)
         self.output.note(line(one))
 
     def ended(self, application: str, plan: BackfillPlan) -> None:
         """Print the answer."""
+        if self.late:
+            self.output.note(
+                f"warning: {self.late:,} times a record came too late for a window and was left "
+                "out of it: give such windows a longer grace, and begin again with --force"
+            )
         positions = [
             {"topic": tp.topic, "partition": tp.partition, "offset": offset}
             for tp, offset in sorted(plan.positions.items())
@@ -160,6 +168,7 @@ class _BackfillReport:
             "application": application,
             "records": self.records,
             "batches": self.batches,
+            "late": self.late,
             "positions": positions,
         }
         text = f"{application}: {self.records:,} records; instances go on behind them"

@@ -16,6 +16,8 @@ import attrs
 from streamlet.errors import ConfigError, SerdeError
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.plan.reference import resolve
+from streamlet.spark.progress import OBSERVED
+from streamlet.spark.query_settings import spread_over
 from streamlet.spark.sql.frame_columns import Layout, layout_of
 from streamlet.spark.sql.typed_columns import encoder, source_serdes
 from streamlet.topology.graph import Topology
@@ -23,7 +25,7 @@ from streamlet.types import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 #: Partitions of a topic that is a DataFrame, unless a topic of Kafka's stands beside it. A fixed
 #: number: a checkpoint goes on with the same one only, on whatever cluster.
@@ -36,6 +38,12 @@ _RECORDS_PER_ROW = 5_000
 _NUMBERS = 1 << 40
 
 _ENCODED = "key binary, value binary, partition int, timestamp bigint, number bigint"
+
+#: The order of encoded rows; ``number`` decides between those of one time.
+_ORDER = ("partition", "timestamp", "number")
+
+#: Sorted rows are packed by so many, as many as Spark gives at once.
+_ROWS_AT_ONCE = 10_000
 
 
 @attrs.frozen
@@ -117,10 +125,13 @@ def default_counts(
     return found
 
 
-def packed_frame(plan: SparkPlan, topology: Topology, topic: str, source: FrameSource) -> DataFrame:
+def packed_frame(
+    spark: SparkSession, plan: SparkPlan, topology: Topology, topic: str, source: FrameSource
+) -> DataFrame:
     """The rows of a DataFrame as rows of ``packing.PACKED_SCHEMA``.
 
-    Those of a bounded one are put in the order of their times, partition by partition.
+    They are put in the order of their times, partition by partition: all of a bounded one, those of
+    each micro-batch of a stream.
 
     Raises:
         ConfigError: a column is missing, or not of the type that the topic's serdes need.
@@ -130,13 +141,39 @@ def packed_frame(plan: SparkPlan, topology: Topology, topic: str, source: FrameS
     from streamlet.spark.rows.packing import PACKED_SCHEMA
 
     layout = layout_of(topology, topic, source)
-    rows, encode = layout.select(source.frame), EncodeRows(plan, layout)
+    rows = layout.select(source.frame)
     if source.frame.isStreaming:
-        return rows.mapInArrow(PackRows(plan, topic, encode), PACKED_SCHEMA)
-    encoded = rows.mapInArrow(encode, _ENCODED)
-    spread = encoded.repartition(plan.counts[topic], f.col("partition"))
-    ordered = spread.sortWithinPartitions("partition", "timestamp", "number")
+        counted = f.count(f.lit(1)).alias("records")
+        rows = rows.observe(f"{OBSERVED}{topology.application}:{topic}", counted)
+    encoded = rows.mapInArrow(EncodeRows(plan, layout), _ENCODED)
+    number = spread_over(spark, plan.counts[topic])
+    spread = encoded.repartitionById(number, f.col("partition"))
+    if source.frame.isStreaming:  # Spark sorts no streams
+        return spread.mapInArrow(PackRows(plan, topic, in_time_order), PACKED_SCHEMA)
+    ordered = spread.sortWithinPartitions(*_ORDER)
     return ordered.mapInArrow(PackRows(plan, topic), PACKED_SCHEMA)
+
+
+def in_time_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All encoded rows of a Spark partition, by partition and time."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = [rows for rows in batches if rows.num_rows]
+    if not found:
+        return
+    schema = found[0].schema
+    # Columns of ``binary`` end at 2 GiB.
+    large = [
+        pa.field(one.name, pa.large_binary()) if pa.types.is_binary(one.type) else one
+        for one in schema
+    ]
+    table = pa.Table.from_batches(found).cast(pa.schema(large)).combine_chunks()
+    del found
+    order = pc.sort_indices(table, [(name, "ascending") for name in _ORDER])
+    for at in range(0, table.num_rows, _ROWS_AT_ONCE):
+        some = table.take(order.slice(at, _ROWS_AT_ONCE)).cast(schema)
+        yield from some.to_batches()
 
 
 @attrs.frozen
@@ -193,7 +230,7 @@ class PackRows:
     Args:
         plan: of the query.
         topic: whose records they are.
-        before: makes encoded rows of those that come in; None: they are.
+        before: puts the rows in order; None: they are.
     """
 
     plan: SparkPlan

@@ -71,7 +71,7 @@ def framed(
     ready = prepare(app, spark, python, wish, None, counts)
     ship(spark, ready.plan.reference)
     rows = packed_rows(spark, ready, by_topic, max_records)
-    chosen = attrs.evolve(chosen, clients=ready.clients)
+    chosen = attrs.evolve(chosen, clients=ready.clients, by_time=True)
     return frames.unpacked(frames.staged(ready.plan, rows, chosen), OUTPUT_COLUMNS)
 
 
@@ -93,7 +93,8 @@ def packed_rows(
     """
     topology = ready.topology
     packed = [
-        packed_frame(ready.plan, topology, topic, source) for topic, source in sources.items()
+        packed_frame(spark, ready.plan, topology, topic, source)
+        for topic, source in sources.items()
     ]
     if set(topology.source_topics) - sources.keys():
         assert ready.clients is not None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlet.spark.plan.folds import Fold
 from streamlet.spark.plan.plan import SparkPlan
+from streamlet.spark.query_settings import spread_over
 from streamlet.spark.rows.task_reports import observed
 
 if TYPE_CHECKING:
@@ -42,20 +43,39 @@ def staged(plan: SparkPlan, packed: DataFrame, options: Options) -> DataFrame:
 
     What the tasks report is in Spark's progress, and no longer among the rows.
     """
+    if plan.mapped:
+        packed = observed(packed, f"{plan.reference}:map")
+    run = _batch_by_batch if packed.isStreaming else _at_once
+    for stage in range(len(plan.stages)):
+        packed = observed(run(plan, stage, packed, options), f"{plan.reference}:{stage}")
+    return packed
+
+
+def _batch_by_batch(plan: SparkPlan, stage: int, packed: DataFrame, options: Options) -> DataFrame:
+    """A stage whose state Spark keeps from batch to batch."""
     from streamlet.spark.rows.packing import PACKED_SCHEMA
     from streamlet.spark.state.processor import StageProcessor
 
-    if plan.mapped:
-        packed = observed(packed, f"{plan.reference}:map")
-    for stage in range(len(plan.stages)):
-        packed = packed.groupBy("group").transformWithState(
-            statefulProcessor=StageProcessor(plan, stage, options),
-            outputStructType=PACKED_SCHEMA,
-            outputMode="Update",
-            timeMode="None",
-        )
-        packed = observed(packed, f"{plan.reference}:{stage}")
-    return packed
+    return packed.groupBy("group").transformWithState(
+        statefulProcessor=StageProcessor(plan, stage, options),
+        outputStructType=PACKED_SCHEMA,
+        outputMode="Update",
+        timeMode="None",
+    )
+
+
+def _at_once(plan: SparkPlan, stage: int, packed: DataFrame, options: Options) -> DataFrame:
+    """A stage over bounded data: no batch comes after this one, so no state is kept.
+
+    It has as many shuffle partitions as its tasks keep busy. ``transformWithState`` would have the
+    session's, by default 200, and each starts a store and a Python worker, with rows or without.
+    """
+    from streamlet.spark.rows.packing import PACKED_SCHEMA
+    from streamlet.spark.state.bounded import BoundedStage
+
+    number = spread_over(packed.sparkSession, len(plan.stages[stage].tasks))
+    tasks = packed.repartition(number, "group").sortWithinPartitions("group")
+    return tasks.mapInArrow(BoundedStage(plan, stage, options), PACKED_SCHEMA)
 
 
 def unpacked(packed: DataFrame, columns: tuple[str, ...]) -> DataFrame:

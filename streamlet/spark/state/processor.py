@@ -40,6 +40,9 @@ class Options:
     clients: Clients | None = None
     #: Write what leaves the query to Kafka, rather than make rows of it.
     writes: bool = False
+    #: Merge what several tasks send to one by the time of each record, not of each row of some
+    #: thousands; needed where the data is in no order of its own.
+    by_time: bool = False
 
 
 class StageProcessor(StatefulProcessor):
@@ -69,10 +72,11 @@ class StageProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Run a task over its rows, or hand rows on."""
-        from streamlet.spark.state.stage import Stage
+        from streamlet.spark.state.stage import KeptBySpark, Stage
 
         with without_gc():
-            stage = Stage(self._plan, self._stage, self._options, self._segments, self._outbox)
+            kept = KeptBySpark(self._segments)
+            stage = Stage(self._plan, self._stage, self._options, kept, self._outbox)
             yield from stage.handled(key[0], rows)
 
     def close(self) -> None:

@@ -12,9 +12,7 @@ and positions count when Spark commits them, never before.
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heapreplace
 from typing import Protocol, TypeAlias
 from zlib import crc32
 
@@ -29,7 +27,7 @@ from streamlet.processing.task import Task
 from streamlet.spark.kafka.ranges import Range
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.plan.reference import query_topology, resolve
-from streamlet.spark.rows.blobs import unpack
+from streamlet.spark.rows.merging import merged_by_record, merged_by_row
 from streamlet.spark.rows.packing import HERE, Packed, as_batch
 from streamlet.spark.rows.task_reports import TaskReport
 from streamlet.spark.state.changelogs import changelog_outputs
@@ -94,6 +92,7 @@ class Runner:
         limits: when state is compacted.
         epoch: of a backfill, whose tasks write changelogs as native ones do; None: it is none.
         read: reads ranges that rows name in place of records; None: there are no such rows.
+        by_time: merge senders by the time of each record, not of each row.
     """
 
     def __init__(
@@ -102,8 +101,11 @@ class Runner:
         limits: SegmentLimits,
         epoch: int | None = None,
         read: ReadRanges | None = None,
+        *,
+        by_time: bool = False,
     ) -> None:
         self._plan, self._limits, self._epoch, self._read = plan, limits, epoch, read
+        self._merge = merged_by_record if by_time else merged_by_row
         app = resolve(plan.reference)
         self._topology, self._policy = query_topology(app), app.policy
         self._warm: dict[TaskId, _Warm] = {}
@@ -134,7 +136,7 @@ class Runner:
             segments.medium = kept
         positions = dict(head.positions)
         task.counters.clear()
-        yield from _process(task, rows, positions, self._read)
+        yield from self._process(task, rows, positions)
         mark = os.urandom(_MARK_BYTES)
         drained = task.state.drain()
         if self._epoch is not None:
@@ -157,6 +159,44 @@ class Runner:
         report = TaskReport.of(which, task.counters, 0, clock.now_ns() - began, size)
         self._warm[which] = _Warm(task, segments, mark, batch, report)
         self._forget(batch)
+
+    def _process(
+        self, task: Task, rows: Iterable[Packed], positions: dict[str, int]
+    ) -> Iterator[list[Output]]:
+        """All rows of a task, in order; ``positions`` moves behind them."""
+        alone = len(task.subtopology.input_topics) == 1
+        for batch in self._batches(rows, positions):
+            if batch.offsets[0] < positions.get(batch.topic, 0):
+                raise StateError(
+                    f"task {task.task} has had {batch.topic}-{batch.partition} up to offset "
+                    f"{positions[batch.topic]} and got {batch.offsets[0]} again"
+                )
+            positions[batch.topic] = batch.offsets[-1] + 1
+            # With several topics nothing is certain before the last row: their ends are unknown.
+            yield task.process(batch) if alone else task.process(batch, 0, lambda _: None)
+        if not alone:
+            yield task.resume(0)
+        yield task.settle()
+
+    def _batches(
+        self, rows: Iterable[Packed], positions: Mapping[str, int]
+    ) -> Iterator[PartitionBatch]:
+        """The records of rows in order, then those that are not in their row, which are read.
+
+        A topic is in rows of one kind only, and the task puts records of several in order itself.
+        """
+        packed, ranges = [], []
+        for row in rows:
+            if row.until == HERE:
+                packed.append(row)
+            else:
+                where = TopicPartition(row.topic, row.partition)
+                ranges.append(Range(where, row.first, row.until))
+        for row, records in self._merge(packed):
+            yield as_batch(row, records, positions.get(row.topic, 0))
+        if ranges:
+            assert self._read is not None, f"{ranges[0].where} is to be read, and nothing can"
+            yield from self._read(ranges)  # all at once: few of each wait for those of others
 
     def report(self, which: TaskId, written: int) -> TaskReport:
         """The report of a task's last ``run``, with the number of records that were sent on."""
@@ -228,63 +268,3 @@ def _check(was: TaskHeader, now: TaskHeader) -> None:
             f"the checkpoint's state of task {now.task} is that of another version of the "
             "topology, whose nodes, stores or serdes have changed, or of streamlet"
         )
-
-
-def _process(
-    task: Task, rows: Iterable[Packed], positions: dict[str, int], read: ReadRanges | None
-) -> Iterator[list[Output]]:
-    """All rows of a task, in order; ``positions`` moves behind them."""
-    alone = len(task.subtopology.input_topics) == 1
-    for batch in _batches(rows, positions, read):
-        if batch.offsets[0] < positions.get(batch.topic, 0):
-            raise StateError(
-                f"task {task.task} has had {batch.topic}-{batch.partition} up to offset "
-                f"{positions[batch.topic]} and got {batch.offsets[0]} again"
-            )
-        positions[batch.topic] = batch.offsets[-1] + 1
-        # With several topics nothing is certain before the last row: their ends are not known yet.
-        yield task.process(batch) if alone else task.process(batch, 0, lambda _: None)
-    if not alone:
-        yield task.resume(0)
-    yield task.settle()
-
-
-def _batches(
-    rows: Iterable[Packed], positions: Mapping[str, int], read: ReadRanges | None
-) -> Iterator[PartitionBatch]:
-    """The records of rows in order, then those that are not in their row, which are read.
-
-    A topic is in rows of one kind only, and the task puts records of several in order itself.
-    """
-    packed, ranges = [], []
-    for row in rows:
-        if row.until == HERE:
-            packed.append(row)
-        else:
-            where = TopicPartition(row.topic, row.partition)
-            ranges.append(Range(where, row.first, row.until))
-    for row in in_order(packed):
-        yield as_batch(row, unpack(row.records), positions.get(row.topic, 0))
-    if ranges:
-        assert read is not None, f"{ranges[0].where} is to be read, and nothing can"
-        yield from read(ranges)  # all at once: few of each wait for those of others
-
-
-def in_order(rows: Iterable[Packed]) -> Iterator[Packed]:
-    """Rows in their senders' order, senders merged by the time of their next record.
-
-    They may arrive in any order: a sort that spills to disk mixes them.
-    """
-    senders: dict[str, deque[Packed]] = {}
-    for row in sorted(rows, key=lambda row: (row.first, row.part)):
-        senders.setdefault(row.sender, deque()).append(row)
-    heads = [(queue[0].time, sender) for sender, queue in senders.items()]
-    heapify(heads)
-    while heads:
-        sender = heads[0][1]
-        queue = senders[sender]
-        yield queue.popleft()
-        if queue:
-            heapreplace(heads, (queue[0].time, sender))
-        else:
-            heappop(heads)

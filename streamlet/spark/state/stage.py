@@ -14,7 +14,7 @@ from streamlet.spark.kafka.latest import Latest
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.rows.packing import LEAVES, Packed, Sender
 from streamlet.spark.state.processor import Options
-from streamlet.spark.state.run import Runner
+from streamlet.spark.state.run import KeptState, Runner
 from streamlet.types import TaskId
 
 _PackedRow = Row(*Packed._fields)
@@ -38,23 +38,25 @@ class Stage:
         plan: of the query.
         stage: number of the stage.
         options: how it runs.
-        segments: the group's state in Spark, by number.
+        kept: the group's state.
         outbox: takes what leaves the query; None: that becomes rows, too.
     """
 
     _plan: SparkPlan
     _stage: int
     _options: Options
-    _segments: Any
+    _kept: KeptState
     _outbox: Outbox | None
 
     def handled(self, group: int, rows: Iterable[Row]) -> Iterator[Row]:
         """The rows out for all rows of the group in a micro-batch."""
-        packed = [_packed(row) for row in rows]
-        task = self._plan.stages[self._stage].tasks.get(group)
-        found = self._handed_on(packed) if task is None else self._run(task, packed)
-        for row in found:
+        for row in self.processed(group, [_packed(row) for row in rows]):
             yield _PackedRow(*row)
+
+    def processed(self, group: int, packed: list[Packed]) -> Iterator[Packed]:
+        """The rows out for all rows of the group, as values."""
+        task = self._plan.stages[self._stage].tasks.get(group)
+        return self._handed_on(packed) if task is None else self._run(task, packed)
 
     def _handed_on(self, rows: list[Packed]) -> Iterator[Packed]:
         """Rows that are not for this stage, by their address in the next one."""
@@ -71,7 +73,7 @@ class Stage:
         sender = Sender(self._plan, self._stage + 1, str(task), send)
         inside, latest, count = self._plan.inside, Latest(), 0
         runner = _runner(self._plan, self._stage, self._options)
-        for outputs in runner.run(task, rows, _Kept(self._segments), _batch_id()):
+        for outputs in runner.run(task, rows, self._kept, _batch_id()):
             now = outputs
             if self._options.last_only:
                 now = [output for output in outputs if output.topic in inside]
@@ -82,42 +84,51 @@ class Stage:
         yield runner.report(task, sender.records).row()
 
 
-class _Kept:
+class KeptBySpark:
     """A task's state in Spark: one call is one round trip to the JVM."""
 
     def __init__(self, segments: Any) -> None:
         self._segments = segments
 
     def head(self) -> bytes | None:
+        """The header; None before the first batch."""
         found = self._segments.getValue((_HEAD,))
         return None if found is None else bytes(found[0])
 
     def set_head(self, head: bytes) -> None:
+        """Replace the header."""
         self.put(_HEAD, head)
 
     def get(self, number: int) -> bytes:
+        """Read a segment."""
         return bytes(self._segments.getValue((number,))[0])
 
     def put(self, number: int, segment: bytes) -> None:
+        """Keep a segment."""
         self._segments.updateValue((number,), (segment,))
 
     def remove(self, number: int) -> None:
+        """Drop a segment."""
         self._segments.removeKey((number,))
 
 
 def _runner(plan: SparkPlan, stage: int, options: Options) -> Runner:
-    read = None if options.clients is None else options.clients.records
     place = (_property("sql.streaming.queryId"), stage)
     if not place[0]:  # a bounded DataFrame: no batch comes after this one
-        return Runner(plan, options.limits, options.epoch, read)
+        return _new_runner(plan, options)
     known = _RUNNERS.get(place)
     if known is not None and known[:2] == (plan, options):
         return known[2]
     while len(_RUNNERS) >= _QUERIES_KEPT:
         del _RUNNERS[next(iter(_RUNNERS))]
-    runner = Runner(plan, options.limits, options.epoch, read)
+    runner = _new_runner(plan, options)
     _RUNNERS[place] = (plan, options, runner)
     return runner
+
+
+def _new_runner(plan: SparkPlan, options: Options) -> Runner:
+    read = None if options.clients is None else options.clients.records
+    return Runner(plan, options.limits, options.epoch, read, by_time=options.by_time)
 
 
 def _batch_id() -> int:

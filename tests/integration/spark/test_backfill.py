@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ BEGIN = 1_700_000_000_000 // backfills.MINUTE * backfills.MINUTE
 #: Page, seconds and time; pages of the second half are partly those of the first.
 VISITS = [(f"{'ab'[n % 2]}{n % 7}", n, BEGIN + n * 7_000) for n in range(60)]
 HALF = 30
-OUTPUTS = [topic for topic in backfills.TOPICS if topic != "visits"]
+OUTPUTS = {topic: count for topic, count in backfills.TOPICS.items() if topic != "visits"}
 Final = dict[tuple[str, bytes], bytes | None]
 
 
@@ -57,9 +58,11 @@ def send(bootstrap: str, visits: list[tuple[str, int, int]]) -> None:
     assert producer.flush(30) == 0
 
 
-def backfill(bootstrap: str, tmp_path: Path, *words: str) -> tuple[int, dict[str, Any]]:
+def backfill(
+    bootstrap: str, tmp_path: Path, *words: str, name: str = "APP"
+) -> tuple[int, dict[str, Any]]:
     """Exit code and document of ``streamlet backfill``."""
-    app = "tests.integration.spark.backfills:APP"
+    app = f"tests.integration.spark.backfills:{name}"
     line = ["backfill", app, *words, "--json", "--bootstrap-servers", bootstrap]
     line += ["--set", f"state.dir={tmp_path / 'state'}", "--max-records-per-batch", "20"]
     found = CliRunner().invoke(build(), line)
@@ -75,12 +78,12 @@ def live(bootstrap: str, tmp_path: Path, records: int) -> None:
     backfills.APP.run(count=records, timeout=300, settings=settings)
 
 
-def written(bootstrap: str) -> Final:
+def written(bootstrap: str, topics: Mapping[str, int] = OUTPUTS) -> Final:
     """The last value of each key of each topic."""
     found: Final = {}
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
     try:
-        places = [TopicPartition(t, p, 0) for t in OUTPUTS for p in range(backfills.TOPICS[t])]
+        places = [TopicPartition(t, p, 0) for t, count in topics.items() for p in range(count)]
         count = sum(consumer.get_watermark_offsets(place, timeout=60)[1] for place in places)
         consumer.assign(places)
         while count:
@@ -197,3 +200,49 @@ def test_a_backfill_that_fails_commits_nothing_and_begins_again(
     send(topics, VISITS[HALF:])
     live(topics, tmp_path, 3 * (len(VISITS) - HALF))
     assert written(topics) == all_live()
+
+
+#: Key, value and time of records that go on for an hour; each minute has some of each key.
+CLICKS = [("abc"[n % 3], n, BEGIN + n * 4_000) for n in range(900)]
+
+
+def click_files(spark: SparkSession, folder: Path) -> None:
+    """Four files: Spark takes the largest first, which has the newest records."""
+    ends = [0, 100, 250, 500, 900]
+    for number, (begin, end) in enumerate(pairwise(ends)):
+        rows = [(key, value, time) for key, value, time in CLICKS[begin:end]]
+        frame = spark.createDataFrame(rows, "key string, value bigint, timestamp bigint")
+        frame.coalesce(1).write.mode("append").parquet(str(folder))
+        assert len(list(folder.glob("*.parquet"))) == number + 1
+
+
+def test_files_go_through_in_the_order_of_their_times(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows and final results of four files are those of records in order; all are counted."""
+    monkeypatch.setattr(sl.spark, "session", lambda *_, **__: spark)
+    monkeypatch.setattr(sl.spark, "stop", lambda _: None)
+    click_files(spark, tmp_path / "clicks")
+    outputs = {topic: count for topic, count in backfills.CLICKS.items() if topic != "clicks"}
+    admin = KafkaAdmin(bootstrap_servers)
+    admin.create_topics([NewTopic(name, count) for name, count in backfills.CLICKS.items()])
+    try:
+        given = ["--from", "parquet", "--path", f"clicks={tmp_path / 'clicks'}"]
+        code, document = backfill(bootstrap_servers, tmp_path, *given, name="IN_ORDER")
+        assert code == 0, document
+        assert (document["records"], document["late"]) == (len(CLICKS), 0)
+        found = written(bootstrap_servers, outputs)
+    finally:
+        internal = [name for name in admin.topics() if name.startswith(backfills.IN_ORDER.name)]
+        admin.delete_topics([*backfills.CLICKS, *internal])
+        admin.close()
+    with TopologyTestDriver(backfills.IN_ORDER) as driver:
+        for click in CLICKS:
+            driver.pipe_input("clicks", *click)
+        wanted = {
+            (topic, record.key): record.value
+            for topic in outputs
+            for record in driver.read_output(topic, key=bytes, value=bytes)
+        }
+    assert len(wanted) > 300
+    assert found == wanted

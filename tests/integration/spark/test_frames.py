@@ -130,6 +130,31 @@ def test_records_of_a_bounded_frame_come_in_the_order_of_their_times(spark: Spar
     ]
 
 
+@pytest.mark.parametrize("streaming", [True, False])
+def test_several_files_give_what_one_gives(
+    spark: SparkSession, tmp_path: Path, streaming: bool
+) -> None:
+    """Spark takes the largest file first, which has the newest records; windows have no grace."""
+    rows = [("abcde"[n % 5], n, ["x"] * (n // 60), n * 60_000) for n in range(240)]
+    schema = "shop string, amount int, tags array<string>, at bigint"
+    wanted = {
+        ("abcde"[shop], hour): sum(n % 5 == shop for n in range(hour * 60, hour * 60 + 60))
+        for shop in range(5)
+        for hour in range(4)
+    }
+    for hour in range(4):
+        part = spark.createDataFrame(rows[hour * 60 : hour * 60 + 60], schema).coalesce(1)
+        part.write.mode("append").parquet(str(tmp_path / "files"))
+    reader: Any = spark.readStream if streaming else spark.read
+    source = FrameSource(reader.schema(schema).parquet(str(tmp_path / "files")), "shop", time="at")
+    frame = to_dataframe(HOURS, spark, sources={"sales": source}, partitions={"sales": 2})
+    found: dict[tuple[str, int], int] = {}
+    for row in run(frame, tmp_path / "checkpoint") if streaming else frame.collect():
+        place = row.key.key, row.key.start // 3_600_000
+        found[place] = max(found.get(place, 0), row.value)
+    assert found == wanted
+
+
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_files_are_a_stream(spark: SparkSession, tmp_path: Path, form: str) -> None:
     frame = sales(spark)

@@ -21,9 +21,10 @@ from streamlet.spark.kafka.latest import Latest
 from streamlet.spark.kafka.placement import MODULUS, groups, key_hash, shuffle_partitions
 from streamlet.spark.plan.plan import SparkPlan, plan
 from streamlet.spark.rows.blobs import unpack
+from streamlet.spark.rows.merging import in_order
 from streamlet.spark.rows.packing import Packed, Sender, pack_raw
 from streamlet.spark.rows.tasks import Pack
-from streamlet.spark.state.run import Runner, in_order
+from streamlet.spark.state.run import Runner
 from streamlet.spark.state.segments import SegmentLimits
 from streamlet.testing import TopologyTestDriver
 from streamlet.types import TaskId, TopicPartition
