@@ -10,6 +10,7 @@ from streamlet.dsl.inference import UNKNOWN
 from streamlet.errors import SerdeError, TopologyError
 from streamlet.serdes import Serde
 from streamlet.serdes import serde as serde_of
+from streamlet.serdes.json_types import plain_type
 
 #: Stands for a type that is not given, where None is one: "always null".
 DEFAULT: Final[Any] = type("Default", (), {"__repr__": lambda self: "DEFAULT"})()
@@ -34,7 +35,7 @@ class Kind:
             TopologyError: there is no serde for it.
         """
         try:
-            return cls(serde_of(of), of)
+            return cls(_serde(of, role), plain_type(of))
         except SerdeError as error:
             raise TopologyError(f"{call}, {role}=: {error}") from error
 
@@ -55,7 +56,7 @@ class Kind:
         if inferred is UNKNOWN:
             return cls(None, UNKNOWN, call)
         try:
-            return cls(serde_of(inferred), inferred)
+            return cls(_serde(inferred, role), plain_type(inferred))
         except SerdeError as error:
             # Perhaps not needed, so no error yet; types of attributes can still be inferred.
             return cls(None, inferred, f"{call} ({error})")
@@ -96,3 +97,9 @@ class Kind:
                 f"or give App({role}=...) as the default"
             )
         return self.serde
+
+
+def _serde(of: Any, role: str) -> Serde[Any]:
+    """The serde of a type in its role; only keys need one form, whatever the order in dicts."""
+    serde = serde_of(of)
+    return serde if role == "key" or serde.as_value is None else serde.as_value

@@ -14,7 +14,7 @@ import attrs
 
 from streamlet.errors import ConfigError, SerdeError
 from streamlet.kafka.ports import Headers
-from streamlet.records.types import DataType
+from streamlet.records.types import DataType, of_values
 from streamlet.serdes import json
 
 
@@ -68,7 +68,7 @@ class LineReader:
 
     format: Format
     key: DataType
-    value: DataType
+    value: DataType = attrs.field(converter=of_values)
 
     def records(self, lines: Iterable[str]) -> Parsed:
         """The records of these lines, which end as they do in their file.

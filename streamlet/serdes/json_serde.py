@@ -6,41 +6,23 @@ but gives each result a kilobyte first: a column of results that are kept costs 
 
 from __future__ import annotations
 
-import collections.abc
-import inspect
-import types
 from collections.abc import Callable
-from typing import Any, TypeVar, Union, get_args, get_origin, is_typeddict, overload
+from typing import Any, TypeVar, overload
 
 import attrs
 import msgspec
 import msgspec.inspect as kinds
 
-from streamlet.errors import SerdeError
+from streamlet.serdes.json_bytes import Encode, RoundTripCheck, encoders, plain
+from streamlet.serdes.json_decoders import decoder_of
+from streamlet.serdes.json_types import accepted_types, describe, is_immutable, parts, type_name
 from streamlet.serdes.plain_copy import document_copier
 from streamlet.serdes.serde import Serde, build, encode_error
 
 T = TypeVar("T")
 
-_ENCODER = msgspec.json.Encoder()
 _DOCUMENTS: tuple[object, ...] = (dict, list, dict[str, Any], list[Any])
 _UNSURVIVING = (set, frozenset, bytes, bytearray, memoryview)
-_FROZEN_KINDS = (
-    kinds.NoneType,
-    kinds.BoolType,
-    kinds.IntType,
-    kinds.FloatType,
-    kinds.StrType,
-    kinds.BytesType,
-    kinds.DateTimeType,
-    kinds.DateType,
-    kinds.TimeType,
-    kinds.TimeDeltaType,
-    kinds.UUIDType,
-    kinds.DecimalType,
-    kinds.EnumType,
-    kinds.LiteralType,
-)
 _SHORTEST: dict[type[kinds.Type], bytes] = {
     kinds.AnyType: b"0",
     kinds.DictType: b"{}",
@@ -63,10 +45,16 @@ def json(of: Any = Any) -> Serde[Any]:
     counts. Supported inside: str, int, float, bool, None, bytes (base64), datetime and its kin,
     Decimal, UUID, Enum, Literal, list, tuple, set, dict, TypedDict, NamedTuple, unions that JSON
     can tell apart.
-    Not supported: any other class, ``object``, and None as the outermost value, which would be a
-    tombstone (the document ``null`` is read as None by ``json()`` alone).
+    Not supported: any other class, ``object``, private attributes and cached properties of attrs
+    classes, ``InitVar``, dicts whose keys are neither text nor numbers, a default None where the
+    annotation has none, and None as the outermost value, which would be a tombstone (the document
+    ``null`` is read as None by ``json()`` alone). Converters of attrs classes are not called.
 
-    JSON has no NaN and no infinity: they are written as null and refused when read back as a float.
+    Equal keys have one form: names in dicts and members of sets are sorted, and fields that a
+    document leaves out are written with their defaults. Values keep the order of their dicts.
+
+    JSON has no NaN and no infinity: a typed value with one is refused when it is written, as is any
+    that could not be read back; in an untyped document they are written as null.
     An untyped document returns as JSON knows it (a tuple as a list, a datetime as text); dict keys
     other than str, sets and bytes are refused there, which a column checks on its first value.
 
@@ -76,25 +64,37 @@ def json(of: Any = Any) -> Serde[Any]:
     name = "json" if of is Any else f"json({type_name(of)})"
     described = describe(of)
     accepts = accepted_types(of)
-    decoder = msgspec.json.Decoder(of)
-    if of is not Any and of not in _DOCUMENTS:
+    decode = decoder_of(of, parts(described)).decode
+    shortest = _shortest(described, decode)
+    canonical, in_order = encoders(described, decode)
+    if of is Any or of in _DOCUMENTS:
+        return _documents(name, decode, accepts, shortest, canonical)
+    check = RoundTripCheck.of(name, described, decode)
+
+    def typed(encode: Encode, looked_at: bool = True) -> Serde[Any]:
         return build(
             name,
-            _ENCODER.encode,
-            decoder.decode,
+            check.checking(encode) if looked_at else encode,
+            decode,
             accepts=accepts,
             immutable=is_immutable(described),
-            decode_all=_mapped(decoder.decode),
-            shortest=_shortest(described, decoder.decode),
+            encode_all=check.checking_all(encode) if looked_at else None,
+            decode_all=_mapped(decode),
+            shortest=shortest,
             declared=of,
         )
-    return _document(name, decoder.decode, accepts, _shortest(described, decoder.decode))
+
+    if canonical is not in_order or not check.for_keys:
+        return attrs.evolve(typed(canonical, check.for_keys), as_value=typed(in_order))
+    return typed(canonical)
 
 
 def document(of: type[T]) -> Serde[T]:
     """The serde of plain ``dict`` or ``list``, called by that name."""
     decode = msgspec.json.Decoder(of).decode
-    return _document(type_name(of), decode, frozenset({of}), _shortest(describe(of), decode))
+    described = describe(of)
+    shortest, (canonical, _) = _shortest(described, decode), encoders(described, decode)
+    return _documents(type_name(of), decode, frozenset({of}), shortest, canonical)
 
 
 def _mapped(function: Callable[[bytes], Any]) -> Callable[[list[bytes]], list[Any]]:
@@ -113,11 +113,25 @@ def _shortest(described: kinds.Type, decode: Callable[[bytes], Any]) -> bytes | 
     return None
 
 
-def _document(
-    name: str, decode: Callable[[bytes], Any], accepts: frozenset[type], shortest: bytes | None
+def _documents(
+    name: str,
+    decode: Callable[[bytes], Any],
+    accepts: frozenset[type],
+    shortest: bytes | None,
+    canonical: Encode,
 ) -> Serde[Any]:
-    encode = _ENCODER.encode
+    """The serde of any documents, and that of values, which keeps the order of their names."""
+    serde = _document(name, decode, accepts, shortest, canonical)
+    return attrs.evolve(serde, as_value=_document(name, decode, accepts, shortest, plain))
 
+
+def _document(
+    name: str,
+    decode: Callable[[bytes], Any],
+    accepts: frozenset[type],
+    shortest: bytes | None,
+    encode: Encode,
+) -> Serde[Any]:
     def encode_one(value: Any) -> bytes:
         _refuse_unsurviving(name, value, value)
         return encode(value)
@@ -152,91 +166,3 @@ def _refuse_unsurviving(name: str, value: Any, part: Any) -> None:
             _refuse_unsurviving(name, value, inner)
     elif isinstance(part, _UNSURVIVING):
         raise encode_error(name, value, f"JSON has no {type(part).__name__}; give the type")
-
-
-def describe(of: Any) -> kinds.Type:
-    """The description of a type by msgspec, after making sure that JSON can carry all of it.
-
-    Raises:
-        SerdeError: it cannot; the message names the class in the way.
-    """
-    try:
-        described = kinds.type_info(of)
-        msgspec.json.Decoder(of)
-    except (TypeError, NameError, ValueError, RuntimeError) as error:
-        raise SerdeError(f"no JSON for {type_name(of)}: {error}") from error
-    for part in _parts(described):
-        if isinstance(part, kinds.CustomType | kinds.ExtType):
-            culprit = type_name(getattr(part, "cls", "Ext"))
-            raise SerdeError(
-                f"no JSON for {type_name(of)}: cannot carry {culprit}; use a dataclass, an attrs "
-                "class or a msgspec.Struct in its place, or a pair (encode, decode) for the whole"
-            )
-    return described
-
-
-def _parts(described: kinds.Type) -> list[kinds.Type]:
-    """A described type and all types inside, each once, though types may contain themselves."""
-    met: dict[int, kinds.Type] = {}
-    todo = [described]
-    while todo:
-        part = todo.pop()
-        if id(part) not in met:
-            met[id(part)] = part
-            todo.extend(_children(part))
-    return list(met.values())
-
-
-def _children(part: kinds.Type) -> list[kinds.Type]:
-    found: list[kinds.Type] = []
-    for field in getattr(part, "fields", ()):
-        found.append(field.type)
-    for attribute in ("item_type", "key_type", "value_type"):
-        if hasattr(part, attribute):
-            found.append(getattr(part, attribute))
-    for attribute in ("item_types", "types"):
-        found.extend(getattr(part, attribute, ()))
-    return found
-
-
-def is_immutable(described: kinds.Type) -> bool:
-    """True if no value of the type can change in place, at any depth."""
-    return all(_is_frozen(part) for part in _parts(described))
-
-
-def _is_frozen(part: kinds.Type) -> bool:
-    if isinstance(part, kinds.StructType):
-        return bool(part.cls.__struct_config__.frozen)
-    if isinstance(part, kinds.DataclassType):
-        # attrs before 25.4 has no such property; its classes then count as mutable, which only
-        # costs a copy.
-        own: Any = vars(part.cls)
-        frozen = own.get("__dataclass_params__") or own.get("__attrs_props__")
-        return bool(getattr(frozen, "frozen", getattr(frozen, "is_frozen", False)))
-    shells = (kinds.VarTupleType, kinds.TupleType, kinds.FrozenSetType, kinds.UnionType)
-    return isinstance(part, (*_FROZEN_KINDS, *shells, kinds.NamedTupleType))
-
-
-def accepted_types(of: Any) -> frozenset[type]:
-    """The exact types of values that may be written as ``of``; empty if they are not known.
-
-    A subclass is not accepted: it would come back as its base.
-    """
-    origin = get_origin(of) or of
-    if origin in (Union, types.UnionType):
-        members = [accepted_types(member) for member in get_args(of)]
-        return frozenset().union(*members) if all(members) else frozenset()
-    if is_typeddict(origin):
-        return frozenset({dict})
-    if origin in (Any, object) or not isinstance(origin, type) or inspect.isabstract(origin):
-        return frozenset()
-    if origin.__module__ == collections.abc.__name__:
-        return frozenset()
-    return frozenset({float, int}) if origin is float else frozenset({origin})
-
-
-def type_name(of: Any) -> str:
-    """A type as one writes it."""
-    if isinstance(of, type) and get_origin(of) is None:
-        return of.__name__
-    return str(of).replace("typing.", "")

@@ -7,10 +7,13 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, overload
 
+import msgspec
+
 from streamlet.errors import SerdeError
 from streamlet.serdes.basic import BY_TYPE, custom
-from streamlet.serdes.json_serde import document, json, type_name
-from streamlet.serdes.serde import Serde
+from streamlet.serdes.json_serde import document, json
+from streamlet.serdes.json_types import bare_type, plain_type, type_name
+from streamlet.serdes.serde import Serde, build
 
 T = TypeVar("T")
 
@@ -34,6 +37,9 @@ def serde(of: Any) -> Serde[Any]:
     container such as ``dict[str, int]`` as JSON checked against the type (see ``json``). A pair of
     functions ``(encode, decode)`` and a ready ``Serde`` are taken as they are.
 
+    ``NewType``, ``Annotated`` and aliases are what they stand for; what ``msgspec.Meta`` demands in
+    an ``Annotated`` is demanded of each value that is read or written.
+
     ``Optional[X]`` is refused: null is a tombstone in Kafka, never a value; ask for ``X``, and null
     is None anyway.
 
@@ -44,9 +50,10 @@ def serde(of: Any) -> Serde[Any]:
         return of
     if isinstance(of, tuple):
         return _pair(of)
-    if _is_plain(of):
-        return BY_TYPE[of]()
-    _refuse_optional(of)
+    of = plain_type(of)
+    _refuse_optional(bare_type(of))
+    if _is_plain(bare_type(of)):
+        return _plain(of)
     if of is dict or of is list:
         return document(of)
     if of is Any or of is object:
@@ -61,6 +68,39 @@ def serde(of: Any) -> Serde[Any]:
 def _is_plain(of: Any) -> bool:
     # Asked by identity: `of in BY_TYPE` would need a hash, which not everything has.
     return any(of is kind for kind in BY_TYPE)
+
+
+def _plain(of: Any) -> Serde[Any]:
+    """The serde of a type that is written by itself, perhaps with demands of ``msgspec.Meta``."""
+    bare = bare_type(of)
+    inner = BY_TYPE[bare]()
+    if bare is of:
+        return inner
+
+    def meets(value: Any) -> Any:
+        return msgspec.convert(value, of)
+
+    def meet(column: list[Any]) -> list[Any]:
+        found: list[Any] = msgspec.convert(column, list[of])
+        return found
+
+    def encode_all(column: list[Any]) -> list[Any]:
+        return inner.encode_column(meet(column))
+
+    def decode_all(column: list[Any]) -> list[Any]:
+        return meet(inner.decode_column(column))
+
+    return build(
+        inner.name,
+        lambda value: inner.encode(meets(value)),
+        lambda raw: meets(inner.decode(raw)),
+        accepts=inner.accepts,
+        exact=inner.exact,
+        immutable=inner.immutable,
+        encode_all=encode_all,
+        decode_all=decode_all,
+        declared=bare,
+    )
 
 
 def _pair(of: tuple[Any, ...]) -> Serde[Any]:

@@ -49,6 +49,8 @@ class Serde(Generic[T]):
     ``window_bytes`` of a windowed key, at its end, say which window it is.
     ``fast_copy`` copies a value as its bytes would, None as None; None: by its bytes.
     ``declared`` is the Python type, or the Avro schema, that the values have; None: not known.
+    ``as_value`` is the serde for values of the type, which keeps the order of their dicts, where
+    this one sorts it, since equal keys have one form; None: this one.
 
     ``encode_all`` and ``decode_all`` are the fast way for a whole column without None. They may
     raise anything: the column is then done again entry by entry, to find the one at fault.
@@ -66,6 +68,7 @@ class Serde(Generic[T]):
     window_bytes: int = 0
     fast_copy: Callable[[T], T] | None = None
     declared: Any = None
+    as_value: Serde[T] | None = None
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"

@@ -12,7 +12,7 @@ import msgspec.inspect as kinds
 import pyarrow as pa
 
 from streamlet.serdes import Serde, Windowed
-from streamlet.serdes.json_serde import describe
+from streamlet.serdes.json_types import describe
 
 #: Spark's times: microseconds.
 _INSTANT = pa.timestamp("us", tz="UTC")

@@ -161,3 +161,13 @@ def test_groups_that_python_calls_equal_are_told_apart_by_their_bytes() -> None:
                 driver.pipe_input("in", row, where)
             counts = driver.store("counts")
             assert (counts.get(one), counts.get(other)) == (0, 2), (one, other)
+
+
+def test_dicts_with_the_same_fields_are_one_group_in_any_order() -> None:
+    app, places = sl.App("a"), {"one": {"a": 1, "b": 2}, "other": {"b": 2, "a": 1}}
+    rows = app.table("in", key=str, value=str)
+    rows.group_by(lambda row, where: (places[where], row), key=dict, value=str).count(store="n")
+    with TopologyTestDriver(app) as driver:
+        for row, where in (("x", "one"), ("y", "other"), ("x", "other")):
+            driver.pipe_input("in", row, where)
+        assert list(driver.store("n").range()) == [({"a": 1, "b": 2}, 2)]
