@@ -144,6 +144,13 @@ def open_control(application: str, settings: Settings, clock: Clock | None = Non
     )
 
 
+def operator_source(settings: Settings, application: str) -> KafkaSource:
+    """A consumer with headers, for a command that looks into topics of an application."""
+    config = settings.client_config("consumer")
+    name = f"{application}-operator"
+    return KafkaSource(settings.bootstrap_servers, config, headers=True, name=name)
+
+
 def dead_members(application: str, settings: Settings) -> DeadMembers | None:
     """Removes the members of workers that crashed; None with static ids, which await a restart.
 

@@ -1,13 +1,11 @@
 """Plans a reset: positions, and topics of the application's own. Pure.
 
-An internal topic is recognised by its name, as in Kafka Streams: it begins with the application's
-id. So those of an application whose id begins like ours (``words`` and ``words-eu``) have to be
-kept apart: the longest id that is known wins.
+Which topics are the application's own, ``reset.ownership`` finds out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +17,7 @@ from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
 from streamlet.coordinator.messages import Committed
 from streamlet.errors import ConfigError
 from streamlet.kafka.ports import NewTopic
-from streamlet.topology.names import between_suffix, internal_suffix
+from streamlet.topology.names import between_suffix
 from streamlet.types import NO_STATE, TopicPartition
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -70,7 +68,9 @@ class ResetPlan:
     """All a reset changes.
 
     ``recreated`` are deleted and created again, ``removed`` only deleted: the topology has no such
-    topics any more. ``incarnation`` is that of the inputs from now on, higher than any before.
+    topics any more. ``left`` are topics that may be internal ones of the application, or that
+    the control topic names as such, and that prove nothing: they stay as they are.
+    ``incarnation`` is that of the inputs from now on, higher than any before.
     ``unfinished``: an earlier reset was broken off.
     """
 
@@ -83,6 +83,7 @@ class ResetPlan:
     recreated: tuple[NewTopic, ...]
     removed: tuple[str, ...]
     unfinished: bool = False
+    left: tuple[str, ...] = ()
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -130,6 +131,7 @@ class ResetPlan:
                 {"name": name, "partitions": partitions, "made_anew": again}
                 for name, partitions, again in [*remade, *gone]
             ],
+            "left": list(self.left),
             "done": done,
         }
 
@@ -144,42 +146,6 @@ class ResetResult:
     def as_dict(self) -> dict[str, Any]:
         """The document that the command prints."""
         return self.plan.as_dict(done=self.done)
-
-
-def internal_names(
-    topics: Iterable[str],
-    application: str,
-    others: Collection[str],
-    certain: Collection[str] = (),
-) -> list[str]:
-    """The internal topics of an application among these, sorted.
-
-    Args:
-        topics: what there is.
-        application: its id.
-        others: ids of further groups, which may be applications.
-        certain: topics that are known to be its own, whatever others are called.
-    """
-    longer = [other for other in others if other.startswith(f"{application}-")]
-    return sorted(
-        topic
-        for topic in topics
-        if topic in certain
-        or (_may_be_of(topic, application) and not any(_may_be_of(topic, one) for one in longer))
-    )
-
-
-def _may_be_of(topic: str, application: str) -> bool:
-    """True if it is the application's id, a store or name, and what internal topics end in."""
-    suffix = internal_suffix(topic)
-    name = topic.removeprefix(f"{application}-").removesuffix(suffix)
-    return bool(suffix and name) and topic == f"{application}-{name}{suffix}"
-
-
-def named_changelogs(committed: Mapping[TopicPartition, Committed]) -> set[str]:
-    """The changelogs that commits name: those are the application's own."""
-    found = (CommitMetadata.read(one.metadata) for one in committed.values())
-    return {tp.topic for one in found if one is not None for tp in one.ends}
 
 
 def merged(wanted: NewTopic, found: NewTopic | None, given: Mapping[str, str]) -> NewTopic:

@@ -10,7 +10,7 @@ starts discards the state on its disk, because that notes another reset.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import attrs
@@ -18,7 +18,6 @@ import attrs
 from streamlet.admin.inspector import describe, fetch_positions
 from streamlet.admin.members import removal_hint
 from streamlet.control.records import Place, place_of
-from streamlet.control.topic import SUFFIX
 from streamlet.control.values import Mark, ResetEpoch
 from streamlet.control.view import ControlView
 from streamlet.coordinator.codes import name_of
@@ -32,7 +31,8 @@ from streamlet.errors import (
     RefusedError,
     StreamletError,
 )
-from streamlet.kafka.ports import NewTopic, TopicInfo
+from streamlet.kafka.ports import TopicInfo
+from streamlet.reset.own_topics import InternalTopicFinder, InternalTopics
 from streamlet.reset.plan import (
     EARLIEST,
     LATEST,
@@ -40,15 +40,11 @@ from streamlet.reset.plan import (
     ResetPlan,
     StartPosition,
     highest_epoch,
-    internal_names,
-    merged,
-    named_changelogs,
     next_incarnation,
 )
 from streamlet.reset.waiting import Progress, ResetStep, silent
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.turn import our_turn
-from streamlet.topology.internal_topics import given_for, internal_topics
 from streamlet.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -188,8 +184,10 @@ class Reset:
     def _plan(self, topics: Mapping[str, TopicInfo], view: ControlView) -> ResetPlan:
         committed = self._committed()
         pending = view.reset.pending
-        sources = self._sources(topics, committed, view.reset)
-        recreated, removed = self._internal(topics, committed, pending or ())
+        if self.cluster.application.topology is not None:
+            _check_there(self.cluster.application.topology.source_topics, topics)
+        own = InternalTopicFinder(self.cluster).find(topics, committed, pending or ())
+        sources = self._sources(topics, committed, view.reset, own)
         return ResetPlan(
             application=self._name,
             start=self.start,
@@ -197,9 +195,10 @@ class Reset:
             highest_epoch=highest_epoch(committed),
             incarnation=next_incarnation(committed),
             moves=self._moves(topics, sources, committed),
-            recreated=recreated,
-            removed=removed,
+            recreated=own.recreated,
+            removed=own.removed,
             unfinished=pending is not None,
+            left=own.left,
         )
 
     def _committed(self) -> dict[TopicPartition, Committed]:
@@ -210,14 +209,14 @@ class Reset:
         topics: Mapping[str, TopicInfo],
         committed: Iterable[TopicPartition],
         before: ResetEpoch,
+        own: InternalTopics,
     ) -> list[str]:
         topology = self.cluster.application.topology
         if topology is not None:
             sources = list(topology.source_topics_among(topics))
         else:
             read = {tp.topic for tp in committed} | set(before.sources)
-            ours = internal_names(read, self._name, self._others(topics))
-            sources = sorted(read.difference(ours))
+            sources = sorted(read.difference(topic.name for topic in own.recreated))
             if not sources:
                 raise ConfigError(
                     [
@@ -225,41 +224,8 @@ class Reset:
                         "positions; give module:attribute in place of the id"
                     ]
                 )
-        missing = [topic for topic in sources if topic not in topics]
-        if missing:
-            raise NotFoundError(f"source topics that do not exist: {', '.join(missing)}")
+        _check_there(sources, topics)
         return sources
-
-    def _others(self, topics: Iterable[str]) -> set[str]:
-        """Ids of other applications: of every group, and of everything with a control topic."""
-        groups = self.cluster.transport.list_groups(_REQUEST_MS).result()
-        known = {one.group for one in groups}
-        known |= {name.removesuffix(SUFFIX) for name in topics if name.endswith(SUFFIX)}
-        return known - {self._name}
-
-    def _internal(
-        self,
-        topics: Mapping[str, TopicInfo],
-        committed: Mapping[TopicPartition, Committed],
-        pending: Sequence[NewTopic],
-    ) -> tuple[tuple[NewTopic, ...], tuple[str, ...]]:
-        """The internal topics to make again, and those that are only deleted."""
-        application = self.cluster.application
-        given = application.settings.topics
-        needed: tuple[NewTopic, ...] = ()
-        if application.topology is not None:
-            counts = {name: info.partitions for name, info in topics.items()}
-            replication = application.settings.replication_factor
-            needed = internal_topics(application.topology, counts, replication, given)
-        certain = named_changelogs(committed) | {topic.name for topic in (*needed, *pending)}
-        names = internal_names(topics, self._name, self._others(topics), certain)
-        # What the broken-off attempt noted is how things were before it.
-        found = self.cluster.admin.definitions(names) | {topic.name: topic for topic in pending}
-        if application.topology is None:
-            return tuple(found[name] for name in sorted(found)), ()
-        wanted = [merged(one, found.get(one.name), given_for(one.name, given)) for one in needed]
-        left_over = found.keys() & set(names) - {topic.name for topic in wanted}
-        return tuple(wanted), tuple(sorted(left_over))
 
     def _moves(
         self,
@@ -385,6 +351,12 @@ class Reset:
 
     def _finished(self, step: ResetStep) -> None:
         step.finish(self.cluster.clock, self.cluster.stopped, self.progress)
+
+
+def _check_there(sources: Iterable[str], topics: Collection[str]) -> None:
+    missing = [topic for topic in sources if topic not in topics]
+    if missing:
+        raise NotFoundError(f"source topics that do not exist: {', '.join(missing)}")
 
 
 def _left_behind(view: ControlView) -> list[Place]:

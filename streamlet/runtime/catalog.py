@@ -25,6 +25,7 @@ from streamlet.topology.internal_topics import (
     internal_topics,
 )
 from streamlet.topology.moved import check_moved
+from streamlet.topology.names import may_be_of
 from streamlet.types import TaskId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ class Catalog:
         self.topic_ids = self._admin.topic_ids(sorted(self.inputs))
         if self._known is None:  # else the instance has said so
             self._tell_unapplied()
+            self._tell_left_over()
             for table in deleting_tables(self._topology, self._admin):
                 log.warning("%s", table)
 
@@ -155,6 +157,18 @@ class Catalog:
                 "%s: settings are applied when a topic is created; kafka-configs.sh changes it",
                 difference,
             )
+
+    def _tell_left_over(self) -> None:
+        """Name topics that a pattern matches and that an earlier version may have made."""
+        named = {*self._topology.source_topics, *self._topology.repartition_topics}
+        application = self._topology.application
+        for topic in self.inputs:
+            if topic not in named and may_be_of(topic, application):
+                log.warning(
+                    "%s is read, since a pattern matches it; if an earlier version of %s made it, "
+                    "delete it (streamlet reset module:attribute does) or change the pattern",
+                    *(topic, application),
+                )
 
     def _take(self, counts: dict[str, int]) -> None:
         self.counts = counts

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import attrs
@@ -26,8 +26,8 @@ from streamlet.control.values import Mark, MemberKey
 from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.coordinator.transport import Transport
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
-from streamlet.kafka.ports import Admin
-from streamlet.local import open_clients, open_control
+from streamlet.kafka.ports import Admin, RecordSource
+from streamlet.local import open_clients, open_control, operator_source
 from streamlet.rebalance.custom_assignor import CustomAssignor
 from streamlet.rebalance.leader import Assignor
 from streamlet.rebalance.protocol import rules_from
@@ -78,13 +78,17 @@ class ApplicationInfo:
 
 @attrs.frozen
 class ApplicationInspector:
-    """One application, looked at from outside; for one thread. ``stopped`` ends every wait."""
+    """One application, looked at from outside; for one thread. ``stopped`` ends every wait.
+
+    ``open_source`` makes a consumer with headers, for a look into topics.
+    """
 
     application: ApplicationInfo
     transport: Transport
     admin: Admin
     control: ControlTopic
     stopped: threading.Event
+    open_source: Callable[[], RecordSource]
     clock: Clock = attrs.field(factory=SystemClock)
 
     def current(self) -> CurrentGroup:
@@ -196,4 +200,7 @@ def opened(
         open_clients(settings, f"streamlet-operator-{os.getpid()}") as (transport, admin),
         open_control(application.name, settings) as control,
     ):
-        yield ApplicationInspector(application, transport, admin, control, stopped)
+        yield ApplicationInspector(
+            *(application, transport, admin, control, stopped),
+            open_source=lambda: operator_source(settings, application.name),
+        )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 import attrs
 
@@ -29,20 +29,24 @@ class CommitEntry:
 
     ``written`` names the last number of this epoch in each changelog topic of the task, that of
     this commit included. ``starts`` are the offsets from which on changelog topics hold the whole
-    state of this commit, of those that may lack older records.
+    state of this commit, of those that may lack older records. ``application`` is the id of the
+    application whose changelog it is: by it a topic proves itself, whatever its name.
     """
 
     state: StateNumber
     inputs: Mapping[TopicPartition, int]
     written: Mapping[str, int]
     starts: Mapping[str, int] = attrs.field(factory=dict)
+    application: str = ""
 
     def header(self) -> tuple[str, bytes]:
         """The entry as a record header; the record itself tells the state number."""
         inputs: dict[str, dict[str, int]] = {}
         for tp, offset in sorted(self.inputs.items()):
             inputs.setdefault(tp.topic, {})[str(tp.partition)] = offset
-        fields = {"in": inputs, "log": dict(self.written)}
+        fields: dict[str, Any] = {"in": inputs, "log": dict(self.written)}
+        if self.application:
+            fields["app"] = self.application
         if self.starts:
             fields["from"] = dict(self.starts)
         return ENTRY_HEADER, json.dumps(fields, separators=(",", ":")).encode()
@@ -60,9 +64,10 @@ class CommitEntry:
             }
             written = {topic: int(number) for topic, number in fields["log"].items()}
             starts = {topic: int(offset) for topic, offset in fields.get("from", {}).items()}
+            application = str(fields.get("app", ""))
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
-        return cls(state, inputs, written, starts)
+        return cls(state, inputs, written, starts, application)
 
 
 @attrs.define

@@ -86,7 +86,8 @@ class ChangelogDelivery:
         active.written |= {changelog.topic: number for changelog in flushed}
         starts = {} if part.rebuilt is None else part.rebuilt.starts
         written_from = {tp.topic: start for tp, start in starts.items()}
-        entry = CommitEntry(contained, positions, active.written, written_from).header()
+        facts = positions, active.written, written_from, active.subtopology.application
+        entry = CommitEntry(contained, *facts).header()
         for changelog, flush in flushed.items():
             self._send_flush(part, changelog, flush, entry)
         return part

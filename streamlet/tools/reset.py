@@ -43,8 +43,11 @@ def reset(
     it wrote to other topics stays there.
 
     With module:attribute in place of the id, topics that its topology does not
-    have any more are deleted for good. Broken off halfway, no instance starts
-    before the same command was given again.
+    have any more are deleted for good. A name proves nothing: a topic that the
+    topology does not have is emptied or deleted only if its own records or
+    settings show that the application made it; others are listed and left.
+
+    Broken off halfway, no instance starts before the same command was given again.
 
     Exit 0: done. 1: the broker does not allow it. 2: --to is no time. 3: no such
     application or source topic. 4: brokers took too long, or Ctrl-C while they
@@ -118,6 +121,13 @@ def plan_view(plan: ResetPlan) -> RenderableType:
         parts.append(Text(f"emptied (deleted and made again): {', '.join(names)}"))
     if plan.removed:
         parts.append(Text(f"deleted, as its topology has them no more: {', '.join(plan.removed)}"))
+    if plan.left:
+        parts.append(
+            Text(
+                f"left as they are, since nothing in them proves that {plan.application} made them:"
+                f" {', '.join(plan.left)}"
+            )
+        )
     parts.append(Text("discarded: the state on every instance's disk, when it starts next"))
     return Group(*parts)
 

@@ -18,7 +18,6 @@ from streamlet.topology.names import (
     changelog_name,
     check_node_name,
     check_topic_name,
-    is_internal,
 )
 from streamlet.topology.nodes import (
     ForeignJoin,
@@ -32,7 +31,7 @@ from streamlet.topology.nodes import (
 from streamlet.topology.optimization import InnerJoin, MergeableRepartition, Optimization
 from streamlet.topology.reach import answers_before, global_before, joined_before, timed_before
 from streamlet.topology.self_joins import with_single_stores
-from streamlet.topology.subtopologies import Node, Subtopology, split
+from streamlet.topology.subtopologies import Node, Subtopology, own_topics, split
 from streamlet.types import TaskId
 
 
@@ -174,7 +173,7 @@ class Graph:
             if not isinstance(node, SourceNode) or node.pattern is None:
                 continue
             for topic, reader in self._readers.items():
-                if node.reads(topic) and not is_internal(self.application, topic):
+                if node.reads(topic) and topic not in self._repartitions:
                     raise TopologyError(
                         f"the pattern {node.pattern.pattern!r} matches topic {topic!r}, which is "
                         f"read by {reader} already"
@@ -279,13 +278,14 @@ class Graph:
             optimizations: the value of ``topology.optimization``.
 
         Raises:
-            TopologyError: there is nothing to run, or a topic is written with origins that its
-                records do not have.
+            TopologyError: there is nothing to run, a topic is written with origins that its records
+                do not have, or a topic is a store's changelog and read or written besides.
         """
         rules = frozenset(optimizations)
         if rules not in self._frozen:
             if not self._nodes:
                 raise TopologyError(f"{self.application}: the topology reads no topic")
+            self._check_own_topics()
             nodes, changes = self._optimized(rules)
             parts = split(self.application, nodes.values(), self._stores, self._repartitions)
             tables = tuple(self._globals.values())
@@ -294,6 +294,18 @@ class Graph:
             for part in parts:
                 _check_origins(part)
         return self._frozen[rules]
+
+    def _check_own_topics(self) -> None:
+        """Refuse a topic of the user's that a store would have as its changelog as well."""
+        own = own_topics(self.application, self._stores.values(), ())
+        sinks = (node for node in self._nodes.values() if isinstance(node, SinkNode))
+        used = {sink.topic: f"written by {sink.name}" for sink in sinks}
+        used |= {topic: f"read by {reader}" for topic, reader in self._readers.items()}
+        for topic in sorted(own & used.keys()):
+            raise TopologyError(
+                f"topic {topic!r} is {used[topic]}, and it is a topic that streamlet makes for "
+                f"{self.application!r} and writes itself: give the store another name (store=)"
+            )
 
     def _optimized(
         self, rules: frozenset[str]

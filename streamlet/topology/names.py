@@ -9,9 +9,6 @@ from streamlet.errors import TopologyError
 CHANGELOG_SUFFIX = "-changelog"
 REPARTITION_SUFFIX = "-repartition"
 
-#: The ends of names of topics that belong to an application alone.
-_INTERNAL_SUFFIXES = (CHANGELOG_SUFFIX, REPARTITION_SUFFIX, "-topic", "-streamlet-control")
-
 #: The ends of names of the two topics of a join by foreign keys, made of a given name.
 _SUBSCRIPTION_SUFFIXES = ("-subscription-registration-topic", "-subscription-response-topic")
 _TOPIC_SUFFIX = "-topic"
@@ -77,11 +74,6 @@ def repartition_name(application: str, name: str) -> str:
     return f"{application}-{name}{REPARTITION_SUFFIX}"
 
 
-def is_internal(application: str, topic: str) -> bool:
-    """True if a topic is one of an application's own, by its name; no pattern matches these."""
-    return topic.startswith(f"{application}-") and topic.endswith(_INTERNAL_SUFFIXES)
-
-
 def subscription_topic(application: str, name: str) -> str:
     """Topic between the sides of a join by foreign keys."""
     return f"{application}-{name}{_TOPIC_SUFFIX}"
@@ -100,9 +92,22 @@ def internal_suffix(topic: str) -> str:
     return CHANGELOG_SUFFIX if topic.endswith(CHANGELOG_SUFFIX) else between_suffix(topic)
 
 
+def may_be_of(topic: str, application: str) -> bool:
+    """True if a topic is called like an internal one of an application, which proves nothing."""
+    suffix = internal_suffix(topic)
+    name = topic.removeprefix(f"{application}-").removesuffix(suffix)
+    return bool(suffix and name) and topic == f"{application}-{name}{suffix}"
+
+
 def is_numbered(name: str) -> bool:
     """True if a name ends in a node's number, as made-up names do."""
     return _NUMBERED.match(name) is not None
+
+
+def is_made_up(application: str, topic: str) -> bool:
+    """True if an internal topic has a made-up name, which ``name=`` and ``store=`` cannot give."""
+    name = topic.removeprefix(f"{application}-").removesuffix(internal_suffix(topic))
+    return name != topic and name.startswith(_MADE_UP) and is_numbered(name)
 
 
 def stem(name: str) -> str:

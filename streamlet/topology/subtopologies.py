@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from streamlet.topology.names import changelog_name, is_internal
+from streamlet.control.topic import control_topic_name
+from streamlet.topology.names import changelog_name
 from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
 from streamlet.types import TopicPartition
 
@@ -27,7 +28,8 @@ HASH_BYTES = 8
 class Subtopology:
     """A connected part of the topology; a task is one partition of it.
 
-    All tuples are in order of creation.
+    All tuples are in order of creation. ``own_topics`` are those that streamlet makes for the whole
+    topology; no pattern matches them.
     """
 
     id: int
@@ -37,6 +39,7 @@ class Subtopology:
     sinks: tuple[SinkNode, ...]
     stores: tuple[StoreSpec, ...]
     repartitions: tuple[InternalTopic, ...]
+    own_topics: frozenset[str]
     _children: Mapping[str, tuple[str, ...]]
 
     @property
@@ -52,15 +55,12 @@ class Subtopology:
     def topics_of(self, source: SourceNode, names: Iterable[str]) -> tuple[str, ...]:
         """The topics that a source reads, if these are the names of all there are."""
         found = source.topics_among(names)
-        return tuple(one for one in found if one in source.topics or not self._is_ours(one))
+        return tuple(one for one in found if one in source.topics or one not in self.own_topics)
 
     def topics_among(self, names: Iterable[str]) -> tuple[str, ...]:
         """The topics that its sources read, in order, if these are the names of all there are."""
         there = tuple(names)
         return tuple(topic for one in self.sources for topic in self.topics_of(one, there))
-
-    def _is_ours(self, topic: str) -> bool:
-        return is_internal(self.application, topic)
 
     def task_count(self, counts: Mapping[str, int]) -> int:
         """The number of its tasks, given the partition counts of all topics."""
@@ -170,10 +170,23 @@ def split(
     groups: dict[str, list[Node]] = {}
     for node in ordered:
         groups.setdefault(roots[node.name], []).append(node)
+    ours = own_topics(application, stores.values(), repartitions)
     return tuple(
-        _subtopology(number, application, group, stores, repartitions)
+        _subtopology(number, application, group, stores, repartitions, ours)
         for number, group in enumerate(groups.values())
     )
+
+
+def own_topics(
+    application: str, stores: Iterable[StoreSpec], repartitions: Iterable[str]
+) -> frozenset[str]:
+    """The topics that streamlet makes for a topology, by its stores and repartitions."""
+    changelogs = (
+        changelog_name(application, spec.name)
+        for spec in stores
+        if spec.logged and spec.source_topic is None
+    )
+    return frozenset((*repartitions, *changelogs, control_topic_name(application)))
 
 
 def _roots(nodes: tuple[Node, ...]) -> dict[str, str]:
@@ -205,6 +218,7 @@ def _subtopology(
     group: list[Node],
     stores: Mapping[str, StoreSpec],
     repartitions: Mapping[str, InternalTopic],
+    own: frozenset[str],
 ) -> Subtopology:
     children: dict[str, list[str]] = {}
     for node in group:
@@ -222,6 +236,7 @@ def _subtopology(
         sinks=tuple(node for node in group if isinstance(node, SinkNode)),
         stores=tuple(spec for name, spec in stores.items() if name in used),
         repartitions=tuple(topic for name, topic in repartitions.items() if name in read),
+        own_topics=own,
         children={name: tuple(below) for name, below in children.items()},
     )
 

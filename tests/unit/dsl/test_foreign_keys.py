@@ -14,7 +14,7 @@ from streamlet.dsl import foreign_wire as wire
 from streamlet.dsl.answer_fence import AnswerFence
 from streamlet.dsl.table import KTable
 from streamlet.errors import SerdeError, TopologyError
-from streamlet.reset.plan import internal_names
+from streamlet.reset.ownership import candidates
 from streamlet.serdes import serde
 from streamlet.spark.plan.plan import plan
 from streamlet.testing.driver import TopologyTestDriver
@@ -218,7 +218,7 @@ def test_made_up_names_are_those_of_kafka_streams() -> None:
     with pytest.raises(TopologyError, match=r"RESPONSE-0000000012-topic became .*0000000014-topic"):
         check_moved(topology, "a", [f"{prefix}-RESPONSE-0000000012-topic"])
     others = ["a-orders-topic", "a-x-subscription-response-topic", "b-KTABLE-x-topic", "a-topic"]
-    assert internal_names([*topics, *others], "a", []) == sorted([*topics, others[1]])
+    assert candidates([*topics, *others], "a") == sorted([*topics, others[1]])
 
 
 def test_what_is_asked_for_is_exact_and_answers_are_not() -> None:

@@ -40,11 +40,14 @@ from streamlet.errors import (
     TimedOutError,
 )
 from streamlet.kafka.ports import NewTopic
-from streamlet.reset.plan import ResetPlan, StartPosition, internal_names
+from streamlet.processing.edges.records import pack
+from streamlet.reset.plan import ResetPlan, StartPosition
 from streamlet.reset.reset import Reset
 from streamlet.runtime.adoption import discard_before_reset
 from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector
+from streamlet.state.changelog import encode_column
 from streamlet.state.directory import FolderLock, StateDirectory
+from streamlet.state.entries import CommitEntry
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
@@ -54,6 +57,25 @@ COUNTS = "words-counts-changelog"
 BETWEEN = "words-KSTREAM-AGGREGATE-STATE-STORE-between-repartition"
 FOREIGN = "words-eu-counts-changelog"
 TEXT = CommitMetadata(7, "id-h1-0", 3, {TopicPartition(COUNTS, 0): 50}, StateNumber(7, 4)).to_text()
+
+
+def fill_changelog(
+    log: MemoryLog, at: TopicPartition, count: int, application: str = "words"
+) -> None:
+    """Records as an owner of the application flushes them: the last one bears the commit entry."""
+    state = StateNumber(7, 4)
+    values, _ = encode_column(state, [b"row"] * count)
+    written = {at.topic: 4}
+    entry = CommitEntry(state, {}, written, {}, application).header()
+    headers = [None] * (count - 1) + [(entry,)]
+    log.append(at, [b"k"] * count, values, None, headers)
+
+
+def fill_repartition(log: MemoryLog, at: TopicPartition, count: int) -> None:
+    """Records as a task writes them to an exact repartition topic."""
+    origins = [n + 1 << 20 for n in range(count)]
+    values = pack([b"v"] * count, [1] * count, origins, [0] * count)
+    log.append(at, [b"k"] * count, values)
 
 
 def done(result: Any) -> Future[Any]:
@@ -112,7 +134,9 @@ class Scene:
         application = ApplicationInfo("words", Settings.load(), self.topology)
         transport = cast(Any, self.coordinator)
         cluster = ApplicationInspector(
-            application, transport, self.admin, control, self.stopped, self.clock
+            *(application, transport, self.admin, control, self.stopped),
+            open_source=lambda: MemorySource(self.log, headers=True),
+            clock=self.clock,
         )
         return Reset(cluster, StartPosition.of(to))
 
@@ -139,8 +163,8 @@ def scene() -> Scene:
     log.create("words-eu-streamlet-control", 1)
     for partition in range(2):
         log.append(TopicPartition("lines", partition), [b"k"] * 40, [b"v"] * 40, [*range(40)])
-        log.append(TopicPartition(COUNTS, partition), [b"k"] * 50, [b"v"] * 50)
-        log.append(TopicPartition(BETWEEN, partition), [b"k"] * 30, [b"v"] * 30)
+        fill_changelog(log, TopicPartition(COUNTS, partition), 50)
+        fill_repartition(log, TopicPartition(BETWEEN, partition), 30)
     committed = {TopicPartition("lines", 0): (40, TEXT), TopicPartition(BETWEEN, 1): (30, TEXT)}
     return Scene(log, admin, Coordinator(committed))
 
@@ -180,18 +204,6 @@ def test_positions_go_to_the_start_the_end_or_a_time(scene: Scene) -> None:
     assert offsets(scene.reset("1970-01-01T00:00:00.025").plan()) == [25, 25]
     assert offsets(scene.reset("2199-01-01").plan()) == [40, 40]
     assert [move.before for move in scene.reset().plan().moves] == [40, -1]
-
-
-def test_a_group_called_like_a_store_does_not_hide_its_changelog(scene: Scene) -> None:
-    """The commits name it; a topic that nothing names might be that group's."""
-    daily, other = "words-counts-by-day-changelog", "words-counts-by-hour-changelog"
-    for topic in (daily, other):
-        scene.log.create(topic)
-    text = CommitMetadata(1, "id-h1-0", 3, {TopicPartition(daily, 0): 9}).to_text()
-    scene.coordinator.positions[TopicPartition("lines", 1)] = (3, text)
-    scene.coordinator.groups = ("words", "words-counts")
-    names = [topic.name for topic in scene.reset().plan().recreated]
-    assert names == [BETWEEN, daily, COUNTS]
 
 
 def test_a_plan_changes_nothing(scene: Scene) -> None:
@@ -383,6 +395,7 @@ def test_a_topology_says_which_topics_are_made_again_and_how(scene: Scene) -> No
     scene.log.delete("lines")
     scene.log.create("lines", 3)
     scene.log.create("words-STORE-0000000001-changelog", 2)
+    fill_changelog(scene.log, TopicPartition("words-STORE-0000000001-changelog", 1), 3)
     plan = scene.reset().plan()
     made = {topic.name: topic for topic in plan.recreated}
     (between,) = scene.topology.repartition_topics
@@ -411,29 +424,6 @@ def test_what_is_not_there_is_said(scene: Scene) -> None:
     scene.log.delete("words-streamlet-control")
     with pytest.raises(NotFoundError, match="no application 'words'"):
         scene.reset().plan()
-
-
-def test_names_that_begin_like_ours_may_be_anothers() -> None:
-    topics = [
-        COUNTS,
-        BETWEEN,
-        FOREIGN,
-        "words-eu-x-repartition",
-        "words-output",
-        "counts-changelog",
-    ]
-    assert internal_names(topics, "words", {"words-eu", "other"}) == [BETWEEN, COUNTS]
-    assert internal_names(topics, "words", {"words-counts"}) == [
-        BETWEEN,
-        COUNTS,
-        FOREIGN,
-        "words-eu-x-repartition",
-    ], "a group that can have no such topic"
-    daily = "words-counts-by-day-changelog"
-    assert internal_names([daily], "words", {"words-counts"}) == []
-    assert internal_names([daily], "words", {"words-counts"}, {daily}) == [daily]
-    assert internal_names(["words--changelog", "words-changelog"], "words", ()) == []
-    assert internal_names(topics, "words-eu", {"words"}) == [FOREIGN, "words-eu-x-repartition"]
 
 
 def test_times_are_utc_unless_they_say_otherwise() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from streamlet import App, Materialized
@@ -70,6 +72,24 @@ def test_a_start_names_the_topics_that_were_created_with_other_settings(
         "app-counts-changelog has segment.bytes = None, and the settings say 52428800",
         "app-counts-changelog has flush.ms = None, and the settings say 9",
     ]
+
+
+def test_a_start_names_topics_that_an_earlier_version_may_have_made(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A pattern matches them: that nothing but their names tells whose they are."""
+    log = MemoryLog()
+    for topic in ("app-old-changelog", "app-x-topic", "app-counts-changelog"):
+        log.create(topic, 1)
+    app = App("app")
+    app.stream(re.compile("app-.*"), key=str, value=int).group_by_key().count(store="counts")
+    catalog = prepared(log, app.topology())
+    assert catalog.inputs == ("app-old-changelog", "app-x-topic")
+    (line,) = caplog.messages
+    assert line.startswith("app-old-changelog is read, since a pattern matches it; if an earlier")
+    caplog.clear()
+    prepared(log, app.topology(), {"app-old-changelog": 1, "app-x-topic": 1})
+    assert caplog.messages == [], "the instance has said so"
 
 
 def test_a_stateless_application_takes_new_partitions(log: MemoryLog) -> None:

@@ -85,7 +85,9 @@ class Scene:
         application = ApplicationInfo("flights", Settings.load())
         transport = cast(Any, self.coordinator)
         return ApplicationInspector(
-            application, transport, admin, control, self.stopped, self.clock
+            *(application, transport, admin, control, self.stopped),
+            open_source=lambda: MemorySource(self.log, headers=True),
+            clock=self.clock,
         )
 
     def marks(self) -> dict[str, Mark]:

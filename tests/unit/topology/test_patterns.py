@@ -53,6 +53,28 @@ def test_topics_of_brokers_and_of_the_application_never_match() -> None:
     assert first.task_count(counts) == 2
 
 
+@pytest.mark.parametrize("name", ["orders", "sales"])
+def test_topics_that_are_only_called_like_internal_ones_match(name: str) -> None:
+    app = sl.App(name)
+    app.stream(re.compile("orders-.*"), key=str, value=str).group_by_key().count(store="n")
+    users = ("orders-eu-topic", "orders-users-changelog", "orders-x-repartition")
+    there = {*users, "orders-n-changelog", "orders-streamlet-control"}
+    ours = there - {*users} if name == "orders" else set()
+    topology = app.topology()
+    assert topology.source_topics_among(there) == tuple(sorted(there - ours))
+    with TopologyTestDriver(app, partitions=dict.fromkeys(there - ours, 1)) as driver:
+        for topic in users:
+            driver.pipe_input(topic, "a", "x", partition=0)
+        assert driver.store("n", partition=0).get("a") == 3
+
+
+def test_a_pattern_and_a_topic_called_like_an_internal_one_read_it_once() -> None:
+    app = sl.App("orders")
+    app.stream(re.compile("orders-.*"), key=str, value=str).to("out")
+    with pytest.raises(TopologyError, match="matches topic 'orders-eu-topic', which is read by"):
+        app.table("orders-eu-topic", key=str, value=str)
+
+
 def test_a_pattern_without_a_topic_is_a_missing_topic() -> None:
     with pytest.raises(MissingTopicError, match=r"no topic matches 'orders-\.\+'; create one"):
         counting().topology().tasks({"other": 1})

@@ -1,0 +1,163 @@
+"""The proof that an application made a topic: a reset empties or deletes no other topics.
+
+A name proves nothing. A user's topic may begin with the application's id and end in ``-changelog``,
+and what stands beside committed positions or in the control topic can be written by others. So a
+name only makes a topic a candidate, and its own records or settings decide:
+
+- a changelog bears commit entries (``state.entries``) with the application's id and its own name;
+- records of a repartition topic bear the prefix of ``processing.edges.records``; the settings that
+  streamlet gives such a topic prove one that the group reads, also an empty one;
+- a topic with a made-up name that nothing was ever written to loses nothing.
+
+Topics that the given topology has need no proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import attrs
+
+from streamlet.clock import Clock
+from streamlet.errors import StateError, TimedOutError
+from streamlet.kafka.ports import Admin, NewTopic, PartitionBatch, RecordSource
+from streamlet.processing.edges.records import unpack
+from streamlet.state.changelog import number_at
+from streamlet.state.entries import CommitEntry
+from streamlet.topology.internal_topics import REPARTITION_CONFIG
+from streamlet.topology.names import CHANGELOG_SUFFIX, is_made_up, may_be_of
+from streamlet.types import NO_STATE, TopicPartition
+
+#: How many of the newest offsets of each partition are looked through for a proof.
+LOOKED_AT = 1_000
+#: Settings of a repartition topic that no other program gives its topics by chance.
+_REPARTITION = {
+    key: value for key, value in REPARTITION_CONFIG if key in ("retention.ms", "segment.bytes")
+}
+_POLL_MS = 50
+_LIMIT_MS = 15_000
+
+
+def candidates(topics: Iterable[str], application: str) -> list[str]:
+    """Topics that may be internal ones of an application by their names alone, sorted."""
+    return sorted(topic for topic in topics if may_be_of(topic, application))
+
+
+def made_by(batches: Iterable[PartitionBatch], topic: str) -> str:
+    """The application that wrote a changelog, by the newest commit entry; "" where none tells it.
+
+    An entry that does not name the topic it lies in is a copy from another one.
+    """
+    for batch in batches:
+        for headers in reversed(batch.headers or ()):
+            entry = CommitEntry.of(NO_STATE, headers) if headers else None
+            if entry is not None and topic in entry.written and entry.application:
+                return entry.application
+    return ""
+
+
+@attrs.frozen
+class TopicOwnership:
+    """Tells internal topics of one application from others, by what lies in them.
+
+    Args:
+        application: its id.
+        admin: knows topics and their settings.
+        source: reads records, with headers.
+        clock: bounds the reading.
+    """
+
+    application: str
+    admin: Admin
+    source: RecordSource
+    clock: Clock
+
+    def proven(
+        self,
+        names: Sequence[str],
+        read: Collection[str],
+        others: Collection[str],
+        noted: Collection[str] = (),
+    ) -> tuple[list[str], list[str]]:
+        """Those of these topics that are certainly the application's own, and the uncertain ones.
+
+        Topics of another application are in neither.
+
+        Args:
+            names: topics that exist, each ``may_be_of`` the application.
+            read: topics in which its group has committed positions.
+            others: ids of other groups and applications; the longest id that fits has a topic
+                whose records name no application.
+            noted: topics that an unfinished reset was to make; records that only streamlet writes
+                prove these, commit entries or not.
+
+        Raises:
+            TimedOutError: the records could not be read in time.
+            BrokerError: the broker does not answer, or refuses.
+        """
+        longer = [one for one in others if one.startswith(f"{self.application}-")]
+        definitions = self.admin.definitions(names)
+        ours: list[str] = []
+        uncertain: list[str] = []
+        for name in sorted(definitions):
+            batches, written = self._newest(definitions[name])
+            maker = made_by(batches, name)
+            if maker:
+                if maker == self.application:
+                    ours.append(name)
+                continue
+            if any(may_be_of(name, one) for one in longer):
+                continue
+            if not written:
+                certain = name in noted or is_made_up(self.application, name)
+            elif name.endswith(CHANGELOG_SUFFIX):
+                certain = name in noted and _all_ours(batches)
+            else:
+                certain = _is_repartition(definitions[name], batches, name in read)
+            (ours if certain else uncertain).append(name)
+        return ours, uncertain
+
+    def _newest(self, topic: NewTopic) -> tuple[list[PartitionBatch], bool]:
+        """The newest records, the newest batch first; and whether any was ever written."""
+        partitions = [TopicPartition(topic.name, p) for p in range(topic.partitions)]
+        starts = self.admin.start_offsets(partitions)
+        ends = self.admin.end_offsets(partitions)
+        begins = {tp: max(starts[tp], ends[tp] - LOOKED_AT) for tp in partitions}
+        waiting = {tp for tp in partitions if begins[tp] < ends[tp]}
+        found: list[PartitionBatch] = []
+        deadline = self.clock.now_ms() + _LIMIT_MS
+        self.source.assign({tp: begins[tp] for tp in sorted(waiting)})
+        try:
+            while waiting:
+                found += self.source.poll(10_000, _POLL_MS)
+                at = self.source.positions(sorted(waiting))
+                waiting = {tp for tp in waiting if at.get(tp, begins[tp]) < ends[tp]}
+                if waiting and self.clock.now_ms() > deadline:
+                    raise TimedOutError(
+                        f"{topic.name} was not read in {_LIMIT_MS} ms, so it is not known whether "
+                        f"{self.application} made it; nothing was changed"
+                    )
+        finally:
+            self.source.unassign(partitions)
+        return found[::-1], any(ends.values())
+
+
+def _all_ours(batches: Sequence[PartitionBatch]) -> bool:
+    """True if each of these changelog records bears a number as streamlet alone writes it."""
+    for batch in batches:
+        for row in range(len(batch)):
+            columns = batch.offsets, batch.values, batch.headers
+            try:
+                _, prefix = number_at(batch.topic, row, *columns)
+            except StateError:
+                return False
+            if len(prefix) < 2 or prefix[-1] or prefix[-2] <= 0x7F:
+                return False
+    return True
+
+
+def _is_repartition(topic: NewTopic, batches: Sequence[PartitionBatch], read: bool) -> bool:
+    if any(unpack(batch.values[-1:]) is not None for batch in batches):
+        return True
+    config = dict(topic.config)
+    return read and all(config.get(key) == value for key, value in _REPARTITION.items())
