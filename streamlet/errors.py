@@ -8,7 +8,7 @@ Foreign exceptions become one of these at the edge that met them (``kafka/client
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from streamlet.types import TaskId, TopicPartition
 from streamlet.user_code import raised_at
@@ -217,7 +217,16 @@ class StateError(StreamletError):
 
 
 class StateLockedError(StateError):
-    """A task folder is held by a live process."""
+    """A task folder is held by a live process.
+
+    ``holder`` says which process, as of now; looking for it takes some milliseconds.
+    """
+
+    holder: Callable[[], str] | None = None
+
+    def described(self) -> str:
+        """The message, with the process that holds it now and its command."""
+        return str(self) if self.holder is None else self.holder()
 
 
 class StateFolderError(StateError):

@@ -1,7 +1,9 @@
 """The program of a worker process, as the supervisor's fork server starts it.
 
-Orders come on standard input, a JSON object a line; its end means that the supervisor is gone.
-Events go to the file descriptor given, so that standard output stays the user's. The last event is
+Orders come on a pipe, a JSON object a line; its end means that the supervisor is gone. Events go to
+another, so that standard input and output stay the user's. The thread that waits for orders reads
+the descriptor: a lock of ``sys.stdin`` that it held would be held for ever in a forked child, which
+multiprocessing has close its ``sys.stdin``. The last event is
 ``finished``, or ``failed`` with an exit code: the code of the process may be user code's.
 """
 
@@ -23,6 +25,7 @@ from streamlet.app import App, load_app
 from streamlet.assembly import open_worker
 from streamlet.config import Settings
 from streamlet.errors import StreamletError
+from streamlet.forks import OwnDescriptor
 from streamlet.local import MemberIdentity
 from streamlet.processing.outputs import Output
 from streamlet.runtime.metrics.values import Snapshot
@@ -45,16 +48,16 @@ class PipeObserver:
     """Tells the supervisor what the worker does."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        self._pipe = OwnDescriptor(fd)
         self._one_at_a_time = threading.Lock()
 
     def tell(self, **event: Any) -> None:
-        """Write one event, from any thread; one who is gone is noticed on standard input."""
+        """Write one event, from any thread; a supervisor that is gone is noticed by its orders."""
         left = json.dumps(event).encode() + b"\n"
         try:
             with self._one_at_a_time:  # a pipe takes long events in pieces
                 while left:  # a signal may cut a long write short
-                    left = left[os.write(self._fd, left) :]
+                    left = left[os.write(self._pipe.fd, left) :]
         except BrokenPipeError:
             log.debug("the supervisor reads no events any more")
 
@@ -79,10 +82,16 @@ class PipeObserver:
 
 
 class SupervisorOrders:
-    """Reads the supervisor's orders: the first says what to run, later ones to leave or to stop."""
+    """Reads the supervisor's orders: the first says what to run, later ones to leave or to stop.
 
-    def __init__(self) -> None:
-        line = sys.stdin.readline()
+    Args:
+        fd: the read end of their pipe.
+    """
+
+    def __init__(self, fd: int = 0) -> None:
+        self._pipe = OwnDescriptor(fd)
+        self._unread = b""
+        line = self._line()
         self.first: dict[str, Any] = json.loads(line) if line else {}
         self._stop = threading.Event()
         #: Since when to leave, for the worker's thread to take.
@@ -97,8 +106,18 @@ class SupervisorOrders:
         """True if the start is to end before there is a worker: there is nothing to hand over."""
         return self._stop.is_set() or not self.drains.empty()
 
+    def _line(self) -> bytes:
+        """The next order; empty at the end."""
+        while b"\n" not in self._unread:
+            chunk = os.read(self._pipe.fd, 65_536)
+            if not chunk:
+                return b""
+            self._unread += chunk
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
     def _listen(self) -> None:
-        for line in sys.stdin:
+        while line := self._line():
             order = json.loads(line)
             if "stop" in order:
                 break
@@ -112,11 +131,11 @@ def settings_of(app: App, orders: dict[str, Any]) -> Settings:
     return app.load_settings(environ=os.environ, overrides=orders["overrides"])
 
 
-def main(events_fd: int) -> int:
-    """Run one worker to its end; the exit code. Events go to that file descriptor."""
+def main(events_fd: int, orders_fd: int = 0) -> int:
+    """Run one worker to its end; the exit code. Both are file descriptors of pipes."""
     # We are not in the terminal's foreground; one may be set to stop who writes to it all the same.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    orders = SupervisorOrders()
+    orders = SupervisorOrders(orders_fd)
     if not orders.first:
         return 0  # the supervisor died before it said anything
     set_up_logging(orders.first["log_level"], orders.first["log_json"])

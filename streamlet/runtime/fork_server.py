@@ -17,6 +17,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
@@ -27,6 +28,7 @@ from typing import IO, Protocol
 import attrs
 
 from streamlet.errors import StreamletError
+from streamlet.forks import in_children
 
 #: The exit code of a worker whose end the server could not report, as it was gone by then.
 UNKNOWN_END = 255
@@ -34,8 +36,8 @@ UNKNOWN_END = 255
 #: Signals that the supervisor handles, in the process that the server is forked from.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
-#: A worker's program: gets the file descriptor for its events; the exit code.
-Program = Callable[[int], int]
+#: A worker's program: gets the file descriptors for its events and of its orders; the exit code.
+Program = Callable[[int, int], int]
 
 
 class ChildProcess(Protocol):
@@ -99,6 +101,7 @@ class ForkServer:
             finally:
                 os._exit(code)  # the frames above are the supervisor's
         theirs.close()
+        in_children(ours.close)
         self._channel = ours
         return self
 
@@ -253,7 +256,15 @@ def _work(channel: Connection, orders: int, events: int, program: Program) -> No
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     channel.close()
-    os.dup2(orders, 0)
-    os.close(orders)
+    # Not the orders: a user's function, or a program that it starts, may read standard input.
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - it is open as long as the process
-    sys.exit(program(events))
+    try:
+        code = program(events, orders)
+    finally:
+        # First, as at the end of any interpreter, what user code's executors leave to this:
+        # multiprocessing would wait for their processes before it told them to end.
+        threading._shutdown()  # type: ignore[attr-defined]
+    sys.exit(code)

@@ -15,6 +15,7 @@ import attrs
 
 from streamlet.clock import Clock, pause
 from streamlet.errors import OutOfRangeError, ProcessingError, StateError
+from streamlet.forks import OwnProcess
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.processing.call_pool import call_loop
 from streamlet.processing.outputs import Output
@@ -88,6 +89,7 @@ class RecordLoop:
     _under_way: bool = attrs.field(default=False, init=False)
     #: Whether records wait for calls of async functions.
     _calling: bool = attrs.field(default=False, init=False)
+    _own_process: OwnProcess = attrs.field(factory=OwnProcess, init=False)
     #: Whether outputs were sent since the last push.
     _lingering: bool = attrs.field(default=False, init=False)
 
@@ -207,7 +209,7 @@ class RecordLoop:
             return
         self._counters.records += len(batch)
         try:
-            with blamed(active.task):
+            with self._own_process, blamed(active.task):
                 outputs = active.processor.process(batch, now, self._source.known_end)
                 self._send(active, outputs)
                 self._trim(active)
@@ -223,7 +225,7 @@ class RecordLoop:
         if active.unsent is None and not active.processor.waits(now):
             return
         try:
-            with blamed(active.task):
+            with self._own_process, blamed(active.task):
                 self._send_rest(active)
                 if active.unsent is not None:
                     self._waiting = True

@@ -89,7 +89,7 @@ class Reporter:
         if now_ms < self._look_at_ms:
             return
         self._look_at_ms = now_ms + LOOK_MS
-        problems = _problems(holdings, activation)
+        problems = _problems(holdings, activation, copies)
         with self._board.manager() as manager:
             outline = self._outline(manager, state)
         traits = outline, problems
@@ -169,9 +169,12 @@ class Reporter:
         return max(restored - before, 0) * 1000 / (now_ms - since_ms)
 
 
-def _problems(holdings: TaskRegistry, activation: Activation) -> dict[str, str]:
-    """The reasons why active tasks stand still, by task."""
-    found = {str(task): problem for task, problem in activation.problems.items()}
+def _problems(
+    holdings: TaskRegistry, activation: Activation, copies: StateUpdater | None
+) -> dict[str, str]:
+    """The reasons why active tasks, or copies, stand still, by task."""
+    locked = {} if copies is None else copies.locks.problems
+    found = {str(task): problem for task, problem in (locked | activation.problems).items()}
     halted = ((task, one.halted) for task, one in holdings.tasks.items() if one.halted)
     return found | {str(task): reason for task, reason in halted}
 

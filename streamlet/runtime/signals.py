@@ -10,18 +10,30 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TypeAlias
 
+from streamlet.forks import in_children
+
 Handler: TypeAlias = Callable[[int, FrameType | None], object]
 
 
 @contextmanager
 def handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
-    """Handle these signals while the block runs, then restore the handlers. Main thread only."""
+    """Handle these signals while the block runs, then restore the handlers. Main thread only.
+
+    Children that are forked meanwhile have the handlers from before: a pool ends its processes by
+    SIGTERM, and waits for them.
+    """
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    forget = in_children(restore)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        forget()
+        restore()
 
 
 def let_through() -> None:

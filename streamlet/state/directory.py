@@ -6,9 +6,9 @@
                                   db/         its stores
                               0_3.aside-…/    one whose stores the topology lacks (``rename``)
 
-A lock is the kernel's (flock): it goes with its process however that ends. So a task moves between
-the workers of an instance without copying, and a kill -9 leaves nothing to clean up. The file
-system must be a local one.
+A lock is the kernel's (flock): it goes with its process however that ends, since children that
+user code forks close it (``forks``). So a task moves between the workers of an instance without
+copying, and a kill -9 leaves nothing to clean up. The file system must be a local one.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from typing import Self
 import attrs
 
 from streamlet.errors import StateError, StateFolderError, StateLockedError
+from streamlet.forks import OwnDescriptor, no_fork
+from streamlet.state.lock_holders import holder_text
 from streamlet.state.meta import TaskMeta
 from streamlet.state.rocksdb import CLIENT_FILE, read_meta, wipe_folder
 from streamlet.types import TaskId
@@ -58,9 +60,10 @@ class FolderLock:
         self.folder = file.parent
         _make(self.folder)
         with _naming(file):
-            self._fd = _locked(file, what)
+            with no_fork():
+                self._held = OwnDescriptor(_locked(file, what))
             #: What the file says, the holder's pid among it.
-            self.fields: dict[str, str | int] = _fields(self._fd)
+            self.fields: dict[str, str | int] = _fields(self._held.fd)
         try:
             self.set(pid=os.getpid())
         except StateError:
@@ -78,7 +81,8 @@ class FolderLock:
         with _naming(self.folder):
             # In place: a new file would be another lock. In one piece, filled up with spaces where
             # more was there: a reader, or a killed writer, never leaves half of it.
-            os.pwrite(self._fd, raw.ljust(os.fstat(self._fd).st_size), 0)
+            fd = self._held.fd
+            os.pwrite(fd, raw.ljust(os.fstat(fd).st_size), 0)
         self.fields = said
 
     def wipe(self) -> None:
@@ -91,11 +95,10 @@ class FolderLock:
 
     def release(self) -> None:
         """Let others have it; a second call does nothing."""
-        if self._fd >= 0:
+        if self._held.fd >= 0:
             with suppress(OSError):  # only notes since when it is free; it must be let go
-                os.utime(self._fd)
-            os.close(self._fd)
-            self._fd = -1
+                os.utime(self._held.fd)
+            self._held.close()
 
     def __enter__(self) -> Self:
         return self
@@ -162,7 +165,7 @@ class StateDirectory:
             lock = FolderLock(self.path / INSTANCE_LOCK, "state.dir")
         except StateLockedError as error:
             raise StateLockedError(
-                f"{error}; give each instance a --state-dir of its own"
+                f"{error.described()}; give each instance a --state-dir of its own"
             ) from None
         except StateError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno in _DISK_FULL:
@@ -301,14 +304,20 @@ def _locked(file: Path, what: str) -> int:
             if os.path.exists(file) and os.path.samestat(os.fstat(fd), os.stat(file)):
                 return fd
         except BlockingIOError:
-            pid = _fields(fd).get("pid")
+            pid = int(_fields(fd).get("pid", 0)) or None
             os.close(fd)
-            holder = f"process {pid}" if pid else "another process"
-            raise StateLockedError(f"{what} in {file.parent} is held by {holder}") from None
+            raise _locked_by(file, what, pid) from None
         except OSError:
             os.close(fd)
             raise
         os.close(fd)  # the file was deleted between open and lock: the folder was removed
+
+
+def _locked_by(file: Path, what: str, pid: int | None) -> StateLockedError:
+    said = f"{what} in {file.parent} is held by"
+    error = StateLockedError(f"{said} process {pid}" if pid else f"{said} another process")
+    error.holder = lambda: f"{said} {holder_text(file, pid)}"
+    return error
 
 
 def fields_of(file: Path) -> dict[str, str | int]:

@@ -34,6 +34,10 @@ class TaskTroubles:
     offers: int = 0
     careful: bool = False
 
+    def settle(self) -> None:
+        """Forget what was in the way, which counts no more."""
+        self.problem, self.found, self.again_ms = None, None, 0
+
 
 @attrs.define(eq=False)
 class ActivatingTask:

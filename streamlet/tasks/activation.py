@@ -32,6 +32,7 @@ from streamlet.processing.task import Task
 from streamlet.state.entries import CommitEntry
 from streamlet.tasks.activating_task import ActivatingTask, TaskTroubles
 from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.lock_waits import LockWaits
 from streamlet.tasks.mismatch import (
     MOST_OFFERS,
     Mismatch,
@@ -63,6 +64,8 @@ LOCKED_RETRY_MS = 20
 ASK_AGAIN_MS = 500
 #: Pause before a task whose stores failed is opened again: a full disk stays full for a while.
 REOPEN_MS = 5_000
+_GIVEN_BACK = "task %s is given back%s, another member may have its state: %s"
+_STANDS_STILL = "task %s stands still, and is tried again every %d s: %s"
 
 
 @attrs.define(eq=False, slots=False)
@@ -96,6 +99,7 @@ class Activation:
     _troubles: defaultdict[TaskId, TaskTroubles] = attrs.field(
         factory=lambda: defaultdict(TaskTroubles), init=False
     )
+    _locks: LockWaits = attrs.field(factory=partial(LockWaits, "task"), init=False)
 
     @property
     def tasks(self) -> frozenset[TaskId]:
@@ -110,7 +114,8 @@ class Activation:
     @property
     def problems(self) -> dict[TaskId, str]:
         """The reasons why tasks cannot be opened now."""
-        return {task: one.problem for task, one in self._troubles.items() if one.problem}
+        troubles = self._troubles.items()
+        return {task: one.problem for task, one in troubles if one.problem} | self._locks.problems
 
     def want(self, task: TaskId, positions: Positions | None = None) -> None:
         """Bring this task up; ``positions`` are those of a mark, None: read them."""
@@ -133,10 +138,7 @@ class Activation:
         """Open this task not before a pause: its stores failed, and may do so again."""
         troubles = self._troubles[task]
         if troubles.problem != reason:
-            log.error(
-                "task %s stands still, and is tried again every %d s: %s",
-                task, REOPEN_MS // 1000, reason,
-            )  # fmt: skip
+            log.error(_STANDS_STILL, task, REOPEN_MS // 1000, reason)
         troubles.problem, troubles.again_ms = reason, self._clock.now_ms() + REOPEN_MS
 
     def be_careful(self, task: TaskId) -> bool:
@@ -150,8 +152,8 @@ class Activation:
 
     def cancel(self, task: TaskId) -> None:
         """Bring it up no more; what was opened is closed, as far as it was written."""
-        troubles = self._troubles[task]
-        troubles.problem, troubles.found, troubles.again_ms = None, None, 0
+        self._troubles[task].settle()
+        self._locks.over(task)
         coming = self._coming.pop(task, None)
         if coming is None:
             return
@@ -211,10 +213,7 @@ class Activation:
             wait_ms = self._settings.session_timeout_ms if troubles.offers else 0
             troubles.offers += 1
             later = f" in {wait_ms} ms" if wait_ms else ""
-            log.warning(
-                "task %s is given back%s, another member may have its state: %s",
-                task, later, mismatch.reason,
-            )  # fmt: skip
+            log.warning(_GIVEN_BACK, task, later, mismatch.reason)
             coming.offer = self._clock.now_ms() + wait_ms, mismatch.reason
             coming.move_to(OpeningStage.DECIDING)
             return
@@ -343,12 +342,13 @@ class Activation:
             try:
                 opened = self._open_stores(task)
             except StateLockedError as error:
-                log.debug("waiting: %s", error)
+                self._locks.met(task, error, now)
             except StateMismatchError:
                 raise
             except StateError as error:
                 self.put_off(task, str(error))
             else:
+                self._locks.over(task)
                 with closed_if_refused(opened):
                     ready.append(self._begin_restore(coming, opened))
         return [active for active in ready if active is not None]

@@ -38,6 +38,7 @@ from streamlet.errors import (
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.copy_threads import CopyRunner, CopyThreads
 from streamlet.tasks.kept_copy import CopyOrder, KeptCopy, let_go
+from streamlet.tasks.lock_waits import LockWaits
 from streamlet.tasks.mismatch import lacks
 from streamlet.tasks.opening import OpenTask
 from streamlet.tasks.restore_job import RestoreJob, RestoreProgress
@@ -107,6 +108,8 @@ class StateUpdater:
     _next_reads_ms: int = attrs.field(default=0, init=False)
     _next_tables_ms: int = attrs.field(default=0, init=False)
     _retry_ms: int = attrs.field(default=0, init=False)
+    #: The runner's; the worker reads ``problems``.
+    locks: LockWaits = attrs.field(factory=partial(LockWaits, "the copy of task"), init=False)
     #: There are no more rounds.
     closed: bool = attrs.field(default=False, init=False)
     #: What broke the runner.
@@ -331,11 +334,12 @@ class StateUpdater:
             try:
                 opened = self._open_stores(task)
             except StateLockedError as error:
-                log.debug("waiting: %s", error)
+                self.locks.met(task, error, now)
                 continue
             except StateError as error:
                 self._fail(error)
                 continue
+            self.locks.over(task)
             try:
                 job = self._followed(opened)
             except StreamletError:
@@ -406,5 +410,6 @@ class StateUpdater:
 
     def _drop(self, copy: KeptCopy) -> None:
         del self.kept[copy.task]
+        self.locks.over(copy.task)
         if copy.opened is not None:
             let_go(self._reader, copy.opened)

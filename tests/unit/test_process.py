@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -37,7 +36,6 @@ def test_events_of_several_threads_do_not_run_into_one_another() -> None:
         told = [json.loads(pipe.readline())["number"] for _ in range(2 * EVENTS)]
     for thread in threads:
         thread.join()
-    os.close(write)
     assert sorted(told) == sorted([*range(EVENTS)] * 2)
 
 
@@ -50,14 +48,13 @@ def test_the_program_of_a_worker_has_loaded_what_it_needs_and_no_more() -> None:
     assert not {"rich", "typer", "pyspark", "streamlet.broker"} & loaded
 
 
-def test_a_worker_is_not_stopped_by_the_terminal_that_it_writes_to(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_worker_is_not_stopped_by_the_terminal_that_it_writes_to() -> None:
     """It is in a process group of its own, which ``stty tostop`` keeps from writing."""
     before = signal.getsignal(signal.SIGTTOU)
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    (read, write), events = os.pipe(), os.dup(1)
+    os.close(write)
     try:
-        assert main(1) == 0, "nobody had orders for it"
+        assert main(events, read) == 0, "nobody had orders for it"
         assert signal.getsignal(signal.SIGTTOU) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTTOU, before)
@@ -71,13 +68,14 @@ def reported(monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, di
 
     monkeypatch.setattr(process, "_work", fail)
     monkeypatch.setattr(process, "set_up_logging", lambda *_: None)
-    monkeypatch.setattr(sys, "stdin", io.StringIO('{"log_level": "info", "log_json": false}\n'))
+    orders, to_worker = os.pipe()
+    os.write(to_worker, b'{"log_level": "info", "log_json": false}\n')
     interval, before = sys.getswitchinterval(), signal.getsignal(signal.SIGTTOU)
     read, write = os.pipe()
     try:
-        code = main(write)
+        code = main(write, orders)
     finally:
-        os.close(write)
+        os.close(to_worker)
         sys.setswitchinterval(interval)
         signal.signal(signal.SIGTTOU, before)
     with os.fdopen(read) as pipe:

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, MetricsHandler
 from streamlet.clock import SystemClock
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
+from streamlet.forks import in_children
 from streamlet.runtime.metrics.exposition import Exposition
 from streamlet.runtime.metrics.health import HealthLimits
 
@@ -56,6 +57,7 @@ class MetricsServer:
     ) -> None:
         handler = MetricsHandler.factory(registry)
         self._server = _listen(host, port, _routed(handler, {"/health": alive, "/ready": ready}))
+        self._forget = in_children(self._server.socket.close)
         self.host = host
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(
@@ -80,6 +82,7 @@ class MetricsServer:
     def close(self) -> None:
         """Stop serving."""
         self._server.shutdown()
+        self._forget()
         self._server.server_close()
         self._thread.join()
 

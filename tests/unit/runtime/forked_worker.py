@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import sys
 import threading
+from concurrent.futures import ProcessPoolExecutor
 
 from tests.unit.runtime import loaded_once
+
+_POOL: ProcessPoolExecutor | None = None
 
 #: Signals whose handlers are the supervisor's until a worker has its own.
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)
 
 
-def main(events: int) -> int:
+def main(events: int, orders: int) -> int:
     """Say what the process is like, then obey the first order; the exit code."""
     said = {
         "pid": os.getpid(),
@@ -27,11 +31,18 @@ def main(events: int) -> int:
         "fds": sorted(map(int, os.listdir("/proc/self/fd"))),
     }
     os.write(events, json.dumps(said).encode() + b"\n")
-    match sys.stdin.readline().split():
+    assert sys.stdin.read() == "", "orders are nothing for user code that reads standard input"
+    with os.fdopen(orders) as pipe:
+        words = pipe.readline().split()
+    match words:
         case ["exit", code]:
             return int(code)
         case ["raise"]:
             raise ValueError("as told")
+        case ["pool"]:
+            global _POOL
+            _POOL = ProcessPoolExecutor(2, multiprocessing.get_context("fork"))
+            return _POOL.submit(abs, -5).result()
         case ["fork"]:
             if not os.fork():
                 os.closerange(1, 3)  # the test reads them to their ends

@@ -106,6 +106,22 @@ print(said["group"])
         process.kill()
 
 
+def test_a_worker_ends_though_a_pool_of_user_code_waits_for_more() -> None:
+    """Nobody closed the pool, as where it is a global of the user's module."""
+    run("""
+import time
+with ForkServer(MODULE) as server:
+    process, said = begin(server)
+    order(process, "pool")
+    until = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    code = process.poll()
+    process.kill()
+    assert code == 5, code
+""")
+
+
 def _group(pid: int) -> int:
     try:
         return os.getpgid(pid)

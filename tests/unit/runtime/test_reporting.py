@@ -60,6 +60,7 @@ class Parts:
 @attrs.define
 class Copied:
     reads: Mapping[TaskId, tuple[int, int]]
+    locks: Parts
 
 
 @attrs.define
@@ -71,7 +72,7 @@ class Bench:
     def __init__(self) -> None:
         self.clock = ManualClock(1_000)
         self.manager = TaskManager(HandoverRules(acceptable_lag=10))
-        self.parts = Parts()
+        self.parts, self.locks = Parts(), Parts()
         self.said: list[MemberProgress] = []
         self.tables: Tables | None = None
         self.reporter = Reporter(
@@ -89,7 +90,7 @@ class Bench:
         self.clock.advance(ms)
         before = len(self.said)
         parts: Any = self.parts
-        copies: Any = Copied(self.parts.copied)
+        copies: Any = Copied(self.parts.copied, self.locks)
         tables: Any = self.tables
         self.reporter.look(
             self.clock.now_ms(),
@@ -217,6 +218,16 @@ def test_a_task_that_stands_still_is_told_of_at_once_with_the_reason() -> None:
     told = bench.look()
     assert told is not None
     assert [task.problem for task in told.tasks] == [None, "words-1 holds 5 to 9", None]
+
+
+def test_a_copy_that_waits_for_a_lock_is_told_of_with_the_reason() -> None:
+    bench = Bench()
+    bench.assigned(1, learner=frozenset({A}))
+    assert bench.look() is not None
+    bench.locks.problems = {A: "waits for a lock: it is held by process 7"}
+    told = bench.look()
+    assert told is not None
+    assert [task.problem for task in told.tasks] == ["waits for a lock: it is held by process 7"]
 
 
 def test_a_running_task_reports_how_many_records_were_late_and_dropped() -> None:

@@ -1,6 +1,7 @@
 """Who holds which part of the state folder, and what is said to the one who comes second."""
 
 import errno
+import fcntl
 import gc
 import os
 import signal
@@ -57,6 +58,61 @@ def test_a_live_process_is_named_and_a_killed_one_leaves_nothing_behind(
     (found,) = directory.tasks()
     assert found.holder is None
     directory.lock_task(T).release()
+
+
+def test_a_child_that_the_holder_forked_does_not_hold_the_lock(
+    directory: StateDirectory, tmp_path: Path
+) -> None:
+    """As a process of a pool that a user's function made; its worker is killed."""
+    forking = HOLD.replace(
+        "print", "import os\nos.fork() or os.read(os.open(FIFO, os.O_RDONLY), 1)\nprint"
+    )
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(
+        [sys.executable, "-c", forking.replace("FIFO", repr(str(fifo))), str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        let_go = os.open(fifo, os.O_WRONLY)  # once the child reads it
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        try:
+            directory.lock_task(T).release()
+        finally:
+            os.close(let_go)
+
+
+def test_a_holder_is_described_with_its_command_also_where_it_got_the_lock_from_another(
+    directory: StateDirectory, tmp_path: Path
+) -> None:
+    """A child of C code, or of another version, closes nothing."""
+    lock = directory.lock_task(T)
+    with pytest.raises(StateLockedError) as refused:
+        directory.lock_task(T)
+    said = f"state of task 0_3 in {lock.folder} is held by process"
+    assert str(refused.value) == f"{said} {os.getpid()}"
+    assert refused.value.described().startswith(f"{said} {os.getpid()} (")
+    lock.release()
+
+    file = directory.path / "0_3" / "task.lock"
+    file.write_text('{"pid": 999999999}')
+    with open(file) as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        with subprocess.Popen(["sleep", "60"], pass_fds=(opened.fileno(),)) as sleeper:
+            try:
+                opened.close()
+                with pytest.raises(StateLockedError) as refused:
+                    directory.lock_task(T)
+                assert refused.value.described() == (
+                    f"{said} {sleeper.pid} (sleep 60), which has it from process 999999999 "
+                    "that has ended"
+                )
+            finally:
+                sleeper.kill()
 
 
 def test_the_holder_is_seen_by_a_user_who_may_only_read(

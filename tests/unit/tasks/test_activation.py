@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -21,8 +23,9 @@ from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.task import Task
 from streamlet.state.directory import StateDirectory
-from streamlet.tasks.activation import ASK_AGAIN_MS, REOPEN_MS, Activation
+from streamlet.tasks.activation import ASK_AGAIN_MS, LOCKED_RETRY_MS, REOPEN_MS, Activation
 from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.lock_waits import LOOK_MS, QUIET_MS
 from streamlet.tasks.opening import OpenTask, TaskOpener
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Target
@@ -225,6 +228,44 @@ def test_a_task_that_ran_here_asks_for_nothing_before_its_commits_are_settled(
     active = bench.ready()
     assert (active.task, bench.activation.idle) == (TASK, True)
     active.opened.close()
+
+
+def test_a_task_whose_folder_is_held_for_long_says_by_whom(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.admin.answers.set()
+    held = bench.directory.lock_task(TASK)
+    bench.activation.want(TASK)
+    for _ in range(QUIET_MS // LOCKED_RETRY_MS - 1):
+        assert bench.step() == []
+        bench.clock.advance(LOCKED_RETRY_MS)
+    assert bench.activation.problems == {}, "within an instance that may take a moment"
+    for _ in range(LOOK_MS // LOCKED_RETRY_MS):
+        bench.clock.advance(LOCKED_RETRY_MS)
+        assert bench.step() == []
+    said = f"waits for a lock: state of task 0_0 in .* is held by process {os.getpid()} \\(.*pytest"
+    assert re.match(said, bench.activation.problems[TASK])
+    warnings = [r for r in caplog.records if r.levelname == "WARNING"]
+    assert [r.name for r in warnings] == ["streamlet.tasks.lock_waits"], "it is said once"
+    held.release()
+    bench.clock.advance(LOCKED_RETRY_MS)
+    active = bench.ready()
+    assert bench.activation.problems == {}
+    active.opened.close()
+
+
+def test_a_task_that_is_not_wanted_any_more_waits_for_no_lock(bench: Bench) -> None:
+    bench.admin.answers.set()
+    held = bench.directory.lock_task(TASK)
+    bench.activation.want(TASK)
+    for _ in range(2):
+        bench.step()
+        bench.clock.advance(QUIET_MS)
+    assert bench.step() == []
+    assert bench.activation.problems.keys() == {TASK}
+    bench.activation.cancel(TASK)
+    assert bench.activation.problems == {}
+    held.release()
 
 
 def test_what_will_not_pass_ends_the_worker(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ from streamlet.errors import (
 )
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.directory import StateDirectory
-from streamlet.tasks import state_updater
+from streamlet.tasks import lock_waits, state_updater
 from streamlet.tasks.changelog_reader import GENTLE_RECORDS, POLL_RECORDS
 from streamlet.tasks.targets import Target
 from streamlet.tasks.task_events import CopyFailed, CopyLag
@@ -126,8 +127,24 @@ def test_a_folder_that_is_held_is_tried_again(world: World) -> None:
     held = world.directory.lock_task(T0)
     world.copies.set(frozenset({T0, T1}))
     world.see(lambda event: event == CopyLag(T1, 0))
+    assert world.copies.locks.problems == {}
     held.release()
     world.see(lambda event: event == CopyLag(T0, 0))
+
+
+def test_a_copy_whose_folder_is_held_for_long_says_by_whom(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(lock_waits, "QUIET_MS", 0)
+    held = world.directory.lock_task(T0)
+    world.copies.set(frozenset({T0}))
+    wait_for(lambda: T0 in world.copies.locks.problems, "it says what it waits for")
+    said = f"waits for a lock: state of task 0_0 in .* is held by process {os.getpid()} "
+    assert re.match(said, world.copies.locks.problems[T0])
+    assert "the copy of task 0_0 has waited for 0 s: it waits for a lock" in caplog.text
+    held.release()
+    world.see(lambda event: event == CopyLag(T0, 0))
+    assert world.copies.locks.problems == {}
 
 
 def test_a_copy_that_is_wanted_no_more_frees_its_folder(world: World) -> None:
