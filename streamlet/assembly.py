@@ -5,7 +5,6 @@ The one place that knows which implementation stands behind each port.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -32,6 +31,7 @@ from streamlet.local import (
     open_clients,
     open_control,
 )
+from streamlet.logs import get_logger
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.policy import ErrorPolicy
@@ -65,7 +65,7 @@ from streamlet.tasks.task_events import HandoverRules
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 def open_worker(

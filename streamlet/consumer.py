@@ -13,7 +13,6 @@ consumer belongs to one thread.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -38,6 +37,7 @@ from streamlet.errors import (
 )
 from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import Admin, RecordSource
+from streamlet.logs import get_logger
 from streamlet.partitions.events import PartitionEvents
 from streamlet.partitions.follower import (
     Callback,
@@ -52,7 +52,7 @@ from streamlet.types import TopicPartition
 
 __all__ = ["Consumer", "ConsumerMember", "PartitionAssignor", "ConsumerRecord", "sticky"]
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: The client fills a batch or uses its time up, so this is how late a record may be.
 _SLICE_MS = 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -26,13 +25,14 @@ from streamlet.errors import (
     StreamletError,
 )
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.logs import get_logger
 from streamlet.rebalance.numbering import difference, refusal
 from streamlet.runtime.adoption import adopt_folders, discard_before_reset
 from streamlet.runtime.catalog import Catalog
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.topology.graph import Topology
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: A worker that crashed is back on its state after a second or two. Others restore so much state
 #: from changelogs in less, bytes: some 20 MB/s.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gc
 import json
-import logging
 import os
 import queue
 import signal
@@ -27,6 +26,7 @@ from streamlet.config import Settings
 from streamlet.errors import StreamletError
 from streamlet.forks import OwnDescriptor
 from streamlet.local import MemberIdentity
+from streamlet.logs import get_logger
 from streamlet.processing.outputs import Output
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.starting import BrokerWait, StartStoppedError
@@ -36,7 +36,7 @@ from streamlet.tools.log import set_up_logging
 from streamlet.tools.worker_events import ended_event, leaving_event, restoring_event
 from streamlet.types import TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 #: How long a thread keeps the interpreter when another wants it, s; Python's own 5 ms would be

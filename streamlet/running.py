@@ -28,6 +28,7 @@ from streamlet.local import (
     forget_instance,
     prepare_instance,
 )
+from streamlet.logs import get_logger
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.rebalance.leader import Assignor
@@ -43,7 +44,7 @@ from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Results kept for the caller; older ones make room.
 MOST_RESULTS = 100_000

@@ -7,7 +7,6 @@ cannot be resolved counts as away, because names may come up after the process t
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -17,8 +16,9 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.coordinator.transport import Transport
 from streamlet.errors import BROKER_ADVICE, StreamletError, TimedOutError
+from streamlet.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 T = TypeVar("T")
 

@@ -6,7 +6,6 @@ runs twice. Each member is taken out in a thread of its own: the caller waits fo
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -14,11 +13,12 @@ from typing import TYPE_CHECKING
 from streamlet.coordinator.codes import name_of
 from streamlet.coordinator.messages import LeaveGroup, LeaveGroupAnswer
 from streamlet.errors import BrokerError
+from streamlet.logs import get_logger
 
 if TYPE_CHECKING:
     from streamlet.coordinator.transport import Transport
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How long the coordinator is asked, ms; a session that short would be over by itself.
 TIMEOUT_MS = 6_000

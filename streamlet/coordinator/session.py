@@ -19,7 +19,6 @@ more. And what a worker says of its progress 200 times a second must not wake th
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 from collections import deque
@@ -44,10 +43,11 @@ from streamlet.coordinator.ports import (
 )
 from streamlet.coordinator.states import MembershipState, MembershipView
 from streamlet.errors import FatalGroupError, StreamletError
+from streamlet.logs import get_logger
 from streamlet.rebalance.values import NeedMetadata, RunAssignor
 from streamlet.types import TaskId, TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: An event for the machine, an error that ends everything, or None: close.
 Item: TypeAlias = ev.Event | StreamletError | None

@@ -39,6 +39,7 @@ from streamlet.coordinator.transport_codec import (
     encode_leave,
     encode_log_sizes,
 )
+from streamlet.logs import get_logger
 from streamlet.types import TopicPartition
 
 with warnings.catch_warnings():
@@ -48,7 +49,7 @@ with warnings.catch_warnings():
     from kafka.net import KafkaConnectionManager, KafkaNetSocket, NetworkSelector
     from kafka.protocol import admin, consumer, metadata
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 T = TypeVar("T")
 

@@ -6,7 +6,6 @@ calls a punctuator, so what that sends comes where it would come record by recor
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
@@ -18,9 +17,10 @@ from streamlet.dsl.processor import ProcessorContext
 from streamlet.dsl.processor_record import Record
 from streamlet.dsl.store_expiry import RecordTimes
 from streamlet.errors import ProcessingError, StateError, StreamletError, error_text
+from streamlet.logs import get_logger
 from streamlet.topology.operator import TaskContext
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Forwarded records that are sent before other tasks may go on.
 PART = 1_000

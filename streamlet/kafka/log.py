@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from streamlet.logs import get_logger
+
 #: What tells a client from one before it of the same name.
 _NUMBER = re.compile(r"#(?:producer|consumer)-\d+")
 
@@ -68,7 +70,7 @@ class Deliveries:
 
 
 #: Where librdkafka's own log goes.
-log = logging.getLogger("streamlet.kafka.client")
+log = get_logger("streamlet.kafka.client")
 log.addFilter(Repeats())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -17,8 +16,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from streamlet.kafka.codes import NO_ANSWER, NOT_NOW, STALE_LEADER
+from streamlet.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 def alterations(settings: Mapping[str, Mapping[str, str]]) -> list[ConfigResource]:

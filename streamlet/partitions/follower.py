@@ -7,7 +7,6 @@ Commits go through the membership: they are fenced, and tried again where that h
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -21,12 +20,13 @@ from streamlet.coordinator import events as ev
 from streamlet.coordinator.codes import name_of
 from streamlet.coordinator.session import GroupSession
 from streamlet.errors import BrokerError, PartitionsLostError, StreamletError, TimedOutError
+from streamlet.logs import get_logger
 from streamlet.partitions.events import Order, Ordered, PartitionEvents
 from streamlet.partitions.protocol import PartitionsProtocol
 from streamlet.partitions.reading import Reading
 from streamlet.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 _FETCH_PAUSE_MS = 20
 _COMMIT_PAUSE_MS = 20

@@ -19,7 +19,6 @@ the records may learn of it later; until it has given up what was revoked, that 
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
@@ -27,6 +26,7 @@ import attrs
 
 from streamlet.assignor.values import Copy
 from streamlet.errors import FatalGroupError
+from streamlet.logs import get_logger
 from streamlet.partitions import wire
 from streamlet.partitions.leader import plan, read
 from streamlet.partitions.sticky import PartitionAssignor, sticky
@@ -35,7 +35,7 @@ from streamlet.rebalance.values import Assignment as TasksAssignment
 from streamlet.rebalance.values import NeedMetadata, RunAssignor
 from streamlet.types import TaskId, TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Kafka's word for groups whose members speak ConsumerProtocol, and our protocol's name in it.
 PROTOCOL_TYPE = "consumer"

@@ -11,7 +11,6 @@ Rows change between two rounds of the worker's loop, never amid a batch.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from streamlet.errors import (
     TaskCorruptedError,
 )
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
+from streamlet.logs import get_logger
 from streamlet.processing.global_state import GlobalState
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.record_collector import RecordCollector
@@ -36,7 +36,7 @@ from streamlet.state.task_state import TaskState
 from streamlet.topology.nodes import GlobalTableSpec
 from streamlet.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Records of one poll: before the worker runs tasks, and beside them.
 RESTORE_RECORDS, STEP_RECORDS = 10_000, 1_000

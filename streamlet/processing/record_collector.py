@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 
 import attrs
@@ -10,6 +9,7 @@ import attrs
 from streamlet.clock import pause
 from streamlet.errors import ProcessingError, RecordRefusedError
 from streamlet.kafka.ports import RecordSink
+from streamlet.logs import get_logger
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import (
@@ -23,7 +23,7 @@ from streamlet.processing.policy import (
 from streamlet.processing.record_failures import RecordCounters, decide
 from streamlet.types import TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 @attrs.frozen

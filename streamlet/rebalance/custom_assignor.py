@@ -8,7 +8,6 @@ after the other, each over the same code, until no member is left to run the tas
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 import attrs
@@ -17,9 +16,10 @@ from streamlet.assignor.assign import assign
 from streamlet.assignor.validate import validate
 from streamlet.assignor.values import GroupState, MemberState, Plan, Violation
 from streamlet.errors import error_text
+from streamlet.logs import get_logger
 from streamlet.rebalance.leader import Assignor
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 class CustomAssignor:

@@ -12,7 +12,6 @@ tasks' numbers came as close as 90 ms.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -21,6 +20,7 @@ import attrs
 from streamlet.assignor.path import release_delays
 from streamlet.assignor.values import GroupState, MemberPlan, Plan, Role, Rules, TaskInfo
 from streamlet.control.values import MemberKey
+from streamlet.logs import get_logger
 from streamlet.rebalance import type_migration, wire
 from streamlet.rebalance.envelope import CONSUMER, STREAM, Envelope, open_subscription
 from streamlet.rebalance.numbering import difference
@@ -37,7 +37,7 @@ from streamlet.rebalance.values import (
 )
 from streamlet.types import TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How many members' reasons are listed, and how many names of members that have gone.
 _REASONS = 3

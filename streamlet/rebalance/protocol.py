@@ -12,7 +12,6 @@ without the task; the next plan gives it to the other.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 
 import attrs
@@ -21,6 +20,7 @@ from streamlet.assignor.values import Copy, Leaving, Role, Rules, TaskInfo
 from streamlet.config import Settings
 from streamlet.control.values import MemberKey
 from streamlet.errors import FatalGroupError, RefusedError
+from streamlet.logs import get_logger
 from streamlet.rebalance import wire
 from streamlet.rebalance.envelope import CONSUMER, STREAM, Envelope, open_assignment
 from streamlet.rebalance.leader import Assignor, LeaderView, plan
@@ -35,7 +35,7 @@ from streamlet.rebalance.values import (
 )
 from streamlet.types import TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Name of the protocol, in groups of either type.
 PROTOCOL = "streamlet-v1"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import attrs
@@ -10,10 +9,11 @@ import attrs
 from streamlet.clock import Clock, moment
 from streamlet.errors import ConfigError, OutOfRangeError, TimedOutError
 from streamlet.kafka.ports import Admin, PartitionBatch, RecordSource
+from streamlet.logs import get_logger
 from streamlet.origins import RepeatFilter
 from streamlet.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How many records a poll returns at most, and how long it waits for a first one.
 _RECORDS, _IDLE_MS = 1_000, 200

@@ -9,7 +9,6 @@ starts discards the state on its disk, because that notes another reset.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
@@ -32,6 +31,7 @@ from streamlet.errors import (
     StreamletError,
 )
 from streamlet.kafka.ports import TopicInfo
+from streamlet.logs import get_logger
 from streamlet.reset.own_topics import InternalTopicFinder, InternalTopics
 from streamlet.reset.plan import (
     EARLIEST,
@@ -47,7 +47,7 @@ from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.turn import our_turn
 from streamlet.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 _REQUEST_MS = 10_000
 _PARTITIONS_AT_ONCE = 5_000

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
@@ -21,13 +20,14 @@ import attrs
 
 from streamlet.control.values import ResetEpoch
 from streamlet.errors import RefusedError, StateMismatchError, TaskCorruptedError
+from streamlet.logs import get_logger
 from streamlet.state.directory import FolderLock, StateDirectory, TaskFolder
 from streamlet.state.meta import TaskMeta
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, StateNumber, TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 @attrs.frozen

@@ -16,6 +16,7 @@ from streamlet.config import Settings
 from streamlet.errors import MissingTopicError, TopologyError
 from streamlet.kafka.limits import NO_LIMITS, TopicLimits
 from streamlet.kafka.ports import Admin, NewTopic
+from streamlet.logs import get_logger
 from streamlet.topology.graph import Topology
 from streamlet.topology.internal_topics import (
     PURGING_CONFIG,
@@ -28,7 +29,7 @@ from streamlet.topology.moved import check_moved
 from streamlet.topology.names import may_be_of
 from streamlet.types import TaskId, TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 @attrs.define(eq=False)

@@ -12,7 +12,6 @@ about a member again (a worker that starts again), then it is removed.
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -29,8 +28,9 @@ from streamlet.control.values import Endpoint, Entry, Mark, MemberKey, MemberPro
 from streamlet.control.view import ControlView
 from streamlet.coordinator.events import Assigned, Lost, SessionEvent
 from streamlet.errors import RefusedError, StreamletError
+from streamlet.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How long one look at the topic waits, and so how late something is published at most.
 FOLLOW_MS = 50

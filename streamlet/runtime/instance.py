@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import select
 import signal
@@ -28,11 +27,12 @@ import attrs
 from streamlet.admin.dead_members import DeadMembers
 from streamlet.clock import Clock
 from streamlet.errors import StreamletError
+from streamlet.logs import get_logger
 from streamlet.runtime.fork_server import ChildProcess, Launched, close_stdin
 from streamlet.runtime.restarts import FINAL_CODES, RestartPolicy, how_ended
 from streamlet.runtime.signals import GracefulStop, handled
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How long the end waits for removals of dead members, s.
 REMOVALS_S = 2.0

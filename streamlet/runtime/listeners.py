@@ -9,7 +9,6 @@ logged.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -17,13 +16,14 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import attrs
 
 from streamlet.errors import ListenerError, error_text
+from streamlet.logs import get_logger
 from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
     from streamlet.processing.outputs import Output
     from streamlet.tasks.restore_job import RestoreProgress
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Called with the new and the old state of a worker: CREATED, REBALANCING, RUNNING,
 #: PENDING_SHUTDOWN, NOT_RUNNING or ERROR.

@@ -7,7 +7,6 @@ after a pause waits with all that is behind it, and no other task does.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 
@@ -17,6 +16,7 @@ from streamlet.clock import Clock, pause
 from streamlet.errors import OutOfRangeError, ProcessingError, StateError
 from streamlet.forks import OwnProcess
 from streamlet.kafka.ports import PartitionBatch, RecordSource
+from streamlet.logs import get_logger
 from streamlet.processing.call_pool import call_loop
 from streamlet.processing.outputs import Output
 from streamlet.processing.record_collector import RecordCollector
@@ -33,7 +33,7 @@ from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Records per poll: what the client has when the first of them is there. It never waits for more,
 #: since what comes while a batch is processed makes the next one larger.

@@ -5,7 +5,6 @@ And replaces a worker that runs in the calling process, as a supervisor replaces
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from streamlet.clock import Clock
+from streamlet.logs import get_logger
 
 if TYPE_CHECKING:
     from streamlet.runtime.stream_thread import StreamThread
@@ -62,7 +62,7 @@ def how_ended(reported: int | None, returncode: int) -> str:
     return f"exit code {returncode} without a report of its end; os._exit in user code does that"
 
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How often a pause looks for a stop, s.
 LOOK_S = 0.05

@@ -9,7 +9,6 @@ function never stops a heartbeat.
 from __future__ import annotations
 
 import gc
-import logging
 from collections.abc import Callable
 
 import attrs
@@ -28,6 +27,7 @@ from streamlet.errors import (
     UndeliveredError,
 )
 from streamlet.kafka.ports import RecordSink, RecordSource
+from streamlet.logs import get_logger
 from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.policy import FAIL, ErrorPolicy
 from streamlet.processing.record_collector import RecordCollector
@@ -58,7 +58,7 @@ from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How long a worker waits for the marks there are before it joins: as one that is to leave.
 MARKS_MS = 5_000

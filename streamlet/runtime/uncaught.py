@@ -6,8 +6,6 @@ every instance of the application; the latter read it in the control topic.
 
 from __future__ import annotations
 
-import logging
-
 import attrs
 
 from streamlet.clock import Clock
@@ -18,6 +16,7 @@ from streamlet.errors import (
     UncaughtHandlerError,
     error_text,
 )
+from streamlet.logs import get_logger
 from streamlet.processing.policy import (
     UNCAUGHT_EXPECTED,
     UncaughtAnswer,
@@ -28,7 +27,7 @@ from streamlet.processing.policy import (
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.restarts import FINAL_CODES
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How long the announcement of a shutdown may take, ms.
 ANNOUNCE_MS = 10_000

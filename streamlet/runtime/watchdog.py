@@ -6,18 +6,18 @@ own looks at the loop's stack, so that the loop pays no more than a note of the 
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
 from types import FrameType
 
 from streamlet.batch import Batch
 from streamlet.clock import Clock
+from streamlet.logs import get_logger
 from streamlet.processing.task import Task
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.user_code import Place, users_line
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Shortest pause between two looks, ms.
 LEAST_MS = 10

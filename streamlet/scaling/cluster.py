@@ -5,7 +5,6 @@ The only input and output of this room; joins nothing.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from streamlet.coordinator.transport import Transport
 from streamlet.errors import BrokerError, NotFoundError, TimedOutError
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.local import open_clients, open_control, operator_source
+from streamlet.logs import get_logger
 from streamlet.rebalance.custom_assignor import CustomAssignor
 from streamlet.rebalance.leader import Assignor
 from streamlet.rebalance.protocol import rules_from
@@ -42,7 +42,7 @@ from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 _REQUEST_MS = 10_000
 #: How long a group that rebalances is waited for.

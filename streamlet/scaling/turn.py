@@ -7,7 +7,6 @@ must be short: the operator is asked before it.
 
 from __future__ import annotations
 
-import logging
 import threading
 import uuid
 from collections.abc import Iterator
@@ -24,8 +23,9 @@ from streamlet.errors import (
     UndeliveredError,
     UnreachableError,
 )
+from streamlet.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: After so long without an end a command counts as dead.
 DEAD_MS = 30_000

@@ -5,7 +5,6 @@ On a local disk by the kernel's lock of a file, which goes with its process; els
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from streamlet.errors import StateLockedError
+from streamlet.logs import get_logger
 from streamlet.spark.checkpoint import file_in
 from streamlet.spark.lease import RENEWAL_S, Lease
 from streamlet.state.directory import FolderLock
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Name of the file in a checkpoint.
 LOCK_FILE: Final = "streamlet.lock"
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 _LOST: WeakKeyDictionary[StreamingQuery, StateLockedError] = WeakKeyDictionary()
 

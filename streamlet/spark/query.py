@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ import attrs
 from streamlet.config import Settings
 from streamlet.config.spark import MAX_RECORDS_PER_BATCH
 from streamlet.errors import ConfigError
+from streamlet.logs import get_logger
 from streamlet.spark import checkpoint as checkpoints
 from streamlet.spark import checkpoint_lock, query_settings
 from streamlet.spark.cluster.session import require_pyspark
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from streamlet.spark.sql.frame_sources import Source
     from streamlet.spark.state.processor import Options
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Short units of the time between batches, besides those that Spark takes itself.
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "min": "minutes", "h": "hours"}

@@ -7,16 +7,16 @@ the lock's file, so a reader knows whether the instance lives.
 
 from __future__ import annotations
 
-import logging
 import threading
 from pathlib import Path
 
 import attrs
 
 from streamlet.errors import StateError
+from streamlet.logs import get_logger
 from streamlet.state.directory import INSTANCE_LOCK, FolderLock, fields_of, holder_of
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 @attrs.frozen

@@ -12,7 +12,6 @@ rocksdict tells errors apart by text only; ``rocksdb_errors`` is the one place t
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -37,10 +36,11 @@ from rocksdict import (
 )
 
 from streamlet.errors import StateError, TaskCorruptedError
+from streamlet.logs import get_logger
 from streamlet.state.backing import Columns
 from streamlet.state.rocksdb_errors import state_error
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Memory that all tasks of the process share, bytes.
 BLOCK_CACHE_BYTES = 16 << 20

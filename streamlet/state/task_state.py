@@ -13,7 +13,6 @@ written down, so that a restart reads their changelogs from the start.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +20,7 @@ from typing import Any, Self
 import attrs
 
 from streamlet.errors import StateError
+from streamlet.logs import get_logger
 from streamlet.state.backing import Backing, Columns, StorageEngine
 from streamlet.state.directory import DATABASE
 from streamlet.state.drained import Drained
@@ -35,7 +35,7 @@ from streamlet.state.store_kinds import store_of
 from streamlet.state.time_index import TimeIndexes
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 class TaskState:

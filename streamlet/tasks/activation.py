@@ -14,7 +14,6 @@ another member may have the state of a task, the task is given back to the group
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -27,6 +26,7 @@ from streamlet.config import Settings
 from streamlet.coordinator.commit_metadata import Positions
 from streamlet.errors import StateError, StateLockedError, StateMismatchError, StreamletError
 from streamlet.kafka.limits import largest_record
+from streamlet.logs import get_logger
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.task import Task
 from streamlet.state.entries import CommitEntry
@@ -56,7 +56,7 @@ from streamlet.tasks.task_record import OpeningStage
 from streamlet.topology.graph import Topology
 from streamlet.types import NO_STATE, TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How often a folder that another worker still holds is tried again.
 LOCKED_RETRY_MS = 20

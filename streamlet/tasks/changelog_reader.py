@@ -10,7 +10,6 @@ changelog count: ``state.changelog``.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -19,6 +18,7 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, OutOfRangeError, TaskCorruptedError
 from streamlet.kafka.ports import Admin, RecordSource
+from streamlet.logs import get_logger
 from streamlet.state.plain_reader import PlainReader
 from streamlet.tasks.opening import blamed
 from streamlet.tasks.restore_job import (
@@ -36,7 +36,7 @@ from streamlet.tasks.restore_job import (
 from streamlet.tasks.targets import Target
 from streamlet.types import NO_STATE, TaskId, TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Records of one poll.
 POLL_RECORDS = 10_000

@@ -18,7 +18,6 @@ encoding what is dirty before the commit, writing it to the local stores after i
 from __future__ import annotations
 
 import enum
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -28,13 +27,14 @@ from streamlet.clock import Clock
 from streamlet.coordinator.events import CommitOutcome
 from streamlet.coordinator.session import GroupSession
 from streamlet.errors import BrokerError, StateError, TaskMigratedError
+from streamlet.logs import get_logger
 from streamlet.tasks.active import ActiveTask, TaskCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.commit_port import Settled
 from streamlet.tasks.task_record import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How often the changelogs of a task that has nothing to write are looked at all the same, ms: well
 #: within the time for which they are not compacted (``topology.internal_topics``). That finds what

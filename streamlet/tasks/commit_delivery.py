@@ -10,7 +10,6 @@ up to it counts. So the keys of the zombie are written again, before the commit.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -24,6 +23,7 @@ from streamlet.errors import (
     TaskMigratedError,
 )
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
+from streamlet.logs import get_logger
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import encode_column, number_at
 from streamlet.state.entries import CommitEntry, entry_last
@@ -31,7 +31,7 @@ from streamlet.tasks.active import ActiveTask, TaskCommit
 from streamlet.tasks.opening import blamed
 from streamlet.types import StateNumber, TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How often to check whether the first records of our changelogs were deleted.
 STARTS_MS = 5_000

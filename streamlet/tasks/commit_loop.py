@@ -26,6 +26,7 @@ from streamlet.errors import (
     TimedOutError,
 )
 from streamlet.kafka.ports import Admin
+from streamlet.logs import get_logger
 from streamlet.tasks.active import TaskCommit
 from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.meters import Meters
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from streamlet.tasks.task_actions import TaskActions
     from streamlet.tasks.task_failures import StoreFailures
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: While a task is handed over to us a commit that is due waits for so long, ms: it takes some ten
 #: milliseconds, in which the task's mark would not be looked at.

@@ -9,7 +9,6 @@ topic. So the last copies of a task never go, whichever instances are down.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 
@@ -19,10 +18,11 @@ from streamlet.clock import Clock
 from streamlet.control.view import ControlView
 from streamlet.errors import BrokerError, StateError
 from streamlet.kafka.ports import Admin
+from streamlet.logs import get_logger
 from streamlet.state.directory import StateDirectory, TaskFolder
 from streamlet.types import TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 def dormant_copies(directory: StateDirectory, admin: Admin) -> dict[TaskId, int | None]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 import attrs
 
 from streamlet.errors import StreamletError
+from streamlet.logs import get_logger
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.opening import OpenTask
 from streamlet.tasks.task_record import CopyStage, moved
 from streamlet.types import TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 @attrs.define(eq=False)

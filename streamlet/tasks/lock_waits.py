@@ -6,14 +6,13 @@ should not be there, and only an operator can end it.
 
 from __future__ import annotations
 
-import logging
-
 import attrs
 
 from streamlet.errors import StateLockedError
+from streamlet.logs import get_logger
 from streamlet.types import TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How long a wait is nothing worth a word, and how often it is looked who holds the lock, ms.
 QUIET_MS, LOOK_MS = 3_000, 30_000

@@ -12,19 +12,19 @@ epoch before the commit's proves nothing: a decision may have given it up.
 from __future__ import annotations
 
 import enum
-import logging
 from collections.abc import Mapping
 
 import attrs
 
 from streamlet.coordinator.commit_metadata import started
 from streamlet.errors import PositionsMismatchError
+from streamlet.logs import get_logger
 from streamlet.state.entries import CommitEntry
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.targets import Target
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How often a task is given back to the group before the policy decides: at once, and once more
 #: after a while, since the last owner may just be starting again.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,13 +12,14 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.errors import StateError, StreamletError, TaskCorruptedError
+from streamlet.logs import get_logger
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 @attrs.define(eq=False)

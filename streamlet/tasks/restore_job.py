@@ -19,7 +19,6 @@ own topic is processed on behind the commit, so a table that is outdated is buil
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, TypeAlias
@@ -27,6 +26,7 @@ from typing import Literal, TypeAlias
 import attrs
 
 from streamlet.kafka.ports import Admin, PartitionBatch
+from streamlet.logs import get_logger
 from streamlet.state.changelog import ChangelogReader, HoldingReader, RecordReader
 from streamlet.state.freshness import Freshness
 from streamlet.state.load import Loader
@@ -35,7 +35,7 @@ from streamlet.state.task_state import TaskState
 from streamlet.tasks.targets import Target
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Where a changelog that is followed ends: never.
 OPEN_END = 1 << 62

@@ -6,7 +6,6 @@ finds nothing there, and the task is halted alone (``tasks.task_failures``).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 import attrs
@@ -14,10 +13,11 @@ import attrs
 from streamlet.config import Settings
 from streamlet.errors import BrokerError
 from streamlet.kafka.ports import Admin
+from streamlet.logs import get_logger
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 @attrs.frozen

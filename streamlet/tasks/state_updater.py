@@ -17,7 +17,6 @@ a rest: ``tasks.copy_threads`` goes round, and the simulator does.
 from __future__ import annotations
 
 import contextlib
-import logging
 import queue
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -35,6 +34,7 @@ from streamlet.errors import (
     TaskCorruptedError,
     TimedOutError,
 )
+from streamlet.logs import get_logger
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.copy_threads import CopyRunner, CopyThreads
 from streamlet.tasks.kept_copy import CopyOrder, KeptCopy, let_go
@@ -48,7 +48,7 @@ from streamlet.tasks.task_record import CopyStage
 from streamlet.tasks.task_restorer import RETRY_MS, TaskRestorer
 from streamlet.types import TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How long one step may take, which waits for that long when nothing comes. The shorter is for when
 #: an order to promote has come.

@@ -6,7 +6,6 @@ Everything that touches tasks goes through here or through the worker's own loop
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -17,6 +16,7 @@ from streamlet.coordinator import events as ev
 from streamlet.coordinator.commit_metadata import Positions
 from streamlet.coordinator.session import GroupSession
 from streamlet.errors import TaskMigratedError
+from streamlet.logs import get_logger
 from streamlet.tasks import task_events as te
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
@@ -29,7 +29,7 @@ from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId, TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 Inputs: TypeAlias = dict[TaskId, tuple[TopicPartition, ...]]
 

@@ -20,7 +20,6 @@ lost its end. It is asked, beside the loop, what it holds now.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 import attrs
@@ -28,6 +27,7 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.errors import StateError, StreamletError, TaskCorruptedError
+from streamlet.logs import get_logger
 from streamlet.tasks.activation import ASK_AGAIN_MS, Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.meters import Meters
@@ -38,7 +38,7 @@ from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 @attrs.frozen(eq=False)

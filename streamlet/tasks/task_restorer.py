@@ -6,12 +6,12 @@ changelog of a copy that cannot be read.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 import attrs
 
 from streamlet.errors import BrokerError, StateError, TaskCorruptedError, TimedOutError
+from streamlet.logs import get_logger
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.kept_copy import let_go
 from streamlet.tasks.opening import OpenTask
@@ -20,7 +20,7 @@ from streamlet.tasks.targets import Target
 from streamlet.tasks.task_events import Restored, RestoreFailed
 from streamlet.types import TaskId
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How long a step takes, ms, and waits when nothing comes: alone, while tasks run beside, and while
 #: a hand-over waits for one of our copies.

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from rich.markup import escape
 
 from streamlet.config.sources import variable
 from streamlet.errors import BROKER_ADVICE, BrokerError, StreamletError
+from streamlet.logs import get_logger
 from streamlet.tools.log import set_up_logging
 from streamlet.tools.output import CommandOutput, exit_code_of
 from streamlet.tools.settings import check_servers, merged, read_file
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from streamlet.config.sources import Entry, FileEntries
     from streamlet.config.table import ClientKind
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 DEFAULT_BOOTSTRAP_SERVERS = "localhost:9092"
 

@@ -78,8 +78,8 @@ def reported(monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, di
         os.close(to_worker)
         sys.setswitchinterval(interval)
         signal.signal(signal.SIGTTOU, before)
-    with os.fdopen(read) as pipe:
-        (event,) = map(json.loads, pipe)
+    (event,) = map(json.loads, os.read(read, 65_536).splitlines())
+    os.close(read)
     return code, event
 
 

@@ -6,7 +6,6 @@ prefixes.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Mapping
 
@@ -14,6 +13,7 @@ import attrs
 
 from streamlet.coordinator.commit_metadata import InputNote
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.logs import get_logger
 from streamlet.processing.edges.filter import KINDS, EdgeFilter
 from streamlet.processing.edges.records import edge_of, source_of
 from streamlet.processing.edges.writer import Agreement, EdgeWriter
@@ -22,7 +22,7 @@ from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 _OFF = "repartition.exact is false"
 

@@ -7,7 +7,6 @@ asks the brokers. Nothing waits for it, and nothing fails with it.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -17,8 +16,9 @@ import attrs
 
 from streamlet.admin.inspector import GroupInspector
 from streamlet.errors import StreamletError
+from streamlet.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: How often to look, and how far back a trend reaches, in looks: five minutes.
 LOOK_S = 15.0

@@ -7,7 +7,6 @@ not even start.
 
 from __future__ import annotations
 
-import logging
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,13 +16,14 @@ from uuid import uuid4
 
 import attrs
 
+from streamlet.logs import get_logger
 from streamlet.spark.cluster import executor_check
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Jobs until each executor has answered; one that comes later is not waited for.
 _ROUNDS = 3

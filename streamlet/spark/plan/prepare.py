@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +10,7 @@ import attrs
 from streamlet.config import Settings
 from streamlet.dsl.record_context import InContext
 from streamlet.errors import ConfigError, TopologyError
+from streamlet.logs import get_logger
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.spark.cluster.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, require_pyspark
 from streamlet.spark.kafka import topics
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from streamlet.spark.kafka.clients import Clients
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 OutputKind = Literal["updates", "latest"]
 Connector = Literal["java", "python"]
