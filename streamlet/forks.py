@@ -1,4 +1,4 @@
-"""What a child process must not keep, or do, that user code forks from this one.
+"""Children that user code forks from this process: closes what they must not keep, ends strays.
 
 A lock of the kernel (flock), an end of a pipe and a socket that listens go with the last process
 that has them open. A pool that user code forks (ProcessPoolExecutor, multiprocessing, a DataLoader)
