@@ -7,7 +7,7 @@ stays with it (``topic``, ``partition``, ``offsets``), for error messages and de
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, compress
 from operator import itemgetter
 from typing import Any
@@ -142,10 +142,34 @@ class OperatorFailed(Exception):
     ``done`` is the operator's output for the records before it. The task sends that on, applies
     the error policy to the record, and goes on behind it. ``again``: the operator has kept nothing
     of the record yet, so that the task may give it the record a second time.
+
+    ``instead`` is the output if the policy leaves the record out: a table takes back what the row
+    was before. ``of_row``: the record itself is good, and a function failed on a row that is there
+    already, which the table therefore does not have. Unless the policy is to fail, the record
+    counts as processed, and ``instead`` is its output. ``left_out`` is called when the policy has
+    left the record out.
     """
 
-    def __init__(self, index: int, done: Batch, *, again: bool = False) -> None:
+    def __init__(
+        self,
+        index: int,
+        done: Batch,
+        *,
+        again: bool = False,
+        instead: Batch | None = None,
+        of_row: bool = False,
+        left_out: Callable[[], None] | None = None,
+    ) -> None:
         super().__init__(index)
         self.index = index
         self.done = done
         self.again = again
+        self.instead = instead
+        self.of_row = of_row
+        self.left_out = left_out
+
+    def at(self, index: int, done: Batch) -> OperatorFailed:
+        """The same failure with the index of its record in another batch, and another output."""
+        failed = OperatorFailed(index, done, again=self.again, instead=self.instead)
+        failed.of_row, failed.left_out = self.of_row, self.left_out
+        return failed

@@ -11,6 +11,7 @@ import attrs
 from streamlet.dsl.kinds import DEFAULT, Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.nulls import skipping_nulls
+from streamlet.dsl.present_changes import NotedStores, NotingChanges
 from streamlet.dsl.record_context import is_marked
 from streamlet.dsl.repartitions import NullKeyWish, Repartition, add_repartition
 from streamlet.dsl.row_expiry import expiring, timers_beside, timers_of, ttl_of
@@ -38,6 +39,7 @@ from streamlet.topology.nodes import (
 )
 from streamlet.topology.operator import (
     CallingOperator,
+    HoldingOperator,
     Operator,
     OperatorInParts,
     TaskContext,
@@ -45,6 +47,10 @@ from streamlet.topology.operator import (
 
 #: Makes an operator for one task, given its context.
 Make = Callable[[TaskContext], Operator | OperatorInParts]
+
+
+#: Operators whose output does not come with their batch.
+_OTHER_WAYS = OperatorInParts, HoldingOperator
 
 
 class NodeFlags(TypedDict, total=False):
@@ -73,6 +79,7 @@ class Builder:
         self._sources: dict[tuple[str, ...], tuple[SourceNode, str]] = {}
         self._null_keys: dict[str, NullKeyWish] = {}
         self._unnamed: dict[tuple[str, ...], str] = {}
+        self.noted = NotedStores()
         #: Stores that processors keep by name: what made them, and what they are.
         self.processor_stores: dict[str, tuple[Any, StoreSpec]] = {}
 
@@ -201,6 +208,9 @@ class Builder:
             if skip_nulls:
                 keys, values = "key" in skip_nulls, "value" in skip_nulls
                 inner = skipping_nulls(name, context, inner, values=values, keys=keys)
+            if writes in self.noted.names and not isinstance(inner, _OTHER_WAYS):
+                store = context.store(writes)
+                inner = NotingChanges(inner, store, self.noted.of(store))
             return expiring(inner, context, specs)
 
         return ProcessorNode(
@@ -300,6 +310,7 @@ class Builder:
         timers: bool = False,
         extractor: tuple[Callable[..., int], bool] | None = None,
         no_ttl: str = "",
+        groups: bool = False,
     ) -> StoreSpec:
         """Add a store under the given name or a made-up one.
 
@@ -331,6 +342,7 @@ class Builder:
             timers=timers,
             extractor=extractor,
             ttl_ms=ttl_ms,
+            groups=groups,
         )
         self.graph.add_store(spec)
         if ttl_ms is not None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import compress
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import HotStore, accepting, copier, keyed, note_times
 from streamlet.dsl.columns import collect
+from streamlet.dsl.failed_rows import Made
 from streamlet.dsl.joins import TableView
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
@@ -24,9 +25,6 @@ from streamlet.dsl.uses import TableUse
 from streamlet.errors import StateError
 from streamlet.serdes import Serde
 from streamlet.topology.operator import Operator
-
-#: ``(keys, values) -> (rows, failure)``: the rows of a column, as far as they could be made.
-MakeRows: TypeAlias = Callable[[list[Any], list[Any]], tuple[list[Any], BaseException | None]]
 
 
 @attrs.frozen
@@ -94,7 +92,7 @@ class StoredRows:
         silent: whether a tombstone of a row that was not there is left out.
     """
 
-    make: MakeRows
+    make: Callable[[list[Any], list[Any]], Made]
     store: HotStore
     value: Serde[Any]
     use: TableUse

@@ -23,20 +23,15 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl import foreign_wire as wire
-from streamlet.dsl.aggregations import keyed, note_times
+from streamlet.dsl.aggregations import keyed
 from streamlet.dsl.answer_fence import AnswerFence
-from streamlet.dsl.columns import collect, has_null, nth, with_gaps
+from streamlet.dsl.columns import collect, has_null, nth
 from streamlet.dsl.table_joins import TableRows
 from streamlet.dsl.window_updates import taken
 from streamlet.serdes import ColumnError, Serde
 from streamlet.topology.operator import TaskContext
 
 Function = Callable[..., Any]
-
-#: Answers that are sent before other tasks may go on.
-PART = 10_000
-
-_ABSENT = object()
 
 
 @attrs.frozen
@@ -77,17 +72,51 @@ class Subscribe:
         """Raises ``OperatorFailed`` when the function fails, or gives no key of the right table."""
         assert batch.olds is not None, "a table that is joined sends its old values"
         of_foreign, of_key = self.serdes
-        news, error = self._foreign_keys(batch.keys, batch.values, of_foreign, None)
-        befores, error = self._foreign_keys(batch.keys, batch.olds[: len(news)], of_foreign, error)
+        news, error = self._foreign_keys(batch.keys, batch.values, of_foreign)
+        befores, old_error = self._foreign_keys(batch.keys, batch.olds[: len(news)], of_foreign)
         found, failure = collect(self.digest(batch.values[: len(befores)]), len(befores))
-        keys, error = _encoded(of_key, batch.keys[: len(found)], failure or error)
+        keys, unwritten = wire.encoded(of_key, batch.keys[: len(found)], failure)
+        out, dropped = self._asked(batch, keys, found, news, befores)
+        if dropped:
+            self.context.dropped(self.name, dropped)
+        first = unwritten or old_error or error
+        if first is None:
+            return out
+        if unwritten is not None:
+            raise OperatorFailed(len(keys), out, again=True) from first
+        raise self._failed(batch, len(keys), out, old_error is not None) from first
+
+    def _failed(self, batch: Batch, index: int, done: Batch, of_row: bool) -> OperatorFailed:
+        """The failure on a record: a row for which the function fails names no other one."""
+        one, serdes = batch.slice(index, index + 1), self.serdes
+        assert one.olds is not None
+        news, _ = self._foreign_keys(one.keys, one.values, serdes[0])
+        befores, _ = self._foreign_keys(one.keys, one.olds, serdes[0])
+        digests, failure = collect(self.digest(one.values), 1)
+        keys, failure = wire.encoded(serdes[1], one.keys, failure)
+        if failure is not None:
+            return OperatorFailed(index, done, again=True)
+        instead, dropped = self._asked(one, keys, digests, news or [None], befores or [None])
+        if of_row and dropped:
+            self.context.dropped(self.name, dropped)
+        return OperatorFailed(index, done, again=True, instead=instead, of_row=of_row)
+
+    def _asked(
+        self,
+        batch: Batch,
+        keys: list[Any],
+        digests: list[bytes | None],
+        news: list[bytes | None],
+        befores: list[bytes | None],
+    ) -> tuple[Batch, int]:
+        """Subscriptions of the first records of a batch, and how many rows name no other one."""
+        assert batch.olds is not None
         records: list[int] = []
         foreign: list[bytes | None] = []
         packed: list[bytes] = []
         partition, dropped = wire.partition_bytes(self.context.task.partition), 0
-        for index, (key, digest, new, old) in enumerate(
-            zip(keys, found, news, befores, strict=False)
-        ):
+        columns = keys, digests, news, befores
+        for index, (key, digest, new, old) in enumerate(zip(*columns, strict=False)):
             if new is not None and (old is None or old == new) and not self.left:
                 records.append(index)
                 foreign.append(new)
@@ -100,12 +129,8 @@ class Subscribe:
                 foreign.append(to)
                 packed.append(wire.subscription(what, digest, key, partition))
             dropped += not self.left and there and new is None
-        if dropped:
-            self.context.dropped(self.name, dropped)
         out = attrs.evolve(taken(batch, records), keys=foreign, values=packed, olds=None)
-        if error is not None:
-            raise OperatorFailed(len(keys), out) from error
-        return out
+        return out, dropped
 
     def _instructions(
         self, there: bool, was: bool, new: bytes | None, old: bytes | None
@@ -125,140 +150,10 @@ class Subscribe:
         return [(new, wire.SUBSCRIBE_IF_THERE)]
 
     def _foreign_keys(
-        self, keys: list[Any], values: list[Any], serde: Serde[Any], error: BaseException | None
+        self, keys: list[Any], values: list[Any], serde: Serde[Any]
     ) -> tuple[list[bytes | None], BaseException | None]:
         found, failure = collect(map(self.foreign.of, keys, values), len(values))
-        return _encoded(serde, found, failure or error)
-
-
-@attrs.frozen
-class KeepSubscriptions:
-    """Puts subscriptions into their store and hands them on; some take one out.
-
-    Args:
-        store: of subscriptions.
-        foreign: serde of foreign keys.
-    """
-
-    store: Any
-    foreign: Serde[Any]
-
-    def process(self, batch: Batch) -> Batch:
-        """The subscriptions, unpacked."""
-        cache = self.store.cache
-        found = list(map(wire.subscribed, batch.values))
-        ckeys: list[bytes] = []
-        times: list[int] = []
-        for foreign, (instruction, digest, key, partition), time in zip(
-            self.foreign.encode_column(batch.keys), found, batch.timestamps, strict=True
-        ):
-            if foreign is None:
-                continue
-            stays = instruction in (wire.SUBSCRIBE_IF_THERE, wire.SUBSCRIBE)
-            ckeys.append(ckey := wire.row_key(foreign, key))
-            cache[ckey] = wire.row_of(digest, partition) if stays and digest is not None else None
-            times.append(time)
-        note_times(self.store, ckeys, times)
-        return batch.with_values(found)
-
-
-@attrs.frozen
-class AnswerSubscriptions:
-    """Answers subscriptions with the right row, as it is now.
-
-    Args:
-        context: of the task, which is the source of the answers.
-        rows: of the right table.
-        value: serde of its values.
-    """
-
-    context: TaskContext
-    rows: TableRows
-    value: Serde[Any]
-
-    def process(self, batch: Batch) -> Batch:
-        """Raises ``OperatorFailed`` when a view of the right table fails."""
-        present = [key for key in batch.keys if key is not None]
-        ckeys = with_gaps(batch.keys, self.rows.store.ckeys(present))
-        known, error = self._rows(batch, ckeys)
-        out = _Answers()
-        source = wire.source_of(self.context.task.partition, self.context.epoch)
-        columns = batch.values, ckeys, batch.timestamps
-        for index, ((instruction, digest, key, partition), ckey, time) in enumerate(
-            zip(*columns, strict=True)
-        ):
-            if instruction == wire.UNSUBSCRIBE:
-                continue
-            found = known.get(ckey)
-            if found is None:
-                raise OperatorFailed(index, out.batch(batch)) from error
-            sent, row_time = found
-            if sent is None and instruction == wire.SUBSCRIBE_IF_THERE:
-                continue
-            if instruction == wire.UNSUBSCRIBE_AND_ANSWER:
-                sent = None
-            raw = wire.answer(partition, source, digest, sent)
-            out.add(index, key, raw, max(time, row_time))
-        return out.batch(batch)
-
-    def _rows(
-        self, batch: Batch, ckeys: list[Any]
-    ) -> tuple[dict[Any, tuple[bytes | None, int]], BaseException | None]:
-        """The right row of each foreign key that is asked for, in bytes, and its time.
-
-        Each is written once, however many subscriptions there are. Up to one that cannot be shown
-        or written, and its failure.
-        """
-        triples = zip(ckeys, batch.keys, batch.values, strict=True)
-        asked = {ckey: key for ckey, key, one in triples if one[0] != wire.UNSUBSCRIBE}
-        none = asked.pop(None, _ABSENT)
-        rows, times, error = self.rows.rows(list(asked.values()), list(asked))
-        raws, error = _encoded(self.value, rows, error)
-        known = dict(zip(asked, zip(raws, times, strict=False), strict=False))
-        if none is not _ABSENT:
-            known[None] = None, -1
-        return known, error
-
-
-@attrs.frozen
-class AnswerChange:
-    """Tells all rows that have subscribed to a right row what it is now.
-
-    Args:
-        context: of the task, which is the source of the answers.
-        store: of subscriptions.
-        foreign: serde of foreign keys.
-        value: serde of the right table's values.
-    """
-
-    context: TaskContext
-    store: Any
-    foreign: Serde[Any]
-    value: Serde[Any]
-
-    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
-        """Raises ``OperatorFailed`` when a value cannot be encoded."""
-        out = _Answers()
-        source = wire.source_of(self.context.task.partition, self.context.epoch)
-        columns = self.foreign.encode_column(batch.keys), batch.values, batch.timestamps
-        for index, (foreign, value, time) in enumerate(zip(*columns, strict=True)):
-            start = wire.row_key(foreign or b"")
-            sent: bytes | None = None
-            for number, (key, row) in enumerate(self.store.prefix(start)):
-                if value is not None and number == 0:
-                    try:
-                        sent = self.value.encode(value)
-                    except KeyboardInterrupt:
-                        raise
-                    except BaseException as failure:  # a serde of the user's
-                        raise OperatorFailed(index, out.batch(batch)) from failure
-                digest, partition = wire.parts_of_row(row)
-                raw = wire.answer(partition, source, digest, sent)
-                out.add(index, key[len(start) :], raw, time)
-                if len(out.keys) >= PART:
-                    yield out.batch(batch)
-                    out = _Answers()
-        yield out.batch(batch)
+        return wire.encoded(serde, found, failure)
 
 
 class RowsBefore(Protocol):
@@ -311,7 +206,22 @@ class JoinAnswers:
         """Raises ``OperatorFailed`` when the joiner or a view of the left table fails."""
         batch, ckeys, error = keyed(self.rows.store, batch)
         rows, _, failure = self.rows.rows(batch.keys, ckeys)
-        error = failure or error
+        shown = len(rows)
+        part = batch if failure is None else batch.slice(0, shown)
+        out = self._of_rows(part, ckeys[:shown], rows, error if failure is None else None)
+        if failure is None:
+            return out
+        one = slice(shown, shown + 1)  # its row is not there, then
+        try:
+            instead = self._of_rows(batch.slice(shown, shown + 1), ckeys[one], [None], None)
+        except OperatorFailed as failed:
+            raise failed.at(shown, out) from failed.__cause__
+        raise OperatorFailed(shown, out, instead=instead, of_row=True) from failure
+
+    def _of_rows(
+        self, batch: Batch, ckeys: list[Any], rows: list[Any], error: BaseException | None
+    ) -> Batch:
+        """The results for left rows; raises as ``process``, and for the ``error`` behind them."""
         mine, failure = collect(self.digest(rows), len(rows))
         error = failure or error
         found, failure = collect(map(wire.answered, batch.values[: len(mine)]), len(mine))
@@ -353,7 +263,7 @@ class JoinAnswers:
         return out, failure or error
 
     def _result(self, key: Any, row: Any, other: Any) -> Any:
-        if row is None or (other is None and not self.left):
+        if row is None or (other is None and not (self.left and self._is_joined(key, row))):
             return None
         if self.takes == 2:
             return self.joiner(row, other)
@@ -361,38 +271,7 @@ class JoinAnswers:
             return self.joiner(key, row, other)
         return self.joiner(key, self.foreign.of(key, row), row, other)
 
-
-@attrs.frozen
-class _Answers:
-    """Answers, each with the index of the record that caused it."""
-
-    records: list[int] = attrs.field(factory=list)
-    keys: list[bytes] = attrs.field(factory=list)
-    values: list[bytes] = attrs.field(factory=list)
-    times: list[int] = attrs.field(factory=list)
-
-    def add(self, index: int, key: bytes, value: bytes, time: int) -> None:
-        self.records.append(index)
-        self.keys.append(key)
-        self.values.append(value)
-        self.times.append(time)
-
-    def batch(self, cause: Batch) -> Batch:
-        """They as a batch, with the places and headers of the records that caused them."""
-        return attrs.evolve(
-            taken(cause, self.records),
-            keys=self.keys,
-            values=self.values,
-            timestamps=self.times,
-            olds=None,
-        )
-
-
-def _encoded(
-    serde: Serde[Any], column: list[Any], error: BaseException | None
-) -> tuple[list[Any], BaseException | None]:
-    """The bytes of a column as far as it can be encoded, and what failed first."""
-    try:
-        return serde.encode_column(column), error
-    except ColumnError as failed:
-        return failed.done, failed.cause
+    def _is_joined(self, key: Any, row: Any) -> bool:
+        """False for a row that the function of the foreign key fails on, and which was left out."""
+        _, error = collect(map(self.foreign.of, [key], [row]), 1)
+        return error is None

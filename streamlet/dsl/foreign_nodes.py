@@ -14,13 +14,11 @@ import attrs
 
 from streamlet.dsl import foreign_wire as wire
 from streamlet.dsl.builder import Builder, same_app
+from streamlet.dsl.foreign_answers import AnswerChange, AnswerSubscriptions, KeepSubscriptions
 from streamlet.dsl.foreign_detours import CopiedTable
 from streamlet.dsl.foreign_keys import (
-    AnswerChange,
-    AnswerSubscriptions,
     ForeignKey,
     JoinAnswers,
-    KeepSubscriptions,
     RowsBefore,
     Subscribe,
 )

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import attrs
 import msgspec
 
-from streamlet.serdes import Serde
+from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.basic import binary
 
 #: Instructions, with the numbers of Kafka Streams. To unsubscribe, without an answer or with one
@@ -98,6 +98,16 @@ def digests(value: Serde[Any]) -> Digests:
 
 def _digest(raw: bytes) -> bytes:
     return hashlib.blake2b(raw, digest_size=_DIGEST_BYTES).digest()
+
+
+def encoded(
+    serde: Serde[Any], column: list[Any], error: BaseException | None
+) -> tuple[list[Any], BaseException | None]:
+    """The bytes of a column as far as it can be encoded, and what failed first."""
+    try:
+        return serde.encode_column(column), error
+    except ColumnError as failed:
+        return failed.done, failed.cause
 
 
 def subscription(instruction: int, digest: bytes | None, key: bytes, partition: bytes) -> bytes:

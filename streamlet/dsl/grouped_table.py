@@ -177,7 +177,7 @@ class KGroupedTable(Generic[K, V]):
         above.use.want_olds()
         above.use.shown = True
         kind = value.needed(call, "value", takes=call[0] == "a")
-        spec = builder.store(store, prefix, key, kind, no_ttl=_NO_TTL)
+        spec = builder.store(store, prefix, key, kind, no_ttl=_NO_TTL, groups=True)
         how = Repartition(
             prefix=self._name or spec.name,
             key=key,
@@ -193,7 +193,7 @@ class KGroupedTable(Generic[K, V]):
 
         def make(context: TaskContext) -> Operator | OperatorInParts:
             kept = context.store(spec.name)
-            fold = TableFold(kept, folding, spec.value, TableUse() if held else use)
+            fold = TableFold(kept, folding, spec.value, change, TableUse() if held else use)
             operator = skipping_nulls(name, context, fold, values=True)
             return on_commit(operator, kept, spec.value, use, context) if held else operator
 

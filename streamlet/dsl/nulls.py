@@ -59,7 +59,7 @@ class Skip:
         index = places[failed.index]
         # The rest of the batch comes again; its nulls are counted then.
         self.context.dropped(self.name, index - failed.index)
-        return OperatorFailed(index, failed.done, again=failed.again)
+        return failed.at(index, failed.done)
 
 
 @attrs.frozen

@@ -71,7 +71,7 @@ class RowsOnCommit:
             self._note_headers(self.inner.process(batch))
         except OperatorFailed as failed:
             self._note_headers(failed.done)
-            raise OperatorFailed(failed.index, nothing, again=failed.again) from failed.__cause__
+            raise failed.at(failed.index, nothing) from failed.__cause__
         return nothing
 
     def _note_headers(self, updates: Batch) -> None:
@@ -141,7 +141,7 @@ class UpdatesOnCommit:
             self._note(self.inner.process(batch))
         except OperatorFailed as failed:
             self._note(failed.done)
-            raise OperatorFailed(failed.index, nothing, again=failed.again) from failed.__cause__
+            raise failed.at(failed.index, nothing) from failed.__cause__
         return nothing
 
     def _note(self, updates: Batch) -> None:

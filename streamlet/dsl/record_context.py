@@ -169,7 +169,7 @@ class InContext:
             out = self.inner.process(part)
         except OperatorFailed as failed:
             done = _with_some(failed.done)
-            raise OperatorFailed(failed.index, done, again=failed.again) from failed.__cause__
+            raise failed.at(failed.index, done) from failed.__cause__
         return _with_some(out)
 
 

@@ -174,9 +174,7 @@ class ExpiringRows:
             except OperatorFailed as failed:
                 self._done(batch, columns, start, start + failed.index)
                 whole = joined([*done, failed.done])
-                raise OperatorFailed(
-                    start + failed.index, whole, again=failed.again
-                ) from failed.__cause__
+                raise failed.at(start + failed.index, whole) from failed.__cause__
             self._done(batch, columns, start, end)
             start = end
         return joined(done) if done else self.inner.process(batch)

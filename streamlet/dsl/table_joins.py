@@ -9,8 +9,9 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import HotStore, keyed
+from streamlet.dsl.aggregations import HotStore, finished, keyed
 from streamlet.dsl.columns import collect, has_null, not_null, nth
+from streamlet.dsl.failed_rows import Made, changed_rows
 from streamlet.dsl.joins import BoundTimes, BoundView
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import StateError
@@ -34,11 +35,15 @@ class JoinedRow:
     left: bool
     right: bool
 
+    def exists(self, left: Any, right: Any) -> bool:
+        """True if the rows make one."""
+        if left is None:
+            return right is not None and self.right
+        return right is not None or self.left
+
     def of(self, key: Any, left: Any, right: Any) -> Any:
         """The row, or None."""
-        if left is None and (right is None or not self.right):
-            return None
-        if right is None and not self.left:
+        if not self.exists(left, right):
             return None
         return self.joiner(left, right) if self.takes == 2 else self.joiner(key, left, right)
 
@@ -94,6 +99,15 @@ class TableRows:
         pairs = zip(rows, times_of(ckeys), strict=True)
         return rows, [-1 if row is None else time for row, time in pairs], None
 
+    def shown(self, key: Any, value: Any) -> Any:
+        """The row made of a value of the store; None if a view fails on it."""
+        for view in self.views:
+            made, error = collect(map(view, [key], [value]), 1)
+            if error is not None:
+                return None
+            value = made[0]
+        return value
+
     def of_key(self, key: Any) -> tuple[Any, int]:
         """The same for a key."""
         (ckey,) = self.store.ckeys([key])
@@ -124,19 +138,35 @@ class TableTableJoin:
         """
         batch, ckeys, error = keyed(self.other.store, batch)
         rows, times, failure = self.other.rows(batch.keys, ckeys)
-        part = batch if failure is None else batch.slice(0, len(rows))
-        error = failure or error
-        done = len(part)
-        mask = self._mask(part, rows)
-        if mask is not None:
-            part = part.select(mask)
-            rows, times = list(compress(rows, mask)), list(compress(times, mask))
-        out, failure = self._joined(part, rows, times)
+        done = len(rows)
+        part = batch if failure is None else batch.slice(0, done)
+        out = self._of_rows(part, rows, times)
         if failure is not None:
-            error, done = failure, len(out) if mask is None else nth(mask, len(out))
+            raise self._without_row(batch.slice(done, done + 1), done, out) from failure
         if error is not None:
             raise OperatorFailed(done, out) from error
         return out
+
+    def _without_row(self, one: Batch, index: int, done: Batch) -> OperatorFailed:
+        """The failure on a record for which a view fails: the other table has no such row."""
+        try:
+            instead = self._of_rows(one, [None], [-1])
+        except OperatorFailed as failed:
+            return failed.at(index, done)
+        return OperatorFailed(index, done, instead=instead, of_row=True)
+
+    def _of_rows(self, batch: Batch, rows: list[Any], times: list[int]) -> Batch:
+        """The results for the rows of the other table; raises as ``process``."""
+        mask = self._mask(batch, rows)
+        part = batch
+        if mask is not None:
+            part = batch.select(mask)
+            rows, times = list(compress(rows, mask)), list(compress(times, mask))
+        try:
+            return self._joined(part, rows, times)
+        except OperatorFailed as failed:
+            index = failed.index if mask is None else nth(mask, failed.index)
+            raise failed.at(index, failed.done) from failed.__cause__
 
     def _mask(self, batch: Batch, rows: list[Any]) -> list[bool] | None:
         """Mask of the changes of which something comes; None: of all."""
@@ -147,24 +177,28 @@ class TableTableJoin:
         columns = zip(rows, batch.values, self._olds(batch), strict=True)
         return [any(one is not None for one in change) for change in columns]
 
-    def _joined(
-        self, part: Batch, rows: list[Any], times: list[int]
-    ) -> tuple[Batch, BaseException | None]:
-        """The results of changes, as far as the joiner makes them, and its failure."""
-        values, error = self._made(part.keys, part.values, rows)
-        olds: list[Any] | None = None
-        if self.use.olds:
-            count = len(values)
-            befores = self._olds(part)[:count]
-            olds, failure = self._made(part.keys[:count], befores, rows[:count])
-            error, values = failure or error, values[: len(olds)]
-        part = part if len(values) == len(part) else part.slice(0, len(values))
+    def _joined(self, part: Batch, rows: list[Any], times: list[int]) -> Batch:
+        """The results of changes; raises ``OperatorFailed`` when the joiner fails."""
         late = list(map(max, part.timestamps, times))
-        return part.with_values(values, olds, late), error
 
-    def _made(
-        self, keys: list[Any], mine: list[Any], rows: list[Any]
-    ) -> tuple[list[Any], BaseException | None]:
+        def made(keys: list[Any], mine: list[Any], start: int) -> Made:
+            return self.made(keys, mine, rows[start : start + len(mine)])
+
+        def finish(some: Batch, values: list[Any], olds: list[Any] | None, start: int) -> Batch:
+            return some.with_values(values, olds, late[start : start + len(some)])
+
+        if self.use.olds:
+            self._olds(part)
+            return changed_rows(part, made, finish)
+        values, error = made(part.keys, part.values, 0)
+        part = part if len(values) == len(part) else part.slice(0, len(values))
+        return finished(finish(part, values, None, 0), error)
+
+    def exists(self, mine: Any, other: Any) -> bool:
+        """True if a row of this side and one of the other make one."""
+        return self.makes.exists(*((mine, other) if self.is_left else (other, mine)))
+
+    def made(self, keys: list[Any], mine: list[Any], rows: list[Any]) -> Made:
         """The rows of the join for rows of this side and of the other."""
         pair = (mine, rows) if self.is_left else (rows, mine)
         if self.makes.takes == 2 and not (has_null(mine) or has_null(rows)):

@@ -13,6 +13,7 @@ from streamlet.dsl.inference import result_type
 from streamlet.dsl.joins import TableView
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.shared_changes import SharedTableJoin
 from streamlet.dsl.stateless import PassOn
 from streamlet.dsl.table_joins import JoinedRow, TableRows, TableTableJoin
 from streamlet.dsl.table_node import TableNode
@@ -59,18 +60,21 @@ def joined_tables(
             f"{other.store.name} {keys[1]}; they must be alike"
         )
     makes = JoinedRow(joiner, count, *_ALONE[call])
+    shared = bool(one.builder.graph.sources_of(one.name) & one.builder.graph.sources_of(other.name))
     for use in (one.use, other.use):
         use.shown = True
         # Those of a topic are read for nothing where two rows make one: readers of the join ask.
-        if use.parent is not None or makes.left or makes.right:
+        if use.parent is not None or makes.left or makes.right or shared:
             use.want_olds()
+    if shared:
+        one.builder.noted.names |= {one.store.name, other.store.name}
     result = one.builder.result(
         value,
         result_type(joiner, *(left._key.of, left._value.of, right._value.of)[-count:]),
         call,
         "value",
     )
-    return _nodes(one, other, makes, call, result, left._key, (store, name)), result
+    return _nodes(one, other, makes, call, result, left._key, (store, name), shared), result
 
 
 def _nodes(
@@ -81,6 +85,7 @@ def _nodes(
     result: Kind,
     key: Kind,
     given: tuple[StoreLike, str | None],
+    shared: bool,
 ) -> TableNode:
     builder, use = one.builder, TableUse(kept=True, sides=(one.use, other.use))
     store, own = given
@@ -90,7 +95,8 @@ def _nodes(
         spec = builder.store(store, "KTABLE-MERGE-", *serdes)
     merge = new("KTABLE-MERGE-", own)
     for prefix, mine, theirs in (("THIS", one, other), ("OTHER", other, one)):
-        make: Make = _side(theirs, makes, prefix == "THIS", use)
+        side = _side(theirs, makes, prefix == "THIS", use)
+        make: Make = _shared_side(merge, side, mine, theirs) if shared else side
         name = new(f"KTABLE-JOIN{prefix}-", own, f"-join-{prefix.lower()}")
         make = for_newest(name, make, mine.history_ms is not None)
         builder.named_processor(name, (mine.name,), make, reads=theirs.stores, by_key=True)
@@ -114,8 +120,21 @@ def _nodes(
 
 def _side(
     theirs: TableNode, makes: JoinedRow, is_left: bool, use: TableUse
-) -> Callable[[TaskContext], Operator]:
+) -> Callable[[TaskContext], TableTableJoin]:
     return lambda context: TableTableJoin(rows_of(theirs, context), makes, is_left, use)
+
+
+def _shared_side(
+    join: str, side: Callable[[TaskContext], TableTableJoin], mine: TableNode, theirs: TableNode
+) -> Make:
+    """The maker of a side of tables that change by the same record."""
+    noted = mine.builder.noted
+
+    def make(context: TaskContext) -> Operator:
+        stores = (noted.of(context.store(node.store.name)) for node in (mine, theirs))
+        return SharedTableJoin(join, side(context), *stores)
+
+    return make
 
 
 def rows_of(node: TableNode, context: TaskContext) -> TableRows:

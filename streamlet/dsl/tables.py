@@ -18,6 +18,7 @@ from streamlet.dsl.aggregations import (
     note_times,
 )
 from streamlet.dsl.columns import collect, has_null, over_values
+from streamlet.dsl.failed_rows import Made, changed_rows
 from streamlet.dsl.uses import TableUse
 from streamlet.serdes import Serde
 
@@ -101,18 +102,21 @@ class TableFilter:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function, or the truth of its answer, fails."""
+        if batch.olds is not None:
+            return changed_rows(batch, self._made, self._changes)
         out, error = self.rows(batch.keys, batch.values)
-        if batch.olds is None:
-            return finished(_first(batch, len(out)).with_values(out), error)
-        olds, old_error = self.rows(batch.keys[: len(out)], batch.olds[: len(out)])
-        done = _first(batch, len(olds)).with_values(out[: len(olds)], olds)
-        seen = [v is not None or old is not None for v, old in zip(done.values, olds, strict=True)]
-        result = done if self.versioned or all(seen) else done.select(seen)
-        if old_error is not None or error is not None:
-            raise OperatorFailed(len(olds), result) from (old_error or error)
-        return result
+        return finished(_first(batch, len(out)).with_values(out), error)
 
-    def rows(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], BaseException | None]:
+    def _made(self, keys: list[Any], values: list[Any], _start: int) -> Made:
+        return self.rows(keys, values)
+
+    def _changes(self, batch: Batch, rows: list[Any], olds: list[Any], _start: int) -> Batch:
+        """The changes that are seen."""
+        seen = [row is not None or old is not None for row, old in zip(rows, olds, strict=True)]
+        done = batch.with_values(rows, olds)
+        return done if self.versioned or all(seen) else done.select(seen)
+
+    def rows(self, keys: list[Any], values: list[Any]) -> Made:
         """The values that pass, None for the others, up to the one that the function fails on."""
         test = truth if self.keep else not_
         function = self.function
@@ -140,14 +144,15 @@ class TableMapValues:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails."""
+        if batch.olds is not None and self.use.olds:
+            return changed_rows(batch, self._made, _changes)
         out, error = self.rows(batch.keys, batch.values)
-        if batch.olds is None or not self.use.olds:
-            return finished(_first(batch, len(out)).with_values(out), error)
-        olds, old_error = self.rows(batch.keys[: len(out)], batch.olds[: len(out)])
-        done = _first(batch, len(olds)).with_values(out[: len(olds)], olds)
-        return finished(done, old_error or error)
+        return finished(_first(batch, len(out)).with_values(out), error)
 
-    def rows(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], BaseException | None]:
+    def _made(self, keys: list[Any], values: list[Any], _start: int) -> Made:
+        return self.rows(keys, values)
+
+    def rows(self, keys: list[Any], values: list[Any]) -> Made:
         """The new values, up to the one that the function fails on."""
         if self.tombstones or not has_null(values):
             return collect(over_values(self.function, self.takes, keys, values), len(values))
@@ -166,6 +171,10 @@ class ToStream:
         if batch.behind is not None:
             return attrs.evolve(batch, olds=None, behind=None)
         return batch if batch.olds is None else batch.with_values(batch.values)
+
+
+def _changes(batch: Batch, rows: list[Any], olds: list[Any], _start: int) -> Batch:
+    return batch.with_values(rows, olds)
 
 
 def _first(batch: Batch, count: int) -> Batch:

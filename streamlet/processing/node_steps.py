@@ -222,8 +222,12 @@ class NodeSteps:
                     batch = batch.slice(failure.index, len(batch))
                     if failed(batch, node, failure, tries):
                         yield
-                    else:
-                        tries, batch = 0, batch.slice(1, len(batch))
+                        continue
+                    if failure.left_out is not None:
+                        failure.left_out()
+                    if failure.instead is not None and len(failure.instead):
+                        yield from forward(failure.instead)
+                    tries, batch = 0, batch.slice(1, len(batch))
 
         if isinstance(operator, OrderedOperator):
             self.ordered.add(operator, step, forward)

@@ -196,9 +196,10 @@ class RecordFailures:
         stage: Stage = "processing" if topic is None else "production"
         record = FailedRecord(batch.keys[0], batch.values[0], topic)
         context = self.context(stage, node.name, batch, 0, attempt)
-        return self.apply(
-            RecordFailure(context, record, "a record failed", failed.__cause__, not failed.again)
+        failure = RecordFailure(
+            context, record, "a record failed", failed.__cause__, not failed.again
         )
+        return self._apply_to_row(failure) if failed.of_row else self.apply(failure)
 
     @property
     def blocks(self) -> bool:
@@ -231,6 +232,18 @@ class RecordFailures:
     def apply(self, failure: RecordFailure) -> int | None:
         """Apply the error policy to one record; as ``decide``."""
         return decide(self.policy, failure, self.counters, error_of, self._letter)
+
+    def _apply_to_row(self, failure: RecordFailure) -> int | None:
+        """Apply the error policy to a record that is good, but for a row that is there already.
+
+        The record goes on, so it is neither counted nor written to a dead letter topic.
+        """
+        decision = self.policy.decide(failure)
+        if isinstance(decision, int):
+            return decision
+        if decision.action == "fail":
+            raise error_of(failure)
+        return None
 
     def _letter(self, topic: str, error: ProcessingError) -> None:
         """Write the dead letter of a record."""

@@ -78,6 +78,11 @@ class StoreFacts(Protocol):
         ...
 
     @property
+    def groups(self) -> bool:
+        """True if its rows are groups of a table's rows."""
+        ...
+
+    @property
     def extractor(self) -> Extractor | None:
         """The times of that topic's records; None: they have their own."""
         ...

@@ -6,6 +6,7 @@ from streamlet.state.backing import Backing
 from streamlet.state.bucket_store import BucketStore
 from streamlet.state.buffer_store import BufferStore
 from streamlet.state.expiring_store import ExpiringStore
+from streamlet.state.group_store import GroupStore
 from streamlet.state.join_store import JoinStore
 from streamlet.state.source_times import SourceTimes
 from streamlet.state.store import CachedStore
@@ -28,6 +29,8 @@ def store_of(facts: StoreFacts, backing: Backing) -> CachedStore:
         return UnmatchedStore(facts.name, facts.value, backing)
     if facts.ttl_ms is not None:
         return ExpiringStore(facts.name, facts.key, facts.value, backing, facts.ttl_ms)
+    if facts.groups:
+        return GroupStore(facts.name, facts.key, facts.value, backing)
     if facts.window is None:
         store = CachedStore(facts.name, facts.key, facts.value, backing)
         store.source_times = SourceTimes(facts.extractor)

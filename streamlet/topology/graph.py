@@ -259,6 +259,13 @@ class Graph:
             sinks = (one for one in self._nodes.values() if isinstance(one, SinkNode))
             waiting += [one.name for one in sinks if one.topic in ours]
 
+    def sources_of(self, name: str) -> set[str]:
+        """The names of the sources whose records may reach a node without a topic between."""
+        node = self._nodes[name]
+        if isinstance(node, SourceNode):
+            return {name}
+        return set().union(*(self.sources_of(parent) for parent in node.parents))
+
     def add_mergeable(self, repartition: MergeableRepartition) -> None:
         """Declare a topic between two subtopologies that may be merged with others."""
         self._mergeable.append(repartition)

@@ -79,7 +79,8 @@ class StoreSpec:
     ``ttl_ms`` after their times, None: never; a store of timers is beside it then.
     ``window`` makes it a window store, ``buffer`` one of updates that wait, ``versions`` one that
     keeps a history, ``timers`` one of timers, ``join`` one of a join of streams: the "records" of a
-    side, or those that are "unmatched". The serdes ``key`` and ``value`` are of its rows then.
+    side, or those that are "unmatched". ``groups``: its rows are groups of a table's rows. The
+    serdes ``key`` and ``value`` are of its rows then.
     """
 
     name: str
@@ -96,6 +97,7 @@ class StoreSpec:
     timers: bool = False
     extractor: tuple[Callable[..., int], bool] | None = None
     ttl_ms: int | None = None
+    groups: bool = False
 
     @property
     def record_key(self) -> Any:

@@ -29,6 +29,7 @@ class Spec:
     timers: bool = False
     extractor: Extractor | None = None
     ttl_ms: int | None = None
+    groups: bool = False
 
 
 def changelog(store: str, partition: int = 0) -> TopicPartition:
