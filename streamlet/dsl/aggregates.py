@@ -10,13 +10,29 @@ first or last one yet, and no mean, there is no row.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import GenericAlias
-from typing import Any, Literal
+from datetime import timedelta
+from decimal import Decimal
+from types import GenericAlias, NoneType
+from typing import Any, Literal, Optional, TypedDict
 
 import attrs
 
-from streamlet.dsl.expressions import Expression, compiled, type_of
+from streamlet.dsl.expressions import (
+    Expression,
+    Function,
+    compiled,
+    is_told,
+    result_of,
+    type_of,
+)
 from streamlet.dsl.inference import UNKNOWN
+from streamlet.errors import TopologyError
+from streamlet.serdes.json_types import type_name
+
+#: The sums of nothing, by the types of what is added where they are no int; a mean is of that type.
+_ZEROS: Mapping[Any, Any] = {Decimal: Decimal(0), timedelta: timedelta(0)}
+#: Types that come back from JSON as they are, whatever the type of the document.
+_DOCUMENT = frozenset({NoneType, bool, int, float, str, list, dict})
 
 
 @attrs.frozen(eq=False)
@@ -32,14 +48,17 @@ class Aggregation:
             return int
         of = type_of(self.of, key_type, value_type)
         if self.kind == "mean":
-            return float
+            return of if of in _ZEROS else float
         if self.kind in ("collect", "distinct"):
             return list if of is UNKNOWN else GenericAlias(list, (of,))
-        return of
+        return int if self.kind == "sum" and of is bool else of
 
     def kept_type(self, key_type: Any, value_type: Any) -> Any:
         """The type of what the store keeps of it, or ``UNKNOWN``."""
-        return list if self.kind == "mean" else self.type_of(key_type, value_type)
+        of = self.type_of(key_type, value_type)
+        if self.kind != "mean":
+            return of
+        return list if of is float else GenericAlias(tuple, (of, int))
 
 
 def count() -> Aggregation:
@@ -48,12 +67,12 @@ def count() -> Aggregation:
 
 
 def sum_(of: Expression) -> Aggregation:
-    """Sum of what is not None; 0 where nothing is."""
+    """Sum of what is not None; 0 where nothing is. Of numbers, also ``Decimal``, and timedeltas."""
     return Aggregation("sum", of)
 
 
 def mean(of: Expression) -> Aggregation:
-    """Arithmetic mean of what is not None, a float.
+    """Arithmetic mean of what is not None: a float, or of ``Decimal`` or timedeltas one of them.
 
     The store keeps the sum and the number, as a list.
     """
@@ -92,11 +111,12 @@ def distinct(of: Expression) -> Aggregation:
 
 @attrs.frozen(eq=False)
 class MadeOf:
-    """The parts of an aggregator, which carries them as ``made_of``."""
+    """The parts of an aggregator, which carries them as ``made_of``; ``kept``: type of its rows."""
 
     wanted: Aggregations
     key_type: Any
     value_type: Any
+    kept: Any
 
 
 #: What ``aggregate`` takes in place of an initializer and an aggregator.
@@ -115,33 +135,58 @@ def functions(
     """
     if isinstance(wanted, Aggregation):
         begin, step = _one(wanted, key_type, value_type)
-        _mark(step, wanted, key_type, value_type)
-        return begin, step, wanted.kept_type(key_type, value_type)
-    parts = [(name, *_one(one, key_type, value_type)) for name, one in wanted.items()]
+        kept = wanted.kept_type(key_type, value_type)
+        _mark(step, MadeOf(wanted, key_type, value_type, kept))
+        return begin, step, kept
+    parts = [(name, *_one(one, key_type, value_type, name)) for name, one in wanted.items()]
     begins = [(name, begin) for name, begin, _ in parts]
     steps = [(name, step) for name, _, step in parts]
 
     def together(key: Any, value: Any, so_far: dict[str, Any]) -> dict[str, Any]:
         return {name: step(key, value, so_far[name]) for name, step in steps}
 
-    _mark(together, wanted, key_type, value_type)
-    return lambda: {name: begin() for name, begin in begins}, together, dict
+    types = {name: one.kept_type(key_type, value_type) for name, one in wanted.items()}
+    kept = _dict_of(wanted, types)
+    _mark(together, MadeOf(wanted, key_type, value_type, kept))
+    return lambda: {name: begin() for name, begin in begins}, together, kept
 
 
-def _mark(aggregator: Any, wanted: Aggregations, key_type: Any, value_type: Any) -> None:
-    aggregator.made_of = MadeOf(wanted, key_type, value_type)
+def _dict_of(wanted: Mapping[str, Aggregation], types: Mapping[str, Any]) -> Any:
+    """The type of a dict of results, or of what is kept of them."""
+    fields = {name: _may_be_none(one, types[name]) for name, one in wanted.items()}
+    shown = ", ".join(f"{name}={type_name(of)}" for name, of in fields.items())
+    return TypedDict(f"dict({shown})", fields)  # type: ignore[operator]
 
 
-def _one(wanted: Aggregation, key_type: Any, value_type: Any) -> tuple[Initializer, Aggregator]:
+def _may_be_none(one: Aggregation, of: Any) -> Any:
+    always = one.kind in ("count", "sum", "collect", "distinct") or of is list or _is_pair(of)
+    return Any if of is UNKNOWN else of if always else Optional[of]  # noqa: UP045 - of is no class
+
+
+def _is_pair(of: Any) -> bool:
+    return isinstance(of, GenericAlias) and of.__origin__ is tuple
+
+
+def _mark(aggregator: Any, made_of: MadeOf) -> None:
+    aggregator.made_of = made_of
+
+
+def _one(
+    wanted: Aggregation, key_type: Any, value_type: Any, name: str = ""
+) -> tuple[Initializer, Aggregator]:
+    """The functions that begin and go on with one result; ``name`` if it is one of a dict.
+
+    Raises:
+        TopologyError: values of this type have no sum.
+    """
     if wanted.of is None:
         return lambda: 0, lambda _key, _value, so_far: so_far + 1
     of = compiled(wanted.of, value_type)
-    if wanted.kind == "sum":
-        zero = 0.0 if wanted.type_of(key_type, value_type) is float else 0
-        return (
-            lambda: zero,
-            lambda key, value, so_far: so_far if (new := of(key, value)) is None else so_far + new,
-        )
+    kind = type_of(wanted.of, key_type, value_type)
+    if name and kind is UNKNOWN:
+        of = _of_document(of, name)
+    if wanted.kind in ("sum", "mean"):
+        return _summing(wanted.kind == "mean", of, kind)
     if wanted.kind in ("min", "max"):
         return lambda: None, _best(of, least=wanted.kind == "min")
     begin, add = _RULES[wanted.kind]
@@ -151,6 +196,41 @@ def _one(wanted: Aggregation, key_type: Any, value_type: Any) -> tuple[Initializ
         return so_far if new is None else add(so_far, new)
 
     return begin, step
+
+
+def _summing(mean: bool, of: Function, kind: Any) -> tuple[Initializer, Aggregator]:
+    zero = _ZEROS.get(kind, 0.0 if kind is float and not mean else 0)
+    if result_of("+", type(zero), kind) is UNKNOWN and is_told(kind):
+        what = "mean()" if mean else "sum_()"
+        raise TopologyError(f"aggregate(): {what} of {type_name(kind)}, which cannot be added")
+    if not mean:
+        return (
+            lambda: zero,
+            lambda key, value, so_far: so_far if (new := of(key, value)) is None else so_far + new,
+        )
+    pair: Any = tuple if kind in _ZEROS else list
+
+    def step(key: Any, value: Any, so_far: Any) -> Any:
+        new = of(key, value)
+        return so_far if new is None else pair((so_far[0] + new, so_far[1] + 1))
+
+    return lambda: pair((zero, 0)), step
+
+
+def _of_document(of: Function, name: str) -> Function:
+    """The same; it refuses what would not come back as it is from a dict whose types are open."""
+
+    def checked(key: Any, value: Any) -> Any:
+        new = of(key, value)
+        if type(new) not in _DOCUMENT:
+            kind = type(new).__name__
+            raise TypeError(
+                f"aggregate(), {name!r}: a {kind} would come back as another type, since the type "
+                f"of the values is not known here: give it with value= where they are made"
+            )
+        return new
+
+    return checked
 
 
 def _best(of: Callable[[Any, Any], Any], *, least: bool) -> Aggregator:
@@ -176,7 +256,6 @@ def _distinct(so_far: list[Any], new: Any) -> list[Any]:
 
 #: What a row begins with, and how a value comes to it. The row is the aggregator's own to change.
 _RULES: Mapping[str, tuple[Initializer, Callable[[Any, Any], Any]]] = {
-    "mean": (lambda: [0, 0], lambda so_far, new: [so_far[0] + new, so_far[1] + 1]),
     "first": (lambda: None, lambda so_far, new: new if so_far is None else so_far),
     "last": (lambda: None, lambda so_far, new: new),
     "collect": (list, _collected),
@@ -202,7 +281,7 @@ def _of_both(better: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 _MERGES: Mapping[str, Callable[[Any, Any], Any]] = {
     "count": lambda one, other: one + other,
     "sum": lambda one, other: one + other,
-    "mean": lambda one, other: [one[0] + other[0], one[1] + other[1]],
+    "mean": lambda one, other: type(one)((one[0] + other[0], one[1] + other[1])),
     "min": _of_both(min),
     "max": _of_both(max),
     "first": lambda one, other: other if one is None else one,
@@ -222,14 +301,17 @@ def finishing(wanted: Aggregations) -> Callable[[Any], Any] | None:
     return lambda kept: {**kept, **{name: _mean(kept[name]) for name in means}}
 
 
-def _mean(kept: list[Any]) -> float | None:
+def _mean(kept: Any) -> Any:
     total, number = kept
     return None if not number else total / number
 
 
 def result_type(wanted: Aggregations, key_type: Any, value_type: Any) -> Any:
     """The type of a result, or ``UNKNOWN``."""
-    return wanted.type_of(key_type, value_type) if isinstance(wanted, Aggregation) else dict
+    if isinstance(wanted, Aggregation):
+        return wanted.type_of(key_type, value_type)
+    types = {name: one.type_of(key_type, value_type) for name, one in wanted.items()}
+    return _dict_of(wanted, types)
 
 
 def is_aggregations(given: object) -> bool:

@@ -12,18 +12,39 @@ float and fails on zero, NaN is equal to nothing.
 
 from __future__ import annotations
 
+import operator as operators
 import typing
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, is_typeddict
 
 import attrs
 
 from streamlet.dsl.inference import UNKNOWN, without_none
 from streamlet.errors import TopologyError
+from streamlet.serdes.json_types import bare_type
 
 Function = Callable[[Any, Any], Any]
 
+#: A value of each type that calculations are known of.
+_SAMPLES: dict[Any, Any] = {
+    bool: True,
+    int: 1,
+    float: 1.0,
+    str: "a",
+    Decimal: Decimal(1),
+    timedelta: timedelta(1),
+    datetime: datetime(2000, 1, 1, tzinfo=UTC),
+    date: date(2000, 1, 1),
+}
+_CALCULATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operators.add,
+    "-": operators.sub,
+    "*": operators.mul,
+    "/": operators.truediv,
+}
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
@@ -194,16 +215,29 @@ def type_of(expression: Expression, key_type: Any, value_type: Any) -> Any:
         case Column(_, None):
             return value_type
         case Column(_, str() as name):
-            return without_none(_hints(value_type).get(name, UNKNOWN))
+            return bare_type(without_none(bare_type(_hints(value_type).get(name, UNKNOWN))))
         case Constant(constant):
             return UNKNOWN if constant is None else type(constant)
-        case Binary(operator, left, right) if operator in "+-*/":
-            types = {type_of(one, key_type, value_type) for one in (left, right)}
-            if types <= {int, float}:
-                return int if types == {int} and operator != "/" else float
-            return str if types == {str} and operator == "+" else UNKNOWN
+        case Binary(operator, left, right) if operator in _CALCULATIONS:
+            types = (type_of(one, key_type, value_type) for one in (left, right))
+            return result_of(operator, *types)
         case _:
             return bool
+
+
+def is_told(of: Any) -> bool:
+    """True if it is known what calculations with values of a type give."""
+    return any(of is known for known in _SAMPLES)
+
+
+def result_of(operator: str, left: Any, right: Any) -> Any:
+    """The type of what a calculation with two types gives, or ``UNKNOWN``."""
+    if not (is_told(left) and is_told(right)):
+        return UNKNOWN
+    try:
+        return type(_CALCULATIONS[operator](_SAMPLES[left], _SAMPLES[right]))
+    except TypeError:
+        return UNKNOWN
 
 
 def _source(one: Expression, value_type: Any, names: dict[str, Any], fresh: Iterator[str]) -> str:
@@ -258,7 +292,7 @@ def _truth(one: Expression, value_type: Any, names: dict[str, Any], fresh: Itera
 
 
 def _lookup(name: str, value_type: Any, names: dict[str, Any], fresh: Iterator[str]) -> str:
-    if value_type is dict or typing.get_origin(value_type) is dict:
+    if value_type is dict or typing.get_origin(value_type) is dict or is_typeddict(value_type):
         constant = next(fresh)
         names[constant] = name
         return f"(None if _v is None else _v.get({constant}))"

@@ -99,7 +99,7 @@ def _plain(of: Any) -> Serde[Any]:
         immutable=inner.immutable,
         encode_all=encode_all,
         decode_all=decode_all,
-        declared=bare,
+        declared=of,
     )
 
 

@@ -15,7 +15,7 @@ import attrs
 
 from streamlet.dsl.aggregates import Aggregation, MadeOf
 from streamlet.dsl.aggregations import Aggregate, Count
-from streamlet.dsl.expressions import Function, compiled
+from streamlet.dsl.expressions import Function, compiled, type_of
 from streamlet.dsl.nulls import SkipNulls
 from streamlet.errors import SerdeError
 from streamlet.processing.policy import ErrorPolicy
@@ -131,6 +131,7 @@ def _fold(part: Subtopology, node: ProcessorNode) -> Fold:
     operator = node.factory(context)
     inner = operator.inner if isinstance(operator, SkipNulls) else operator
     spec = part.store(node.stores[0])
+    value, made = spec.value, None
     if isinstance(inner, Count):
         names: tuple[str, ...] | None = None
         slots: tuple[Slot, ...] = (Slot("count"),)
@@ -139,12 +140,12 @@ def _fold(part: Subtopology, node: ProcessorNode) -> Fold:
         if not isinstance(made, MadeOf):
             raise Unfit(f"{node.name} is given as a function, not as expressions")
         names, slots = _slots(node, made)
-    if names is not None and any(slot.result is bytes for slot in slots):
+    if names is not None and any(slot.result is bytes for slot in slots) and is_ours(value, dict):
         raise Unfit(f"{node.name}: bytes in a dict, which JSON does not have")
-    written = dict if names is not None else slots[0].result
-    if not is_ours(spec.value, written):
-        raise Unfit(f"{node.name} keeps its {written.__name__} as {spec.value.name}")
-    return Fold(part, node, slots, names, spec.key, spec.value, _sinks(part, node, spec.key))
+    kept = (slots[0].result,) if made is None or names is None else (made.kept, dict)
+    if not any(is_ours(value, of) for of in kept):
+        raise Unfit(f"{node.name} keeps its {kept[-1].__name__} as {value.name}")
+    return Fold(part, node, slots, names, spec.key, value, _sinks(part, node, spec.key))
 
 
 def _slots(node: ProcessorNode, made: MadeOf) -> tuple[tuple[str, ...] | None, tuple[Slot, ...]]:
@@ -158,7 +159,7 @@ def _slots(node: ProcessorNode, made: MadeOf) -> tuple[tuple[str, ...] | None, t
 def _slot(node: ProcessorNode, one: Aggregation, made: MadeOf) -> Slot:
     if one.of is None:
         return Slot("count")
-    of = one.type_of(made.key_type, made.value_type)
+    of = type_of(one.of, made.key_type, made.value_type)
     kind = one.kind
     if kind != "sum" and kind != "min" and kind != "max":
         raise Unfit(f"{node.name}: {kind}() of an expression is not done by Spark SQL")
@@ -200,7 +201,8 @@ def is_ours(serde: Serde[Any], of: Any) -> bool:
         ours = serde_of(of)
     except SerdeError:
         return False
-    return ours.name == serde.name and bool(ours.accepts) and ours.accepts == serde.accepts
+    alike = (ours.name, ours.accepts, ours.declared) == (serde.name, serde.accepts, serde.declared)
+    return alike and bool(ours.accepts)
 
 
 class Storeless:

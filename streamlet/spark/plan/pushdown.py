@@ -156,7 +156,7 @@ def plain_fields(of: Any) -> dict[str, tuple[Any, bool]]:
         return {}
     found = {}
     try:
-        hints = typing.get_type_hints(of)
+        hints = typing.get_type_hints(of, include_extras=True)
     except NameError:
         return {}
     for field in dataclasses.fields(of):

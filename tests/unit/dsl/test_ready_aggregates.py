@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from statistics import fmean
-from typing import Any
+from typing import Any, NewType, TypedDict
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,8 @@ from hypothesis import strategies as st
 
 import streamlet as sl
 from streamlet.dsl.aggregates import Aggregation
+from streamlet.dsl.windows import SessionWindows
+from streamlet.errors import ProcessingError, TopologyError
 from streamlet.testing import TopologyTestDriver
 
 
@@ -107,3 +111,119 @@ def test_a_list_that_was_sent_stays_as_it_was() -> None:
     with TopologyTestDriver(app) as driver:
         driver.pipe_inputs("in", [("a", Order(1)), ("a", Order(2))])
     assert seen == [[1], [1, 2]]
+
+
+Code = NewType("Code", int)
+
+
+@dataclass(frozen=True)
+class Sale:
+    amount: Decimal | None = None
+    at: datetime | None = None
+    day: date | None = None
+    took: timedelta | None = None
+    code: Code | None = None
+
+
+SALES = [
+    Sale(),
+    Sale(
+        Decimal("1.10"), datetime(2024, 1, 2, tzinfo=UTC), date(2024, 1, 2), timedelta(1), Code(7)
+    ),
+    Sale(
+        Decimal("2.20"), datetime(2024, 1, 1, tzinfo=UTC), date(2024, 1, 2), timedelta(3), Code(7)
+    ),
+]
+#: What each type is summed up to, if it can be.
+LAST: dict[str, dict[str, Any]] = {
+    "amount": {"sum": Decimal("3.30"), "mean": Decimal("1.65")},
+    "took": {"sum": timedelta(4), "mean": timedelta(2)},
+    "code": {"sum": 14, "mean": 7.0},
+    "at": {},
+    "day": {},
+}
+
+
+@pytest.mark.parametrize("name", LAST)
+@pytest.mark.parametrize("windows", [None, sl.tumbling("1m"), sl.session("1m")])
+def test_results_are_of_the_type_of_the_field_also_after_a_restart(name: str, windows: Any) -> None:
+    col = sl.col(name)
+    wish = {
+        "min": sl.min_(col),
+        "max": sl.max_(col),
+        "first": sl.first(col),
+        "last": sl.last(col),
+        "collect": sl.collect(col),
+        "distinct": sl.distinct(col),
+    }
+    wish |= {"sum": sl.sum_(col), "mean": sl.mean(col)} if LAST[name] else {}
+    there = [getattr(sale, name) for sale in SALES[1:]]
+    wanted = {
+        "min": min(there),
+        "max": max(there),
+        "first": there[0],
+        "last": there[-1],
+        "collect": there,
+        "distinct": list(dict.fromkeys(there)),
+        **LAST[name],
+    }
+
+    def last(given: Any) -> Any:
+        app = sl.App("a")
+        grouped: Any = app.stream("in", key=str, value=Sale).group_by_key()
+        grouped = grouped if windows is None else grouped.windowed_by(windows)
+        grouped.aggregate(given, store="kept").to_stream().to("out")
+        with TopologyTestDriver(app) as driver:
+            for at, sale in enumerate(SALES):
+                driver.pipe_input("in", "a", sale, timestamp_ms=at)
+            if not isinstance(windows, SessionWindows):  # whose store has other rows
+                kept = driver.store("kept")
+                ((_, row),) = kept.range()
+                of: Any = kept._value
+                assert of.decode(of.encode(row)) == row
+            return driver.read_output("out")[-1].value
+
+    found = last(wish)
+    assert found == wanted
+    assert {key: type(one) for key, one in found.items()} == {
+        key: type(one) for key, one in wanted.items()
+    }
+    for one, alone in wish.items():
+        assert last(alone) == wanted[one]
+
+
+@pytest.mark.parametrize("name", ["at", "day"])
+def test_a_sum_of_what_cannot_be_added_is_refused_by_name(name: str) -> None:
+    grouped = sl.App("a").stream("in", key=str, value=Sale).group_by_key()
+    for wish in (sl.sum_(sl.col(name)), {"s": sl.mean(sl.col(name))}):
+        with pytest.raises(TopologyError, match=r"(sum_|mean)\(\) of date.*cannot be added"):
+            grouped.aggregate(wish)
+
+
+def test_a_value_that_would_come_back_as_text_is_refused_at_the_record() -> None:
+    app = sl.App("a")
+    documents = app.stream("in", key=str, value=str).map_values(
+        lambda text: {"at": date(2024, 1, 1) if text else None}, value=dict
+    )
+    documents.group_by_key().aggregate({"last": sl.last(sl.col("at"))}).to_stream().to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "a", "")
+        assert driver.read_output("out")[0].value == {"last": None}
+        with pytest.raises(ProcessingError, match="'last': a date would come back as another type"):
+            driver.pipe_input("in", "a", "x")
+
+
+class Bill(TypedDict):
+    total: float
+
+
+def test_fields_of_a_typed_dict_are_found_by_name() -> None:
+    app = sl.App("a")
+    bills = app.stream("in", key=str, value=Bill).filter(sl.col("total") > 1)
+    bills.group_by_key().aggregate({"sum": sl.sum_(sl.col("total"))}).filter(
+        sl.col("sum") > 2
+    ).to_stream().to("out")
+    with TopologyTestDriver(app) as driver:
+        for total in (1, 1.5, 1.5):
+            driver.pipe_input("in", "a", {"total": total})
+        assert [record.value for record in driver.read_output("out")] == [{"sum": 3.0}]

@@ -123,7 +123,10 @@ UNFIT = [
     (lambda s: counted(s).filter(lambda k, n: n > 1).to("out"), "FILTER-.* sees every update"),
     (lambda s: counted(s).to("out", partitioner=lambda k, v, n: 0), "chooses partitions"),
     (lambda s: counted(s).to("out", key=(str.encode, bytes.decode)), "writes keys as custom"),
-    (lambda s: s.group_by_key().aggregate({"raw": sl.max_(sl.col("raw"))}), "bytes in a dict"),
+    (
+        lambda s: s.group_by_key().aggregate({"raw": sl.max_(sl.col("raw"))}, value=dict),
+        "bytes in a dict",
+    ),
     (twice, "out is written more than once"),
     (around, "writes delayed and is no aggregation's result"),
     (through_a_topic, "sees every update"),
