@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
     from streamlet.dsl.suppress import until_time_limit, until_window_closes
     from streamlet.dsl.table import KTable
-    from streamlet.dsl.window_views import SessionStore, WindowedStore
+    from streamlet.dsl.window_views import SessionStore, WindowStore
     from streamlet.dsl.windowed import WindowedKStream
     from streamlet.dsl.windows import hopping, session, sliding, tumbling, unlimited
     from streamlet.errors import StreamletError
@@ -112,7 +112,7 @@ __all__ = [
     "session_store",
     "window_store",
     "SessionStore",
-    "WindowedStore",
+    "WindowStore",
     "key_value_store",
     "timestamped_store",
     "versioned_store",
@@ -188,7 +188,7 @@ _HOMES = {
     "KeyValueStore": "streamlet.dsl.store_views",
     "TimestampedStore": "streamlet.dsl.store_views",
     "ValueAndTimestamp": "streamlet.dsl.store_views",
-    "WindowedStore": "streamlet.dsl.window_views",
+    "WindowStore": "streamlet.dsl.window_views",
     "SessionStore": "streamlet.dsl.window_views",
     "window_store": "streamlet.dsl.state_stores",
     "session_store": "streamlet.dsl.state_stores",

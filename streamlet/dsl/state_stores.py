@@ -19,7 +19,7 @@ from streamlet.dsl.store_views import (
     VersionedKeyValueStore,
 )
 from streamlet.dsl.versioned_stores import table_store
-from streamlet.dsl.window_views import SessionStore, WindowedStore
+from streamlet.dsl.window_views import SessionStore, WindowStore
 from streamlet.dsl.windows import Duration, milliseconds
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde, SerdeLike
@@ -59,6 +59,7 @@ class StoreBuilder:
     retention_ms: int = 0
     size_ms: int | None = None
     ttl_ms: int | None = None
+    retain_duplicates: bool = False
 
     @property
     def name(self) -> str:
@@ -79,7 +80,7 @@ class StoreBuilder:
         if self.type not in ("window", "session"):
             call = f"{self.type} store {self.name!r}"
             return table_store(builder, call, self.how, "", (self.key, self.value))
-        text = f"{self.type} store"
+        text = f"{self.type} store" + (" with duplicates" if self.retain_duplicates else "")
         bucket_ms = max(1, self.retention_ms // _BUCKETS)
         window = WindowSpec(self.key, text, self.retention_ms, self.size_ms, 0, bucket_ms)
         key = attrs.evolve(row_keys(self.key), name=f"{text} of {self.key.name}")
@@ -89,7 +90,7 @@ class StoreBuilder:
         """The store of a task as processors see it."""
         store, value = task.store(self.name), self.value
         if self.type == "window":
-            return WindowedStore[Any, Any](store, value)
+            return WindowStore[Any, Any](store, value, retain_duplicates=self.retain_duplicates)
         if self.type == "session":
             return SessionStore[Any, Any](store, value)
         if self.type == "versioned":
@@ -214,13 +215,15 @@ def window_store(
     value: SerdeLike[V],
     size: Duration,
     retention: Duration,
+    retain_duplicates: bool = False,
     persistent: bool = True,
     logged: bool = True,
 ) -> StoreBuilder:
-    """A store of values by key and start of a window: ``WindowedStore``.
+    """A store of values by key and start of a window: ``WindowStore``.
 
     ``size`` is that of the windows, for the ends in their keys. Windows are kept until one begins
-    that is ``retention`` later. ``persistent`` and ``logged`` as of ``Materialized``.
+    that is ``retention`` later. ``retain_duplicates``: each value that is put under one key and
+    start is kept, in place of the last one. ``persistent`` and ``logged`` as of ``Materialized``.
 
     Raises:
         TopologyError: there is no serde for the types, or the retention is shorter than the size.
@@ -232,7 +235,12 @@ def window_store(
         raise TopologyError(f"{call}: a retention shorter than the size of {size_ms} ms")
     how = Materialized(name, persistent, logged)
     built = _built("window_store", "window", how, key, value)
-    return attrs.evolve(built, retention_ms=retention_ms, size_ms=size_ms)
+    return attrs.evolve(
+        built,
+        retention_ms=retention_ms,
+        size_ms=size_ms,
+        retain_duplicates=retain_duplicates,
+    )
 
 
 def session_store(

@@ -6,17 +6,18 @@ change what it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, overload
 
 from streamlet.dsl.aggregations import accepting, copier
 from streamlet.dsl.store_expiry import StoreExpiry
 from streamlet.errors import TopologyError
-from streamlet.serdes import Serde
+from streamlet.serdes import Serde, SerdeLike
+from streamlet.serdes import serde as serde_of
 from streamlet.state.rows import NO_TIME
 from streamlet.state.store import CachedStore
 from streamlet.state.version_rows import VersionedRecord
-from streamlet.state.versioned_store import NOT_PUT, VersionedStore
+from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -95,8 +96,46 @@ class StoreView:
         return value if self._copy is None else self._copy(value)
 
 
-class KeyValueStore(StoreView, Generic[K, V]):
-    """A store of values by key."""
+class _EntriesView(StoreView):
+    """The part that stores of values by key share."""
+
+    def _scanned(
+        self, low: Any, high: Any, make: Callable[[Any, Any], Any], *, backward: bool = False
+    ) -> Iterator[Any]:
+        """What ``make`` makes of the entries from one key to another, but None."""
+        store = self._store
+        found = store.backward_range(low, high) if backward else store.range(low, high)
+        return self._made(found, make)
+
+    def _with_prefix(
+        self, prefix: Any, serde: SerdeLike[Any] | None, make: Callable[[Any, Any], Any]
+    ) -> Iterator[Any]:
+        given = None if serde is None else serde_of(serde)
+        return self._made(self._store.prefix(self._key(prefix), given), make)
+
+    def _made(
+        self, found: Iterable[tuple[Any, Any]], make: Callable[[Any, Any], Any]
+    ) -> Iterator[Any]:
+        made = (make(key, value) for key, value in self._shown(found))
+        return (one for one in made if one is not None)
+
+    def approximate_num_entries(self) -> int:
+        """Number of entries. They are all read to count them."""
+        return sum(1 for _ in self._shown(self._store.range()))
+
+
+class KeyValueStore(_EntriesView, Generic[K, V]):
+    """A store of values by key.
+
+    Keys of a range are inclusive at both ends, None is an open end, and the order is that of their
+    bytes, as the serde writes them. What is put or deleted while entries are read may be seen or
+    not; no entry that was deleted before it came is.
+
+    Raises:
+        TypeError: a key is None.
+        SerdeError: the serde refuses a key or a value.
+        TopologyError: an operator keeps the store, and a processor writes it.
+    """
 
     def get(self, key: K) -> V | None:
         """The value of a key, or None."""
@@ -127,38 +166,39 @@ class KeyValueStore(StoreView, Generic[K, V]):
         return there
 
     def range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
-        """Keys and values from ``low`` to ``high``, both inclusive, in the order of key bytes.
-
-        None is an open end. Entries that are put or deleted meanwhile may be seen or not.
-        """
-        return self._entries(self._shown(self._store.range(low, high)))
+        """Keys and values from ``low`` to ``high``, in the order of key bytes."""
+        return self._scanned(low, high, self._entry)
 
     def reverse_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
-        """The entries of ``range``, the last one first. They are all read at once."""
-        return self._entries(reversed(list(self._shown(self._store.range(low, high)))))
+        """The entries of ``range``, the last one first."""
+        return self._scanned(low, high, self._entry, backward=True)
 
     def all(self) -> Iterator[tuple[K, V]]:
         """All keys and values, in the order of key bytes."""
         return self.range()
 
     def reverse_all(self) -> Iterator[tuple[K, V]]:
-        """All keys and values, the last one first. They are all read at once."""
+        """All keys and values, the last one first."""
         return self.reverse_range()
 
-    def prefix_scan(self, prefix: K) -> Iterator[tuple[K, V]]:
-        """Keys and values whose key bytes begin with the bytes of ``prefix``, in their order."""
-        return self._entries(self._shown(self._store.prefix(self._key(prefix))))
+    def prefix_scan(
+        self, prefix: Any, serde: SerdeLike[Any] | None = None
+    ) -> Iterator[tuple[K, V]]:
+        """Keys and values whose key bytes begin with the bytes of ``prefix``, in their order.
 
-    def approximate_num_entries(self) -> int:
-        """Number of entries. They are all read to count them."""
-        return sum(1 for _ in self._shown(self._store.range()))
+        ``serde`` writes the prefix; without one it is written as a key is.
+        """
+        return self._with_prefix(prefix, serde, self._entry)
 
-    def _entries(self, found: Iterable[tuple[Any, Any]]) -> Iterator[tuple[K, V]]:
-        return ((key, self._read(value)) for key, value in found)
+    def _entry(self, key: Any, value: Any) -> tuple[K, V]:
+        return key, self._read(value)
 
 
-class TimestampedStore(StoreView, Generic[K, V]):
-    """A store of values with their timestamps by key."""
+class TimestampedStore(_EntriesView, Generic[K, V]):
+    """A store of values with their timestamps by key.
+
+    Ranges, order and errors as of ``KeyValueStore``; a timestamp is in ms since the epoch.
+    """
 
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
         """The value of a key and its time, or None."""
@@ -170,6 +210,21 @@ class TimestampedStore(StoreView, Generic[K, V]):
             raise TypeError(f"store {self.name}: expected a timestamp in ms, got {timestamp!r}")
         self._put(key, value, timestamp)
 
+    def put_if_absent(self, key: K, value: V, timestamp: int) -> ValueAndTimestamp[V] | None:
+        """Set the value of a key that has none; the value that it had with its time, or None."""
+        there = self.get(key)
+        if there is None:
+            self.put(key, value, timestamp)
+        return there
+
+    def put_all(self, entries: Iterable[tuple[K, ValueAndTimestamp[V] | None]]) -> None:
+        """``put`` for each pair; a key with None is deleted."""
+        for key, given in entries:
+            if given is None:
+                self.delete(key)
+            else:
+                self.put(key, *given)
+
     def delete(self, key: K) -> ValueAndTimestamp[V] | None:
         """Delete a key; the value that it had with its time, or None."""
         there = self.get(key)
@@ -179,22 +234,31 @@ class TimestampedStore(StoreView, Generic[K, V]):
     def range(
         self, low: K | None = None, high: K | None = None
     ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
-        """Keys with values and times from ``low`` to ``high``, as of ``KeyValueStore.range``."""
-        return self._entries(self._shown(self._store.range(low, high)))
+        """Keys with values and times from ``low`` to ``high``, in the order of key bytes."""
+        return self._scanned(low, high, self._entry)
 
     def reverse_range(
         self, low: K | None = None, high: K | None = None
     ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
-        """The entries of ``range``, the last one first. They are all read at once."""
-        return self._entries(reversed(list(self._shown(self._store.range(low, high)))))
+        """The entries of ``range``, the last one first."""
+        return self._scanned(low, high, self._entry, backward=True)
 
     def all(self) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
         """All keys with values and times, in the order of key bytes."""
         return self.range()
 
-    def prefix_scan(self, prefix: K) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
-        """Entries whose key bytes begin with the bytes of ``prefix``, in their order."""
-        return self._entries(self._shown(self._store.prefix(self._key(prefix))))
+    def reverse_all(self) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+        """All keys with values and times, the last one first."""
+        return self.reverse_range()
+
+    def prefix_scan(
+        self, prefix: Any, serde: SerdeLike[Any] | None = None
+    ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+        """Entries whose key bytes begin with the bytes of ``prefix``, in their order.
+
+        ``serde`` writes the prefix; without one it is written as a key is.
+        """
+        return self._with_prefix(prefix, serde, self._entry)
 
     def _timed(self, key: Any, value: Any) -> ValueAndTimestamp[V] | None:
         if value is None:
@@ -202,13 +266,9 @@ class TimestampedStore(StoreView, Generic[K, V]):
         time = self._store.timestamp(key)
         return ValueAndTimestamp(self._read(value), NO_TIME if time is None else time)
 
-    def _entries(
-        self, found: Iterable[tuple[Any, Any]]
-    ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
-        for key, value in found:
-            timed = self._timed(key, value)
-            if timed is not None:
-                yield key, timed
+    def _entry(self, key: Any, value: Any) -> tuple[K, ValueAndTimestamp[V]] | None:
+        timed = self._timed(key, value)
+        return None if timed is None else (key, timed)
 
 
 class VersionedKeyValueStore(StoreView, Generic[K, V]):
@@ -217,23 +277,49 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
     As far back from the latest time that was put as its history goes; what a key has newest stays.
     """
 
-    def get(self, key: K, as_of: int | None = None) -> VersionedRecord | None:
-        """The newest value of a key, or the one that it had at a time, ms since the epoch.
+    #: What ``put`` gives for a value that is the newest one: no later one ends it.
+    VALID_TO_UNDEFINED: ClassVar[int] = -1
+    #: What ``put`` gives for a time that is out of the history: nothing was put.
+    NOT_PUT: ClassVar[int] = -(1 << 63)
 
-        None if there was none, or the time is out of the history and the newest one came later.
+    @overload
+    def get(self, key: K, as_of: int | None = None, /) -> VersionedRecord | None: ...
+    @overload
+    def get(self, key: K, first: int | None, last: int | None, /) -> Iterator[VersionedRecord]: ...
+    def get(self, key: K, *times: int | None) -> Any:
+        """The newest value of a key, the one that it had at a time, or all from one to another.
+
+        - ``get(key)``: the newest one, or None.
+        - ``get(key, as_of)``: the one that was valid at a time, ms since the epoch. None if there
+          was none, or the time is out of the history and the newest one came later.
+        - ``get(key, first, last)``: those that were valid at some time from one to another, both
+          inclusive, the oldest one first; None is an open end. Times that are out of the history
+          count for the newest one only.
         """
-        found: VersionedRecord | None = self._versions().get(self._key(key), as_of)
+        store = self._versions()
+        if len(times) > 2:
+            raise TypeError(f"store {self.name}: get takes a key and up to two times")
+        if len(times) == 2:
+            low, high = times
+            ends = (0 if low is None else low), (NEWEST if high is None else high)
+            records = store.between(self._key(key), *ends)
+            return (one._replace(value=self._read(one.value)) for one in records)
+        found: VersionedRecord | None = store.get(self._key(key), *times)
         return None if found is None else found._replace(value=self._read(found.value))
 
-    def put(self, key: K, value: V | None, timestamp: int) -> bool:
+    def put(self, key: K, value: V | None, timestamp: int) -> int:
         """Set the value that a key has from a time on, until the next one begins.
 
-        None deletes it from then on. False: the time is out of the history, and nothing was put.
+        None deletes it from then on. As in Kafka Streams it gives the time at which the next one
+        begins, ms since the epoch, ``VALID_TO_UNDEFINED`` if this one is the newest, or ``NOT_PUT``
+        if the time is out of the history.
         """
         if type(timestamp) is not int or timestamp < 0:
             raise TypeError(f"store {self.name}: expected a timestamp in ms, got {timestamp!r}")
         (head,) = self._store.ckeys([self._key(key)])
-        return self._versions().put_version(head, self._stored(value), timestamp) != NOT_PUT
+        valid_to = self._versions().put_version(head, self._stored(value), timestamp)
+        special = {NEWEST: self.VALID_TO_UNDEFINED, NOT_PUT: self.NOT_PUT}
+        return special.get(valid_to, valid_to)
 
     def delete(self, key: K, timestamp: int) -> VersionedRecord | None:
         """Delete a key from a time on; the value that it had then, or None."""

@@ -37,8 +37,13 @@ class Backing(Protocol):
         """The values of several keys, in their order."""
         ...
 
-    def scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries from ``low`` (inclusive) to ``high`` (exclusive), by key, as they are now."""
+    def scan(
+        self, low: bytes | None, high: bytes | None, *, backward: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Entries from ``low`` (inclusive) to ``high`` (exclusive), by key, as they are now.
+
+        ``backward``: the last one first.
+        """
         ...
 
 

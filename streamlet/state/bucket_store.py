@@ -20,6 +20,7 @@ from streamlet.serdes.windowed import Windowed, windowed_of
 from streamlet.state.rows import NO_TIME
 from streamlet.state.span_store import SpanStore
 from streamlet.state.window_rows import time_bytes
+from streamlet.state.window_store import ALL_KEYS, KeyRange
 
 #: A window: its time, which orders and expires it, a second time, its value. Of a sliding window
 #: these are its start and the time of its youngest record, of a session its end and its start.
@@ -135,28 +136,40 @@ class BucketStore(SpanStore):
             return None
         return item[1]
 
-    def range(self, low: Any | None = None, high: Any | None = None) -> Iterator[tuple[Any, Any]]:
+    def windows(
+        self, low: int | None, high: int | None, keys: KeyRange, *, backward: bool = False
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
         """Windows whose times are from ``low`` to ``high`` (ms, both inclusive) with their values.
 
         The time is the start of a sliding window and the end of a session. In the order of these
         times, then of the bytes of the keys.
         """
         first = self.shown_from if low is None else max(self.shown_from, low)
-        for item, ckey in self.scan(first, high):
+        for item, ckey in self._scan_windows(first, high, keys, backward=backward):
             key = self.record_key(ckey)
             yield self.window(key, item), item[2]
 
-    def scan(self, low: int, high: int | None = None) -> Iterator[tuple[Item, Any]]:
+    def _scan_windows(
+        self, low: int, high: int | None, keys: KeyRange, *, backward: bool
+    ) -> Iterator[tuple[Item, Any]]:
         """Windows from one time to another (both inclusive), and their cache keys, in order."""
-        found = groupby(self.unordered(low, high), key=lambda entry: self._row_time(entry[0][0]))
-        for _, bucket in found:
-            yield from sorted(bucket, key=lambda entry: entry[0][0])  # keys are in order already
+        found = self.unordered(low, high, keys, backward=backward)
+        for _, bucket in groupby(found, key=lambda entry: self._row_time(entry[0][0])):
+            # Keys are in order already, and stay so.
+            yield from sorted(bucket, key=lambda entry: entry[0][0], reverse=backward)
 
-    def unordered(self, low: int, high: int | None = None) -> Iterator[tuple[Item, Any]]:
-        """The windows of ``scan`` in the order of their buckets, then of their keys' bytes."""
+    def unordered(
+        self,
+        low: int,
+        high: int | None = None,
+        keys: KeyRange = ALL_KEYS,
+        *,
+        backward: bool = False,
+    ) -> Iterator[tuple[Item, Any]]:
+        """The windows of ``range`` in the order of their buckets, then of their keys' bytes."""
         last = None if high is None else time_bytes(self._row_time(high) + self.layout.bucket_ms)
-        for (_, ckey), row in self._scan(time_bytes(self._row_time(low)), last):
-            for item in row:
+        for (_, ckey), row, _ in self._rows(time_bytes(self._row_time(low)), last, keys, backward):
+            for item in reversed(row) if backward else row:
                 if item[0] >= low and (high is None or item[0] <= high):
                     yield item, ckey
 

@@ -69,8 +69,10 @@ class ExpiringStore(CachedStore):
         """The time of a key's row, ms; None if there is no such row, or it has no time."""
         return None if self.get(key) is None else super().timestamp(key)
 
-    def _timed_scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[Any, Any, int]]:
-        for entry in super()._timed_scan(low, high):
+    def _timed_scan(
+        self, low: bytes | None, high: bytes | None, *, backward: bool = False
+    ) -> Iterator[tuple[Any, Any, int]]:
+        for entry in super()._timed_scan(low, high, backward=backward):
             if not self._is_over(entry[2], self._now):
                 yield entry
 

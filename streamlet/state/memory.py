@@ -29,14 +29,17 @@ class MemoryBacking:
         """The values, in order."""
         return list(map(self._entries.get, keys))
 
-    def scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries by key; a write made meanwhile is not seen."""
+    def scan(
+        self, low: bytes | None, high: bytes | None, *, backward: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Entries by key; a key put meanwhile is not seen, nor one that was deleted."""
         keys = self._in_order()
         start = 0 if low is None else bisect_left(keys, low)
         stop = len(keys) if high is None else bisect_left(keys, high)
         get = self._entries.get
-        found = ((key, get(key)) for key in keys[start:stop])
-        return iter([(key, value) for key, value in found if value is not None])
+        some = reversed(keys[start:stop]) if backward else keys[start:stop]
+        found = ((key, get(key)) for key in some)
+        return ((key, value) for key, value in found if value is not None)
 
     def update(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Set and delete."""

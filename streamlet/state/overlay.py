@@ -57,8 +57,12 @@ class Overlay:
         dirty: Mapping[Any, object],
         low: bytes | None,
         high: bytes | None,
+        *,
+        backward: bool = False,
     ) -> Iterator[tuple[bytes, Any]]:
         """Bytes and cache keys from ``low`` (inclusive) to ``high`` (exclusive), in order.
+
+        ``backward``: the last one first.
 
         As they are now, whatever is marked before the iterator has come to its end.
         """
@@ -66,6 +70,8 @@ class Overlay:
         start = 0 if low is None else bisect_left(self._order, low)
         stop = len(self._order) if high is None else bisect_left(self._order, high)
         keys = self._order[start:stop]
+        if backward:
+            keys.reverse()
         return zip(keys, map(self._ckeys.__getitem__, keys), strict=True)
 
     def _add(self, new: list[Any]) -> None:

@@ -180,8 +180,11 @@ class ProgressStore(CachedStore):
         super().forget()
         self._progress = None
 
-    def _timed_scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[Any, Any, int]]:
-        return super()._timed_scan(FIRST_KEY if low is None else low, high)
+    def _timed_scan(
+        self, low: bytes | None, high: bytes | None, *, backward: bool = False
+    ) -> Iterator[tuple[Any, Any, int]]:
+        first = FIRST_KEY if low is None else low
+        return super()._timed_scan(first, high, backward=backward)
 
 
 def _times(noted: bytes) -> list[int]:

@@ -81,17 +81,26 @@ class RocksBacking:
         found: list[bytes | None] = _guarded(self._folder, self._family.get, keys)
         return found
 
-    def scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    def scan(
+        self, low: bytes | None, high: bytes | None, *, backward: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
         """Entries by key, of a snapshot. The database cannot close while this is held."""
         options = ReadOptions()
         if high is not None:
             options.set_iterate_upper_bound(high)
         found = _guarded(self._folder, lambda: self._family.iter(options))
+        step = found.prev if backward else found.next
         try:
-            found.seek_to_first() if low is None else found.seek(low)
-            while found.valid():
+            if backward:
+                found.seek_to_last()
+            elif low is None:
+                found.seek_to_first()
+            else:
+                found.seek(low)
+            # rocksdict takes a lower bound for an upper one, so it is kept here.
+            while found.valid() and not (backward and low is not None and found.key() < low):
                 yield found.key(), found.value()
-                found.next()
+                step()
             # An iterator that met a damaged block only stops; without this the answer is short.
             found.status()
         except _BUGS:

@@ -29,6 +29,7 @@ from streamlet.errors import SerdeError, StateError
 from streamlet.serdes import ColumnError, Serde
 from streamlet.state.backing import Backing, Columns, end_of_prefix
 from streamlet.state.bounded import BoundedCache
+from streamlet.state.merged_scan import ON_MEDIUM, merged
 from streamlet.state.overlay import Overlay
 from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row, times_of_rows
 from streamlet.state.sizes import ROW_BYTES, row_bytes
@@ -171,22 +172,16 @@ class CachedStore:
 
         What is put or deleted meanwhile may or may not be seen, but no deleted entry is returned.
         """
-        last = None if high is None else self._key_bytes(high) + b"\x00"
-        return self._scan(None if low is None else self._key_bytes(low), last)
+        return self._scan(*self._bounds(low, high))
 
-    def prefix(self, prefix: Any) -> Iterator[tuple[Any, Any]]:
+    def backward_range(self, low: Any | None, high: Any | None) -> Iterator[tuple[Any, Any]]:
+        """The entries of ``range``, the last one first."""
+        return self._scan(*self._bounds(low, high), backward=True)
+
+    def prefix(self, prefix: Any, serde: Serde[Any] | None = None) -> Iterator[tuple[Any, Any]]:
         """Entries whose key bytes begin with the bytes of ``prefix``, in the order of key bytes."""
-        first = self._key_bytes(prefix)
+        first = self._key_bytes(prefix) if serde is None else serde.encode(prefix)
         return self._scan(first, end_of_prefix(first))
-
-    def delete_range(self, low: Any, high: Any) -> None:
-        """Delete from ``low`` (inclusive) to ``high`` (exclusive); None is an open end.
-
-        Every key gets a tombstone, in the changelog too, which has nothing shorter.
-        """
-        first = None if low is None else self._key_bytes(low)
-        for key, _ in list(self._scan(first, None if high is None else self._key_bytes(high))):
-            self.put(key, None)
 
     def bound(self, most: int) -> None:
         """Refuse from now on what would make a changelog record of more than so many bytes."""
@@ -328,24 +323,22 @@ class CachedStore:
 
     # Inside.
 
-    def _scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[Any, Any]]:
+    def _scan(
+        self, low: bytes | None, high: bytes | None, *, backward: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
         """The medium's entries with what is newer in the cache laid over them."""
-        return ((key, value) for key, value, _ in self._timed_scan(low, high))
+        return ((key, value) for key, value, _ in self._timed_scan(low, high, backward=backward))
 
-    def _timed_scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[Any, Any, int]]:
+    def _timed_scan(
+        self, low: bytes | None, high: bytes | None, *, backward: bool = False
+    ) -> Iterator[tuple[Any, Any, int]]:
         """Entries as ``_scan``, each with the time of its row."""
-        fresh = self._overlay.between(self._pinned, self.dirty, low, high)
-        newer = next(fresh, None)
-        for key, raw in self._backing.scan(low, high):
-            while newer is not None and newer[0] < key:
-                yield from self._entry(*newer, None)
-                newer = next(fresh, None)
-            if newer is not None and newer[0] == key:
-                newer = next(fresh, None)
-            yield from self._entry(key, self._key.decode(key) if self.exact_keys else key, raw)
-        while newer is not None:
-            yield from self._entry(*newer, None)
-            newer = next(fresh, None)
+        newer = self._overlay.between(self._pinned, self.dirty, low, high, backward=backward)
+        older = self._backing.scan(low, high, backward=backward)
+        for key, ckey, raw in merged(older, newer, backward=backward):
+            if ckey is ON_MEDIUM:
+                ckey = self._key.decode(key) if self.exact_keys else key
+            yield from self._entry(key, ckey, raw)
 
     def _entry(self, key: bytes, ckey: Any, raw: bytes | None) -> Iterator[tuple[Any, Any, int]]:
         """The entry as it is now, unless it is deleted; scanned values do not fill the cache."""
@@ -367,6 +360,10 @@ class CachedStore:
         if key is None:
             raise StateError(f"store {self.name}: a key cannot be None")
         return self._key.encode(key)
+
+    def _bounds(self, low: Any | None, high: Any | None) -> tuple[bytes | None, bytes | None]:
+        first = None if low is None else self._key_bytes(low)
+        return first, None if high is None else self._key_bytes(high) + b"\x00"
 
     def _to_bytes(self, ckeys: list[Any]) -> list[bytes]:
         return self._encoded(ckeys) if self.exact_keys else list(ckeys)

@@ -239,25 +239,37 @@ class VersionedStore(ProgressStore):
         found = self.get(key)
         return None if found is None else found.timestamp
 
+    def between(self, key: Any, low: int, high: int) -> list[VersionedRecord]:
+        """The versions of a key that were valid at some time from ``low`` to ``high``, ascending.
+
+        Times out of the history count for the newest version only; errors as of ``get``.
+        """
+        row = self.load(head := self._head(key))
+        if row is None:
+            return []
+        low = max(low, self.shown_from)
+        ends = [end for end in row[0] if end > low]
+        chunks = [(self.load((end, head[1])), end) for end in ends]
+        found = [one for chunk, end in chunks if chunk for one in _records(chunk[1], end)]
+        found += _records(row[1], NEWEST)
+        return [
+            one
+            for one in found
+            if one.timestamp <= high
+            and (one.valid_to is None or (one.valid_to > low and low <= high))
+        ]
+
     def range(self, low: Any | None = None, high: Any | None = None) -> Iterator[tuple[Any, Any]]:
         """Newest values of keys from ``low`` to ``high``, both inclusive, in the order of bytes."""
         head = time_bytes(HEAD)
         first = head if low is None else head + self._raw_key(low)
-        last = None if high is None else head + self._raw_key(high) + b"\x00"
-        return self._newest(first, last)
+        return self._newest(first, None if high is None else head + self._raw_key(high) + b"\x00")
 
-    def prefix(self, prefix: Any) -> Iterator[tuple[Any, Any]]:
+    def prefix(self, prefix: Any, serde: Serde[Any] | None = None) -> Iterator[tuple[Any, Any]]:
         """Newest values of keys whose bytes begin with those of ``prefix``, in order."""
-        first = time_bytes(HEAD) + self._raw_key(prefix)
+        raw = self._raw_key(prefix) if serde is None else serde.encode(prefix)
+        first = time_bytes(HEAD) + raw
         return self._newest(first, end_of_prefix(first))
-
-    def delete_range(self, low: Any, high: Any) -> None:
-        """Delete from ``low`` (inclusive) to ``high`` (exclusive), as of the latest time put."""
-        now = max(0, self.progress.observed)
-        last = None if high is None else self._raw_key(high)
-        for key, _ in list(self.range(low)):
-            if last is None or self._raw_key(key) < last:
-                self.put(key, None, now)
 
     def _newest(self, first: bytes, last: bytes | None) -> Iterator[tuple[Any, Any]]:
         for (_, ckey), (_, versions), _ in self._timed_scan(first, last):
@@ -310,6 +322,16 @@ def _found(versions: list[Version], time: int, end: int) -> VersionedRecord | No
     began, value = versions[at - 1]
     valid_to = versions[at][0] if at < len(versions) else end
     return VersionedRecord(value, began, None if valid_to == NEWEST else valid_to)
+
+
+def _records(versions: list[Version], end: int) -> list[VersionedRecord]:
+    """The versions that are no deletions; ``end`` is when the last one ended."""
+    ends = [*(began for began, _ in versions[1:]), end][: len(versions)]  # a chunk may be empty
+    return [
+        VersionedRecord(value, began, None if valid_to == NEWEST else valid_to)
+        for (began, value), valid_to in zip(versions, ends, strict=True)
+        if value is not None
+    ]
 
 
 def _inserted(versions: list[Version], version: Version, end: int) -> tuple[list[Version], int]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -31,6 +31,10 @@ from streamlet.state.window_rows import (
     WindowProgress,
     time_bytes,
 )
+
+#: The bytes of the first and the last record key of a range, both inclusive; None: an open end.
+KeyRange: TypeAlias = tuple[bytes | None, bytes | None]
+ALL_KEYS: KeyRange = (None, None)
 
 #: Expired rows that leave the cache in one call, at most; a later call takes the next.
 FORGET_ROWS = 5_000
@@ -133,16 +137,51 @@ class WindowStore(ProgressStore):
 
         In the order of their starts, then of the bytes of their keys.
         """
-        return ((key, value) for key, value, _ in self.timed_range(low, high))
+        return self.windows(low, high, ALL_KEYS)
+
+    def windows(
+        self, low: int | None, high: int | None, keys: KeyRange, *, backward: bool = False
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The windows of ``range`` whose record keys are in a range, or the last one first."""
+        found = self._timed_windows(low, high, keys, backward=backward)
+        return ((key, value) for key, value, _ in found)
 
     def timed_range(
         self, low: int | None = None, high: int | None = None
     ) -> Iterator[tuple[Windowed[Any], Any, int]]:
         """The windows of ``range``, each with the time of its row, ms."""
+        return self._timed_windows(low, high, ALL_KEYS, backward=False)
+
+    def _timed_windows(
+        self, low: int | None, high: int | None, keys: KeyRange, *, backward: bool
+    ) -> Iterator[tuple[Windowed[Any], Any, int]]:
         first = max(self.shown_from, EVER if low is None else low)
         last = None if high is None else time_bytes(high + 1)
-        for (start, ckey), value, time in self._timed_scan(time_bytes(first), last):
+        for (start, ckey), value, time in self._rows(time_bytes(first), last, keys, backward):
             yield windowed_of((self.record_key(ckey), start, self._end(start))), value, time
+
+    def _rows(
+        self, first: bytes, last: bytes | None, keys: KeyRange, backward: bool
+    ) -> Iterator[tuple[Any, Any, int]]:
+        """Rows of these keys, from one time to another, with the times of the rows."""
+        if keys == ALL_KEYS:
+            yield from self._timed_scan(first, last, backward=backward)
+            return
+        while (found := self._next_row(first, last, backward)) is not None:
+            (time, _), _, _ = found
+            low, high = rows_between(time, keys)
+            yield from self._timed_scan(low, high, backward=backward)
+            if backward:
+                last = time_bytes(time)
+            else:
+                first = time_bytes(time + 1)
+
+    def _next_row(self, first: bytes, last: bytes | None, backward: bool) -> Any:
+        return next(self._timed_scan(first, last, backward=backward), None)
+
+    def key_bytes(self, key: Any) -> bytes:
+        """The bytes of a record key; raises ``SerdeError`` if it is of a wrong type."""
+        return self._record_key.encode(key)
 
     def index_some(self, most: int) -> bool:
         """Do a part of what the next range read does first; False: nothing is left to do.
@@ -222,6 +261,12 @@ class WindowStore(ProgressStore):
         """Empty the cache: what is on the medium has changed."""
         super().forget()
         self._forgotten = self._deleted = EVER
+
+
+def rows_between(time: int, keys: KeyRange) -> tuple[bytes, bytes]:
+    """The bytes of the row keys of one time and a range of record keys."""
+    head, (low, high) = time_bytes(time), keys
+    return head + (low or b""), time_bytes(time + 1) if high is None else head + high + b"\0"
 
 
 def _range(low: int, high: int) -> tuple[bytes, bytes]:

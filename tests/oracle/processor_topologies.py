@@ -145,9 +145,9 @@ def dedupe_window_store(app: sl.App) -> None:
     ) -> sl.Record[str, str] | None:
         if record.key is None or record.value is None:
             return None
-        seen: sl.WindowedStore[str, int] = context.store("seen")
+        seen: sl.WindowStore[str, int] = context.store("seen")
         name, time = record.key + record.value[0], record.timestamp
-        if any(seen.fetch_range(name, max(0, time - 50), time + 50)):
+        if any(seen.fetch(name, max(0, time - 50), time + 50)):
             return None
         seen.put(name, time, time)
         return record

@@ -24,9 +24,11 @@ class SegmentBacking:
         get, store = self._segments.get, self._store
         return [get(store, key) for key in keys]
 
-    def scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    def scan(
+        self, low: bytes | None, high: bytes | None, *, backward: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
         """Entries by key; nothing is written during a batch but at its end."""
-        return self._segments.scan(self._store, low, high)
+        return self._segments.scan(self._store, low, high, backward=backward)
 
 
 class SegmentEngine:

@@ -121,10 +121,10 @@ class Segments:
         return None
 
     def scan(
-        self, store: str, low: bytes | None, high: bytes | None
+        self, store: str, low: bytes | None, high: bytes | None, *, backward: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Entries by key from ``low`` (inclusive) to ``high`` (exclusive)."""
-        for key, value in self._merged(self.extent.runs, store, low, high):
+        """Entries by key from ``low`` (inclusive) to ``high`` (exclusive), or ``backward``."""
+        for key, value in self._merged(self.extent.runs, store, low, high, backward=backward):
             if value is not None and not self._has_expired(store, key):
                 yield key, value
 
@@ -203,14 +203,17 @@ class Segments:
         high: bytes | None,
         *,
         cached: bool = True,
+        backward: bool = False,
     ) -> Iterator[tuple[bytes, bytes | None]]:
         """Rows of one store by key, each as the newest run has it; tombstones too."""
-        each = [
-            self._rows(run, age, store, (low or b"", high), cached)
-            for age, run in enumerate(reversed(runs))
-        ]
+        keys, each = (low or b"", high), []
+        for age, run in enumerate(reversed(runs)):
+            if backward:
+                each.append(self._rows_backward(run, -age, store, keys))
+            else:
+                each.append(self._rows(run, age, store, keys, cached))
         last = None
-        for key, _, value in merge(*each):
+        for key, _, value in merge(*each, reverse=backward):
             if key != last:
                 last = key
                 yield key, value
@@ -228,6 +231,17 @@ class Segments:
                     yield key, age, value
             if next(reversed(block)) > store:
                 return
+
+    def _rows_backward(
+        self, run: SortedRun, age: int, store: str, keys: tuple[bytes, bytes | None]
+    ) -> Iterator[tuple[bytes, int, bytes | None]]:
+        low, high = keys
+        first = max(run.first, self._number(run, store, low))
+        behind = (store + "\0", b"") if high is None else (store, high)
+        for number in range(self._number(run, *behind), first - 1, -1):
+            for key, value in reversed(self._block(number).get(store, {}).items()):
+                if low <= key and (high is None or key < high):
+                    yield key, age, value
 
     def _number(self, run: SortedRun, store: str, key: bytes) -> int:
         """The block in which a key would be; one before the first if in none."""

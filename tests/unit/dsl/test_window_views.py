@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,10 +25,14 @@ RETENTION = 40
 class Kept:
     """A store of one task, whose view can be had again from its medium."""
 
-    def __init__(self, built: sl.StoreBuilder) -> None:
+    def __init__(self, built: sl.StoreBuilder, folder: Path | None = None) -> None:
         self.built = built
-        self.state = TaskState.open(None, [built.added(Builder("a"))], 1 << 20)
+        self.state = TaskState.open(folder, [built.added(Builder("a"))], 1)
         self.commits = 0
+
+    def commit(self) -> None:
+        self.commits += 1
+        self.state.write(self.state.drain(), StateNumber(1, self.commits), {})
 
     @property
     def view(self) -> Any:
@@ -34,8 +40,7 @@ class Kept:
         return self.built.view(task, lambda: 0)
 
     def restart(self) -> None:
-        self.commits += 1
-        self.state.write(self.state.drain(), StateNumber(1, self.commits), {})
+        self.commit()
         self.state.discard()
         for store in self.state.stores.values():
             store.forget()
@@ -64,9 +69,9 @@ def test_a_window_store_has_what_was_put_and_not_expired(steps: list[Any]) -> No
         model = {at: one for at, one in model.items() if one and at[1] > highest - RETENTION}
         for key in "ab":
             mine = sorted((at, one) for (own, at), one in model.items() if own == key)
-            assert list(kept.view.fetch_range(key)) == mine
+            assert list(kept.view.fetch(key, None, None)) == mine
             inside = [(at, one) for at, one in mine if 20 <= at <= 60]
-            assert list(kept.view.fetch_range(key, 20, 60)) == inside
+            assert list(kept.view.fetch(key, 20, 60)) == inside
             assert kept.view.fetch(key, start) == model.get((key, start))
         everything = sorted((at, key, one) for (key, at), one in model.items())
         shown = [(window.start, window.key, one) for window, one in kept.view.all()]
@@ -97,6 +102,156 @@ def test_a_session_store_has_what_was_put_and_not_expired(steps: list[Any]) -> N
             some = [at[1:] for at in mine if at[1] >= 30 and at[2] <= 50]
             found = [(one.end, one.start) for one, _ in kept.view.find_sessions(key, 30, 50)]
             assert found == some
+
+
+#: Keys whose order by bytes is not that of their lengths, nor of all text.
+ORDERED = st.sampled_from(["", "a", "ab", "b", "é"])
+#: A step: what to do, keys and times of a put or a read.
+STEPS = st.lists(
+    st.sampled_from(["put", "put", "put", "read", "commit", "restart"]).flatmap(
+        lambda what: st.tuples(st.just(what), ORDERED, ORDERED, TIMES, TIMES, st.integers(0, 3))
+    ),
+    max_size=25,
+)
+
+
+def by_bytes(row: tuple[str, int, int]) -> tuple[int, bytes, int]:
+    """The order of rows ``(key, time, second time)``."""
+    return row[1], row[0].encode(), row[2]
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("duplicates", [False, True])
+def test_windows_of_ranges_of_keys_come_in_order_and_backwards(
+    on_disk: bool, duplicates: bool
+) -> None:
+    @settings(max_examples=8 if on_disk else 40, deadline=None)
+    @given(STEPS)
+    def holds(steps: list[Any]) -> None:
+        with TemporaryDirectory() as folder:
+            check_windows(steps, Path(folder) if on_disk else None, duplicates)
+
+    holds()
+
+
+def check_windows(steps: list[Any], folder: Path | None, duplicates: bool) -> None:
+    built = sl.window_store(
+        "w", key=str, value=int, size=10, retention=RETENTION, retain_duplicates=duplicates
+    )
+    kept = Kept(built, folder)
+    model: dict[tuple[str, int, int], int] = {}
+    highest = -1
+    for number, (what, key, other, start, last, value) in enumerate(steps):
+        view = kept.view
+        if what == "put":
+            view.put(key, value or None, start)
+            if value or not duplicates:
+                highest = max(highest, start)
+                model[key, start, number if duplicates else 0] = value
+            model = {at: v for at, v in model.items() if v and at[1] > highest - RETENTION}
+        elif what == "commit":
+            kept.commit()
+        elif what == "restart":
+            kept.restart()
+        else:
+            rows = sorted(model, key=by_bytes)
+            found = [(Windowed(k, at, at + 10), model[k, at, n]) for k, at, n in rows]
+            ends = sorted([key.encode(), other.encode()])
+            some = [
+                row
+                for row in found
+                if ends[0] <= row[0].key.encode() <= ends[1] and start <= row[0].start <= last
+            ]
+            low, high = (end.decode() for end in ends)
+            assert list(view.fetch(low, high, start, last)) == some
+            assert list(view.backward_fetch(low, high, start, last)) == some[::-1]
+            own = [(row[0].start, row[1]) for row in found if row[0].key == key]
+            assert list(view.fetch(key, None, None)) == own
+            assert list(view.backward_fetch(key, None, None)) == own[::-1]
+            assert list(view.fetch(None, None, None, None)) == list(view.all()) == found
+            assert list(view.backward_all()) == found[::-1]
+            inside = [row for row in found if start <= row[0].start <= last]
+            assert list(view.fetch_all(start, last)) == inside
+            assert list(view.backward_fetch_all(start, last)) == inside[::-1]
+            same = [v for at, v in own if at == start]
+            assert view.fetch(key, start) == (same[-1] if same else None)
+    kept.state.close()
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_sessions_of_ranges_of_keys_come_in_order_and_backwards(on_disk: bool) -> None:
+    @settings(max_examples=8 if on_disk else 40, deadline=None)
+    @given(STEPS)
+    def holds(steps: list[Any]) -> None:
+        with TemporaryDirectory() as folder:
+            check_sessions(steps, Path(folder) if on_disk else None)
+
+    holds()
+
+
+def check_sessions(steps: list[Any], folder: Path | None) -> None:
+    kept = Kept(sl.session_store("s", key=str, value=int, retention=RETENTION), folder)
+    model: dict[tuple[str, int, int], int] = {}
+    highest = -1
+    for what, key, other, one, two, value in steps:
+        view, (start, end) = kept.view, sorted((one, two))
+        if what == "put":
+            view.put(Windowed(key, start, end), value or None)
+            highest = max(highest, end)
+            model[key, end, start] = value
+            model = {at: v for at, v in model.items() if v and at[1] > highest - RETENTION}
+        elif what == "commit":
+            kept.commit()
+        elif what == "restart":
+            kept.restart()
+        else:
+            rows = sorted(model, key=by_bytes)
+            found = [(Windowed(k, at, until), model[k, until, at]) for k, until, at in rows]
+            ends = sorted([key.encode(), other.encode()])
+            low, high = (raw.decode() for raw in ends)
+            keys = [row for row in found if ends[0] <= row[0].key.encode() <= ends[1]]
+            assert list(view.fetch(low, high)) == keys
+            assert list(view.backward_fetch(low, high)) == keys[::-1]
+            some = [row for row in keys if row[0].end >= start and row[0].start <= end]
+            assert list(view.find_sessions(low, high, start, end)) == some
+            assert list(view.backward_find_sessions(low, high, start, end)) == some[::-1]
+            own = [row for row in found if row[0].key == key]
+            assert list(view.fetch(key)) == own
+            assert list(view.backward_fetch(key)) == own[::-1]
+            assert list(view.backward_all()) == found[::-1]
+            assert view.fetch_session(key, start, end) == model.get((key, end, start))
+    kept.state.close()
+
+
+def test_windows_that_change_while_they_are_read_are_seen_as_they_are_then() -> None:
+    kept = Kept(sl.window_store("w", key=str, value=int, size=10, retention=RETENTION))
+    for start in range(0, 30, 10):
+        for key in "abc":
+            kept.view.put(key, start, start)
+    kept.commit()
+    seen = []
+    for window, value in kept.view.backward_fetch("a", "b", 0, 20):
+        seen.append((window.start, window.key, value))
+        kept.view.put("a", None, 0)
+        kept.view.put("c", 1, 10)
+    assert seen == [(20, "b", 20), (20, "a", 20), (10, "b", 10), (10, "a", 10), (0, "b", 0)]
+    assert kept.view.fetch("a", 0) is None
+
+
+def test_reads_take_keys_and_times() -> None:
+    kept = Kept(sl.window_store("w", key=str, value=int, size=10, retention=RETENTION))
+    for given_, message in [
+        (("a",), "a key or two"),
+        (("a", "b", 1, 2, 3), "a key or two"),
+        (("a", "x", 2), "the first time"),
+        ((None, 1, 2), "a key cannot be None"),
+        (("a", -1), "the start of a window"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            kept.view.fetch(*given_)
+    sessions = Kept(sl.session_store("s", key=str, value=int, retention=RETENTION))
+    with pytest.raises(TypeError, match="the earliest end"):
+        sessions.view.find_sessions("a")
 
 
 @pytest.mark.parametrize(

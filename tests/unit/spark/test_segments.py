@@ -87,6 +87,9 @@ def test_random_changes_read_back_as_what_dicts_would_hold(limits: SegmentLimits
                     assert reader.get(store, key) == rows.get(key)
                 some = sorted((k, v) for k, v in rows.items() if low <= k < high)
                 assert list(reader.scan(store, low, high)) == some
+                assert list(reader.scan(store, low, high, backward=True)) == some[::-1]
+                every = sorted(rows.items())[::-1]
+                assert list(reader.scan(store, None, None, backward=True)) == every
             assert entries(medium, segments.extent, store) == rows
         there = [n for run in segments.extent.runs for n in range(run.first, run.end)]
         assert sorted(medium) == there

@@ -124,15 +124,11 @@ def test_scans_tolerate_writes_meanwhile() -> None:
     assert list(store.prefix("a")) == [("a", 0), ("aa", 9)]
 
 
-def test_open_ended_deletion_and_a_prefix_of_the_highest_bytes() -> None:
+def test_a_prefix_of_the_highest_bytes() -> None:
     store = store_of(bytes)
     for key in (b"a", b"\xff", b"\xff\xff"):
         store.put(key, 1)
     assert list(store.prefix(b"\xff")) == [(b"\xff", 1), (b"\xff\xff", 1)]
-    store.delete_range(b"b", None)
-    assert list(store.range()) == [(b"a", 1)]
-    store.delete_range(None, b"b")
-    assert list(store.range()) == []
     assert [end_of_prefix(p) for p in (b"", b"a\xff", b"\xff")] == [None, b"b", None]
 
 

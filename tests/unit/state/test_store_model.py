@@ -113,18 +113,14 @@ class StoreMachine(RuleBasedStateMachine):
         assert list(self.store.range(low, high)) == self.expected(a, b + b"\0")
         assert list(self.store.range(None, high)) == self.expected(b"", b + b"\0")
         assert list(self.store.range(low)) == self.expected(a, None)
+        backward = list(self.store.backward_range(low, high))
+        assert backward == self.expected(a, b + b"\0")[::-1]
+        assert list(self.store.backward_range(None, None)) == self.expected(b"", None)[::-1]
         assert list(self.store.prefix(low)) == [
             entry
             for entry in self.expected(a, None)
             if self.spec.key.encode(entry[0])[: len(a)] == a
         ]
-
-    @rule(data=st.data())
-    def delete_range(self, data: st.DataObject) -> None:
-        low, high = self.key(data), self.key(data)
-        self.store.delete_range(low, high)
-        a, b = self.spec.key.encode(low), self.spec.key.encode(high)
-        self.now.update((key, None) for key in list(self.now) if a <= key < b)
 
     @precondition(lambda self: self.outstanding is None)
     @rule()
