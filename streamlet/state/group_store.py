@@ -42,9 +42,11 @@ class _WithoutNotes:
         """The values of several keys, in their order."""
         return self.inner.get_many(keys)
 
-    def scan(self, low: bytes | None, high: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    def scan(
+        self, low: bytes | None, high: bytes | None, *, backward: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
         """Entries from ``low`` (inclusive) to ``high`` (exclusive), by key, as they are now."""
-        rows = self.inner.scan(low, high)
+        rows = self.inner.scan(low, high, backward=backward)
         return (row for row in rows if not row[0].startswith(NOTE_PREFIX))
 
 
