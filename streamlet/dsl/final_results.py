@@ -26,7 +26,7 @@ from streamlet.dsl.windows import SessionWindows, SlidingWindows, TimeWindows
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
 from streamlet.state.window_rows import sent_bytes
-from streamlet.state.window_store import WindowStore
+from streamlet.state.window_store import WindowRowStore
 from streamlet.topology.operator import Operator, TaskContext
 
 #: Windows that can close.
@@ -72,7 +72,7 @@ class FinalResults:
     """
 
     inner: Operator
-    store: WindowStore
+    store: WindowRowStore
     windows: ClosingWindows
     use: TableUse
     context: TaskContext

@@ -10,8 +10,7 @@ from streamlet.serdes import Serde
 from streamlet.serdes.windowed import Windowed, windowed_of
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
-from streamlet.state.window_store import ALL_KEYS, KeyRange
-from streamlet.state.window_store import WindowStore as StoredWindows
+from streamlet.state.window_store import ALL_KEYS, KeyRange, WindowRowStore
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -26,9 +25,9 @@ class _WindowsView(StoreView):
         read_only: why it can only be read; empty: processors may write it.
     """
 
-    _store: StoredWindows
+    _store: WindowRowStore
 
-    def __init__(self, store: StoredWindows, value: Serde[Any], read_only: str = "") -> None:
+    def __init__(self, store: WindowRowStore, value: Serde[Any], read_only: str = "") -> None:
         super().__init__(store, value, read_only)
 
     def _range_of(self, first: Any, last: Any) -> KeyRange:
@@ -100,7 +99,7 @@ class WindowStore(_WindowsView, Generic[K, V]):
 
     def __init__(
         self,
-        store: StoredWindows,
+        store: WindowRowStore,
         value: Serde[Any],
         read_only: str = "",
         *,

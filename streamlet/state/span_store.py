@@ -1,7 +1,7 @@
 """A store whose rows have what one key has in a span of time: several windows, or records.
 
-It is a ``WindowStore`` with a plain dict as its cache. Rows that expire leave that by an index of
-the cache keys of each time.
+It is a ``WindowRowStore`` with a plain dict as its cache. Rows that expire leave that by an index
+of the cache keys of each time.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from streamlet.serdes import Serde
 from streamlet.state.backing import Backing
 from streamlet.state.window_rows import WindowLayout
-from streamlet.state.window_store import WindowStore
+from streamlet.state.window_store import WindowRowStore
 
 
-class SpanStore(WindowStore):
+class SpanStore(WindowRowStore):
     """A window store with an index of its cache by time.
 
     Args:

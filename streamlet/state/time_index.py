@@ -17,7 +17,7 @@ from streamlet.state.drained import Drained
 from streamlet.state.store import CachedStore
 from streamlet.state.store_facts import StoreFacts
 from streamlet.state.window_rows import PROGRESS_KEY, time_of_key
-from streamlet.state.window_store import WindowStore
+from streamlet.state.window_store import WindowRowStore
 from streamlet.types import TopicPartition
 
 #: A changelog may be longer than its store's retention asks for by one part in so many.
@@ -149,9 +149,9 @@ class TimeIndexes:
         _, step_ms = self._expiring[changelog]
         self.known = {**self.known, changelog: index.noted(offset, time, step_ms)}
 
-    def _store(self, changelog: TopicPartition) -> WindowStore:
+    def _store(self, changelog: TopicPartition) -> WindowRowStore:
         store = self._stores[self._expiring[changelog][0]]
-        assert isinstance(store, WindowStore), store.name
+        assert isinstance(store, WindowRowStore), store.name
         return store
 
 

@@ -1,6 +1,6 @@
 """The store of tumbling, hopping and unlimited windows: a row each, in the cache by window.
 
-It is a ``WindowStore`` whose cache is a ``WindowCache``. Operators work on its windows in their
+It is a ``WindowRowStore`` whose cache is a ``WindowCache``. Operators work on its windows in their
 loops, by these rules.
 
 1. ``rows`` gives a window, ``slots`` in it the slot of a cache key of a record key. A key that is
@@ -24,13 +24,13 @@ from streamlet.state.sizes import ENTRY_BYTES
 from streamlet.state.store import KEPT_AFTER_EVICTION
 from streamlet.state.window_cache import WindowCache, WindowRows
 from streamlet.state.window_rows import WindowLayout
-from streamlet.state.window_store import WindowStore
+from streamlet.state.window_store import WindowRowStore
 
 #: What a dirty row takes beside its entry in the cache: a key of a dict, which is a pair.
 _DIRTY_BYTES = ENTRY_BYTES + 72
 
 
-class TimeWindowStore(WindowStore):
+class TimeWindowStore(WindowRowStore):
     """A store of windows, one in each row.
 
     Args:

@@ -40,7 +40,7 @@ ALL_KEYS: KeyRange = (None, None)
 FORGET_ROWS = 5_000
 
 
-class WindowStore(ProgressStore):
+class WindowRowStore(ProgressStore):
     """A store of rows by time; its methods for all stores take a row for a window.
 
     Args:

@@ -14,7 +14,7 @@ from streamlet.state.backing import Columns
 from streamlet.state.bucket_store import BucketStore, bucket_rows
 from streamlet.state.task_state import TaskState
 from streamlet.state.window_rows import PROGRESS_KEY, WindowProgress, row_keys, time_bytes
-from streamlet.state.window_store import WindowStore
+from streamlet.state.window_store import WindowRowStore
 from streamlet.types import StateNumber, TopicPartition
 from tests.unit.state.support import Spec, changelog
 
@@ -41,9 +41,9 @@ def open_state(folder: Path | None, spec: Spec = WINDOWS, cache_bytes: int = 1) 
     return TaskState.open(folder, [spec], cache_bytes, {"s": changelog("s")})
 
 
-def store_of(state: TaskState) -> WindowStore:
+def store_of(state: TaskState) -> WindowRowStore:
     store = state.stores["s"]
-    assert isinstance(store, WindowStore)
+    assert isinstance(store, WindowRowStore)
     return store
 
 
