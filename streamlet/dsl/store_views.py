@@ -102,7 +102,7 @@ class _EntriesView(StoreView):
     def _scanned(
         self, low: Any, high: Any, make: Callable[[Any, Any], Any], *, backward: bool = False
     ) -> Iterator[Any]:
-        """What ``make`` makes of the entries from one key to another, but None."""
+        """The entries from one key to another, as ``make`` gives them, without None."""
         store = self._store
         found = store.backward_range(low, high) if backward else store.range(low, high)
         return self._made(found, make)
