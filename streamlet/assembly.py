@@ -414,6 +414,7 @@ def _targets(
     return Targets(
         topology,
         inputs=catalog.inputs_of,
+        later=catalog.came_later,
         positions=session,
         admin=admin_for(settings),  # of its own: commits and topics do not wait for it
         settings=settings,

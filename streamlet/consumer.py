@@ -39,6 +39,7 @@ from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.logs import get_logger
 from streamlet.partitions.events import PartitionEvents
+from streamlet.partitions.first_offsets import first_offsets
 from streamlet.partitions.follower import (
     Callback,
     Callbacks,
@@ -158,6 +159,7 @@ class Consumer:
             Callbacks(on_assigned or _nothing, on_revoked or _nothing, on_lost or _nothing),
             parts.clock,
         )
+        self._counts: dict[str, int] = {}  # of partitions when the consumer began
         self._started = False
         self._closed = threading.Event()
         self._watch = threading.Thread(
@@ -219,6 +221,7 @@ class Consumer:
         missing = sorted(set(self._topics) - found.keys())
         if missing:
             raise MissingTopicError(f"no such topic: {', '.join(missing)}")
+        self._counts = found
         self._started = True
         self._session.start()
         self._watch.start()
@@ -319,19 +322,14 @@ class Consumer:
 
     def _reset(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset to begin at without a committed position."""
-        match self.settings.auto_offset_reset:
-            case "earliest":
-                return self._ask(lambda: self._admin.start_offsets(partitions))
-            case "latest":
-                return self._ask(lambda: self._admin.end_offsets(partitions))
-            case "none":
-                if partitions:
-                    names = ", ".join(map(str, partitions))
-                    raise NotFoundError(
-                        f"group {self.group_id} has no committed position of {names},"
-                        " and auto.offset.reset is none"
-                    )
-                return {}
+        policy = self.settings.auto_offset_reset
+        if policy == "none" and partitions:
+            names = ", ".join(map(str, partitions))
+            raise NotFoundError(
+                f"group {self.group_id} has no committed position of {names},"
+                " and auto.offset.reset is none"
+            )
+        return self._ask(lambda: first_offsets(self._admin, partitions, policy, self._counts))
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Ask a broker that may be busy; not for the control thread."""

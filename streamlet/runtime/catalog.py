@@ -36,7 +36,8 @@ log = get_logger(__name__)
 class Catalog:
     """Partition counts of the topology's topics, and the tasks that follow from them.
 
-    ``tasks`` is called by the control thread, ``inputs_of`` by any, everything else by the worker.
+    ``tasks`` is called by the control thread, ``inputs_of`` and ``came_later`` by any, everything
+    else by the worker.
 
     Args:
         topology: the application's.
@@ -57,6 +58,8 @@ class Catalog:
     _next_look_ms: int | None = attrs.field(default=None, init=False)
     #: What topics that are written take less than the producer.
     limits: TopicLimits = attrs.field(default=NO_LIMITS, init=False)
+    #: Partitions of the inputs with which the instance began.
+    _first: dict[str, int] | None = attrs.field(default=None, init=False)
     #: Partitions of the topics that each subtopology reads.
     _read: dict[int, dict[str, int]] = attrs.field(factory=dict, init=False)
 
@@ -119,6 +122,10 @@ class Catalog:
         """Topics that are read, those that match a pattern now included; from any thread."""
         return tuple(sorted({topic for read in self._read.values() for topic in read}))
 
+    def came_later(self, partition: TopicPartition) -> bool:
+        """True if an input was not there when the instance began; from any thread."""
+        return partition.partition >= (self._first or {}).get(partition.topic, 0)
+
     def look(self, now_ms: int) -> bool:
         """Look again, at most once each ``metadata.max.age.ms``; whether there are other tasks now.
 
@@ -180,6 +187,9 @@ class Catalog:
         if not tasks:
             raise TopologyError("the topology has no task: its topics have no partitions")
         self._read = self._read_among(counts)
+        if self._first is None:
+            begun = counts if self._known is None else self._known
+            self._first = {topic: begun[topic] for topic in self.inputs if topic in begun}
         self._tasks = tasks
 
     def _read_among(self, counts: Mapping[str, int]) -> dict[int, dict[str, int]]:

@@ -1,12 +1,15 @@
 """Finds where a task begins to read: at its commit, or where ``auto.offset.reset`` says.
 
+An input that came while the application ran (a topic that a pattern found later, an added
+partition) begins at its first record under ``latest`` too: its records came after the application.
+
 A commit before the log's start under ``none`` is returned as it is: the task comes up, its consumer
 finds nothing there, and the task is halted alone (``tasks.task_failures``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -22,12 +25,16 @@ log = get_logger(__name__)
 
 @attrs.frozen
 class InputRange:
-    """The offsets an input partition holds, and where to begin in it without a commit."""
+    """The offsets an input partition holds, and where to begin in it without a commit.
+
+    ``later``: it came while the application ran.
+    """
 
     first: int
     end: int
     reset: str
     is_table: bool = False
+    later: bool = False
 
     def start(self, tp: TopicPartition, offset: int) -> int:
         """The first offset to read, with this one committed (-1: none).
@@ -49,7 +56,8 @@ class InputRange:
                 f"{tp}: {what}, the topic holds {self.first} to {self.end}, and auto.offset.reset "
                 "is none; set it to earliest or latest, or commit an offset"
             )
-        start = self.end if self.reset == "latest" else self.first
+        came_later = self.later and offset < 0
+        start = self.end if self.reset == "latest" and not came_later else self.first
         if offset >= 0:
             log.warning(
                 "%s: commit %d is before what the topic holds (%d to %d); starting at %s, %d",
@@ -59,14 +67,22 @@ class InputRange:
 
 
 def input_ranges(
-    parts: Mapping[TopicPartition, Subtopology], admin: Admin, settings: Settings
+    parts: Mapping[TopicPartition, Subtopology],
+    admin: Admin,
+    settings: Settings,
+    later: Callable[[TopicPartition], bool] = lambda tp: False,
 ) -> dict[TopicPartition, InputRange]:
-    """The range of each of these input partitions, given with the subtopologies that read them."""
+    """The range of each of these input partitions, given with the subtopologies that read them.
+
+    ``later`` is true of those that came while the application ran.
+    """
     first, end = admin.start_offsets(list(parts)), admin.end_offsets(list(parts))
     found = {}
     for tp, part in parts.items():
         found[tp] = InputRange(
-            first[tp], end[tp], reset_policy(part, tp.topic, settings), is_table(part, tp.topic)
+            *(first[tp], end[tp], reset_policy(part, tp.topic, settings)),
+            is_table=is_table(part, tp.topic),
+            later=later(tp),
         )
     return found
 

@@ -193,6 +193,7 @@ class Targets:
         settings: the application's.
         open_source: a consumer with headers, to search changelogs for commit entries.
         clock: for the time limit of that.
+        later: True for inputs that came while the application ran.
         thread: runs what reads from brokers.
     """
 
@@ -205,6 +206,7 @@ class Targets:
     _settings: Settings
     _open_source: Callable[[], RecordSource]
     _clock: Clock
+    _later: Callable[[TopicPartition], bool] = lambda tp: False
     _thread: Executor = attrs.field(
         factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="streamlet-targets")
     )
@@ -294,6 +296,7 @@ class Targets:
             {tp: self._part(task) for task in tasks for tp in inputs[task]},
             self.admin,
             self._settings,
+            self._later,
         )
         logs = {task: self._changelogs(task) for task in tasks}
         starts = self.admin.start_offsets(_all(logs.values()))

@@ -260,7 +260,9 @@ class Member:
     def _targets(self, session: GroupSession, catalog: Catalog) -> Targets:
         group = self.group
         parts = (group.log, group.topology, session, CLOCK)
-        return targets_over(*parts, settings=group.settings, inputs=catalog.inputs_of)
+        return targets_over(
+            *parts, settings=group.settings, inputs=catalog.inputs_of, later=catalog.came_later
+        )
 
     def _restorer(self) -> StoreChangelogReader:
         source = MemorySource(self.group.log, headers=True)

@@ -13,7 +13,7 @@ from streamlet.errors import TopologyError
 from streamlet.runtime.catalog import Catalog
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.topology.graph import Topology
-from streamlet.types import TaskId
+from streamlet.types import TaskId, TopicPartition
 
 SETTINGS = Settings.load(overrides=["metadata.max.age.ms=10"])
 
@@ -90,6 +90,25 @@ def test_a_start_names_topics_that_an_earlier_version_may_have_made(
     caplog.clear()
     prepared(log, app.topology(), {"app-old-changelog": 1, "app-x-topic": 1})
     assert caplog.messages == [], "the instance has said so"
+
+
+@pytest.mark.parametrize("known", [None, {"in": 2, "in.eu": 1}])
+def test_inputs_that_came_while_the_instance_ran_are_told_apart(
+    log: MemoryLog, known: dict[str, int] | None
+) -> None:
+    """A worker that is started again goes by what its instance began with."""
+    app = App("app")
+    app.stream(re.compile(r"in.*"), key=str, value=int).to("out")
+    log.create("in.eu", 1)
+    if known is not None:
+        log.create("in.us", 1)
+    catalog = prepared(log, app.topology(), known)
+    log.create("in.us", 1)
+    grow(log, 3)
+    looked(catalog)
+    places = [("in", 0), ("in", 1), ("in", 2), ("in.eu", 0), ("in.us", 0)]
+    later = [place for place in places if catalog.came_later(TopicPartition(*place))]
+    assert later == [("in", 2), ("in.us", 0)]
 
 
 def test_a_stateless_application_takes_new_partitions(log: MemoryLog) -> None:

@@ -77,6 +77,21 @@ def test_tasks_read_what_there_is_and_a_new_partition_as_soon_as_it_is_seen(
     last(group, words=2)
 
 
+def test_a_topic_that_is_made_later_is_read_whole_under_latest(tmp_path: Path) -> None:
+    """What was written before a worker looked for topics came after the application."""
+    settings = {"metadata_max_age_ms": "200", "auto_offset_reset": "latest"}
+    group = Group(tmp_path, merging(re.compile(f"words|{MORE}")), **settings)
+    with running(group):
+        group.produce(1)
+        member = group.member("a")
+        wait_for(lambda: len(member.running) == PARTITIONS, "all run")
+        group.log.create(MORE, 1)
+        write(group, 0, "early")
+        wait_for(lambda: "early" in group.counts(), "what was written before the look is read")
+        assert "k0" not in group.counts(), "what was there before the application is not"
+        group.end()
+
+
 def test_a_topic_that_is_made_later_is_read_once_it_matches(tmp_path: Path) -> None:
     """Running tasks begin again with it; what they counted before stays."""
     pattern = re.compile(f"words|{MORE}")

@@ -22,6 +22,7 @@ def targets_over(
     admin: Admin | None = None,
     settings: Settings | None = None,
     inputs: Callable[[TaskId], tuple[TopicPartition, ...]] | None = None,
+    later: Callable[[TopicPartition], bool] = lambda tp: False,
 ) -> Targets:
     """Finds what tasks of the topology begin with; without ``inputs`` they read ``words``."""
     return Targets(
@@ -32,4 +33,5 @@ def targets_over(
         settings=settings or Settings.load(),
         open_source=lambda: MemorySource(log, headers=True),
         clock=clock,
+        later=later,
     )

@@ -12,7 +12,7 @@ from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import TopicPartition
 
 
-def starts(reset: str, commit: int = -1) -> dict[str, int]:
+def starts(reset: str, commit: int = -1, *, later: bool = False) -> dict[str, int]:
     """First offsets of a word count's topics, each with ten records of which two are gone."""
     app = sl.App("words")
     app.stream("lines", key=str, value=str).group_by(lambda key, word: word).count(store="counts")
@@ -28,7 +28,7 @@ def starts(reset: str, commit: int = -1) -> dict[str, int]:
         for tp in part.inputs(0, dict.fromkeys(part.input_topics, 1))
     }
     settings = Settings.load({"auto.offset.reset": reset})
-    found = input_ranges(parts, MemoryAdmin(log), settings)
+    found = input_ranges(parts, MemoryAdmin(log), settings, lambda tp: later)
     return {
         "between" if tp.topic.startswith("words-") else "source": one.start(tp, commit)
         for tp, one in found.items()
@@ -39,6 +39,16 @@ def starts(reset: str, commit: int = -1) -> dict[str, int]:
 def test_what_lies_between_subtopologies_is_read_from_its_start(reset: str, source: int) -> None:
     """The setting is about the input; records that were regrouped are not to be lost by it."""
     assert starts(reset) == {"source": source, "between": 2}
+
+
+@pytest.mark.parametrize(("later", "start"), [(True, 2), (False, 10)])
+def test_what_came_while_the_application_ran_is_read_whole(later: bool, start: int) -> None:
+    """Its records came after the application, also those before a worker had noticed it."""
+    assert starts("latest", later=later)["source"] == start
+    assert starts("earliest", later=later)["source"] == 2
+    assert starts("latest", 1, later=later)["source"] == 10, "retention overtook a commit"
+    with pytest.raises(BrokerError, match=r"auto\.offset\.reset is none"):
+        starts("none", later=later)
 
 
 def test_a_commit_before_the_first_record_is_none() -> None:
