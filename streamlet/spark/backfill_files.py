@@ -22,7 +22,7 @@ class DataFiles:
     Args:
         form: of the files; CSV has a line with the names of its columns.
         folder: where they are, or URL.
-        key: see ``FrameSource``, as ``value`` and ``time``.
+        key: see ``FrameSource``, as ``value`` and ``time``; empty: records have no keys.
         schema: of CSV, as ``id string, amount double``; None: by a look at the data.
     """
 
@@ -41,7 +41,9 @@ class DataFiles:
         """
         schema = self._read(spark).schema
         reader = spark.readStream.format(self.form).schema(schema).option("header", "true")
-        return FrameSource(reader.load(self.folder), self.key, self.value, self.time)
+        return FrameSource(
+            reader.load(self.folder), () if self.key == "" else self.key, self.value, self.time
+        )
 
     def last_time(self, spark: SparkSession) -> int:
         """The newest time of all records, ms since the epoch.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from streamlet.spark.plan.prepare import Prepared
 
 SHUFFLE: Final = "spark.sql.shuffle.partitions"
+
+#: So many times the shuffle partitions that do are worth a warning.
+_MANY: Final = 4
+
+log = logging.getLogger(__name__)
 
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
@@ -49,6 +55,22 @@ def spread_over(spark: SparkSession, tasks: int) -> int:
     if hasattr(spark, "_jvm"):
         return shuffle_partitions(tasks, spark.sparkContext.defaultParallelism)
     return max(1, min(tasks, int(spark.conf.get(SHUFFLE) or 1)))
+
+
+def warn_of_many(spark: SparkSession, tasks: int) -> None:
+    """Warn where a stream's session has many more shuffle partitions than tasks can use.
+
+    Each starts a state store and a Python process in each micro-batch, with records or without.
+    A DataFrame takes the number from its session when the query starts, so it is the user's to set.
+    """
+    number, enough = int(spark.conf.get(SHUFFLE) or 1), spread_over(spark, tasks)
+    if number > _MANY * enough:
+        log.warning(
+            "%s is %d, and %d do for %d tasks: each partition costs time in each micro-batch. "
+            'Before the query starts first, call spark.conf.set("%s", %d); a checkpoint keeps its '
+            "number",
+            *(SHUFFLE, number, enough, tasks, SHUFFLE, enough),
+        )
 
 
 def local_files(spark: SparkSession) -> Mapping[str, str]:

@@ -40,7 +40,10 @@ class BackfillArguments:
         list[str] | None,
         _text("TOPIC=PATH", "Files in place of a topic; repeatable. Others are read from Kafka."),
     ] = None
-    key: Annotated[str | None, _text("COLUMN", "Column of the keys. [default: key]")] = None
+    key: Annotated[
+        str | None,
+        _text("COLUMN", "Column of the keys; '' where records have none. [default: key]"),
+    ] = None
     value: Annotated[
         str | None,
         _text("COLUMN", "Column of the values. [default: value, else the fields of its type]"),
@@ -85,6 +88,14 @@ class BackfillArguments:
             panel=_SPARK,
         ),
     ] = None
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            help="Print errors of Spark's with the traces of Java and Python.",
+            rich_help_panel=_SPARK,
+        ),
+    ] = False
     force: Annotated[
         bool, typer.Option("--force", help="Discard state and positions that are there.")
     ] = False

@@ -72,7 +72,9 @@ def backfill(
         from streamlet.spark.backfill import BackfillQuery
 
         common.output.note(f"starting Spark on {options.master or 'local[*]'}")
-        session = spark.session(f"backfill of {app}", master=options.master)
+        session = spark.session(
+            f"backfill of {app}", master=options.master, verbose=options.verbose
+        )
         stack.callback(spark.stop, session)
         # Behind the session, which takes Ctrl-C for itself.
         stop = stack.enter_context(GracefulStop(breakable=False))

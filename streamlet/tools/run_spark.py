@@ -53,6 +53,8 @@ class SparkOptions:
     packages: tuple[str, ...] = ()
     jars: tuple[str, ...] = ()
     conf: dict[str, str] = attrs.field(factory=dict)
+    #: Print errors of Spark's with their traces.
+    verbose: bool = False
 
 
 def run_on_spark(
@@ -262,6 +264,7 @@ def _session(output: CommandOutput, reference: str, app: App, options: SparkOpti
             files=options.files,
             archives=options.archives,
             config=options.conf,
+            verbose=options.verbose,
         )
 
 

@@ -141,6 +141,10 @@ class SparkArguments:
         list[str] | None, _files("Jars by their Maven coordinates, group:artifact:version")
     ] = None
     jars: Annotated[list[str] | None, _files("Jars for driver and executors")] = None
+    verbose: Annotated[
+        bool | None,
+        _option(None, "Print errors of Spark's with the traces of Java and Python.", "--verbose"),
+    ] = None
     conf: Annotated[
         list[str] | None, _option("K=V", "A setting of Spark's, as spark.cores.max=4; repeatable.")
     ] = None

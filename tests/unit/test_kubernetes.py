@@ -53,6 +53,22 @@ def test_pods_are_run_drained_and_probed_as_streamlet_has_it(objects: dict[str, 
     assert pod["terminationGracePeriodSeconds"] * 1000 > settings.scale_down_timeout_ms
 
 
+@pytest.mark.parametrize("file", sorted(FILE.parent.rglob("*.yaml")), ids=str)
+def test_a_name_by_which_a_pod_starts_is_known_before_it_is_ready(file: Path) -> None:
+    """A service without an address of its own has those of ready pods only, unless it says so.
+
+    A pod whose command names the service waits for others that reach it by that name, and is not
+    ready until then.
+    """
+    found = list(yaml.safe_load_all(file.read_text("utf-8")))
+    services = {one["metadata"]["name"]: one["spec"] for one in found if one["kind"] == "Service"}
+    pods = [one["spec"]["template"]["spec"] for one in found if "template" in one.get("spec", {})]
+    words = [word for pod in pods for one in pod["containers"] for word in one["command"]]
+    for name, service in services.items():
+        if any(word.endswith(f".host={name}") for word in words):
+            assert service.get("publishNotReadyAddresses") is True
+
+
 def test_the_autoscaler_asks_for_a_metric_that_there_is(objects: dict[str, Any]) -> None:
     [trigger] = objects["ScaledObject"]["triggers"]
     [metric] = re.findall(r"streamlet_\w+", trigger["metadata"]["query"])

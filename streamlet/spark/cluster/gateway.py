@@ -44,6 +44,11 @@ _END_S: Final = 20.0
 #: The JVMs that this process has started, also those that do not answer yet.
 _JVMS: list[subprocess.Popen[bytes]] = []
 
+#: How a line of Spark's log begins; see ``log4j2.properties``.
+_LOGGED = re.compile(rb"spark [A-Z]+ [^ ]+: ")
+#: The ends of lines in an event of the log.
+_ENDS_OF_LINES = re.compile(rb"(?:\\r|\\n)+")
+
 _ERROR = re.compile(r"(Caused by: |: )?[\w.]+(Error|Exception): ")
 
 
@@ -64,11 +69,15 @@ class _Jvm(subprocess.Popen[bytes]):
             signal.raise_signal(number)
 
 
-def start_jvm(settings: Mapping[str, str]) -> None:
+def start_jvm(settings: Mapping[str, str], *, verbose: bool = False) -> None:
     """Start the JVM that the next session uses; nothing if there is one.
 
     It has a process group of its own: what a terminal or a supervisor sends to ours, as Ctrl-C or
     SIGTERM, would end it before the query. It ends with this process, whatever ends that.
+
+    Args:
+        settings: of Spark.
+        verbose: print errors of Spark's with their traces.
 
     Raises:
         StreamletError: it ended at once; what it said stands above.
@@ -82,7 +91,9 @@ def start_jvm(settings: Mapping[str, str]) -> None:
             return
         conf = SparkConf(loadDefaults=False).setAll(sorted(settings.items()))
         reader, writer = os.pipe()
-        threading.Thread(target=_pass_on, args=(reader,), daemon=True, name="spark-stderr").start()
+        thread = threading.Thread(target=_pass_on, args=(reader, verbose), daemon=True)
+        thread.name = "spark-stderr"
+        thread.start()
         popen, module.Popen = module.Popen, _Jvm
         try:
             gateway = module.launch_gateway(conf, {"stderr": writer, "start_new_session": True})
@@ -179,6 +190,33 @@ def error_line(message: str) -> str:
     return named[-1] if named else lines[0] if lines else "no reason given"
 
 
+def shown_events(lines: Iterable[bytes], *, verbose: bool) -> Iterator[bytes]:
+    """The lines of a JVM, with the events of Spark's log among them as people are to see them.
+
+    An event is its message with the line of its trace that names the error, and events of one error
+    are shown once: a record that fails is logged by its task, by the executor and by every task
+    that is stopped for it, each with the traces of two languages.
+
+    Args:
+        lines: of standard error.
+        verbose: show all lines of all events.
+    """
+    shown: set[str] = set()
+    for line in lines:
+        if not _LOGGED.match(line):
+            yield line
+            continue
+        text = _ENDS_OF_LINES.sub(b"\n", line).rstrip() + b"\n"
+        message, _, trace = text.partition(b"\n")
+        if verbose or not trace:
+            yield text if verbose else message + b"\n"
+            continue
+        error = error_line(trace.decode(errors="replace"))
+        if error not in shown:
+            shown.add(error)
+            yield message + b": " + error.encode() + b"\n"
+
+
 def telling(lines: Iterable[bytes]) -> Iterator[bytes]:
     """The lines that tell people something, each as soon as it is known to."""
     trace: list[bytes] = []
@@ -206,9 +244,9 @@ def _has_hung_up(trace: Sequence[bytes]) -> bool:
     return bool(frames) and daemons and _HUNG_UP.match(trace[-1]) is not None
 
 
-def _pass_on(reader: int) -> None:
+def _pass_on(reader: int, verbose: bool) -> None:
     """Until the JVM and all that it started have ended."""
     with os.fdopen(reader, "rb") as lines:
-        for line in telling(lines):
+        for line in shown_events(telling(lines), verbose=verbose):
             # Whatever stands there now: a test runner or a notebook may have replaced it.
             print(line.decode(errors="replace"), end="", file=sys.stderr, flush=True)

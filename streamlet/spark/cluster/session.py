@@ -72,6 +72,7 @@ def session(
     files: Sequence[Path | str] = (),
     archives: Sequence[Path | str] = (),
     config: Mapping[str, str] | None = None,
+    verbose: bool = False,
 ) -> SparkSession:
     """A Spark session in which streamlet's queries run; the active one if there is one.
 
@@ -88,6 +89,8 @@ def session(
         archives: unpacked on each executor, as ``env.tar.gz#env``.
         config: settings of Spark's, over those chosen here. ``spark.pyspark.python`` is the
             executors' Python, as the variable ``PYSPARK_PYTHON`` is.
+        verbose: print what Spark logs with its traces; else an error is one line, which names its
+            cause. Only for a JVM that this starts.
 
     Raises:
         StreamletError: PySpark is not installed, there is no Java, or Spark does not start on it.
@@ -111,7 +114,7 @@ def session(
         options = f"-Dlog4j2.configurationFile={file} "
         options += settings.get("spark.driver.extraJavaOptions", "")
         settings["spark.driver.extraJavaOptions"] = options.strip()
-        start_jvm(settings)
+        start_jvm(settings, verbose=verbose)
         builder = SparkSession.builder
         for key, value in sorted(settings.items()):
             builder = builder.config(key, value)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+#: The time zone of Arrow's type of a TIMESTAMP, which is a moment in any; only kinds are compared.
+_TIMES_ARE = "UTC"
+
+
 class NamedColumns(Protocol):
     """The part of a ``frame_sources.FrameSource`` that names columns."""
 
@@ -84,7 +88,9 @@ def layout_of(topology: Topology, topic: str, source: NamedColumns) -> Layout:
     """
     frame, names = source.frame, source.frame.columns
     key_serde, value_serde = source_serdes(topology, topic)
-    key = _named(topic, source.key, names, "key")
+    key = _named(topic, source.key, names, "key") or None
+    if key is None:
+        _check_keyless(topology, topic, names, meant=source.key is not None)
     time = _named(topic, source.time, names, "timestamp")
     assert not isinstance(time, tuple)
     value = _named(topic, source.value, names, "value")
@@ -113,6 +119,44 @@ def _named(
         if name not in names:
             raise ConfigError([f"{topic}: there is no column {name} (there are {_list(names)})"])
     return given if isinstance(given, str) else wanted
+
+
+def _check_keyless(topology: Topology, topic: str, names: Sequence[str], *, meant: bool) -> None:
+    """Refuse records without keys where they would be left out for it.
+
+    Raises:
+        ConfigError: operators look them up by their keys.
+    """
+    tables = {spec.source_topic for part in topology.subtopologies for spec in part.stores}
+    keyed = [] if meant else _keyed_operators(topology, topic)
+    if topic in tables:
+        remedy = "name it with key="
+        keyed = ["the rows of a table"]
+    elif keyed:
+        remedy = "name it with key=, or give key=() if records have no keys"
+    else:
+        return
+    raise ConfigError(
+        [
+            f"{topic}: there is no column key (there are {_list(names)}), and "
+            f"{', '.join(keyed)} go by the keys of records: {remedy}"
+        ]
+    )
+
+
+def _keyed_operators(topology: Topology, topic: str) -> list[str]:
+    """The operators with state that a topic's records reach without a new key."""
+    found: list[str] = []
+    for part in topology.subtopologies:
+        stateful = {node.name for node in part.processors if node.stores}
+        waiting = [source.name for source in part.sources if topic in source.topics]
+        reached: set[str] = set()
+        while waiting:
+            below = set(part.below(waiting.pop())) - reached
+            reached |= below
+            waiting += below
+        found += sorted(stateful & reached)
+    return found
 
 
 def _fields(
@@ -167,7 +211,7 @@ def _check_type(
     from streamlet.spark.sql.column_types import column_type, is_document, misfit, required_fields
 
     shown = f"{topic}: column {which}" if isinstance(which, str) else f"{topic}: column "
-    found = _arrow_type(frame, which)
+    found = _arrow_type(topic, frame, which)
     wanted = column_type(serde)
     if wanted is None and is_document(serde):
         if not (pa.types.is_struct(found) or pa.types.is_map(found)):
@@ -190,13 +234,30 @@ def _check_type(
         raise ConfigError([f"{text}, as {serde.name} declares it: cast or rename it"])
 
 
-def _arrow_type(frame: DataFrame, which: str | tuple[str, ...]) -> pa.DataType:
+def _arrow_type(topic: str, frame: DataFrame, which: str | tuple[str, ...]) -> pa.DataType:
     import pyarrow as pa
-    from pyspark.sql.pandas.types import to_arrow_type
 
     if isinstance(which, str):
-        return to_arrow_type(frame.schema[which].dataType)
-    return pa.struct([(name, to_arrow_type(frame.schema[name].dataType)) for name in which])
+        return _arrow_column(topic, frame, which)
+    return pa.struct([(name, _arrow_column(topic, frame, name)) for name in which])
+
+
+def _arrow_column(topic: str, frame: DataFrame, name: str) -> pa.DataType:
+    """The type of a column as Python gets it.
+
+    Raises:
+        ConfigError: Python cannot get such columns.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    of = frame.schema[name].dataType
+    try:
+        return to_arrow_type(of, timezone=_TIMES_ARE)
+    except PySparkException as error:
+        raise ConfigError(
+            [f"{topic}: column {name} is {of.simpleString()}, which Python cannot read: cast it"]
+        ) from error
 
 
 def _one(which: str | tuple[str, ...] | None) -> Any:

@@ -55,7 +55,8 @@ class FrameSource:
     Args:
         frame: bounded or streaming.
         key: the column with the record keys, or several for the fields of one key. None: the column
-            ``key`` if there is one, else records have no keys.
+            ``key``. Without that, records have no keys, which is refused where the application
+            looks them up by their keys; ``()`` says that it is meant.
         value: the column with the values (null: a tombstone), or several that are the fields of
             one value. None: the column ``value`` if there is one; else the fields that the
             serde's type declares, or, of a ``dict``, all columns but key and time.

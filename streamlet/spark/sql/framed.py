@@ -41,8 +41,8 @@ def framed(
     options: Options | None,
     *,
     every: bool,
-) -> DataFrame:
-    """The outputs of an application, in bytes, as ``query.to_dataframe`` describes.
+) -> tuple[Prepared, DataFrame]:
+    """An application and its outputs, in bytes, as ``query.to_dataframe`` describes.
 
     ``every`` is true if the records of all output topics are wanted.
 
@@ -72,7 +72,8 @@ def framed(
     ship(spark, ready.plan.reference)
     rows = packed_rows(spark, ready, by_topic, max_records)
     chosen = attrs.evolve(chosen, clients=ready.clients, by_time=True)
-    return frames.unpacked(frames.staged(ready.plan, rows, chosen), OUTPUT_COLUMNS)
+    staged = frames.staged(ready.plan, rows, chosen)
+    return ready, frames.unpacked(staged, OUTPUT_COLUMNS)
 
 
 def packed_rows(

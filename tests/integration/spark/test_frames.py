@@ -241,6 +241,54 @@ def test_a_column_that_does_not_fit_is_named_before_anything_runs(
         to_dataframe(SALES, spark, sources={"sales": source})
 
 
+@dataclass
+class Stay:
+    shop: str
+    at: datetime.datetime
+    days: list[datetime.date]
+
+
+STAYS = sl.App("frame-stays")
+STAYS.stream("stays", key=str, value=Stay).group_by_key().reduce(
+    lambda kept, new: new, store="newest"
+).to_stream().to("stayed", value=Stay)
+
+
+def test_a_field_may_be_a_timestamp(spark: SparkSession) -> None:
+    rows = [("a", BEGIN, [BEGIN.date()])]
+    stays = spark.createDataFrame(rows, "shop string, at timestamp, days array<date>")
+    source = FrameSource(stays, key="shop", time="at")
+    [row] = to_dataframe(STAYS, spark, sources={"stays": source}).collect()
+    assert (row.value.at.astimezone(datetime.UTC), row.value.days) == (BEGIN, [BEGIN.date()])
+
+
+def test_a_column_that_python_cannot_read_is_named(spark: SparkSession) -> None:
+    stays = sales(spark).selectExpr("shop", "make_interval(1) at", "array() days", "0 timestamp")
+    with pytest.raises(ConfigError, match="stays: column at is interval, which Python cannot read"):
+        to_dataframe(STAYS, spark, sources={"stays": FrameSource(stays, key="shop")})
+
+
+@pytest.mark.parametrize(
+    ("app", "topic", "operator"),
+    [(HOURS, "sales", "KSTREAM-AGGREGATE-"), (LATEST, "shops", "rows of a table")],
+)
+def test_records_without_keys_are_refused_where_operators_go_by_keys(
+    spark: SparkSession, app: sl.App, topic: str, operator: str
+) -> None:
+    source = FrameSource(sales(spark), time="at")
+    with pytest.raises(ConfigError, match=rf"{topic}: there is no column key .*{operator}.* key="):
+        to_dataframe(app, spark, sources={topic: source})
+
+
+def test_records_without_keys_are_taken_where_they_get_one_or_it_is_said(
+    spark: SparkSession,
+) -> None:
+    rekeyed = FrameSource(sales(spark), time="at")
+    assert totals(of(to_dataframe(SALES, spark, sources={"sales": rekeyed})).collect()) == WANTED
+    keyless = FrameSource(sales(spark), key=(), time="at")
+    assert to_dataframe(HOURS, spark, sources={"sales": keyless}).collect() == []
+
+
 def test_a_row_that_does_not_fit_names_topic_and_column(spark: SparkSession) -> None:
     rows = sales(spark).selectExpr("shop", "if(amount = 7, null, amount) amount", "tags", "at")
     source = FrameSource(rows, key="shop", time="at")

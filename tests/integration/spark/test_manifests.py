@@ -84,6 +84,9 @@ def test_the_driver_is_run_by_options_that_there_are() -> None:
     assert "://" in options["checkpoint"]
     assert conf["spark.kubernetes.container.image"] == container["image"]
     assert conf["spark.driver.host"] == service["metadata"]["name"]
+    # The driver is ready once executors have reached it, and they look for it by this name.
+    assert "readinessProbe" in container
+    assert service["spec"]["publishNotReadyAddresses"] is True
     ports = {conf["spark.driver.port"], conf["spark.driver.blockManager.port"]}
     assert ports == {str(port["port"]) for port in service["spec"]["ports"]}
     assert ports | {options["metrics-port"]} == {

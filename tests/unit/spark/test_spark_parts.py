@@ -12,7 +12,7 @@ import pytest
 import examples.wordcount
 import streamlet as sl
 from streamlet.errors import AppNotFoundError, ConfigError, StreamletError, TopologyError
-from streamlet.spark.cluster.gateway import telling
+from streamlet.spark.cluster.gateway import shown_events, telling
 from streamlet.spark.cluster.java import has_vector_module, java_home, wrapped
 from streamlet.spark.kafka.security import check_clients, java_settings
 from streamlet.spark.plan.prepare import _check_functions, _check_timed, _tell_of_origins
@@ -188,6 +188,22 @@ def test_what_the_jvm_says_is_passed_on_but_for_what_says_nothing() -> None:
     worker = b"Streaming TransformWithStateInPandas Python worker finish init\n"
     told = b"spark ERROR Executor: lost\n"
     assert list(telling([worker, b"\n", told, worker])) == [told]
+
+
+def test_an_error_that_spark_logs_is_a_line_that_names_it_once() -> None:
+    """Whatever ends of lines its text has; a record that fails is logged several times."""
+    cause = rb"streamlet.errors.ProcessingError: a record failed at numbers-1 offset 9"
+    trace = rb"\norg.apache.PythonException: Traceback\n  File x\r\n" + cause + rb"\n SQLSTATE: 1"
+    logged = [
+        b"spark ERROR Utils: Aborting task" + trace + b"\n",
+        b"spark ERROR Executor: Exception in task 1.0" + trace + b"\n",
+        b"spark ERROR TaskSetManager: Task 1 failed 1 times\n",
+        rb"a user's line with \n in it" + b"\n",
+    ]
+    short = [b"spark ERROR Utils: Aborting task: " + cause + b"\n", *logged[2:]]
+    assert list(shown_events(logged, verbose=False)) == short
+    whole = b"".join(shown_events(logged, verbose=True))
+    assert whole.count(b"\n  File x\n" + cause + b"\n SQLSTATE: 1\n") == 2
 
 
 TRACE = b"Traceback (most recent call last):\n"
