@@ -252,11 +252,15 @@ class TaskCorruptedError(StateError):
 
 
 class SparkFailedError(StreamletError):
-    """Spark, or a query, failed; ``by_chance``: it may go on, as when a worker died."""
+    """Spark, or a query, failed; ``by_chance``: it may go on, as when a worker died.
 
-    def __init__(self, message: str, *, by_chance: bool) -> None:
+    ``exit_code`` is that of the error that a Spark process raised, where it has one of its own.
+    """
+
+    def __init__(self, message: str, *, by_chance: bool, exit_code: int = 1) -> None:
         super().__init__(message)
         self.by_chance = by_chance
+        self.exit_code = exit_code
 
 
 class GroupError(StreamletError):

@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamlet.errors import StateError
+from streamlet.spark.kafka import identity
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.topology.graph import Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streamlet.spark.plan.prepare import Aggregations
+    from streamlet.spark.plan.prepare import Aggregations, Connector
 
 _FILE = "streamlet.json"
 
@@ -28,22 +29,38 @@ _FORM = 2
 
 
 def described(
-    topology: Topology, laid_out: SparkPlan, aggregations: Mapping[str, str] | None = None
+    topology: Topology,
+    laid_out: SparkPlan,
+    aggregations: Mapping[str, str] | None = None,
+    topic_ids: Mapping[str, str] | None = None,
+    connector: Connector | None = None,
 ) -> dict[str, Any]:
-    """The facts that must stay while a checkpoint lives; ``aggregations`` are Spark SQL's."""
+    """The facts that must stay while a checkpoint lives.
+
+    Args:
+        topology: of the application.
+        laid_out: its plan.
+        aggregations: of Spark SQL.
+        topic_ids: of the topics that are read.
+        connector: the client that reads them.
+    """
     return {
         "form": _FORM,
         "application": topology.application,
         "subtopologies": {str(part.id): part.hash.hex() for part in topology.subtopologies},
         "partitions": dict(sorted(laid_out.counts.items())),
         "aggregations": dict(aggregations or {}),
+        "topic_ids": dict(topic_ids or {}),
+        "connector": connector,
     }
 
 
-def begun(spark: SparkSession, checkpoint: str) -> Aggregations | None:
-    """The engine of the aggregations in a checkpoint; None if it is a new one."""
+def begun(spark: SparkSession, checkpoint: str) -> tuple[Aggregations | None, Connector | None]:
+    """The engine of the aggregations in a checkpoint, and its client; None if it does not say."""
     was = _read(spark, checkpoint)
-    return None if was is None else "sql" if was.get("aggregations") else "tasks"
+    if was is None:
+        return None, None
+    return "sql" if was.get("aggregations") else "tasks", was.get("connector")
 
 
 def check(spark: SparkSession, checkpoint: str, now: dict[str, Any], reason: str = "") -> None:
@@ -58,13 +75,16 @@ def check(spark: SparkSession, checkpoint: str, now: dict[str, Any], reason: str
     Raises:
         StateError: it is of another application, another version of the topology, topics with
             other partition counts, or aggregations that others did; the message says which.
+        PositionsMismatchError: a topic was made again.
     """
     was = _read(spark, checkpoint)
     if was is not None:
         compare(was, now, checkpoint, reason)
-        return
+        identity.check_ids(was.get("topic_ids", {}), now["topic_ids"], checkpoint)
+        if "topic_ids" in was:
+            return
     path, files = file_in(spark, checkpoint)
-    stream = files.create(path)
+    stream = files.create(path)  # also over one of an older version, which has no ids
     try:
         stream.write(json.dumps(now, indent=1).encode())
     finally:
@@ -122,6 +142,9 @@ def compare(was: dict[str, Any], now: dict[str, Any], checkpoint: str, reason: s
                 changes.append(f"{name} had {before or 'no'} partitions and has {after or 'none'}")
             elif before != after:
                 changes.append(f"subtopology {name} has changed")
+    before, after = was.get("connector"), now["connector"]
+    if before and after and before != after:
+        changes.append(f"connector={before!r} read its topics, and now {after!r} would")
     changes += _aggregations(was.get("aggregations", {}), now["aggregations"], reason)
     if changes:
         raise StateError(

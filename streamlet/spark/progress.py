@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import attrs
 
+from streamlet import errors
 from streamlet.errors import SparkFailedError
 from streamlet.spark.checkpoint_lock import lost
 from streamlet.spark.cluster.executors import reason
@@ -18,6 +19,9 @@ from streamlet.types import TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+
+#: Asks Kafka for the ends of partitions.
+Ends: TypeAlias = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
 
 #: How the name begins of an observed metric with the number of records read, as ``records``. The
 #: application's stands behind it: a query may have several.
@@ -29,8 +33,8 @@ class BatchProgress:
     """One micro-batch.
 
     ``took_ms`` is all of it. ``lag`` is records that were in Kafka and not in this batch or one
-    before it; 0 where the source does not say. ``state_bytes`` is what the state takes in Spark's
-    stores, on disk and in memory, as they say it.
+    before it; 0 where neither the source nor ``follow`` knows. ``state_bytes`` is what the state
+    takes in Spark's stores, on disk and in memory, as they say it.
     """
 
     batch: int
@@ -49,9 +53,15 @@ class BatchProgress:
         return self.records * 1000 / self.took_ms if self.took_ms else 0.0
 
     @classmethod
-    def of(cls, progress: Mapping[str, Any]) -> Self:
-        """Read what Spark reports of a batch."""
-        lags = {where: lag for source in progress["sources"] for where, lag in _lags(source)}
+    def of(cls, progress: Mapping[str, Any], ends: Ends | None = None) -> Self:
+        """Read what Spark reports of a batch.
+
+        Args:
+            progress: the report.
+            ends: the ends of partitions now. Spark does not ask for them in the first batch that a
+                checkpoint goes on with, where it was planned before the restart.
+        """
+        lags = {where: lag for source in progress["sources"] for where, lag in _lags(source, ends)}
         return cls(
             batch=progress["batchId"],
             records=_records(progress),
@@ -63,7 +73,9 @@ class BatchProgress:
         )
 
 
-def batches(query: StreamingQuery, after: int = -1) -> list[BatchProgress]:
+def batches(
+    query: StreamingQuery, after: int = -1, ends: Ends | None = None
+) -> list[BatchProgress]:
     """The batches behind this one that Spark still remembers (about a hundred), oldest first.
 
     Spark reports now and then that there was nothing to do; those are no batches. All that it
@@ -76,9 +88,9 @@ def batches(query: StreamingQuery, after: int = -1) -> list[BatchProgress]:
     if newest <= after:
         return []
     if _is_batch(last) and newest == after + 1:
-        return [BatchProgress.of(last)]
+        return [BatchProgress.of(last, ends)]
     reports = [json.loads(one.json) for one in query.recentProgress]
-    found = [BatchProgress.of(one) for one in reports if _is_batch(one)]
+    found = [BatchProgress.of(one, ends) for one in reports if _is_batch(one)]
     return [one for one in found if one.batch > after]
 
 
@@ -93,6 +105,7 @@ def follow(
     *,
     keep_going: Callable[[], bool] = lambda: True,
     every_s: float = 0.5,
+    ends: Ends | None = None,
 ) -> None:
     """Wait for a query's end, telling of each batch.
 
@@ -102,6 +115,7 @@ def follow(
         keep_going: asked between looks at the query; when it says no, the micro-batch under way is
             finished and the query stopped. It is asked meanwhile too; what it raises ends this.
         every_s: how often Spark is asked, seconds.
+        ends: the ends of partitions in Kafka, for the lag of the first batch after a restart.
 
     Raises:
         SparkFailedError: the query failed; the message has the reason, such as which record, and
@@ -117,7 +131,7 @@ def follow(
             ended = bool(query.awaitTermination(every_s))  # type: ignore[arg-type]
         except StreamingQueryException as error:
             raise _failure(str(error)) from error
-        new = batches(query, shown)
+        new = batches(query, shown, ends)
         if last and not ended and (new or not query.status["isTriggerActive"]):
             query.stop()  # what has begun behind that batch counts for nothing
             ended = True
@@ -148,7 +162,7 @@ def _failure(message: str) -> SparkFailedError:
 
     An executor that came after the start may have no Python that fits.
     """
-    text, by_chance = message.strip().splitlines()[0], _RAISED not in message
+    text, by_chance, code = message.strip().splitlines()[0], _RAISED not in message, 1
     if _SILENT.search(text) and (named := _CAUSE.search(message)):
         text = f"{text}: {named[0]}"
     ours = [line for line in message.splitlines() if line.startswith("streamlet.errors.")]
@@ -157,7 +171,9 @@ def _failure(message: str) -> SparkFailedError:
     elif ours:
         name, _, text = ours[-1].partition(": ")
         by_chance = name in _PASSING
-    return SparkFailedError(f"the Spark query failed: {text}", by_chance=by_chance)
+        code = getattr(getattr(errors, name.rpartition(".")[2], None), "exit_code", 1)
+    failed = f"the Spark query failed: {text}"
+    return SparkFailedError(failed, by_chance=by_chance, exit_code=1 if by_chance else code)
 
 
 def _records(progress: Mapping[str, Any]) -> int:
@@ -167,8 +183,10 @@ def _records(progress: Mapping[str, Any]) -> int:
     return int(sum(observed) if observed else progress["numInputRows"])
 
 
-def _lags(source: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, int]]:
+def _lags(source: Mapping[str, Any], ends: Ends | None) -> Iterator[tuple[TopicPartition, int]]:
     end, latest = (_offsets(source.get(name)) for name in ("endOffset", "latestOffset"))
+    if end and not latest and ends is not None:
+        latest = dict(ends(sorted(end)))
     for where, offset in latest.items():
         yield where, max(0, offset - end.get(where, offset))
 

@@ -202,11 +202,14 @@ def _writer(
     told: Callable[[str], None],
 ) -> tuple[Prepared, DataStreamWriter]:
     """A query that fits its checkpoint and its executors, ready to be started."""
-    begun = checkpoints.begun(spark, checkpoint)
+    begun, connector = checkpoints.begun(spark, checkpoint)
+    where = attrs.evolve(where, connector=where.connector or connector)
     ready = prepare(app, spark, where, QueryRequest(output, aggregations, begun))
     ship(spark, ready.plan.reference, checkpoint)
     frame = _frame(ready, spark, None, max_records, output, None, _sunk(ready))
-    now = checkpoints.described(ready.topology, ready.plan, ready.aggregations)
+    ids = topics.topic_ids(spark, ready)
+    reader: Connector = "java" if ready.clients is None else "python"
+    now = checkpoints.described(ready.topology, ready.plan, ready.aggregations, ids, reader)
     checkpoints.check(spark, checkpoint, now, ready.reason)
     told(ready.text)
     return ready, _sink(frame, ready).option("checkpointLocation", checkpoint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streamlet.spark.progress import BatchProgress
     from streamlet.spark.restarts import Restarts
     from streamlet.spark.rows.task_reports import TaskReport
+    from streamlet.types import TopicPartition
 
 
 @attrs.frozen
@@ -219,10 +220,26 @@ class SparkQuery:
             with ExitStack() as ending:
                 ending.callback(_stop, query)
                 output = self.report.output
-                follow(query, self.report.batch, keep_going=_until_asked(stop, output, query))
+                keep_going = _until_asked(stop, output, query)
+                follow(query, self.report.batch, keep_going=keep_going, ends=self._ends)
         except SparkFailedError as error:
             return self._restarted(error, session, stop)
         return None
+
+    def _ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The ends of partitions; none if no broker answers, which the query will say itself."""
+        from streamlet.kafka.client import KafkaAdmin
+
+        try:
+            settings = self.settings
+            admin = KafkaAdmin(settings.bootstrap_servers, settings.client_config("admin"))
+            try:
+                return admin.end_offsets(partitions)
+            finally:
+                admin.close()
+        except BrokerError as error:
+            self.report.output.note(f"the lag of this batch is not known: {error}")
+            return {}
 
     def _restarted(self, error: SparkFailedError, session: Any, stop: GracefulStop) -> Any | None:
         """The query that goes on after a failure; None if the end was asked for meanwhile."""

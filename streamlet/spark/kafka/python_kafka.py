@@ -19,8 +19,8 @@ import json
 import os
 import pickle
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 from pyspark.sql.datasource import (
@@ -38,7 +38,9 @@ from pyspark.sql.streaming.datasource import (
 from streamlet.errors import StateError
 from streamlet.garbage import without_gc
 from streamlet.spark.cluster.daemon import keep_quiet
+from streamlet.spark.kafka import identity
 from streamlet.spark.kafka.clients import Clients
+from streamlet.spark.kafka.identity import Offsets
 from streamlet.spark.kafka.ranges import HANDED_ON, Ends, Range, capped, shared_out
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.types import TopicPartition
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from streamlet.kafka.admin import KafkaAdmin
 
 FORMAT = "streamlet-kafka"
+
+T = TypeVar("T")
 
 #: Clients of this process by their settings, not there while they are in use, as in ``clients``.
 _ADMINS: dict[str, KafkaAdmin] = {}
@@ -122,34 +126,47 @@ class Ranges(InputPartition):
 
 
 class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans on the driver, reads on workers. Offsets are ``{topic: {partition: next}}``."""
+    """Plans on the driver, reads on workers.
+
+    Offsets are ``{topic: {partition: next}}``, with the ids of the topics beside them
+    (``identity``), so that a topic that is made again is not read on.
+    """
 
     def __init__(self, given: dict[str, str]) -> None:
         self._given = {name.lower(): text for name, text in given.items()}
         self._starts: dict[str, dict[str, int]] = json.loads(self._given["starts"])
         ends = self._given.get("ends")
         self._last: Ends | None = None if ends is None else json.loads(ends)
+        self._compared = False
 
-    def initialOffset(self) -> Ends:
+    def initialOffset(self) -> Offsets:
         """The offsets at which a query without a checkpoint begins."""
         first, last = self._ask("start"), self._ask("end")
-        return {
+        begin = {
             topic: {
                 partition: (first if start == -2 else last)[topic][partition]
                 for partition, start in partitions.items()
             }
             for topic, partitions in self._starts.items()
         }
+        return identity.marked(begin, self._ids())
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limit of one micro-batch."""
         most = self._given.get("most")
         return ReadAllAvailable() if most is None else ReadMaxRows(int(most))
 
-    def latestOffset(self, start: Ends, limit: ReadLimit) -> Ends:
-        """The end of the next micro-batch."""
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
+        """The end of the next micro-batch.
+
+        Raises:
+            PositionsMismatchError: a topic was made again, or ends before ``start``.
+        """
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return capped(start, self._last or self._ask("end"), most)
+        ids, ends = self._ids(), self._ask("end")
+        identity.compare(start, ids, ends)
+        self._compared = True
+        return identity.marked(capped(identity.offsets(start), self._last or ends, most), ids)
 
     def reportLatestOffset(self) -> Ends:
         """The ends of the topics, for the lag."""
@@ -159,12 +176,16 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Fix the ends: later records are not read."""
         self._last = self._last or self._ask("end")
 
-    def partitions(self, start: Ends, end: Ends) -> Sequence[Ranges]:
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[Ranges]:
         """A range for each partition that has records, shared out over Spark's tasks.
 
         Raises:
+            PositionsMismatchError: a topic was made again, or ends before ``end``.
             StateError: records behind the checkpoint are gone.
         """
+        if not self._compared:  # planned by a query before this one
+            identity.compare(end, self._ids(), self._ask("end"))
+        start, end = identity.offsets(start), identity.offsets(end)
         first = self._ask("start")
         found: list[Range] = []
         for topic, partitions in end.items():
@@ -227,25 +248,35 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             (here if mapped or one.end - one.begin < least else there).append(one)
         return here, there
 
+    def _ids(self) -> dict[str, str]:
+        return self._asked(lambda admin: admin.topic_ids(sorted(self._starts)))
+
     def _ask(self, which: str) -> Ends:
+        wanted = [
+            TopicPartition(topic, int(partition))
+            for topic, partitions in self._starts.items()
+            for partition in partitions
+        ]
+        found = self._asked(
+            lambda admin: (admin.start_offsets if which == "start" else admin.end_offsets)(wanted)
+        )
+        ends: Ends = {}
+        for where, offset in found.items():
+            ends.setdefault(where.topic, {})[str(where.partition)] = offset
+        return ends
+
+    def _asked(self, ask: Callable[[KafkaAdmin], T]) -> T:
+        """An answer of Kafka's, by a client that is kept: several are asked for in every batch."""
         from streamlet.kafka.admin import KafkaAdmin
 
         bootstrap, settings = self._given["bootstrap"], self._given["admin"]
         admin = _ADMINS.pop(bootstrap + settings, None)
         if admin is None:
             admin = KafkaAdmin(bootstrap, json.loads(settings))
-        wanted = [
-            TopicPartition(topic, int(partition))
-            for topic, partitions in self._starts.items()
-            for partition in partitions
-        ]
         try:
-            found = (admin.start_offsets if which == "start" else admin.end_offsets)(wanted)
+            found = ask(admin)
         except BaseException:
             admin.close()
             raise
-        _ADMINS[bootstrap + settings] = admin  # asked several times in every batch
-        ends: Ends = {}
-        for where, offset in found.items():
-            ends.setdefault(where.topic, {})[str(where.partition)] = offset
-        return ends
+        _ADMINS[bootstrap + settings] = admin
+        return found

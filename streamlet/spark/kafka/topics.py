@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from streamlet.errors import BrokerError, MissingTopicError, StreamletError
 from streamlet.kafka.client import KafkaAdmin
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from streamlet.spark.kafka.clients import Clients
+    from streamlet.spark.plan.prepare import Prepared
+
+T = TypeVar("T")
 
 _EARLIEST, _LATEST = -2, -1
 
@@ -183,6 +186,22 @@ def counts_by_client(
     return {topic: there[topic].partitions for topic in sorted(topics)}
 
 
+def topic_ids(spark: SparkSession, ready: Prepared) -> dict[str, str]:
+    """The ids of the topics that an application reads, by the client that reads them.
+
+    Raises:
+        BrokerError: the broker does not answer.
+    """
+    wanted = ready.topology.source_topics
+    if ready.clients is None:
+        return _described(spark, wanted, ready.client, lambda one: str(one.topicId()))
+    admin = KafkaAdmin(ready.clients.bootstrap_servers, dict(ready.clients.admin))
+    try:
+        return admin.topic_ids(wanted)
+    finally:
+        admin.close()
+
+
 def require_classic(spark: SparkSession) -> None:
     """Check that the session has a JVM of its own to ask.
 
@@ -209,12 +228,19 @@ def partition_counts(
         MissingTopicError: a topic does not exist.
         BrokerError: the broker does not answer.
     """
+    return _described(spark, topics, kafka, lambda one: int(one.partitions().size()))
+
+
+def _described(
+    spark: SparkSession, topics: Iterable[str], kafka: Mapping[str, str], of: Callable[[Any], T]
+) -> dict[str, T]:
+    """What the Java client says of each topic; exceptions as of ``partition_counts``."""
     require_classic(spark)
     from py4j.protocol import Py4JJavaError
 
     jvm: Any = spark._jvm
-    wanted = jvm.java.util.ArrayList()
-    for topic in sorted(topics):
+    wanted, topics = jvm.java.util.ArrayList(), sorted(topics)
+    for topic in topics:
         wanted.add(topic)
     settings = jvm.java.util.Properties()
     for name, value in kafka.items():
@@ -230,7 +256,7 @@ def partition_counts(
         ) from error
     try:
         described = admin.describeTopics(wanted).allTopicNames().get()
-        return {topic: described[topic].partitions().size() for topic in sorted(topics)}
+        return {topic: of(described[topic]) for topic in topics}
     except Py4JJavaError as error:
         # The future's error has Kafka's as its cause; a message may name a topic of any name.
         cause, reason = error.java_exception.getCause(), str(error.java_exception)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,18 @@ from typer.testing import CliRunner
 import streamlet.spark
 from streamlet.app import App
 from streamlet.config import Settings
-from streamlet.errors import MissingTopicError, StreamletError
+from streamlet.errors import (
+    MissingTopicError,
+    PositionsMismatchError,
+    StateError,
+    StreamletError,
+)
+from streamlet.kafka.client import KafkaAdmin
 from streamlet.spark import start
-from streamlet.spark.progress import BatchProgress, follow
+from streamlet.spark.progress import BatchProgress, Ends, follow
 from streamlet.testing import TopologyTestDriver
 from streamlet.tools.main import build
+from streamlet.types import TopicPartition
 from tests.integration.spark import words
 
 if TYPE_CHECKING:
@@ -49,10 +56,23 @@ def run(
         **how,  # type: ignore[arg-type]
     )
     try:
-        follow(query, told.append)
+        follow(query, told.append, ends=ends_of(bootstrap))
     finally:
         query.stop()
     return told
+
+
+def ends_of(bootstrap: str) -> Ends:
+    """The ends of partitions, as a run asks for them."""
+
+    def ends(partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        admin = KafkaAdmin(bootstrap)
+        try:
+            return admin.end_offsets(partitions)
+        finally:
+            admin.close()
+
+    return ends
 
 
 @pytest.mark.parametrize("connector", ["java", "python"])
@@ -78,6 +98,44 @@ def test_word_count_reads_kafka_and_writes_kafka_and_goes_on_from_its_checkpoint
         # Every update of the first run, in order, then the last of the second's only batch.
         counts = [c for w, c in found if w == word]
         assert counts == [*range(1, count + 1), wanted[word]]
+    check_topics_made_again(spark, topics, tmp_path, connector)
+
+
+def check_topics_made_again(
+    spark: SparkSession, bootstrap: str, checkpoint: Path, connector: str
+) -> None:
+    """With more records than before: offsets alone would not tell."""
+    words.create_topics(bootstrap)
+    words.produce(bootstrap, LINES * 2)
+    with pytest.raises(PositionsMismatchError, match="topic lines was created again") as refused:
+        run(spark, bootstrap, checkpoint, connector=connector)
+    assert refused.value.exit_code == 5
+    assert words.consume(bootstrap) == []
+
+
+@pytest.mark.parametrize("connector", ["java", "python"])
+def test_the_first_batch_after_a_restart_says_what_waits(
+    spark: SparkSession, topics: str, tmp_path: Path, connector: str
+) -> None:
+    """It was planned before the restart, and nothing asks for the topics' ends then."""
+    words.produce(topics, LINES[:20])
+    run(spark, topics, tmp_path, connector=connector)
+    for file in (tmp_path / "commits").iterdir():
+        if file.name in ("0", ".0.crc"):
+            file.unlink()  # as if the run had ended before
+    words.produce(topics, LINES[20:60])
+    first, *_, last = run(spark, topics, tmp_path, connector=connector)
+    assert (first.batch, first.records, first.lag) == (0, 20, 40)
+    assert sum(first.lags.values()) == 40
+    assert last.lag == 0
+
+
+def test_another_client_does_not_go_on_with_a_checkpoint(
+    spark: SparkSession, topics: str, tmp_path: Path
+) -> None:
+    run(spark, topics, tmp_path, connector="python")
+    with pytest.raises(StateError, match="connector='python' read its topics, and now 'java'"):
+        run(spark, topics, tmp_path, connector="java")
 
 
 def test_a_run_of_what_is_there_ends_by_itself(

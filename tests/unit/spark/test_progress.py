@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streamlet.spark.progress import OBSERVED, BatchProgress
 from streamlet.spark.rows.task_reports import OBSERVED_TASKS, TaskReport
 from streamlet.types import TopicPartition
@@ -31,6 +33,17 @@ def test_a_batch_says_its_rate_its_lag_and_what_state_takes() -> None:
     by_partition = {TopicPartition(*where): lag for where, lag in lags.items()}
     assert found == BatchProgress(7, 500, 250, lag=7, state_bytes=112, lags=by_partition)
     assert found.records_per_second == 2_000
+
+
+def test_the_lag_of_a_batch_that_was_planned_before_is_asked_for() -> None:
+    sources = [{"endOffset": {"lines": {"0": 10}, "#ids": {"lines": "abc"}}, "latestOffset": None}]
+    report = REPORT | {"sources": sources}
+    where = TopicPartition("lines", 0)
+    found = BatchProgress.of(report, lambda partitions: dict.fromkeys(partitions, 17))
+    assert (found.lag, found.lags) == (7, {where: 7})
+    assert BatchProgress.of(report).lag == 0
+    known = BatchProgress.of(REPORT, lambda _: pytest.fail("Spark has asked"))
+    assert known.lag == 7
 
 
 def test_each_task_reports_once_however_often_spark_ran_it() -> None:
