@@ -97,21 +97,18 @@ def to_dataframe(
     Raises:
         StreamletError: it cannot be; the message says why, and what to do instead.
     """
-    require_pyspark()
     where = Where(bootstrap_servers, settings, kafka, connector)
     wish = QueryRequest(output, aggregations if options is None else "tasks")
     if sources is not None and source is None:
         topic = topic or only_topic(app)
         limits = (partitions, max_records_per_batch, options)
-        every = topic == ALL_TOPICS
-        ready, rows = framed(app, spark, where, wish, sources, *limits, every=every)
+        ready, rows = framed(app, spark, where, wish, sources, *limits, every=topic == ALL_TOPICS)
     elif sources is not None:
         raise ConfigError(["source: is for the records of all topics, and sources are given too"])
     else:
         ready = prepare(app, spark, where, wish, source, partitions)
         rows = _all_rows(ready, spark, source, max_records_per_batch, output, options)
-    if rows.isStreaming and ready.plan.stages:
-        query_settings.warn_of_many(spark, max(len(stage.tasks) for stage in ready.plan.stages))
+    query_settings.warn_of_many(spark, ready.plan, rows)
     return rows if topic in (None, ALL_TOPICS) else typed(rows, app, topic)
 
 

@@ -11,8 +11,9 @@ from streamlet.spark.checkpoint import is_local
 from streamlet.spark.kafka.placement import shuffle_partitions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+    from streamlet.spark.plan.plan import SparkPlan
     from streamlet.spark.plan.prepare import Prepared
 
 SHUFFLE: Final = "spark.sql.shuffle.partitions"
@@ -57,12 +58,15 @@ def spread_over(spark: SparkSession, tasks: int) -> int:
     return max(1, min(tasks, int(spark.conf.get(SHUFFLE) or 1)))
 
 
-def warn_of_many(spark: SparkSession, tasks: int) -> None:
+def warn_of_many(spark: SparkSession, plan: SparkPlan, rows: DataFrame) -> None:
     """Warn where a stream's session has many more shuffle partitions than tasks can use.
 
     Each starts a state store and a Python process in each micro-batch, with records or without.
     A DataFrame takes the number from its session when the query starts, so it is the user's to set.
     """
+    if not (rows.isStreaming and plan.stages):
+        return
+    tasks = max(len(stage.tasks) for stage in plan.stages)
     number, enough = int(spark.conf.get(SHUFFLE) or 1), spread_over(spark, tasks)
     if number > _MANY * enough:
         log.warning(

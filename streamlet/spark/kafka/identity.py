@@ -19,8 +19,8 @@ Offsets: TypeAlias = dict[str, dict[str, Any]]
 IDS = "#ids"
 
 _REMEDY = (
-    "Its state and its topics are left as they are. A new checkpoint begins anew, without state "
-    "and by auto.offset.reset"
+    "Its state and its topics are left as they are. A new checkpoint begins without state, "
+    "and where auto.offset.reset says"
 )
 
 

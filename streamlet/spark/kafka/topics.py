@@ -234,7 +234,7 @@ def partition_counts(
 def _described(
     spark: SparkSession, topics: Iterable[str], kafka: Mapping[str, str], of: Callable[[Any], T]
 ) -> dict[str, T]:
-    """What the Java client says of each topic; exceptions as of ``partition_counts``."""
+    """A fact of each topic by the Java client; exceptions as of ``partition_counts``."""
     require_classic(spark)
     from py4j.protocol import Py4JJavaError
 
