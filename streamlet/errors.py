@@ -172,6 +172,15 @@ class SerdeError(StreamletError):
     """A value that cannot be encoded, or bytes that cannot be decoded."""
 
 
+class UnwritableEntryError(SerdeError):
+    """A store holds what has no bytes; nothing of it was committed.
+
+    ``task`` is the one that the store belongs to, if known.
+    """
+
+    task: TaskId | None = None
+
+
 class ProcessingError(StreamletError):
     """A record that a user function, a serde or the producer failed on.
 

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.columns import collect
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import SerdeError, StateError
 from streamlet.serdes import ColumnError, Serde
@@ -292,6 +293,13 @@ def copier(serde: Serde[Any]) -> Callable[[Any], Any] | None:
         return serde.fast_copy
     copy = serde.copy
     return lambda value: None if value is None else copy(value)
+
+
+def copied(
+    copy: Callable[[Any], Any] | None, values: list[Any]
+) -> tuple[list[Any], BaseException | None]:
+    """Copies of values as ``copier`` makes them, up to one that has no bytes, and its failure."""
+    return (values, None) if copy is None else collect(map(copy, values), len(values))
 
 
 def accepting(serde: Serde[Any]) -> Callable[[Any], None]:

@@ -20,7 +20,8 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl import foreign_wire as wire
-from streamlet.dsl.aggregations import copier
+from streamlet.dsl.aggregations import copied, copier
+from streamlet.dsl.columns import nth
 from streamlet.dsl.tables import TableSource
 from streamlet.serdes import ColumnError, Serde
 from streamlet.topology.operator import TaskContext
@@ -47,13 +48,15 @@ class HeldChanges:
     _last: Batch | None = attrs.field(default=None, init=False)
 
     def process(self, batch: Batch) -> Batch:
-        """Hold the changes; the output is empty."""
-        nothing = batch.slice(0, 0)
+        """Hold the changes; raises ``OperatorFailed`` for a value that has no bytes."""
+        given, nothing = batch, batch.slice(0, 0)
         batch = _newest(self.name, self.context, batch)
         assert batch.olds is not None, "a table that is joined sends its old values"
-        copy = copier(self.value)
-        values = list(map(copy, batch.values)) if copy else batch.values
-        columns = batch.keys, values, batch.olds, batch.timestamps
+        values, error = copied(copier(self.value), batch.values)
+        olds = batch.olds[: len(values)]
+        if error is not None:
+            batch = batch.slice(0, len(values))
+        columns = batch.keys, values, olds, batch.timestamps
         encoded = self.key.encode_column(batch.keys)
         for raw, key, value, old, time in zip(encoded, *columns, strict=True):
             assert raw is not None, "rows of a table have keys"
@@ -61,6 +64,10 @@ class HeldChanges:
             self._held[raw] = key, value, old if first is None else first[2], time
         if len(batch):
             self._last = batch.slice(len(batch) - 1, len(batch))
+        if error is not None:
+            behind = given.behind
+            at = len(batch) if behind is None else nth([not one for one in behind], len(batch))
+            raise OperatorFailed(at, nothing) from error
         return nothing
 
     @property

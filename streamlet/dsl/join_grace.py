@@ -27,8 +27,8 @@ from streamlet.dsl.aggregations import Function
 from streamlet.dsl.columns import collect
 from streamlet.dsl.joins import StreamTableJoin
 from streamlet.serdes import ColumnError, Serde
-from streamlet.state.bounded import BoundedCache
 from streamlet.state.buffer_store import BufferStore, Place
+from streamlet.state.checked import CheckedCache
 from streamlet.state.rows import NO_TIME
 
 #: Records that come, and records that waited, in one round; then other tasks may go on.
@@ -153,7 +153,7 @@ class JoinLater:
         end = min(start + PART, len(given))
         waiting = self._first(max(given.timestamps[start:end]))
         whole = store.front_is_all or len(waiting) < len(store.front)
-        if whole and len(waiting) < PART and not isinstance(store.cache, BoundedCache):
+        if whole and len(waiting) < PART and not isinstance(store.cache, CheckedCache):
             return end, waiting, True
         return start + 1, [], False
 

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import Function, keyed
+from streamlet.dsl.aggregations import Function, copied, keyed
 from streamlet.dsl.columns import collect, has_null, nth, spread
 from streamlet.state.join_store import JoinStore, Kept
 
@@ -64,10 +64,11 @@ class Keep:
         good, failure = collect(map(self.check, part.values), len(part))
         if failure is not None:
             error = failure
-        values = part.values[: len(good)]
-        if self.copy is not None:
-            values = list(map(self.copy, values))
-        done, failure = self.store.add(ckeys[: len(good)], part.timestamps[: len(good)], values)
+        values, failure = copied(self.copy, part.values[: len(good)])
+        if failure is not None:
+            error = failure
+        count = len(values)
+        done, failure = self.store.add(ckeys[:count], part.timestamps[:count], values)
         if failure is not None:
             error = failure
         if error is None:

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import Function, keyed
+from streamlet.dsl.aggregations import Function, copied, keyed
 from streamlet.dsl.columns import collect
 from streamlet.dsl.suppress_runs import Arrivals, PlannedRun, Planner
 from streamlet.dsl.uses import TableUse
@@ -170,11 +170,11 @@ class Suppress:
         """Put a run of updates into the buffer; how many, and what the next one failed on."""
         batch, store = arrivals.batch.slice(start, end), self.store
         places, marks = self._places(arrivals, start, end)
-        values = batch.values if self.copy is None else list(map(self.copy, batch.values))
+        values, error = copied(self.copy, batch.values)
         olds = batch.olds or repeat(None)
         sizes = repeat(0) if arrivals.sizes is None else arrivals.sizes[start:end]
         cache, new, size = store.cache, [], 0
-        kept, error = 0, None
+        kept = 0
         rows = zip(places, values, olds, batch.headers or repeat(None), sizes)  # noqa: B905 - endless
         try:
             for place, value, old, headers, length in rows:
@@ -189,10 +189,9 @@ class Suppress:
                 kept += 1
         except (StateError, KeyboardInterrupt):
             raise
-        except BaseException as failure:  # a cache that takes no large rows
+        except BaseException as failure:  # a cache that checks its entries
             error = failure
-            places = places[:kept]
-        self._mark(places, batch.timestamps[:kept], marks)
+        self._mark(places[:kept], batch.timestamps[:kept], marks)
         if arrivals.sizes is not None:
             size += sum(store.key_bytes(ckey) for _, ckey in new)
         store.added(new, None if arrivals.sizes is None else size)

@@ -12,6 +12,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import (
     HotStore,
     accepting,
+    copied,
     copier,
     finished,
     keyed,
@@ -20,6 +21,7 @@ from streamlet.dsl.aggregations import (
 from streamlet.dsl.columns import collect, has_null, over_values
 from streamlet.dsl.failed_rows import Made, changed_rows
 from streamlet.dsl.uses import TableUse
+from streamlet.errors import StateError
 from streamlet.serdes import Serde
 
 Function = Callable[..., Any]
@@ -37,25 +39,40 @@ class TableSource:
     use: TableUse
 
     def process(self, batch: Batch) -> Batch:
-        """Raises ``OperatorFailed`` for a key that the store's serde refuses."""
+        """Raises ``OperatorFailed`` for a key or a value that the store's serdes refuse."""
         batch, ckeys, error = keyed(self.store, batch)
-        cache, copy = self.store.cache, copier(self.value)
-        values = batch.values
         # The records' own objects go on to other readers of the topic: the store keeps copies.
-        kept = list(map(copy, values)) if copy else values
-        olds: list[Any] | None = None
-        if self.use.olds:
-            olds = []
-            for ckey, value in zip(ckeys, kept, strict=True):
-                old = cache.get(ckey)
-                olds.append(self.store.load(ckey) if old is None else old)
-                cache[ckey] = value
-        else:
-            cache.update(zip(ckeys, kept, strict=True))
-        note_times(self.store, ckeys, batch.timestamps)
-        done = batch.with_values(values, olds)
+        kept, failure = copied(copier(self.value), batch.values)
+        error = failure or error
+        count, olds, failure = self._put(ckeys[: len(kept)], kept)
+        error = failure or error
+        done = _first(batch, count)
+        note_times(self.store, ckeys[:count], done.timestamps)
+        done = done.with_values(done.values, olds)
         # Its rows have no versions, whatever the table above is.
         return finished(done if done.behind is None else attrs.evolve(done, behind=None), error)
+
+    def _put(
+        self, ckeys: list[Any], values: list[Any]
+    ) -> tuple[int, list[Any] | None, BaseException | None]:
+        """Put rows; how many, the old ones where they are needed, and what the next failed on."""
+        cache, wanted = self.store.cache, self.use.olds
+        if not wanted and type(cache) is dict:
+            cache.update(zip(ckeys, values, strict=True))
+            return len(ckeys), None, None
+        done, olds = 0, list[Any]()
+        try:
+            for ckey, value in zip(ckeys, values, strict=True):
+                if wanted:
+                    old = cache.get(ckey)
+                    olds.append(self.store.load(ckey) if old is None else old)
+                cache[ckey] = value
+                done += 1
+        except (StateError, KeyboardInterrupt):
+            raise
+        except BaseException as failure:  # a cache that checks its entries
+            return done, olds[:done] if wanted else None, failure
+        return done, olds if wanted else None, None
 
 
 class PuttingSource(Protocol):

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import copier, keyed
+from streamlet.dsl.aggregations import copied, copier, keyed
 from streamlet.dsl.builder import Builder, Make
 from streamlet.dsl.joins import StreamTableJoin, TableView
 from streamlet.dsl.nulls import Skip, SkipNulls, SkipNullsInParts
@@ -44,19 +44,20 @@ class VersionedSource:
         batch, heads, error = keyed(self.store, batch)
         store, copy = self.store, copier(self.value)
         # The records' own objects go on to other readers of the topic: the store keeps copies.
-        kept = list(map(copy, batch.values)) if copy else batch.values
+        kept, failure = copied(copy, batch.values)
+        error = failure or error
         store.load_many(heads)
         ends: list[int] = []
         olds: list[Any] = []
         try:
-            for head, value, time in zip(heads, kept, batch.timestamps, strict=True):
+            for head, value, time in zip(heads, kept, batch.timestamps, strict=False):
                 old = store.newest(head)
                 ends.append(store.put_version(head, value, time))
                 olds.append(old)
         except (StateError, KeyboardInterrupt):
             raise
-        except BaseException as failure:  # a cache that takes no large rows
-            error = failure
+        except BaseException as refused:  # a cache that checks its entries
+            error = refused
         done = self._output(batch.slice(0, len(ends)), ends, olds)
         if error is not None:
             raise OperatorFailed(len(ends), done) from error

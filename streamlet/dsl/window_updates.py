@@ -45,6 +45,11 @@ class WindowUpdates:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def cut(self, count: int) -> None:
+        """Remove all but the first ``count``."""
+        for column in (self.records, self.keys, self.values, self.olds, self.times):
+            del column[count:]
+
     def take(self, given: Batch, use: TableUse) -> Batch:
         """The updates as ``batch`` gives them; there are none left here."""
         batch = self.batch(given, use)
@@ -139,12 +144,12 @@ def one_by_one(fold: WindowFold, batch: Batch, add: AddRecord) -> Batch:
     """
     given, ckeys, error = keyed(fold.store, batch)
     updates = WindowUpdates()
-    failed, late = len(given), LateWindows()
+    failed, before, late = len(given), 0, LateWindows()
     observed, highest = fold.store.observed(fold.stream), fold.store.progress.highest
     records = zip(given.keys, ckeys, given.values, given.timestamps, strict=True)
     try:
         for index, record in enumerate(records):
-            failed = index
+            failed, before = index, len(updates)
             observed = max(observed, record[3])
             highest, closed = add(updates, index, record, observed, highest)
             if closed:
@@ -154,6 +159,7 @@ def one_by_one(fold: WindowFold, batch: Batch, add: AddRecord) -> Batch:
         raise
     except BaseException as failure:  # an exit is an error like any other
         error = failure
+        updates.cut(before)
     fold.store.observe(fold.stream, observed, highest)
     late.tell(fold.context, fold.name, given)
     done = updates.batch(given, fold.use)

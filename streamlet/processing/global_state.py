@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+from streamlet.batch import Batch, OperatorFailed
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
-from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.policy import ErrorPolicy, FailedRecord, RecordFailure
 from streamlet.processing.record_decoder import RecordDecoder, Undecoded
 from streamlet.processing.record_failures import RecordCounters, RecordFailures, RetryPause
 from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
 from streamlet.topology.nodes import GlobalTableSpec
+from streamlet.topology.operator import Operator
 from streamlet.types import StateNumber, TopicPartition
 
 
@@ -41,6 +43,7 @@ class GlobalState:
         pause: RetryPause,
     ) -> None:
         self.state = state
+        state.check_entries(None, {})
         self.topics = tuple(sorted(table.topic for table in tables))
         #: Next offset to read of each partition.
         self.positions: dict[TopicPartition, int] = dict(state.positions)
@@ -67,7 +70,7 @@ class GlobalState:
         """Put the records of a batch into their table, behind those that wait.
 
         Raises:
-            ProcessingError: one cannot be decoded, under the policy ``fail``.
+            ProcessingError: one cannot be decoded, or written, under the policy ``fail``.
         """
         self._waiting.append(raw)
         self.go_on(self._pause.now_ms)
@@ -91,8 +94,23 @@ class GlobalState:
             self._waiting.appendleft(rest)
             self._pause.begin(rest.pause_ms)
         mask = [key is not None for key in batch.keys]
-        table.process(batch if all(mask) else batch.select(mask))
+        left = batch if all(mask) else batch.select(mask)
+        while (at := self._refused(table, left, source.name)) is not None:
+            left = left.slice(at + 1, len(left))
         self.positions[TopicPartition(batch.topic, batch.partition)] = received
+
+    def _refused(self, table: Operator, batch: Batch, operator: str) -> int | None:
+        """Put rows; the index of one that has no bytes, which was left out; None: all are there."""
+        try:
+            table.process(batch)
+        except OperatorFailed as failed:
+            at = failed.index
+            context = self._failures.context("processing", operator, batch, at, 1)
+            record = FailedRecord(batch.keys[at], batch.values[at])
+            cause = failed.__cause__
+            self._failures.apply(RecordFailure(context, record, "a record failed", cause, True))
+            return at
+        return None
 
     @property
     def changed(self) -> bool:

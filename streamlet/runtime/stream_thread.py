@@ -25,6 +25,7 @@ from streamlet.errors import (
     TaskMigratedError,
     TimedOutError,
     UndeliveredError,
+    UnwritableEntryError,
 )
 from streamlet.kafka.ports import RecordSink, RecordSource
 from streamlet.logs import get_logger
@@ -191,7 +192,7 @@ class StreamThread:
             actions=self._actions,
             meters=self.meters,
             failures=self._failures,
-            too_large=self._check_entry_size,
+            refused_entry=self._find_refused_record,
             lose=self._lose,
             tidy=self._tidy,
         )
@@ -274,7 +275,7 @@ class StreamThread:
         self._records.stop()
         try:
             self._commits.last(self._board)
-        except EntryTooLargeError as error:
+        except (EntryTooLargeError, UnwritableEntryError) as error:
             if self._sending.policy.processing == FAIL:
                 raise
             log.warning("%s; the next owner begins at the commit before", error)
@@ -332,13 +333,14 @@ class StreamThread:
 
     # Commits.
 
-    def _check_entry_size(self, error: EntryTooLargeError) -> None:
-        """Go back to the last commit and find the record that makes an entry too large.
+    def _find_refused_record(self, error: EntryTooLargeError | UnwritableEntryError) -> None:
+        """Go back to the last commit and find the record that makes an entry as it cannot be.
 
-        The commit that would have held it does not happen, for no task. The next time each entry of
-        that task is measured when it is put, so that the one record fails, as its policy says.
+        The commit does not happen, for no task. From then on each entry of that task is encoded
+        when it is put, so that the one record fails, as its policy says.
         """
-        if self._sending.policy.processing == FAIL or not self._activation.be_careful(error.task):
+        known = isinstance(error, EntryTooLargeError) and self._sending.policy.processing == FAIL
+        if known or error.task is None or not self._activation.be_careful(error.task):
             raise error
         self._lose(error)
 

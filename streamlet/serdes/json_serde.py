@@ -6,7 +6,9 @@ but gives each result a kilobyte first: a column of results that are kept costs 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, TypeVar, overload
 
 import attrs
@@ -22,6 +24,8 @@ from streamlet.serdes.serde import Serde, build, encode_error
 T = TypeVar("T")
 
 _DOCUMENTS: tuple[object, ...] = (dict, list, dict[str, Any], list[Any])
+_SCALARS = frozenset({str, int, float, bool, types.NoneType})
+_CONTAINERS = frozenset({dict, list, tuple})
 _UNSURVIVING = (set, frozenset, bytes, bytearray, memoryview)
 _SHORTEST: dict[type[kinds.Type], bytes] = {
     kinds.AnyType: b"0",
@@ -56,7 +60,8 @@ def json(of: Any = Any) -> Serde[Any]:
     JSON has no NaN and no infinity: a typed value with one is refused when it is written, as is any
     that could not be read back; in an untyped document they are written as null.
     An untyped document returns as JSON knows it (a tuple as a list, a datetime as text); dict keys
-    other than str, sets and bytes are refused there, which a column checks on its first value.
+    other than str, sets and bytes are refused there: in each document that is kept in a store, in
+    a batch that is written to a topic in the first one.
 
     Raises:
         SerdeError: JSON cannot carry the type.
@@ -138,7 +143,7 @@ def _document(
 
     def encode_all(column: list[Any]) -> list[bytes]:
         # A mistake in a program is in every record; looking at all of them would cost more than
-        # encoding them.
+        # encoding them. What is kept is looked at (``encode_rows``).
         _refuse_unsurviving(name, column[0], column[0])
         return list(map(encode, column))
 
@@ -151,7 +156,29 @@ def _document(
         decode_all=_mapped(decode),
         shortest=shortest,
     )
-    return attrs.evolve(serde, fast_copy=document_copier(serde))
+    return attrs.evolve(serde, fast_copy=document_copier(serde), survives=_survives)
+
+
+def _survives(column: list[Any]) -> bool:
+    """True if documents have nothing that JSON would change; False if it is not known.
+
+    All documents are looked at together, a level at a time.
+    """
+    level = column
+    while True:
+        kinds_here = set(map(type, level))
+        if not kinds_here - _SCALARS:
+            return True
+        if kinds_here - _SCALARS - _CONTAINERS:
+            return False
+        dicts = [part for part in level if type(part) is dict]
+        if set(map(type, chain.from_iterable(dicts))) - {str}:
+            return False
+        inner: Iterable[Any] = chain.from_iterable(map(dict.values, dicts))
+        if len(kinds_here - _SCALARS) > 1 or dict not in kinds_here:
+            lists = (part for part in level if type(part) in (list, tuple))
+            inner = chain(inner, chain.from_iterable(lists))
+        level = list(inner)
 
 
 def _refuse_unsurviving(name: str, value: Any, part: Any) -> None:

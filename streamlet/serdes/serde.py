@@ -51,6 +51,8 @@ class Serde(Generic[T]):
     ``declared`` is the Python type, or the Avro schema, that the values have; None: not known.
     ``as_value`` is the serde for values of the type, which keeps the order of their dicts, where
     this one sorts it, since equal keys have one form; None: this one.
+    ``survives`` tells of a column whether all its values return as they are, as far as that is
+    known without a look at each; None: what has bytes does.
 
     ``encode_all`` and ``decode_all`` are the fast way for a whole column without None. They may
     raise anything: the column is then done again entry by entry, to find the one at fault.
@@ -69,6 +71,7 @@ class Serde(Generic[T]):
     fast_copy: Callable[[T], T] | None = None
     declared: Any = None
     as_value: Serde[T] | None = None
+    survives: Callable[[list[T]], bool] | None = None
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"
@@ -103,6 +106,16 @@ class Serde(Generic[T]):
             return _whole(column, fast, self.encode, "encode", self.name)
         present = [value for value in column if value is not None]
         return _with_gaps(column, present, fast, self.encode, "encode", self.name)
+
+    def encode_rows(self, column: list[T | None]) -> list[bytes | None]:
+        """The bytes of a column of values that are to be kept; each is one that can be read back.
+
+        Raises:
+            ColumnError: as ``encode_column``.
+        """
+        if self.survives is None or self.survives([one for one in column if one is not None]):
+            return self.encode_column(column)
+        return attrs.evolve(self, encode_all=None).encode_column(column)
 
     def copy(self, value: T) -> T:
         """A value that shares nothing mutable with the given one.

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import build
 from streamlet.serdes.windowed import Windowed, windowed_of
+from streamlet.state.checked import CheckedCache
 from streamlet.state.rows import NO_TIME
 from streamlet.state.span_store import SpanStore
 from streamlet.state.window_rows import time_bytes
@@ -34,7 +35,7 @@ def bucket_rows(value: Serde[Any]) -> Serde[list[Item]]:
     """The serde of rows whose windows have values of a serde."""
 
     def encode(row: list[Item]) -> bytes:
-        values = value.encode_column([one for _, _, one in row])
+        values = value.encode_rows([one for _, _, one in row])
         parts = []
         for (first, second, _), raw in zip(row, values, strict=True):
             assert raw is not None, "a window without a value"
@@ -86,7 +87,11 @@ class BucketStore(SpanStore):
         kept_from = self._items_from()
         for time, row in rows.items():
             if row and row[0][0] < kept_from:
-                row = [item for item in row if item[0] >= kept_from]
+                rows[time] = [item for item in row if item[0] >= kept_from]
+        if isinstance(self.cache, CheckedCache):  # all rows or none
+            for time, row in rows.items():
+                self.cache.check((time, ckey), row or None)
+        for time, row in rows.items():
             self.cache[time, ckey] = row or None
             self.dirty[time, ckey] = time_ms
 

@@ -39,8 +39,8 @@ def buffer_rows(value: Serde[Any]) -> Serde[Any]:
 
     def encode_all(rows: list[Any]) -> list[bytes]:
         updates = [row for row in rows if type(row) is tuple]
-        values = iter(value.encode_column([row[0] for row in updates]))
-        priors = iter(value.encode_column([row[1] for row in updates]))
+        values = iter(value.encode_rows([row[0] for row in updates]))
+        priors = iter(value.encode_rows([row[1] for row in updates]))
         return [
             _joined(next(values), next(priors), row[2])
             if type(row) is tuple

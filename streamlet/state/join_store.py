@@ -40,7 +40,7 @@ def kept_rows(value: Serde[Any]) -> Serde[list[Kept]]:
         return raw
 
     def encode_all(rows: list[list[Kept]]) -> list[bytes]:
-        raws: Iterator[Any] = iter(value.encode_column([one for row in rows for _, one in row]))
+        raws: Iterator[Any] = iter(value.encode_rows([one for row in rows for _, one in row]))
         pack = _HEAD.pack
         return [
             b"".join([pack(time, len(raw)) + raw for (time, _), raw in zip(row, raws)])  # noqa: B905

@@ -41,6 +41,8 @@ class SourceTimes:
         try:
             decoded = key.decode_column(list[bytes | None](keys))
             found = value.decode_column(values)
+            if value.declared is None:  # a serde of the user's may read what it does not write
+                value.encode_column(found)
             raws: list[Any] = keys if key.exact is not None else key.encode_column(decoded)
         except ColumnError:
             if len(keys) == 1:

@@ -28,7 +28,7 @@ from typing import Any
 from streamlet.errors import SerdeError, StateError
 from streamlet.serdes import ColumnError, Serde
 from streamlet.state.backing import Backing, Columns, end_of_prefix
-from streamlet.state.bounded import BoundedCache
+from streamlet.state.checked import CheckedCache, EntryCheck, unwritable
 from streamlet.state.merged_scan import ON_MEDIUM, merged
 from streamlet.state.overlay import Overlay
 from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row, times_of_rows
@@ -183,14 +183,15 @@ class CachedStore:
         first = self._key_bytes(prefix) if serde is None else serde.encode(prefix)
         return self._scan(first, end_of_prefix(first))
 
-    def bound(self, most: int) -> None:
-        """Refuse from now on what would make a changelog record of more than so many bytes."""
-        bounded = BoundedCache(self.cache, self.name, self._size, most)
-        self.cache, self._keep = bounded, bounded.keep
+    def check_entries(self, most: int | None) -> None:
+        """Refuse from now on what has no bytes, or makes a record of more than so many bytes."""
+        checked = CheckedCache(self.cache, EntryCheck(self.name, self._size, most))
+        self.cache, self._keep = checked, checked.keep
 
     def _size(self, ckey: Any, value: Any) -> int:
         key = self._key.encode(ckey) if self.exact_keys else ckey
-        return len(key) + TIME_BYTES + len(self._value.encode(value))
+        row = 0 if value is None else len(self._value.encode(value))
+        return len(key) + TIME_BYTES + row
 
     # What the task's state does with it.
 
@@ -239,11 +240,13 @@ class CachedStore:
         ckeys = list(self.dirty)
         values, times = self._dirty_columns()
         try:
-            raws = self._value.encode_column(values)
+            raws = self._value.encode_rows(values)
         except ColumnError as error:
-            key = ckeys[error.index]
-            raise SerdeError(f"store {self.name}, key {key!r}: {error.cause}") from error
-        keys = self._to_bytes(ckeys)
+            raise unwritable(self.name, ckeys[error.index], error.cause) from error
+        try:
+            keys = self._to_bytes(ckeys)
+        except ColumnError as error:
+            raise unwritable(self.name, ckeys[error.index], error.cause) from error
         rows = rows_of(raws, times)
         columns = Columns(self.name, keys, rows)
         rest = list(dict.fromkeys(again)) if again else []

@@ -198,15 +198,15 @@ class TaskState:
                 self.again[name].pop(key, None)
         self.trim({name: store.written() for name, store in self.stores.items()})
 
-    def bound(self, most: int, by_topic: Mapping[str, int]) -> None:
-        """Refuse entries that a changelog record of so many bytes cannot hold, when they are put.
+    def check_entries(self, most: int | None, by_topic: Mapping[str, int]) -> None:
+        """Refuse entries that a commit could not write, when they are put: such without bytes.
 
-        ``by_topic`` are topics that take less. A store over a topic of another application is not
-        written by us.
+        And those that a changelog record of ``most`` bytes cannot hold, or less ``by_topic``. Of a
+        store over a topic of another application nothing is written there.
         """
-        for name in self.changelogs.keys() - self.plain:
-            topic = self.changelogs[name].topic
-            self.stores[name].bound(min(most, by_topic.get(topic, most)))
+        for name, store in self.stores.items():
+            log = None if name in self.plain else self.changelogs.get(name)
+            store.check_entries(most and log and min(most, by_topic.get(log.topic, most)))
 
     def discard(self) -> None:
         """Forget everything not written: the stores are again as of ``state``."""

@@ -12,13 +12,13 @@ loops, by these rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, compress
 from typing import Any
 
 from streamlet.serdes import Serde
 from streamlet.state.backing import Backing, Columns
-from streamlet.state.bounded import BoundedCache
+from streamlet.state.checked import EntryCheck
 from streamlet.state.rows import NO_TIME, time_of_row
 from streamlet.state.sizes import ENTRY_BYTES
 from streamlet.state.store import KEPT_AFTER_EVICTION
@@ -47,8 +47,8 @@ class TimeWindowStore(WindowRowStore):
     ) -> None:
         super().__init__(name, layout, value, backing)
         self.cache = WindowCache()
-        #: Refuses a value that is too large for the changelog, by its cache key; None: takes all.
-        self.check: Callable[[tuple[int, Any], Any], None] | None = None
+        #: Refuses what cannot be written, by its cache key; None: takes all.
+        self.check: EntryCheck | None = None
 
     # The hot way.
 
@@ -134,9 +134,9 @@ class TimeWindowStore(WindowRowStore):
         self.latest = max(self.latest, time_ms)
         self.advance(NO_TIME, key.start)
 
-    def bound(self, most: int) -> None:
-        """Refuse from now on what would make a changelog record of more than so many bytes."""
-        self.check = BoundedCache({}, self.name, self._size, most).check
+    def check_entries(self, most: int | None) -> None:
+        """Refuse from now on what has no bytes, or makes a record of more than so many bytes."""
+        self.check = EntryCheck(self.name, self._size, most)
 
     # What the task's state does with it.
 

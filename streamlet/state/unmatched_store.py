@@ -39,7 +39,7 @@ def unmatched_rows(left: Serde[Any], right: Serde[Any]) -> Serde[tuple[bytes, li
 
     def encode_all(rows: list[tuple[bytes, list[Any]]]) -> list[bytes]:
         raws: dict[bytes, Iterator[Any]] = {
-            side: iter(serde.encode_column([v for own, vs in rows if own == side for v in vs]))
+            side: iter(serde.encode_rows([v for own, vs in rows if own == side for v in vs]))
             for side, serde in of.items()
         }
         pack = _LENGTH.pack

@@ -66,7 +66,7 @@ def version_rows(value: Serde[Any]) -> Serde[VersionRow]:
         return raw
 
     def encode_all(rows: list[VersionRow]) -> list[bytes]:
-        raws = iter(value.encode_column([one for _, versions in rows for _, one in versions]))
+        raws = iter(value.encode_rows([one for _, versions in rows for _, one in versions]))
         return [_joined(bounds, [(time, next(raws)) for time, _ in vs]) for bounds, vs in rows]
 
     def decode(raw: bytes) -> VersionRow:

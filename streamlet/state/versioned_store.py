@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 from streamlet.errors import StateError
 from streamlet.serdes import Serde
 from streamlet.state.backing import Backing, Columns, end_of_prefix
+from streamlet.state.checked import CheckedCache
 from streamlet.state.progress_store import EVER, ProgressStore
 from streamlet.state.rows import NO_TIME
 from streamlet.state.version_rows import (
@@ -86,7 +87,12 @@ class VersionedStore(ProgressStore):
         """Put a version; the time at which the next one begins, ``NEWEST`` or ``NOT_PUT``.
 
         A version of the same time is replaced.
+
+        Raises:
+            SerdeError: it cannot be written, in a store that checks its entries.
         """
+        if isinstance(self.cache, CheckedCache):  # before any of several rows is written
+            self.cache.check(head, ([], [(time, value)]))
         if time > self.progress.observed:
             self.advance(time, time)
         elif time < self.shown_from:

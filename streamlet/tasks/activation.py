@@ -386,7 +386,7 @@ class Activation:
         troubles = self._troubles[opened.task]
         if troubles.careful:
             largest = largest_record(self._settings.client_config("producer"))
-            state.bound(largest, self._limits)
+            state.check_entries(largest, self._limits)
         # Without a commit of ours to start from everything counted: that is what we carry forward.
         contained = max(target.limit or NO_STATE, state.state)
         epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])

@@ -69,6 +69,7 @@ class ChangelogDelivery:
 
         Raises:
             StateError: its stores fail.
+            UnwritableEntryError: one of them has an entry without bytes.
             DeliveryError: a changelog takes no more.
         """
         number = active.number + 1

@@ -24,6 +24,7 @@ from streamlet.errors import (
     StreamletError,
     TaskMigratedError,
     TimedOutError,
+    UnwritableEntryError,
 )
 from streamlet.kafka.ports import Admin
 from streamlet.logs import get_logger
@@ -79,8 +80,8 @@ class CommitLoop:
         actions: tells which tasks are to be given up, and commits them for the last time.
         meters: count the time.
         failures: takes tasks whose stores fail.
-        too_large: called when a task's entry does not fit into its changelog; raises, or has all
-            tasks go back to their last commits.
+        refused_entry: called when a task's entry has no bytes, or does not fit into its changelog;
+            raises, or has all tasks go back to their last commits.
         lose: called when the tasks are lost.
         tidy: called after a commit was begun, and once a second while none can be.
     """
@@ -93,7 +94,7 @@ class CommitLoop:
     _actions: TaskActions
     _meters: Meters
     _failures: StoreFailures
-    _too_large: Callable[[EntryTooLargeError], None]
+    _refused_entry: Callable[[EntryTooLargeError | UnwritableEntryError], None]
     _lose: Callable[[StreamletError], None]
     _tidy: Callable[[int], None]
     #: When the next commit is due.
@@ -163,8 +164,8 @@ class CommitLoop:
             self._postponed.over()
         except TaskMigratedError as error:
             self._lose(error)
-        except EntryTooLargeError as error:
-            self._too_large(error)
+        except (EntryTooLargeError, UnwritableEntryError) as error:
+            self._refused_entry(error)
         except StateError as error:
             self._failures.restart(error)
         except DeliveryError:
@@ -188,6 +189,7 @@ class CommitLoop:
         Raises:
             TimedOutError: it took longer than a session timeout.
             DeliveryError: something was not delivered.
+            UnwritableEntryError: an entry of a store has no bytes.
             TaskMigratedError: the tasks are lost.
         """
         deadline_ms = self._clock.now_ms() + self._settings.session_timeout_ms

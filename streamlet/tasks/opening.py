@@ -11,7 +11,12 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
-from streamlet.errors import StateError, StreamletError, TaskCorruptedError
+from streamlet.errors import (
+    StateError,
+    StreamletError,
+    TaskCorruptedError,
+    UnwritableEntryError,
+)
 from streamlet.logs import get_logger
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.task_state import TaskState
@@ -50,10 +55,10 @@ class OpenTask:
 
 @contextmanager
 def blamed(task: TaskId) -> Iterator[None]:
-    """Name the task in a ``StateError`` that leaves the block."""
+    """Name the task in an error about its stores that leaves the block."""
     try:
         yield
-    except StateError as error:
+    except (StateError, UnwritableEntryError) as error:
         error.task = task
         raise
 

@@ -307,6 +307,7 @@ class TopologyTestDriver:
             if (topic := part.changelog_topic(spec.name)) is not None
         }
         state = TaskState.open(None, part.stores, CACHE_BYTES, changelogs)
+        state.check_entries(None, {})
         counts = self._topics.counts
         inputs = part.inputs(number, counts)
         task = Task(

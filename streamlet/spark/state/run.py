@@ -212,6 +212,7 @@ class Runner:
         phase = crc32(head.task.encode()) / (1 << 32)
         segments = Segments(kept, head.extent, self._limits, phase)
         state = TaskState(None, part.stores, CACHE_BYTES, {}, SegmentEngine(segments))
+        state.check_entries(None, {})
         for name, latest in head.latest.items():
             state.stores[name].latest = latest
         positions = {

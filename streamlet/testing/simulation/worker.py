@@ -14,6 +14,7 @@ from streamlet.errors import (
     StreamletError,
     TaskMigratedError,
     TimedOutError,
+    UnwritableEntryError,
 )
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit import AtLeastOnceCommit
@@ -84,7 +85,7 @@ class SimWorker:
             actions=self._actions,
             meters=meters,
             failures=StoreFailures(*parts, self._lose),
-            too_large=_too_large,
+            refused_entry=_refused_entry,
             lose=self._lose,
             tidy=lambda now_ms: None,
         )
@@ -311,6 +312,6 @@ def _no_source() -> Any:
     raise AssertionError("positions and state disagree")
 
 
-def _too_large(error: EntryTooLargeError) -> None:
+def _refused_entry(error: EntryTooLargeError | UnwritableEntryError) -> None:
     """An entry that its changelog does not take: there is none here."""
     raise error

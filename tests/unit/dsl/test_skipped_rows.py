@@ -54,6 +54,13 @@ def refuses(key: str) -> bytes:
     return key.encode()
 
 
+def less_than_7(value: int) -> bytes:
+    """The bytes of a value that can be read and not be written."""
+    if value == 7:
+        raise ValueError("not 7")
+    return digits(value)
+
+
 def priced(**more: Any) -> sl.App:
     app = sl.App("shop", on_error="skip")
     given: dict[str, Any] = {"key": str, "value": (digits, number), **more}
@@ -68,6 +75,7 @@ def priced(**more: Any) -> sl.App:
         ({"timestamp": by_value}, ["b", "c", "e"]),
         ({"timestamp": sl.with_partition_time(by_highest)}, ["a", "b", "c", "e"]),
         ({"key": (refuses, bytes.decode)}, ["a", "e"]),
+        ({"value": (less_than_7, number)}, ["a", "b"]),
     ],
 )
 def test_a_restored_table_has_the_rows_and_times_it_had(

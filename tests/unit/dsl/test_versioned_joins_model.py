@@ -184,7 +184,7 @@ def test_a_join_does_what_kafka_streams_does(
         task = JoinTask(kind, grace, Path(folder) if restarts else None)
         if bounded:
             for store in task.state.stores.values():
-                store.bound(10_000)
+                store.check_entries(10_000)
         for topic, steps, then in history:
             batch: list[Record] = []
             for key, value, step in steps:

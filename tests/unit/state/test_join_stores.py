@@ -145,7 +145,7 @@ def test_keys_that_are_no_exact_ones_are_told_apart(tmp_path: Path) -> None:
 def test_a_row_that_the_changelog_would_not_take_fails_with_its_record() -> None:
     state = open_state(None)
     store = records_of(state)
-    store.bound(1_000)
+    store.check_entries(1_000)
     done, error = store.add(["a"] * 3, [5] * 3, ["v" * 400, "w" * 600, "x"])
     assert (done, type(error)) == (1, SerdeError)
     assert store.found(["a"], [5], [5]) == [[(5, "v" * 400)]]

@@ -141,7 +141,7 @@ def test_the_one_record_fails_whose_window_is_too_large(counts: bool, stored: St
     operator = TimeWindowed(
         "w", context, store, tumbling(10), BoundFolding.bind(folding, value, use), use
     )
-    store.bound(200)
+    store.check_entries(200)
     keys = ["a", "b", "k" * 300, "c"]
     with pytest.raises(OperatorFailed) as failed:
         operator.process(Batch("in", 0, range(4), keys, [1] * 4, [1, 2, 3, 4]))

@@ -237,7 +237,7 @@ def test_a_row_has_few_versions_however_often_a_key_changes() -> None:
 
 def test_an_entry_that_its_changelog_would_not_take_is_refused() -> None:
     stored = Stored(None)
-    stored.state.bound(1_000, {})
+    stored.state.check_entries(1_000, {})
     stored.store.put("a", "x", 1)
     with pytest.raises(SerdeError, match="too many for its changelog"):
         stored.store.put("a", "y" * 1_000, 2)
