@@ -148,7 +148,7 @@ class ReplacedRows:
                 self._rows.pop(ckey, None)
             elif ckey in self._rows:
                 old = self._rows[ckey]
-                if next(self.digest([old])) == digest:
+                if wire.has_value_of(digest, next(self.digest([old]))):
                     found[index], kept[index] = old, True
         return found
 

@@ -105,7 +105,7 @@ class Subscribe:
         self,
         batch: Batch,
         keys: list[Any],
-        digests: list[bytes | None],
+        contents: list[bytes | None],
         news: list[bytes | None],
         befores: list[bytes | None],
     ) -> tuple[Batch, int]:
@@ -115,15 +115,16 @@ class Subscribe:
         foreign: list[bytes | None] = []
         packed: list[bytes] = []
         partition, dropped = wire.partition_bytes(self.context.task.partition), 0
-        columns = keys, digests, news, befores
-        for index, (key, digest, new, old) in enumerate(zip(*columns, strict=False)):
+        columns = keys, contents, news, befores
+        for index, (key, content, new, old) in enumerate(zip(*columns, strict=False)):
+            digest = wire.digest_of(content, new)
             if new is not None and (old is None or old == new) and not self.left:
                 records.append(index)
                 foreign.append(new)
                 what = wire.SUBSCRIBE_IF_THERE
                 packed.append(wire.subscription(what, digest, key, partition))
                 continue
-            there, was = digest is not None, batch.olds[index] is not None
+            there, was = content is not None, batch.olds[index] is not None
             for to, what in self._instructions(there, was, new, old):
                 records.append(index)
                 foreign.append(to)
@@ -186,6 +187,7 @@ class JoinAnswers:
         joiner: ``(left, right)``, with the key before them, or with both keys.
         takes: how many of these it takes.
         foreign: the foreign key of a row.
+        foreign_key: serde of these.
         left: whether rows without a match are joined too.
         before: rows to which answers may still come; None: to those of the table alone.
     """
@@ -198,6 +200,7 @@ class JoinAnswers:
     joiner: Function
     takes: int
     foreign: ForeignKey
+    foreign_key: Serde[Any]
     left: bool
     before: RowsBefore | None = None
     _fence: AnswerFence = attrs.field(factory=AnswerFence, init=False)
@@ -226,9 +229,13 @@ class JoinAnswers:
         error = failure or error
         found, failure = collect(map(wire.answered, batch.values[: len(mine)]), len(mine))
         error = failure or error
-        kept = [digest == own for (_, digest, _), own in zip(found, mine, strict=False)]
+        digests = [digest for _, digest, _ in found]
+        own = self._digests(batch.keys, rows, mine)
+        kept = list(map(wire.is_digest_of, digests, mine, own))
         if self.before is not None:
-            rows = self.before.fitted(ckeys, rows, [digest for _, digest, _ in found], kept)
+            rows = self.before.fitted(ckeys, rows, digests, kept)
+        if not all(kept):
+            self._keep_more(ckeys, digests, own, kept)
         passing = self._fence.passing([source for source, _, _ in found], batch.offsets)
         if passing is not None:
             kept = list(map(and_, kept, passing))
@@ -245,6 +252,35 @@ class JoinAnswers:
         if error is not None:
             raise OperatorFailed(done, part.with_values(out)) from error
         return part.with_values(out)
+
+    def _digests(
+        self, keys: list[Any], rows: list[Any], contents: list[bytes | None]
+    ) -> list[bytes | None]:
+        """The digests of left rows, as ``Subscribe`` makes them."""
+        column = list(map(self._named, keys, rows))
+        return list(map(wire.digest_of, contents, column))
+
+    def _named(self, key: Any, row: Any) -> bytes | None:
+        """The foreign key of a row, bytes; None if it has none, or the function fails."""
+        found, error = collect(map(self.foreign.of, [key], [row]), 1)
+        raws, error = wire.encoded(self.foreign_key, found, error)
+        return raws[0] if error is None else None
+
+    def _keep_more(
+        self,
+        ckeys: list[Any],
+        digests: list[bytes | None],
+        own: list[bytes | None],
+        kept: list[bool],
+    ) -> None:
+        """Keep answers to rows that an earlier program made otherwise, and that name the same row.
+
+        Not where the batch has the answer to the present value: the other one is out of date then.
+        """
+        exact = set(compress(ckeys, kept))
+        for index, (ckey, digest, mine) in enumerate(zip(ckeys, digests, own, strict=False)):
+            if not kept[index] and ckey not in exact:
+                kept[index] = wire.names_the_same(digest, mine)
 
     def _joined(
         self, keys: list[Any], rows: list[Any], sent: list[bytes | None]

@@ -246,6 +246,7 @@ class _ForeignJoin:
                 self.serdes.right,
                 *self.joiner,
                 self.foreign,
+                self.serdes.foreign,
                 self.keeps_left,
                 before(context),
             ),

@@ -34,6 +34,8 @@ _VERSION = 1
 _NO_DIGEST = 0x80
 _NO_VALUE = 0x40
 _DIGEST_BYTES = 16
+_HALF = _DIGEST_BYTES // 2
+_NAMES_NONE = bytes(_DIGEST_BYTES)
 _INT_BYTES = 4
 _ANSWER_VERSION = 2
 _ANSWER_HEAD = bytes((_ANSWER_VERSION,))
@@ -94,6 +96,40 @@ def digests(value: Serde[Any]) -> Digests:
         yield from map(quick, rest)
 
     return of_documents
+
+
+def digest_of(content: bytes | None, foreign: bytes | None) -> bytes | None:
+    """The digest of a left row, of the digest of its value and its foreign key; None of no row.
+
+    Its halves are compared apart. A later program may make another value of the same row, for
+    which a type has one more field; what the row names stays.
+    """
+    if content is None:
+        return None
+    named = _NAMES_NONE if foreign is None else _digest(foreign)
+    return content[:_HALF] + named[:_HALF]
+
+
+def is_digest_of(digest: bytes | None, content: bytes | None, own: bytes | None) -> bool:
+    """True if an answer is to this very row, whose digest is ``own``, with that of its value.
+
+    Earlier versions sent the digest of the value alone.
+    """
+    return digest in (own, content)
+
+
+def has_value_of(digest: bytes | None, content: bytes | None) -> bool:
+    """True if an answer is to a row with this value."""
+    if digest is None or content is None:
+        return digest is content
+    return digest[:_HALF] == content[:_HALF]
+
+
+def names_the_same(digest: bytes | None, own: bytes | None) -> bool:
+    """True if an answer is to a row with the foreign key of that with the digest ``own``."""
+    if digest is None or own is None:
+        return False
+    return digest[_HALF:] == own[_HALF:]
 
 
 def _digest(raw: bytes) -> bytes:
