@@ -3,8 +3,9 @@
 Alive: restarting it would not help. Every loop goes round (a user function may take
 ``max.poll.interval.ms``, then the member leaves the group anyway) and, as long as the group
 coordinator can be reached, heartbeats are answered. A broker that is away makes no instance
-unhealthy: a restart would not bring it back. A member whose process ended is being started again by
-the supervisor; when that gives up, the instance ends.
+unhealthy: a restart would not bring it back. Nor is a member unhealthy before its loop begins, so a
+start waits for a broker for as long as it takes. A member whose process ended is being started
+again by the supervisor; when that gives up, the instance ends.
 
 Ready: every member is in the group and every active task it was given runs.
 """
@@ -22,6 +23,9 @@ from streamlet.runtime.metrics.values import MemberHealth
 #: A member that reported nothing yet, and one whose process ended.
 STARTING = MemberHealth(state="STARTING")
 RESTARTING = MemberHealth(state="RESTARTING")
+#: States of members that have no loop yet, or none any more: what they wait for (a broker, the
+#: copies of global tables, their successor's start), a restart of the instance would not bring.
+_WITHOUT_LOOP = frozenset({STARTING.state, RESTARTING.state, "CREATED", "NOT_RUNNING", "ERROR"})
 
 
 @attrs.frozen
@@ -73,7 +77,7 @@ def _document(members: Mapping[str, MemberReport], judge: Any) -> dict[str, Any]
 
 def _dead(known: MemberReport, limits: HealthLimits) -> list[str]:
     health, problems = known.health, []
-    if health.state == RESTARTING.state:
+    if health.state in _WITHOUT_LOOP:
         return []
     if known.age_ms > limits.loop_ms:
         problems.append(f"the loop has not gone round for {known.age_ms / 1000:.0f} s")

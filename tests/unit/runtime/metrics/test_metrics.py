@@ -187,7 +187,11 @@ def test_a_histogram_is_shown_cumulated() -> None:
     [
         (WELL, 1_000, True, True),
         (health.STARTING, 1_000, True, False),
-        (health.STARTING, 300_001, False, False),
+        (health.STARTING, 300_001, True, False),
+        (attrs.evolve(WELL, state="CREATED"), 300_001, True, False),
+        (attrs.evolve(WELL, state="ERROR"), 300_001, True, False),
+        (attrs.evolve(WELL, state="NOT_RUNNING"), 300_001, True, False),
+        (attrs.evolve(WELL, state="REBALANCING"), 300_001, False, False),
         (health.RESTARTING, 300_001, True, False),
         (WELL, 300_001, False, False),
         (attrs.evolve(WELL, state="REBALANCING"), 0, True, False),
