@@ -13,12 +13,13 @@ from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.late_records import Late, LateRecord, add_late
 from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.none_results import name_operator, noticed
 from streamlet.dsl.repartitions import Repartition
 from streamlet.dsl.stateless import PassOn
 from streamlet.dsl.table import KTable
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
-from streamlet.dsl.window_folds import BoundFolding, Folding
+from streamlet.dsl.window_folds import BoundFolding, Folding, noticed_folding
 from streamlet.dsl.window_stores import (
     WindowStoreOf,
     check_merger,
@@ -205,7 +206,10 @@ class WindowedCogroupedKStream(Generic[K, A]):
         key = first._key.needed("aggregate()", "key", takes=False)
         of = WindowStoreOf(windows, False, key, kind.needed("aggregate()", "value"))
         spec = of.added(first._builder, "aggregate()", "COGROUPKSTREAM-AGGREGATE-", store)
-        folds = [Folding(initializer, aggregator, merger) for _, aggregator in self._streams]
+        folds = [
+            noticed_folding(Folding(initializer, aggregator, merger), of.value)
+            for _, aggregator in self._streams
+        ]
         make = [
             windowed_folding(spec, windows, use, of.value, fold, stream)
             for stream, fold in enumerate(folds)
@@ -248,11 +252,15 @@ def merged(
 
 def folding(spec: StoreSpec, use: TableUse, initializer: Any, aggregator: Any) -> MakeNamed:
     """A factory of the operator of one stream."""
-    return lambda name: (
-        lambda context: Aggregate(
-            context.store(spec.name), initializer, aggregator, spec.value, use
+    step = noticed(aggregator, spec.value, 2)
+
+    def named(name: str) -> Callable[[TaskContext], Operator]:
+        name_operator(name, step)
+        return lambda context: Aggregate(
+            context.store(spec.name), initializer, step, spec.value, use
         )
-    )
+
+    return named
 
 
 def windowed_folding(
@@ -264,11 +272,14 @@ def windowed_folding(
     stream: int,
 ) -> MakeNamed:
     """A factory of the operator that folds one stream into windows; ``stream`` is its number."""
-    return lambda name: (
-        lambda context: window_operator(
+
+    def named(name: str) -> Callable[[TaskContext], Operator]:
+        name_operator(name, fold.step, fold.merge)
+        return lambda context: window_operator(
             name, context, spec, windows, BoundFolding.bind(fold, value, use), use, stream
         )
-    )
+
+    return named
 
 
 def partitioned(

@@ -34,7 +34,7 @@ def _check_binds(call: str, function: Callable[..., Any], arguments: tuple[str, 
         signature.bind(*arguments)
     except TypeError as error:
         raise TopologyError(
-            f"{call} calls its function as ({', '.join(arguments)}), but {_name(function)} "
+            f"{call} calls its function as ({', '.join(arguments)}), but {name_of(function)} "
             f"takes {signature}: {error}"
         ) from error
 
@@ -75,7 +75,8 @@ def takes_async(call: str, function: Callable[..., Any], *arguments: str) -> int
         raise TopologyError(f"{call} expects an async function, got {function!r}")
     if any(map(inspect.isasyncgenfunction, _called(function))):
         raise TopologyError(
-            f"{call}: {_name(function)} yields, and one result is awaited for each value: return it"
+            f"{call}: {name_of(function)} yields, and one result is awaited for each value: "
+            "return it"
         )
     signature = _signature(function)
     wanted = arguments
@@ -138,7 +139,7 @@ def _check_callable(call: str, function: Any) -> None:
         raise TopologyError(f"{call} expects a function, got {function!r}")
     if is_async(function):
         raise TopologyError(
-            f"{call} cannot await, and {_name(function)} is an async function: its results would "
+            f"{call} cannot await, and {name_of(function)} is an async function: its results would "
             "be coroutines that never run; pass a function that returns the result itself, or have "
             "KStream.map_values_async() await it"
         )
@@ -174,5 +175,6 @@ def _required(signature: inspect.Signature) -> int:
     )
 
 
-def _name(function: Callable[..., Any]) -> str:
+def name_of(function: Callable[..., Any]) -> str:
+    """A function as messages name it."""
     return getattr(function, "__qualname__", repr(function))

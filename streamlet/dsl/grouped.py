@@ -16,6 +16,7 @@ from streamlet.dsl.inference import UNKNOWN, result_type
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.late_records import LateRecord
 from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.none_results import name_operator, noticed
 from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.on_commit import Emit, check_emit, on_commit
 from streamlet.dsl.repartitions import Repartition
@@ -135,10 +136,14 @@ class KGroupedStream(Generic[K, V]):
         check_takes("reduce()", reducer, "aggregate", "value")
         self._show()
 
-        def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
-            return Reduce(kept, reducer, spec.value, use)
+        function = noticed(reducer, self._value.serde, 0)
 
-        return self._folded("reduce()", "KSTREAM-REDUCE-", store, emit, self._value, fold, name)
+        def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
+            return Reduce(kept, function, spec.value, use)
+
+        table = self._folded("reduce()", "KSTREAM-REDUCE-", store, emit, self._value, fold, name)
+        name_operator(table._node.name, function)
+        return table
 
     @overload
     def aggregate(
@@ -202,11 +207,13 @@ class KGroupedStream(Generic[K, V]):
         if value is None and given is None:
             inferred = first_type(initializer)
         kind = self._builder.result(kept_as(given, value), inferred, "aggregate()", "value")
+        step = noticed(aggregator, kind.serde, 2)
 
         def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
-            return Aggregate(kept, initializer, aggregator, spec.value, use)
+            return Aggregate(kept, initializer, step, spec.value, use)
 
         table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, emit, kind, fold, name)
+        name_operator(table._node.name, step)
         return finished(table, given, value, of)
 
     def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:

@@ -10,6 +10,7 @@ from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.none_results import name_operator, noticed
 from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.on_commit import Emit, check_emit, on_commit
 from streamlet.dsl.repartitions import Repartition
@@ -116,8 +117,11 @@ class KGroupedTable(Generic[K, V]):
         """
         check_takes("reduce()", adder, "aggregate", "value")
         check_takes("reduce()", subtractor, "aggregate", "value")
-        folding = reducing_rows(adder, subtractor)
-        return self._folded("reduce()", "KTABLE-REDUCE-", store, emit, self._value, folding, name)
+        steps = [noticed(one, self._value.serde, 0) for one in (adder, subtractor)]
+        folding = reducing_rows(*steps)
+        table = self._folded("reduce()", "KTABLE-REDUCE-", store, emit, self._value, folding, name)
+        name_operator(table._node.name, *steps)
+        return table
 
     def aggregate(
         self,
@@ -155,8 +159,11 @@ class KGroupedTable(Generic[K, V]):
         check_takes("aggregate()", subtractor, "key", "value", "aggregate")
         inferred = first_type(initializer) if value is None else UNKNOWN
         kind = self._node.builder.result(value, inferred, "aggregate()", "value")
-        folding = TableFolding(initializer, adder, subtractor)
-        return self._folded("aggregate()", "KTABLE-AGGREGATE-", store, emit, kind, folding, name)
+        steps = [noticed(one, kind.serde, 2) for one in (adder, subtractor)]
+        folding = TableFolding(initializer, *steps)
+        table = self._folded("aggregate()", "KTABLE-AGGREGATE-", store, emit, kind, folding, name)
+        name_operator(table._node.name, *steps)
+        return table
 
     def _folded(
         self,

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from streamlet.dsl.aggregations import accepting, copier
+from streamlet.dsl.none_results import noticed
 from streamlet.dsl.uses import TableUse
 from streamlet.serdes import Serde
 
@@ -48,6 +49,15 @@ def reducing(reducer: Function) -> Folding:
         return value if so_far is None else reducer(so_far, value)
 
     return Folding(lambda: None, step, step_of_sessions(step))
+
+
+def noticed_folding(folding: Folding, value: Serde[Any] | None) -> Folding:
+    """The same, with the functions watched for None, see ``none_results``."""
+    step, merge = folding.step, folding.merge
+    if hasattr(step, "made_of"):
+        return folding
+    merged = None if merge is None else noticed(merge, value, 1)
+    return attrs.evolve(folding, step=noticed(step, value, 2), merge=merged)
 
 
 def step_of_sessions(step: Step) -> Function:

@@ -14,12 +14,19 @@ from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.late_records import Late, add_late
 from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.none_results import name_operator, noticed
 from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.on_commit import on_commit
 from streamlet.dsl.table import KTable
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
-from streamlet.dsl.window_folds import BoundFolding, Folding, counting, reducing
+from streamlet.dsl.window_folds import (
+    BoundFolding,
+    Folding,
+    counting,
+    noticed_folding,
+    reducing,
+)
 from streamlet.dsl.window_stores import (
     WindowStoreOf,
     check_merger,
@@ -122,7 +129,10 @@ class WindowedKStream(Generic[K, V]):
         check_takes("reduce()", reducer, "aggregate", "value")
         self._grouped._show()
         value = self._grouped._value
-        return self._folded("reduce()", "KSTREAM-REDUCE-", store, value, reducing(reducer), name)
+        function = noticed(reducer, value.serde, 0)
+        table = self._folded("reduce()", "KSTREAM-REDUCE-", store, value, reducing(function), name)
+        name_operator(table._node.name, function)
+        return table
 
     @overload
     def aggregate(
@@ -188,8 +198,9 @@ class WindowedKStream(Generic[K, V]):
             inferred = first_type(initializer)
         kind = grouped._builder.result(kept_as(given, value), inferred, "aggregate()", "value")
         check_merger(self._windows, merger)
-        folding = Folding(initializer, aggregator, merger)
+        folding = noticed_folding(Folding(initializer, aggregator, merger), kind.serde)
         table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, folding, name)
+        name_operator(table._node.name, folding.step, folding.merge)
         return finished(table, given, value, of)
 
     def _folded(
