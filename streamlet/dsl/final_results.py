@@ -6,12 +6,14 @@ headers of that record. How far they went is noted in the store, so each is sent
 Where very many windows close at once, their results are read and sent in parts. With an idle time
 they close without a record, too: stream time goes to the end of the last window and its grace.
 
-As in Kafka Streams, the record that closes windows is stored first: where it is so late that their
-retention ends with it, the results of time windows are lost. Those of sessions are not.
+The record that closes windows is stored first, as in Kafka Streams. Where it is later than a window
+by more than the store's retention, that window is kept until its result is sent. A retention that
+a user gave is as there: results of time windows that are older are lost, counted as dropped.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from heapq import merge
 from itertools import accumulate, islice
@@ -28,6 +30,8 @@ from streamlet.state.rows import NO_TIME
 from streamlet.state.window_rows import sent_bytes
 from streamlet.state.window_store import WindowRowStore
 from streamlet.topology.operator import Operator, TaskContext
+
+log = logging.getLogger(__name__)
 
 #: Windows that can close.
 ClosingWindows = TimeWindows | SlidingWindows | SessionWindows
@@ -50,11 +54,12 @@ class ClosingTimes:
     """Times of the task's clock, ms.
 
     ``quiet_since_ms`` is that of the last record; None: not known yet. ``look_ms`` is when closed
-    windows are looked for next.
+    windows are looked for next. ``warned``: it was said that results are lost.
     """
 
     quiet_since_ms: int | None = None
     look_ms: int = 0
+    warned: bool = False
 
 
 @attrs.frozen
@@ -69,6 +74,8 @@ class FinalResults:
         context: tells the time.
         idle_ms: how long no record may come before all windows close; None: that never closes any.
         interval_ms: how often closed windows are looked for, by the clock; 0: with each record.
+        name: of the node.
+        loses: whether results of windows that are not shown any more are lost.
     """
 
     inner: Operator
@@ -78,6 +85,8 @@ class FinalResults:
     context: TaskContext
     idle_ms: int | None = None
     interval_ms: int = 0
+    name: str = ""
+    loses: bool = False
     clock: ClosingTimes = attrs.field(factory=ClosingTimes)
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
@@ -155,21 +164,40 @@ class FinalResults:
             return
         while self.store.index_some(INDEX_PART):
             yield NOTHING
-        yield from self._closed(sent + 1, last)
+        first = sent + 1
+        if self.loses and first < self.store.shown_from:
+            first = self.store.shown_from
+            self._lose(sent + 1, min(first - 1, last))
+        yield from self._closed(first, last)
         self.store.advance(NO_TIME, emitted=sent_bytes(last))
+
+    def _lose(self, low: int, high: int) -> None:
+        """Count the windows from one time to another, whose results are lost."""
+        store = self.store
+        rows = store.unordered if isinstance(store, BucketStore) else store.to_send
+        count = sum(1 for _ in rows(low, high))
+        if not count:
+            return
+        self.context.dropped(self.name, count)
+        if not self.clock.warned:
+            self.clock.warned = True
+            log.warning(
+                "%s: stream time went on by more than the retention of store %s, and %s results of "
+                "windows are lost; a longer Materialized(retention=…), or none, keeps them",
+                *(self.name, store.name, f"{count:,}"),
+            )
 
     def _closed(self, low: int, high: int) -> Iterator[Results]:
         """Windows from one time to another, with their values and the times of these."""
         store = self.store
         if not isinstance(store, BucketStore):
-            yield from map(_columns, _runs(store.timed_range(low, high)))
+            yield from map(_columns, _runs(store.to_send(low, high)))
             return
         sessions = isinstance(self.windows, SessionWindows)
-        first = low if sessions else max(low, store.shown_from)
         # Kafka Streams orders sessions by end and start, and all windows by key after that.
         order = _end_and_start if sessions else _start
         runs = []
-        for found in _runs(store.unordered(first, high)):
+        for found in _runs(store.unordered(low, high)):
             runs.append(sorted(found, key=order))
             if len(found) == PART:
                 yield NOTHING

@@ -250,10 +250,10 @@ class KGroupedStream(Generic[K, V]):
         With ``emit="updates"`` each record's result is sent on; with ``"on_commit"`` each commit
         sends the last result of each window that has changed; with ``"final"`` one result goes out
         for each window, once stream time has passed its end (of a session: its gap) and grace. Then
-        results have the headers of the record that closed the window. Where stream time jumps by
-        more than the store's retention, results of time windows are lost, as in Kafka Streams: a
-        longer ``Materialized(retention=…)`` keeps them. Tumbling and hopping windows without a
-        grace are kept for two sizes then, since one would lose each result.
+        results have the headers of the record that closed the window. Each window that closes has
+        its result, however far stream time jumps; with a ``Materialized(retention=…)``, results of
+        time windows that are older are lost, as in Kafka Streams, counted as dropped, with a
+        warning. Tumbling and hopping windows without a grace are shown for two sizes then.
 
         Without records stream time stands still, and nothing closes. With ``close_idle_after`` all
         windows of a task close once it has had no record for so long, by the clock, and has read

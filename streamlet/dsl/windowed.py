@@ -13,7 +13,7 @@ from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.late_records import Late, add_late
-from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.none_results import name_operator, noticed
 from streamlet.dsl.nulls import skipping_nulls
 from streamlet.dsl.on_commit import on_commit
@@ -222,6 +222,8 @@ class WindowedKStream(Generic[K, V]):
         parent = grouped._partitioned(spec, counted=folding.counts and self._late is None)
         values = "value" in skipped_nulls(windows)
 
+        bounded = Materialized.of(store).retention is not None
+
         def make(context: TaskContext) -> Operator | OperatorInParts:
             kept = context.store(spec.name)
             shown = TableUse() if self._held and not windows.bucket_ms else use
@@ -229,7 +231,9 @@ class WindowedKStream(Generic[K, V]):
             inner: Operator | OperatorInParts
             inner = window_operator(name, context, spec, windows, bound, shown)
             if self._final and not isinstance(windows, UnlimitedWindows):
-                inner = FinalResults(inner, kept, windows, use, context, *self._by_clock)
+                loses = bounded and not isinstance(windows, SessionWindows)
+                how = *self._by_clock, name, loses
+                inner = FinalResults(inner, kept, windows, use, context, *how)
             operator = skipping_nulls(name, context, inner, values=values)
             return on_commit(operator, kept, value_serde, use, context) if self._held else operator
 

@@ -152,10 +152,21 @@ class WindowRowStore(ProgressStore):
         """The windows of ``range``, each with the time of its row, ms."""
         return self._timed_windows(low, high, ALL_KEYS, backward=False)
 
+    def to_send(self, low: int, high: int) -> Iterator[tuple[Windowed[Any], Any, int]]:
+        """The windows of ``timed_range``, also those that are not shown any more."""
+        return self._timed_windows(low, high, ALL_KEYS, backward=False, first=low)
+
     def _timed_windows(
-        self, low: int | None, high: int | None, keys: KeyRange, *, backward: bool
+        self,
+        low: int | None,
+        high: int | None,
+        keys: KeyRange,
+        *,
+        backward: bool,
+        first: int | None = None,
     ) -> Iterator[tuple[Windowed[Any], Any, int]]:
-        first = max(self.shown_from, EVER if low is None else low)
+        if first is None:
+            first = max(self.shown_from, EVER if low is None else low)
         last = None if high is None else time_bytes(high + 1)
         for (start, ckey), value, time in self._rows(time_bytes(first), last, keys, backward):
             yield windowed_of((self.record_key(ckey), start, self._end(start))), value, time
@@ -247,10 +258,9 @@ class WindowRowStore(ProgressStore):
         return attrs.evolve(columns, expired=_range(EVER, self._row_time(kept_from)))
 
     def _kept(self, progress: WindowProgress) -> int:
-        """The time from which on windows are shown, or sessions still to be sent."""
+        """The time from which on windows are shown, or still to be sent."""
         shown = self._shown_from(progress)
-        unsent = self.layout.final and self.layout.size_ms is None
-        return min(shown, progress.sent + 1) if unsent else shown
+        return min(shown, progress.sent + 1) if self.layout.final else shown
 
     def reset(self, backing: Backing) -> None:
         """Forget everything that is not on the medium, which is this one now."""

@@ -116,12 +116,19 @@ def tumbling_count_on_close(app: sl.App) -> None:
     out(grouped(app).windowed_by(TUMBLING, emit="final").count(store=KEPT))
 
 
+def _kept_as_in_java(windows: sl.TimeWindows | sl.SlidingWindows) -> sl.Materialized:
+    """The default retention of Kafka Streams, with which results are lost."""
+    return sl.Materialized("counts", retention=windows.kept_ms)
+
+
 def tumbling_count_on_close_default_retention(app: sl.App) -> None:
-    out(grouped(app).windowed_by(TUMBLING_GRACE, emit="final").count(store="counts"))
+    kept = _kept_as_in_java(TUMBLING_GRACE)
+    out(grouped(app).windowed_by(TUMBLING_GRACE, emit="final").count(store=kept))
 
 
 def sliding_count_on_close_default_retention(app: sl.App) -> None:
-    out(grouped(app).windowed_by(SLIDING_GRACE, emit="final").count(store="counts"))
+    kept = _kept_as_in_java(SLIDING_GRACE)
+    out(grouped(app).windowed_by(SLIDING_GRACE, emit="final").count(store=kept))
 
 
 def tumbling_aggregate_on_close_grace(app: sl.App) -> None:
