@@ -51,7 +51,7 @@ def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
     )
     coder.set_defaults()
     serde = coder.serde(coder.encode)
-    if any(one.get("type") == "map" for one in _nodes(parsed)):
+    if any(one.get("type") == "map" for one in nodes(parsed)):
         return attrs.evolve(coder.serde(coder.encode_sorted), as_value=serde)
     return serde
 
@@ -108,7 +108,7 @@ class _Coder:
         Raises:
             SerdeError: a default is not of its field's type.
         """
-        named = {one["name"]: one for one in _nodes(self.schema) if "name" in one}
+        named = {one["name"]: one for one in nodes(self.schema) if "name" in one}
         for record in _records(self.schema):
             for field in record["fields"]:
                 if "default" in field:
@@ -152,7 +152,7 @@ def _name(schema: Any) -> str:
     return str(schema.get("name", schema.get("type"))) if isinstance(schema, dict) else str(schema)
 
 
-def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+def nodes(schema: Any) -> Iterator[dict[str, Any]]:
     """The schemas within a parsed one that are no names and no unions, each once."""
     seen: set[int] = set()
     todo = [schema]
@@ -169,14 +169,14 @@ def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _records(schema: Any) -> Iterator[dict[str, Any]]:
-    return (one for one in _nodes(schema) if "fields" in one)
+    return (one for one in nodes(schema) if "fields" in one)
 
 
 def _unions(schema: Any) -> Iterator[list[dict[str, Any]]]:
     """The records of each union."""
     records = {one["name"]: one for one in _records(schema)}
     places = [schema, *(field["type"] for one in records.values() for field in one["fields"])]
-    places += [one[name] for one in _nodes(schema) for name in ("items", "values") if name in one]
+    places += [one[name] for one in nodes(schema) for name in ("items", "values") if name in one]
     for place in places:
         if isinstance(place, list):
             members = (records.get(one) if isinstance(one, str) else one for one in place)

@@ -14,13 +14,25 @@ if TYPE_CHECKING:
 
 FileFormat: TypeAlias = Literal["parquet", "csv"]
 
+#: CSV as in RFC 4180: quotes within quotes are doubled, and a field in quotes may have new lines.
+#: Columns that are not those of the schema, and values that are not of their types, are errors.
+CSV = {
+    "header": "true",
+    "quote": '"',
+    "escape": '"',
+    "multiLine": "true",
+    "enforceSchema": "false",
+    "mode": "FAILFAST",
+}
+
 
 @attrs.frozen
 class DataFiles:
     """The files of one topic, and the meaning of their columns.
 
     Args:
-        form: of the files; CSV has a line with the names of its columns.
+        form: of the files; CSV is that of RFC 4180, with a line of the names of its columns, where
+            an empty field is null.
         folder: where they are, or URL.
         key: see ``FrameSource``, as ``value`` and ``time``; empty: records have no keys.
         schema: of CSV, as ``id string, amount double``; None: by a look at the data.
@@ -40,7 +52,7 @@ class DataFiles:
             ConfigError: there are none.
         """
         schema = self._read(spark).schema
-        reader = spark.readStream.format(self.form).schema(schema).option("header", "true")
+        reader = spark.readStream.format(self.form).schema(schema).options(**self._options())
         return FrameSource(
             reader.load(self.folder), () if self.key == "" else self.key, self.value, self.time
         )
@@ -68,10 +80,13 @@ class DataFiles:
             raise StreamletError(f"{self.folder}: there are no records with times")
         return int(row["last"])
 
+    def _options(self) -> dict[str, str]:
+        return CSV if self.form == "csv" else {}
+
     def _read(self, spark: SparkSession) -> DataFrame:
         from pyspark.errors import AnalysisException
 
-        reader = spark.read.format(self.form).option("header", "true")
+        reader = spark.read.format(self.form).options(**self._options())
         if self.schema is not None:
             reader = reader.schema(self.schema)
         elif self.form == "csv":

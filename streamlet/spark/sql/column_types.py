@@ -5,6 +5,7 @@ A type is None where no column can hold every value of it; such a key or value s
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,7 +13,9 @@ import msgspec.inspect as kinds
 import pyarrow as pa
 
 from streamlet.serdes import Serde, Windowed
-from streamlet.serdes.json_types import describe
+from streamlet.serdes.avro import nodes
+from streamlet.serdes.json_decoders import class_of
+from streamlet.serdes.json_types import bare_kind, describe
 
 #: Spark's times: microseconds.
 _INSTANT = pa.timestamp("us", tz="UTC")
@@ -27,10 +30,17 @@ _SCALARS: tuple[tuple[type[kinds.Type], pa.DataType], ...] = (
     (kinds.BytesType, pa.binary()),
     (kinds.DateTimeType, _INSTANT),
     (kinds.DateType, pa.date32()),
+    (kinds.TimeType, pa.string()),
+    (kinds.TimeDeltaType, pa.duration("us")),
     (kinds.DecimalType, _DECIMAL),
 )
 _LISTS = (kinds.ListType, kinds.VarTupleType, kinds.SetType, kinds.FrozenSetType)
-_RECORDS = (kinds.DataclassType, kinds.TypedDictType)
+_RECORDS = (
+    kinds.DataclassType,
+    kinds.TypedDictType,
+    kinds.NamedTupleType,
+    kinds.StructType,
+)
 
 _AVRO: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -43,10 +53,18 @@ _AVRO: dict[str, pa.DataType] = {
     "bytes": pa.binary(),
     "fixed": pa.binary(),
 }
-_AVRO_LOGICAL: dict[str, pa.DataType] = {
+#: Those of other logical types are as if they had none.
+_AVRO_LOGICAL: dict[str, pa.DataType | None] = {
     "timestamp-millis": _INSTANT,
     "timestamp-micros": _INSTANT,
+    "timestamp-nanos": None,
+    "local-timestamp-millis": pa.timestamp("us"),
+    "local-timestamp-micros": pa.timestamp("us"),
+    "local-timestamp-nanos": None,
     "date": pa.date32(),
+    "time-millis": pa.string(),
+    "time-micros": pa.string(),
+    "uuid": pa.string(),
     "decimal": _DECIMAL,
 }
 
@@ -57,7 +75,7 @@ def column_type(serde: Serde[Any]) -> pa.DataType | None:
     if declared is None:
         return None
     if isinstance(declared, dict | list | str):
-        return _of_avro(declared, ())
+        return _of_avro(declared, (), named_types(declared))
     if getattr(declared, "__origin__", None) is Windowed:
         inner = _of_kind(describe(declared.__args__[0]), ())
         return inner and pa.struct([("key", inner), ("start", pa.int64()), ("end", pa.int64())])
@@ -72,8 +90,8 @@ def is_document(serde: Serde[Any]) -> bool:
 def required_fields(serde: Serde[Any]) -> frozenset[str]:
     """The fields of a record type that a row must have, because they have no default."""
     declared = serde.declared
-    if isinstance(declared, dict):
-        fields = declared.get("fields", ())
+    if isinstance(declared, dict | list | str):
+        fields = only_member(declared).get("fields", ())
         return frozenset(field["name"] for field in fields if "default" not in field)
     described = describe(declared)
     fields = getattr(described, "fields", ())
@@ -95,6 +113,7 @@ def fits(column: pa.DataType, wanted: pa.DataType) -> bool:
     alike: tuple[Callable[[pa.DataType], bool], ...] = (
         pa.types.is_integer,
         pa.types.is_timestamp,
+        pa.types.is_duration,
         pa.types.is_decimal,
         pa.types.is_string,
         pa.types.is_binary,
@@ -121,6 +140,7 @@ def misfit(column: pa.DataType, wanted: pa.DataType, required: Iterable[str] = (
 
 
 def _of_kind(kind: kinds.Type, above: tuple[type, ...]) -> pa.DataType | None:
+    kind = bare_kind(kind)
     for sort, found in _SCALARS:
         if isinstance(kind, sort):
             return found
@@ -134,14 +154,23 @@ def _of_kind(kind: kinds.Type, above: tuple[type, ...]) -> pa.DataType | None:
         return item and pa.list_(item)
     if isinstance(kind, kinds.DictType):
         item = _of_kind(kind.value_type, above)
-        is_text = isinstance(kind.key_type, kinds.StrType)
+        is_text = isinstance(bare_kind(kind.key_type), kinds.StrType)
         return pa.map_(pa.string(), item) if is_text and item is not None else None
-    if isinstance(kind, _RECORDS) or (isinstance(kind, kinds.StructType) and not kind.array_like):
-        if kind.cls in above:  # a type that contains itself
-            return None
-        inner = (*above, kind.cls)
-        return _struct((field.encode_name, _of_kind(field.type, inner)) for field in kind.fields)
-    return None
+    return _of_record(kind, above) if isinstance(kind, _RECORDS) else None
+
+
+def _of_record(kind: Any, above: tuple[type, ...]) -> pa.DataType | None:
+    if kind.cls in above:  # a type that contains itself
+        return None
+    inner = (*above, kind.cls)
+    fields = [(field.encode_name, _of_kind(field.type, inner)) for field in kind.fields]
+    if isinstance(kind, kinds.TypedDictType):  # which msgspec sorts by name
+        order = list(inspect.get_annotations(class_of(kind)))
+        fields.sort(key=lambda field: order.index(field[0]))
+    tag = getattr(kind, "tag", None)
+    if tag is not None:
+        fields.insert(0, (kind.tag_field, pa.string() if isinstance(tag, str) else pa.int64()))
+    return _struct(fields)
 
 
 def _of_members(kind: kinds.EnumType | kinds.LiteralType) -> pa.DataType | None:
@@ -152,27 +181,43 @@ def _of_members(kind: kinds.EnumType | kinds.LiteralType) -> pa.DataType | None:
     return pa.int64() if types == {int} else None
 
 
-def _of_avro(schema: Any, above: tuple[str, ...]) -> pa.DataType | None:
-    if isinstance(schema, str):
-        return _AVRO.get(schema)
+def named_types(schema: Any) -> dict[str, dict[str, Any]]:
+    """The named types of a parsed Avro schema."""
+    return {one["name"]: one for one in nodes(schema) if "name" in one}
+
+
+def only_member(schema: Any) -> Any:
+    """A schema, without the null of a union with one other member."""
     if isinstance(schema, list):
         rest = [one for one in schema if one != "null"]
-        return _of_avro(rest[0], above) if len(rest) == 1 else None
-    if "logicalType" in schema:
-        return _AVRO_LOGICAL.get(schema["logicalType"])
-    sort = schema["type"]
+        schema = rest[0] if len(rest) == 1 else {}
+    return {"type": schema} if isinstance(schema, str) else schema
+
+
+def _of_avro(schema: Any, above: tuple[str, ...], named: dict[str, Any]) -> pa.DataType | None:
+    schema = only_member(schema)
+    sort = schema.get("type")
+    if sort is None:
+        return None
+    if isinstance(sort, str) and sort in named:
+        schema = named[sort]
+        sort = schema["type"]
+    logical = schema.get("logicalType")
+    if logical in _AVRO_LOGICAL:
+        return _AVRO_LOGICAL[logical]
     if sort == "record":
         if schema["name"] in above:
             return None
         inner = (*above, schema["name"])
-        return _struct((one["name"], _of_avro(one["type"], inner)) for one in schema["fields"])
+        fields = schema["fields"]
+        return _struct((one["name"], _of_avro(one["type"], inner, named)) for one in fields)
     if sort == "array":
-        item = _of_avro(schema["items"], above)
+        item = _of_avro(schema["items"], above, named)
         return item and pa.list_(item)
     if sort == "map":
-        item = _of_avro(schema["values"], above)
+        item = _of_avro(schema["values"], above, named)
         return item and pa.map_(pa.string(), item)
-    return _of_avro(sort, above)
+    return _AVRO.get(sort) if isinstance(sort, str) else _of_avro(sort, above, named)
 
 
 def _struct(fields: Iterable[tuple[str, pa.DataType | None]]) -> pa.DataType | None:

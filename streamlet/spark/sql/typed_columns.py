@@ -6,8 +6,6 @@ On workers; the serdes are those of the application's own nodes, found by topic.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
 
 #: In place of an output topic: the records of all.
 ALL_TOPICS = "*"
-
-#: What Arrow takes as it is; all else becomes text, numbers, lists and dicts.
-_KEPT = (bytes, datetime, date, Decimal)
 
 
 def typed(frame: DataFrame, app: Application | str, topic: str) -> DataFrame:
@@ -149,15 +144,19 @@ def encoder(serde: Serde[Any], where: str) -> Callable[[pa.Array], list[bytes | 
         where: topic and column, for errors.
     """
     from streamlet.spark.sql.column_types import is_document
+    from streamlet.spark.sql.column_values import from_column
 
     if serde.declared is None and not is_document(serde):
         return lambda column: column.to_pylist()
     # A dict of an Avro record is its value, and so is any of a document.
     as_it_is = serde.declared is None or isinstance(serde.declared, dict | list | str)
+    change = None if serde.declared is None else from_column(serde.declared)
 
     def encode(column: pa.Array) -> list[bytes | None]:
         values = _python_values(column)
         try:
+            if change is not None:
+                values = [None if value is None else change(value) for value in values]
             if not as_it_is:
                 values = _converted(values, serde.declared)
             return serde.encode_column(values)
@@ -172,11 +171,27 @@ def encoder(serde: Serde[Any], where: str) -> Callable[[pa.Array], list[bytes | 
 def _python_values(column: pa.Array) -> list[Any]:
     import pyarrow as pa
 
+    column = column.cast(_in_utc(column.type))
     # Maps come as lists of pairs otherwise; only new versions of Arrow know how to make dicts.
     how = {"maps_as_pydicts": "strict"} if "map<" in str(column.type) else {}
     if pa.types.is_nested(column.type) or pa.types.is_temporal(column.type):
         return list(column.to_pylist(**how))
     return list(column.to_pylist())
+
+
+def _in_utc(of: pa.DataType) -> pa.DataType:
+    """The type with moments in UTC, whatever the time zone of the session."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(of) and of.tz is not None:
+        return pa.timestamp(of.unit, tz="UTC")
+    if pa.types.is_struct(of):
+        return pa.struct([field.with_type(_in_utc(field.type)) for field in of])
+    if pa.types.is_list(of):
+        return pa.list_(of.value_field.with_type(_in_utc(of.value_type)))
+    if pa.types.is_map(of):
+        return pa.map_(of.key_field, of.item_field.with_type(_in_utc(of.item_type)))
+    return of
 
 
 def _converted(values: Sequence[Any], declared: Any) -> list[Any]:
@@ -189,22 +204,27 @@ def _converted(values: Sequence[Any], declared: Any) -> list[Any]:
 def _decoded(column: pa.Array, serde: Serde[Any], where: str) -> pa.Array:
     import pyarrow as pa
 
+    from streamlet.spark.sql.column_values import builtins_of, into_column
+
     of = _column_type(serde)
     if of is None:
         return column
+    is_windowed = getattr(serde.declared, "__origin__", None) is Windowed
+    change = into_column(serde.declared.__args__[0] if is_windowed else serde.declared)
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Windowed):
+            return {"key": plain(value.key), "start": value.start, "end": value.end}
+        found = builtins_of(value)
+        return found if change is None or found is None else change(found)
+
     try:
         values = serde.decode_column(column.to_pylist())
-        return pa.array([_plain(value) for value in values], of)
+        return pa.array([plain(value) for value in values], of)
     except ColumnError as error:
         raise SerdeError(f"{where}: {error.cause}") from error
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise SerdeError(f"{where}: a value is no {of}: {error}") from error
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Windowed):
-        return {"key": _plain(value.key), "start": value.start, "end": value.end}
-    return msgspec.to_builtins(value, builtin_types=_KEPT, str_keys=True)
 
 
 def _column_type(serde: Serde[Any]) -> Any:
