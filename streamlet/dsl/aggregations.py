@@ -7,9 +7,9 @@ Who may touch which object, for values that can change in place:
 
 - an aggregator gets a *copy* of the stored object, so it may change and return it: what was sent
   before stays as it was then, and a failure half-way leaves the store untouched;
-- what it returns is stored and sent on; where a user function downstream may change it, a copy is
-sent;
-- the record's own value belongs to the stream: it is stored only as a copy.
+- a copy of what it returns is stored, since it may have kept that, or put a record's value into it;
+- the stored object is sent on, and never changes; functions downstream get copies of it
+  (``ProcessorNode.keeps``).
 
 The time of a row, and of the result that is sent on, is the highest of the records in it.
 """
@@ -97,8 +97,7 @@ class Aggregate:
         """Raises ``OperatorFailed`` when a function fails or returns what the serde refuses."""
         batch, ckeys, error = keyed(self.store, batch)
         check, copy = accepting(self.value), copier(self.value)
-        send = copy if self.use.shown else None
-        step = self.initializer, self.aggregator, check, copy, send
+        step = self.initializer, self.aggregator, check, copy
         out, olds, failure = aggregated(self.store, batch, ckeys, *step)
         error = error if failure is None else failure
         return stored(self.store, self.use, batch, ckeys, out, olds, error)
@@ -118,7 +117,6 @@ class Reduce:
         batch, ckeys, error = keyed(self.store, batch)
         cache, load, reducer = self.store.cache, self.store.load, self.reducer
         get, check, copy = cache.get, accepting(self.value), copier(self.value)
-        send = copy if self.use.shown else None
         out: list[Any] = []
         olds: list[Any] = []
         try:
@@ -128,11 +126,10 @@ class Reduce:
                     old = load(ckey)
                 new = value if old is None else reducer(copy(old) if copy else old, value)
                 check(new)
-                if copy and new is value:
-                    new = copy(value)
-                sent = send(new) if send else new
+                if copy:
+                    new = copy(new)
                 cache[ckey] = new
-                out.append(sent)
+                out.append(new)
                 olds.append(old)
         except (StateError, KeyboardInterrupt):
             raise
@@ -182,12 +179,11 @@ def aggregated(
     aggregator: Function,
     check: Callable[[Any], None],
     copy: Callable[[Any], Any] | None,
-    send: Callable[[Any], Any] | None,
 ) -> tuple[list[Any], list[Any], BaseException | None]:
     """Aggregate a record into the row of each cache key; new values are in the cache.
 
     Returns:
-        The new values as they are sent on, the old ones, and the failure that ended it.
+        The new values, the old ones, and the failure that ended it.
     """
     cache, load, get = store.cache, store.load, store.cache.get
     out: list[Any] = []
@@ -197,14 +193,13 @@ def aggregated(
             old = get(ckey)
             if old is None:
                 old = load(ckey)
-            mine = initializer() if old is None else copy(old) if copy else old
-            new = aggregator(key, value, mine)
+            mine = initializer() if old is None else old
+            new = aggregator(key, value, copy(mine) if copy else mine)
             check(new)
-            if copy and new is value:
-                new = copy(value)
-            sent = send(new) if send else new
+            if copy:
+                new = copy(new)
             cache[ckey] = new
-            out.append(sent)
+            out.append(new)
             olds.append(old)
     except (StateError, KeyboardInterrupt):
         raise

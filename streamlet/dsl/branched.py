@@ -131,9 +131,13 @@ class BranchedKStream(Generic[K, V]):
         parent, above = self._stream, self._node
         above.builder.graph.new_name(node)  # a number is used up, as in Kafka Streams
         above.builder.named_processor(
-            node, (above.name,), lambda _: TakeBranch(number), results="same"
+            node,
+            (above.name,),
+            lambda _: TakeBranch(number),
+            results="same",
+            values="passed on",
         )
-        own = StreamNode(above.builder, node, above.rekeyed, parent._node.uses)
+        own = StreamNode(above.builder, node, above.rekeyed)
         branch: Any = type(parent)(own, parent._key, parent._value)
         if chain is not None:
             branch = chain(branch)

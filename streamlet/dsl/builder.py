@@ -15,7 +15,6 @@ from streamlet.dsl.present_changes import NotedStores, NotingChanges
 from streamlet.dsl.record_context import is_marked
 from streamlet.dsl.repartitions import NullKeyWish, Repartition, add_repartition
 from streamlet.dsl.row_expiry import expiring, timers_beside, timers_of, ttl_of
-from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
 from streamlet.topology.graph import Graph
@@ -34,6 +33,7 @@ from streamlet.topology.nodes import (
     SourceNode,
     StoreSpec,
     Timed,
+    Values,
     VersionSpec,
     WindowSpec,
 )
@@ -65,6 +65,8 @@ class NodeFlags(TypedDict, total=False):
     in_order: bool
     grace_ms: int | None
     results: Results
+    values: Values
+    keeps: bool
 
 
 class Builder:
@@ -161,6 +163,7 @@ class Builder:
         name: str | None = None,
         by_key: bool = False,
         results: Results = "others",
+        values: Values = "used",
     ) -> str:
         """Add an operator below its parents; its name, which is made up if none is given.
 
@@ -168,9 +171,8 @@ class Builder:
         (``"key value"``).
         """
         own = self.graph.new_name(prefix, name)
-        self.named_processor(
-            own, parents, make, writes, reads, skip_nulls, by_key=by_key, results=results
-        )
+        flags: NodeFlags = {"by_key": by_key, "results": results, "values": values}
+        self.named_processor(own, parents, make, writes, reads, skip_nulls, **flags)
         return own
 
     def named_processor(
@@ -368,15 +370,13 @@ def _no_ttl(
 class StreamNode:
     """The origin of a stream: its node, and what its source node needs.
 
-    ``rekeyed``: the key may have changed since the records were partitioned by it. ``uses`` are
-    those of the tables whose values these are, object for object. ``children`` are the names that
-    the processor above can forward to; None: it is none.
+    ``rekeyed``: the key may have changed since the records were partitioned by it. ``children`` are
+    the names that the processor above can forward to; None: it is none.
     """
 
     builder: Builder
     name: str
     rekeyed: bool = False
-    uses: tuple[TableUse, ...] = ()
     children: set[str] | None = None
 
 

@@ -235,15 +235,14 @@ def merged(
     """The node behind those that fold one stream each; late records of all go to ``late``."""
     builder, folds = streams[0][0]._builder, []
     for number, ((grouped, _), made) in enumerate(zip(streams, make, strict=True)):
-        grouped._show()
         parent = partitioned(builder, grouped, spec, number)
         name = builder.graph.new_name("COGROUPKSTREAM-AGGREGATE-", given, f"-cogroup-agg-{number}")
         builder.named_processor(
-            name, (parent,), made(name), writes=spec.name, skip_nulls=skip_nulls
+            name, (parent,), made(name), spec.name, skip_nulls=skip_nulls, keeps=True
         )
         folds.append(name)
     name = builder.graph.new_name("COGROUPKSTREAM-MERGE-", given, "-cogroup-merge")
-    builder.named_processor(name, tuple(folds), lambda _: PassOn())
+    builder.named_processor(name, tuple(folds), lambda _: PassOn(), values="passed on")
     if late is not None:
         for fold, (grouped, _) in zip(folds, streams, strict=True):
             add_late(builder, fold, late, grouped._key, grouped._value)
@@ -276,7 +275,7 @@ def windowed_folding(
     def named(name: str) -> Callable[[TaskContext], Operator]:
         name_operator(name, fold.step, fold.merge)
         return lambda context: window_operator(
-            name, context, spec, windows, BoundFolding.bind(fold, value, use), use, stream
+            name, context, spec, windows, BoundFolding.bind(fold, value), use, stream
         )
 
     return named

@@ -57,7 +57,6 @@ def derived(
         TopologyError: it has a store, and the type of its keys or values is not known.
     """
     builder = above.builder
-    above.use.shown = True
     if store is None:
         if how.silent:
             above.use.wish_olds()

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from streamlet.dsl import foreign_wire as wire
+from streamlet.dsl.copies import owner
 from streamlet.dsl.foreign_copies import CopiedRows, HeldChanges, PackedRows, ReplacedRows
 from streamlet.dsl.table_joins import TableRows
 from streamlet.dsl.table_node import TableNode
@@ -60,7 +61,7 @@ class CopiedTable:
 
     def rows(self, context: TaskContext) -> TableRows:
         """The copies in a task."""
-        return TableRows(context.store(self.store), (), ())
+        return TableRows(context.store(self.store), (), (), owner(self.serdes[1]))
 
     def replaced(self, context: TaskContext) -> ReplacedRows:
         """The rows that copies have replaced in the present batch of a task."""

@@ -26,6 +26,7 @@ from streamlet.dsl import foreign_wire as wire
 from streamlet.dsl.aggregations import keyed
 from streamlet.dsl.answer_fence import AnswerFence
 from streamlet.dsl.columns import collect, has_null, nth
+from streamlet.dsl.copies import Own, snapshots
 from streamlet.dsl.table_joins import TableRows
 from streamlet.dsl.window_updates import taken
 from streamlet.serdes import ColumnError, Serde
@@ -36,15 +37,21 @@ Function = Callable[..., Any]
 
 @attrs.frozen
 class ForeignKey:
-    """The foreign key of a row: ``function(value)`` or ``function(key, value)``."""
+    """The foreign key of a row: ``function(value)`` or ``function(key, value)``.
+
+    The function gets copies that ``own`` makes; None: rows cannot change.
+    """
 
     function: Function
     takes: int
+    own: Own
 
     def of(self, key: Any, value: Any) -> Any:
         """The foreign key; None of no row, or if it has none."""
         if value is None:
             return None
+        if self.own is not None:
+            value = self.own(value)
         return self.function(value) if self.takes == 1 else self.function(key, value)
 
 
@@ -202,7 +209,8 @@ class JoinAnswers:
     foreign: ForeignKey
     foreign_key: Serde[Any]
     left: bool
-    before: RowsBefore | None = None
+    before: RowsBefore | None
+    own: Own
     _fence: AnswerFence = attrs.field(factory=AnswerFence, init=False)
 
     def process(self, batch: Batch) -> Batch:
@@ -295,7 +303,7 @@ class JoinAnswers:
             results: Iterator[Any] = map(self.joiner, rows, others)
         else:
             results = map(self._result, keys, rows, others)
-        out, failure = collect(results, count)
+        out, failure = collect(snapshots(results, self.own), count)
         return out, failure or error
 
     def _result(self, key: Any, row: Any, other: Any) -> Any:

@@ -14,6 +14,7 @@ import attrs
 
 from streamlet.dsl import foreign_wire as wire
 from streamlet.dsl.builder import Builder, same_app
+from streamlet.dsl.copies import Own, owner_of
 from streamlet.dsl.foreign_answers import AnswerChange, AnswerSubscriptions, KeepSubscriptions
 from streamlet.dsl.foreign_detours import CopiedTable
 from streamlet.dsl.foreign_keys import (
@@ -91,11 +92,11 @@ def joined_by_foreign_key(
         spec = one.builder.graph.store(rows)
         if spec is not None and spec.ttl_ms is not None:
             raise TopologyError(f"{call}, foreign_key=: rows of {rows} expire (ttl=): {_NO_TTL}")
-    foreign = ForeignKey(foreign_key, takes(f"{call}, foreign_key=", foreign_key, "key", "value"))
+    asked = takes(f"{call}, foreign_key=", foreign_key, "key", "value")
+    foreign = ForeignKey(foreign_key, asked, owner_of(left._value))
     count = form_of(call, joiner, *_FORMS)
     for use in (one.use, other.use):
         use.want_olds()
-        use.shown = True
     of = (left._key.of, right._key.of, left._value.of, right._value.of)
     kinds = {4: of, 3: (of[0], *of[2:]), 2: of[2:]}
     value, store, name = result
@@ -107,7 +108,8 @@ def joined_by_foreign_key(
         right._value.needed(call, "value", takes=False),
     )
     names, named = ForeignNames.of(one.builder, name), name is not None
-    join = _ForeignJoin(one, other, serdes, foreign, (joiner, count), keeps_left, names, named)
+    made = joiner, count, owner_of(kind)
+    join = _ForeignJoin(one, other, serdes, foreign, made, keeps_left, names, named)
     return join.added(store, kind.needed(call, "value")), kind
 
 
@@ -129,7 +131,7 @@ class _ForeignJoin:
     other: TableNode
     serdes: _Serdes
     foreign: ForeignKey
-    joiner: tuple[Any, int]
+    joiner: tuple[Any, int, Own]
     keeps_left: bool
     names: ForeignNames
     named: bool
@@ -149,6 +151,7 @@ class _ForeignJoin:
             lambda context: ToTable(TableSource(context.store(spec.name), value, use)),
             writes=spec.name,
             by_key=True,
+            values="passed on",
         )
         join = ForeignJoin(names.subscribe, names.keep, self._left_detour(), self._right_detour())
         builder.graph.add_foreign_join(join)
@@ -244,11 +247,12 @@ class _ForeignJoin:
                 rows(context),
                 digest,
                 self.serdes.right,
-                *self.joiner,
+                *self.joiner[:2],
                 self.foreign,
                 self.serdes.foreign,
                 self.keeps_left,
                 before(context),
+                self.joiner[2],
             ),
             reads=stores,
             by_key=True,

@@ -9,6 +9,7 @@ import attrs
 from streamlet.batch import Batch
 from streamlet.dsl.processor_record import Record, check_record
 from streamlet.errors import NotFoundError, StreamletError
+from streamlet.serdes.copies import own
 from streamlet.topology.operator import TaskContext
 
 
@@ -55,7 +56,7 @@ class Forwarding:
         return len(self._columns)
 
     def forward(self, record: Record[Any, Any], to: str | None = None) -> None:
-        """Take a record for all children, or for the one of a name."""
+        """Take a copy of a record for all children, or for the one of a name."""
         if type(record) is not Record:
             raise TypeError(f"expected a streamlet.Record, got {record!r}")
         if self.offset is None:
@@ -76,8 +77,8 @@ class Forwarding:
                 )
         columns = self._columns
         columns.offsets.append(self.offset)
-        columns.keys.append(record.key)
-        columns.values.append(record.value)
+        columns.keys.append(own(record.key))
+        columns.values.append(own(record.value))
         columns.timestamps.append(record.timestamp)
         columns.headers.append(list(record.headers) or None)
         columns.children.append(to)

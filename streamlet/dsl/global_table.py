@@ -11,6 +11,7 @@ from streamlet.batch import Batch
 from streamlet.dsl.aggregations import accepting
 from streamlet.dsl.builder import Builder, StreamNode, same_app
 from streamlet.dsl.columns import collect
+from streamlet.dsl.copies import owner, owner_of
 from streamlet.dsl.functions import check_takes, takes
 from streamlet.dsl.inference import result_type
 from streamlet.dsl.joins import StreamTableJoin
@@ -116,13 +117,17 @@ def joined_globally(
     count = takes(call, joiner, "key", "value", "row")
     builder, left = stream._node.builder, call == "left_join()"
     same_app(call, builder, table._builder)
-    stream._show()
     if left:
         builder.keep_null_keys(stream._node.name)
     spec = table._spec.store
 
+    inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
+    result = builder.result(value, inferred, call, "value")
+    owners = owner(spec.value), owner_of(result)
+
     def make(context: TaskContext) -> GlobalJoin:
-        return GlobalJoin(context.store(spec.name), (), joiner, count, left, on, spec.key)
+        kept = context.store(spec.name)
+        return GlobalJoin(kept, (), joiner, count, left, *owners, on, spec.key)
 
     name = builder.graph.new_name(
         "KSTREAM-LEFTJOIN-", given
@@ -130,9 +135,7 @@ def joined_globally(
     builder.named_processor(
         name, (stream._node.name,), make, skip_nulls="value", globals=(spec.name,)
     )
-    inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
-    node = attrs.evolve(stream._node, name=name, uses=())
-    return node, stream._key, builder.result(value, inferred, call, "value")
+    return attrs.evolve(stream._node, name=name), stream._key, result
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, over
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
 from streamlet.dsl.aggregations import Aggregate, Count, HotStore, Reduce
-from streamlet.dsl.builder import Builder
+from streamlet.dsl.builder import Builder, NodeFlags
 from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.finished import finished, kept_as
 from streamlet.dsl.functions import check_takes
@@ -68,7 +68,6 @@ class KGroupedStream(Generic[K, V]):
         call: str,
         repartition: bool,
         name: str | None,
-        uses: tuple[TableUse, ...],
     ) -> None:
         self._builder = builder
         self._parent = parent
@@ -77,7 +76,6 @@ class KGroupedStream(Generic[K, V]):
         self._call = call
         self._repartition = repartition
         self._name = name
-        self._uses = uses
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
@@ -134,7 +132,6 @@ class KGroupedStream(Generic[K, V]):
             {'totals': [('lamp', 3), ('lamp', 5)]}
         """
         check_takes("reduce()", reducer, "aggregate", "value")
-        self._show()
 
         function = noticed(reducer, self._value.serde, 0)
 
@@ -203,7 +200,6 @@ class KGroupedStream(Generic[K, V]):
             initializer, aggregator, inferred = functions(given, *of)
         check_takes("aggregate()", initializer)
         check_takes("aggregate()", aggregator, "key", "value", "aggregate")
-        self._show()
         if value is None and given is None:
             inferred = first_type(initializer)
         kind = self._builder.result(kept_as(given, value), inferred, "aggregate()", "value")
@@ -319,12 +315,15 @@ class KGroupedStream(Generic[K, V]):
 
         def make(context: TaskContext) -> Operator | OperatorInParts:
             kept = context.store(spec.name)
-            # Updates that are held are not read, so they need no copies and no old values.
+            # Updates that are held are not read, so they need no old values.
             inner = fold(kept, TableUse() if held else use, spec)
             operator = skipping_nulls(name, context, inner, values=True)
-            return on_commit(operator, kept, spec.value, use, context) if held else operator
+            return on_commit(operator, kept, use, context) if held else operator
 
-        builder.named_processor(name, (parent,), make, writes=spec.name, timed=timed)
+        flags: NodeFlags = {"timed": timed, "keeps": True}
+        if call == "count()":
+            flags["values"] = "ignored"
+        builder.named_processor(name, (parent,), make, spec.name, **flags)
         return KTable(TableNode(builder, name, use, spec), self._key, value)
 
     def _partitioned(self, store: StoreSpec, counted: bool) -> str:
@@ -343,10 +342,6 @@ class KGroupedStream(Generic[K, V]):
         if self._name is not None:  # a named topic is written once, however often it is folded
             self._parent, self._repartition = source, False
         return source
-
-    def _show(self) -> None:
-        for use in self._uses:
-            use.shown = True
 
 
 def first_type(initializer: Callable[[], Any]) -> Any:

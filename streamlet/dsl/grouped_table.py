@@ -182,7 +182,6 @@ class KGroupedTable(Generic[K, V]):
         key = self._key.needed("group_by()", "key", takes=True)
         change = changes_of(self._value.needed("group_by()", "value", takes=True))
         above.use.want_olds()
-        above.use.shown = True
         kind = value.needed(call, "value", takes=call[0] == "a")
         spec = builder.store(store, prefix, key, kind, no_ttl=_NO_TTL, groups=True)
         how = Repartition(
@@ -202,9 +201,9 @@ class KGroupedTable(Generic[K, V]):
             kept = context.store(spec.name)
             fold = TableFold(kept, folding, spec.value, change, TableUse() if held else use)
             operator = skipping_nulls(name, context, fold, values=True)
-            return on_commit(operator, kept, spec.value, use, context) if held else operator
+            return on_commit(operator, kept, use, context) if held else operator
 
-        builder.named_processor(name, (source,), make, writes=spec.name, timed=timed)
+        builder.named_processor(name, (source,), make, spec.name, timed=timed, keeps=True)
         return KTable(TableNode(builder, name, use, spec), self._key, value)
 
     def _regrouped(self, key: Serde[Any]) -> str:

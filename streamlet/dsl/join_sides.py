@@ -7,7 +7,7 @@ the other store still has decides; an inner join sends its results with the late
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice, repeat
 from typing import Any
 
@@ -16,6 +16,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import Function, copied, keyed
 from streamlet.dsl.columns import collect, has_null, nth, spread
+from streamlet.dsl.copies import Own, copies, snapshots
 from streamlet.state.join_store import JoinStore, Kept
 
 #: Results that are sent before other tasks may go on, and records that are looked up at a time.
@@ -28,7 +29,8 @@ class Side:
     """The view that one side has of a join.
 
     ``before_ms`` and ``after_ms`` are how much older and younger the other side's record may be.
-    The joiner takes ``(left, right)``, or the key before them.
+    The joiner takes ``(left, right)``, or the key before them. ``own_value`` makes copies of the
+    values of this side, and ``own`` of what the joiner returns; None: they cannot change.
     """
 
     left: bool
@@ -36,6 +38,12 @@ class Side:
     after_ms: int
     joiner: Function
     takes: int
+    own_value: Own
+    own: Own
+
+    def joined(self, keys: Any, own: Any, other: Any) -> Iterable[Any]:
+        """The results for columns of keys and of values of both sides, lazily."""
+        return snapshots(map(self.joiner, *self.columns(keys, own, other)), self.own)
 
     def columns(self, keys: Any, own: Any, other: Any) -> tuple[Any, ...]:
         """The joiner's arguments, in its order."""
@@ -132,8 +140,10 @@ class MatchRecords:
             others = list(map(self.copy, others))
         out = _spread(part, counts)
         times = [max(time, other) for time, (other, _) in zip(out.timestamps, matches, strict=True)]
-        columns = self.side.columns(out.keys, out.values, others)
-        values, failure = collect(map(self.side.joiner, *columns), len(matches))
+        mine = out.values
+        if len(matches) > len(part):  # each call of the joiner has an object of its own
+            mine = copies(mine, self.side.own_value)
+        values, failure = collect(self.side.joined(out.keys, mine, others), len(matches))
         if failure is None:
             return out.with_values(values, None, times)
         done = len(values)

@@ -10,6 +10,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import HotStore, keyed
 from streamlet.dsl.columns import collect, has_null, not_null, nth, with_gaps
+from streamlet.dsl.copies import Own, copies, snapshots
 from streamlet.topology.operator import TaskContext
 
 Function = Callable[..., Any]
@@ -39,6 +40,15 @@ class StreamTableJoin:
 
     Without a row an inner join leaves the record out and a left join gives the joiner None. So does
     a left join for a record without a key (KIP-962), which an inner join never gets.
+
+    Args:
+        store: of the rows.
+        views: what the table makes of them.
+        joiner: the function.
+        takes: how many arguments it takes.
+        left: whether records without a row have results.
+        own_row: makes copies of rows; None: they cannot change.
+        own: makes copies of what the joiner returns; None: it cannot change.
     """
 
     store: HotStore
@@ -46,6 +56,8 @@ class StreamTableJoin:
     joiner: Function
     takes: int
     left: bool
+    own_row: Own
+    own: Own
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the joiner or a view fails."""
@@ -59,7 +71,7 @@ class StreamTableJoin:
             part = batch.select(mask)
             rows = [row for row in rows if row is not None]
         columns = (part.values, rows) if self.takes == 2 else (part.keys, part.values, rows)
-        out, failure = collect(map(self.joiner, *columns), len(part))
+        out, failure = collect(snapshots(map(self.joiner, *columns), self.own), len(part))
         if failure is None:
             done = part.with_values(out)
             if error is not None:
@@ -82,7 +94,7 @@ class StreamTableJoin:
         self, batch: Batch, ckeys: list[Any], error: BaseException | None
     ) -> tuple[list[Any], BaseException | None]:
         """Each record's row, as the views show it."""
-        rows = self._stored(batch, ckeys)
+        rows = copies(self._stored(batch, ckeys), self.own_row)
         for view in self.views:
             rows, failure = collect(map(view, batch.keys, rows), len(rows))
             error = failure or error
@@ -107,12 +119,15 @@ def filter_view(function: Function, keep: bool) -> TableView:
     return TableView(lambda _: view)
 
 
-def map_values_view(function: Function, takes: int, tombstones: bool = False) -> TableView:
+def map_values_view(
+    function: Function, takes: int, own: Own, tombstones: bool = False
+) -> TableView:
     """The rows of a table with mapped values; with ``tombstones`` also of rows not there."""
 
     def view(key: Any, row: Any) -> Any:
         if row is None and not tombstones:
             return None
-        return function(row) if takes == 1 else function(key, row)
+        made = function(row) if takes == 1 else function(key, row)
+        return made if own is None else own(made)
 
     return TableView(lambda _: view)

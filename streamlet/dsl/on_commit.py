@@ -12,16 +12,13 @@ its commit may have sent it, and passed through the same sessions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import copier
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import TopologyError
-from streamlet.serdes import Serde
 from streamlet.state.bucket_store import BucketStore
 from streamlet.state.store import CachedStore
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
@@ -52,13 +49,11 @@ class RowsOnCommit:
     Args:
         inner: the fold.
         store: of its rows.
-        copy: of values that readers may change; None: they get the stored ones.
         use: what is noted of the table.
     """
 
     inner: Operator
     store: CachedStore
-    copy: Callable[[Any], Any] | None
     use: TableUse
     since: SinceCommit = attrs.field(factory=SinceCommit)
 
@@ -92,12 +87,12 @@ class RowsOnCommit:
         changes = self.store.changes(self.use.olds)
         self.store.keep_expired(False)
         self.since.last, self.since.headers = None, {}
-        keys, values = changes.keys, changes.values
+        keys = changes.keys
         return attrs.evolve(
             last,
             offsets=list(last.offsets) * len(keys),
             keys=keys,
-            values=list(map(self.copy, values)) if self.copy else values,
+            values=changes.values,
             timestamps=changes.times,
             headers=list(map(headers.get, self.store.row_ids(keys))) if headers else None,
             olds=changes.olds,
@@ -180,15 +175,14 @@ class UpdatesOnCommit:
 def on_commit(
     fold: Operator | OperatorInParts,
     store: CachedStore,
-    value: Serde[Any],
     use: TableUse,
     context: TaskContext,
 ) -> RowsOnCommit | UpdatesOnCommit:
-    """A fold whose results go out with commits; ``value`` is the serde of what it makes."""
+    """A fold whose results go out with commits."""
     assert not isinstance(fold, OperatorInParts), "a fold gives its updates in one piece"
     if isinstance(store, BucketStore):
         return UpdatesOnCommit(fold, store, use, context)
-    return RowsOnCommit(fold, store, copier(value) if use.shown else None, use)
+    return RowsOnCommit(fold, store, use)
 
 
 def check_emit(call: str, emit: str) -> bool:

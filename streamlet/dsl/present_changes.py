@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.serdes.copies import own
 from streamlet.topology.operator import Operator
 
 #: Topic, partition and offset.
@@ -63,4 +64,5 @@ class NotingChanges:
             return
         columns = self.store.ckeys(out.keys), out.offsets, out.olds
         for ckey, offset, old in zip(*columns, strict=True):
-            self.changes.olds[ckey] = (out.topic, out.partition, offset), old
+            # The old value itself goes on, to functions that may change it.
+            self.changes.olds[ckey] = (out.topic, out.partition, offset), own(old)

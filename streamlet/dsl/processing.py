@@ -97,8 +97,6 @@ class Processing:
         Raises:
             TopologyError: it is neither, or a store is not there.
         """
-        for use in self.stream.uses:
-            use.shown = True
         if takes_state(given):
             return self._with_state(given, options, fixed_key)
         options.check_unused(self.call)

@@ -68,7 +68,8 @@ def add_repartition(
     def filtering(name: str, keep: bool) -> OperatorFactory:
         return lambda context: PassOn() if keep or nulls.wanted else DropNullKeys(name, context)
 
-    graph.add_processor(ProcessorNode(filter_, (parent,), filtering(filter_, False), alone=True))
+    make = filtering(filter_, False)
+    graph.add_processor(ProcessorNode(filter_, (parent,), make, alone=True, values="passed on"))
     values = how.value, how.value
     if how.counted:
         values = presence.written(how.value), presence.read(how.value)

@@ -60,7 +60,7 @@ class SessionWindowed:
         gap, folding, store = self.windows.gap_ms, self.folding, self.store
         found = self._touched(ckey, time - gap, time + gap, highest)
         start = end = time
-        so_far = folding.of.first()
+        so_far = folding.first()
         for item in found:
             so_far = folding.merged(key, so_far, item[2])
             start, end = min(start, item[1]), max(end, item[0])
@@ -70,9 +70,7 @@ class SessionWindowed:
         if (start, end) != (time, time):
             for one_end, one_start, old in found:
                 updates.add(index, windowed_of((key, one_start, one_end)), None, old, one_end)
-        send = folding.sent
-        sent = send(new) if send else new
-        updates.add(index, windowed_of((key, start, end)), sent, None, end)
+        updates.add(index, windowed_of((key, start, end)), new, None, end)
         store.replace(ckey, found, [(end, start, new)], end)
         return max(highest, end), ()
 

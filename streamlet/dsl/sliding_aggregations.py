@@ -19,6 +19,7 @@ from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_folds import BoundFolding
 from streamlet.dsl.window_updates import Bounds, WindowUpdates, one_by_one
 from streamlet.dsl.windows import SlidingWindows
+from streamlet.serdes.copies import own
 from streamlet.serdes.windowed import windowed_of
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.topology.operator import TaskContext
@@ -111,13 +112,11 @@ class SlidingWindowed:
             if change.final:
                 written.append((change.start, change.time, change.value))
             else:
-                new = folding.add(key, value, change.value)
+                new = folding.add(key, own(value), change.value)
                 written.append((change.start, max(time, change.time), new))
-        send = folding.sent
         for change, (start, latest, new) in zip(changes, written, strict=True):
             old = None if change.old is None else change.old[2]
-            sent = send(new) if send else new
-            updates.add(index, windowed_of((key, start, start + size)), sent, old, latest)
+            updates.add(index, windowed_of((key, start, start + size)), new, old, latest)
         return written
 
     def _changes(self, time: int, near: list[Item]) -> Iterator[SlidingChange]:
@@ -126,7 +125,7 @@ class SlidingWindowed:
         if time < size:
             yield from self._early(time, near)
             return
-        first = self.folding.of.first
+        first = self.folding.first
         left = right = before = None
         has_left = has_right = False
         for item in reversed(near):
@@ -157,7 +156,7 @@ class SlidingWindowed:
 
     def _early(self, time: int, near: list[Item]) -> Iterator[SlidingChange]:
         """The windows of a record whose left window would begin before the epoch."""
-        first = self.folding.of.first
+        first = self.folding.first
         shared = right = before = None
         has_right = False
         for item in near:

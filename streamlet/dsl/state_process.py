@@ -203,7 +203,8 @@ class StateProcess:
         if data is not None:
             after = self._rules.value.encode(data) if data else b""
             if after != state.before:
-                self._put(ckey, data)
+                # The function may have kept parts of it.
+                self._put(ckey, self._rules.value.decode(after) if data else {})
         for name, time in state.timers.items():
             assert self._timers is not None
             key = self._timer_key(ckey, name)

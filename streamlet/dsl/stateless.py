@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from operator import not_, truth
 from typing import Any
@@ -11,6 +11,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.columns import collect, has_null, not_null, over_values, spread
+from streamlet.dsl.copies import Own, groups, snapshots
 from streamlet.topology.operator import TaskContext
 
 Function = Callable[..., Any]
@@ -35,15 +36,19 @@ class Filter:
 
 @attrs.frozen
 class MapValues:
-    """Replaces values by ``function(value)`` or ``function(key, value)``."""
+    """Replaces values by ``function(value)`` or ``function(key, value)``.
+
+    ``own`` makes copies of what it returns (``copies``); None: that cannot change.
+    """
 
     function: Function
     takes: int
+    own: Own = None
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails."""
         results = over_values(self.function, self.takes, batch.keys, batch.values)
-        out, error = collect(results, len(batch))
+        out, error = collect(snapshots(results, self.own), len(batch))
         if error is not None:
             raise OperatorFailed(
                 len(out), batch.slice(0, len(out)).with_values(out), again=True
@@ -53,13 +58,15 @@ class MapValues:
 
 @attrs.frozen
 class SelectKey:
-    """Replaces keys by ``function(key, value)``."""
+    """Replaces keys by ``function(key, value)``; ``own`` as of ``MapValues``."""
 
     function: Function
+    own: Own = None
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails."""
-        out, error = collect(map(self.function, batch.keys, batch.values), len(batch))
+        keys = snapshots(map(self.function, batch.keys, batch.values), self.own)
+        out, error = collect(keys, len(batch))
         if error is not None:
             raise OperatorFailed(
                 len(out), batch.slice(0, len(out)).with_keys(out), again=True
@@ -69,14 +76,18 @@ class SelectKey:
 
 @attrs.frozen
 class Map:
-    """Replaces records by the pairs that ``function(key, value)`` returns."""
+    """Replaces records by the pairs that ``function(key, value)`` returns.
+
+    ``own`` makes copies of pairs; None: they cannot change.
+    """
 
     function: Function
+    own: Own = None
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or returns no pair."""
         pairs = map(_pair, map(self.function, batch.keys, batch.values))
-        out, error = collect(pairs, len(batch))
+        out, error = collect(snapshots(pairs, self.own), len(batch))
         if error is not None:
             raise OperatorFailed(
                 len(out), _with_pairs(batch.slice(0, len(out)), out), again=True
@@ -86,37 +97,44 @@ class Map:
 
 @attrs.frozen
 class FlatMapValues:
-    """One record for each value in what ``function`` returns; keys and times are repeated."""
+    """One record for each value in what ``function`` returns; keys and times are repeated.
+
+    ``own`` as of ``MapValues``.
+    """
 
     function: Function
     takes: int
+    own: Own = None
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or returns nothing iterable."""
         results = over_values(self.function, self.takes, batch.keys, batch.values)
-        groups, error = collect(map(tuple, results), len(batch))
+        made, error = collect(groups(results, self.own), len(batch))
         if error is not None:
-            done = _expanded(batch.slice(0, len(groups)), groups)
-            raise OperatorFailed(len(groups), done, again=True) from error
-        return _expanded(batch, groups)
+            done = _expanded(batch.slice(0, len(made)), made)
+            raise OperatorFailed(len(made), done, again=True) from error
+        return _expanded(batch, made)
 
 
 @attrs.frozen
 class FlatMap:
-    """One record for each ``(key, value)`` in what ``function(key, value)`` returns."""
+    """One record for each ``(key, value)`` in what ``function(key, value)`` returns.
+
+    ``own`` as of ``Map``.
+    """
 
     function: Function
+    own: Own = None
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or yields something else than pairs."""
-        groups, error = collect(
-            map(_pairs, map(self.function, batch.keys, batch.values)), len(batch)
-        )
-        part = batch if error is None else batch.slice(0, len(groups))
-        expanded = _expanded(part, groups)
+        pairs = map(_pairs, map(self.function, batch.keys, batch.values))
+        made, error = collect(groups(pairs, self.own), len(batch))
+        part = batch if error is None else batch.slice(0, len(made))
+        expanded = _expanded(part, made)
         out = _with_pairs(expanded, expanded.values)
         if error is not None:
-            raise OperatorFailed(len(groups), out, again=True) from error
+            raise OperatorFailed(len(made), out, again=True) from error
         return out
 
 
@@ -179,8 +197,10 @@ def _pair(result: Any) -> tuple[Any, Any]:
     return result
 
 
-def _pairs(results: Any) -> tuple[tuple[Any, Any], ...]:
-    return tuple(map(_pair, results))
+def _pairs(results: Any) -> Iterable[tuple[Any, Any]]:
+    """The pairs, each checked; one by one where the function makes one after the other."""
+    pairs = map(_pair, results)
+    return list(pairs) if type(results) in (list, tuple) else pairs
 
 
 def _with_pairs(batch: Batch, pairs: list[Any]) -> Batch:

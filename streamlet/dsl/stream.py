@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import attrs
-
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.builder import Make, StreamNode, same_app
+from streamlet.dsl.copies import owner_of
 from streamlet.dsl.expressions import plain
 from streamlet.dsl.functions import check_not_marked, check_takes
 from streamlet.dsl.grouped import KGroupedStream
@@ -93,11 +92,14 @@ class KStream(StreamRecords[K, V], StreamJoins[K, V], StreamProcessors[K, V], St
         one, two = self._node, other._node
         same_app("merge()", one.builder, two.builder)
         merged = one.builder.processor(
-            "KSTREAM-MERGE-", (one.name, two.name), lambda _: PassOn(), name=name, results="same"
+            "KSTREAM-MERGE-",
+            (one.name, two.name),
+            lambda _: PassOn(),
+            name=name,
+            results="same",
+            values="passed on",
         )
-        node = StreamNode(
-            one.builder, merged, one.rekeyed or two.rekeyed, tuple({*one.uses, *two.uses})
-        )
+        node = StreamNode(one.builder, merged, one.rekeyed or two.rekeyed)
         key = one.builder.merged(self._key, other._key, "key")
         return KStream(node, key, one.builder.merged(self._value, other._value, "value"))
 
@@ -179,7 +181,6 @@ class KStream(StreamRecords[K, V], StreamJoins[K, V], StreamProcessors[K, V], St
         if partitioner is not None:
             check_takes("repartition()", partitioner, "key", "value", "partitions")
             check_not_marked("repartition()", partitioner)
-            self._show()
         builder = self._node.builder
         kinds = self._written(key, value, "repartition()")
         how = Repartition(
@@ -230,11 +231,9 @@ class KStream(StreamRecords[K, V], StreamJoins[K, V], StreamProcessors[K, V], St
             if partitioner is not None or origin:
                 what = "origin=True needs" if origin else "a partitioner knows"
                 raise TopologyError(f"{call}: {what} one topic, not one of each record")
-            self._show()
             target = applied(topic, ChooseTopics)
         if partitioner is not None:
             check_takes(call, partitioner, "key", "value", "partitions")
-            self._show()
         new_key, new_value = self._written(key, value, call)
         serdes = (new_key.needed(call, "key"), new_value.needed(call, "value"))
         self._node.builder.sink(self._node.name, target, *serdes, partitioner, origin, name)
@@ -272,7 +271,6 @@ class KStream(StreamRecords[K, V], StreamJoins[K, V], StreamProcessors[K, V], St
             call="group_by()",
             repartition=True,
             name=name,
-            uses=node.uses,
         )
 
     def group_by_key(
@@ -298,7 +296,6 @@ class KStream(StreamRecords[K, V], StreamJoins[K, V], StreamProcessors[K, V], St
             call="group_by_key()",
             repartition=node.rekeyed,
             name=name,
-            uses=node.uses,
         )
 
     def _selected(
@@ -306,11 +303,10 @@ class KStream(StreamRecords[K, V], StreamJoins[K, V], StreamProcessors[K, V], St
     ) -> tuple[StreamNode, Kind, Kind]:
         made = plain(function, self._value.of)
         check_takes(call, made, "key", "value", context=True)
-        node = self._below("KSTREAM-KEY-SELECT-", applied(made, SelectKey), name, "rekeyed")
-        inferred = self._result_type(function, 2)
-        # The values go on object for object, so a reader below still counts as one of the table's.
-        node = attrs.evolve(node, uses=self._node.uses)
-        return node, node.builder.result(key, inferred, call, "key"), self._value
+        kind = self._node.builder.result(key, self._result_type(function, 2), call, "key")
+        own = owner_of(kind)
+        make = applied(made, lambda f: SelectKey(f, own))
+        return self._below("KSTREAM-KEY-SELECT-", make, name, "rekeyed"), kind, self._value
 
     def _written(self, key: Any, value: Any, call: str) -> tuple[Kind, Kind]:
         return (

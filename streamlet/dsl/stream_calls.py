@@ -122,8 +122,6 @@ class StreamCalls(Generic[K, V]):
         return made
 
     def _below_calls(self, calls: MapValuesAsync, name: str | None) -> StreamNode:
-        for use in self._node.uses:
-            use.shown = True
         above, builder = self._node, self._node.builder
         own = builder.graph.new_name("KSTREAM-MAPVALUESASYNC-", name)
         builder.named_processor(own, (above.name,), lambda _: calls, timed="when calls end")

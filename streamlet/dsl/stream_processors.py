@@ -172,7 +172,9 @@ class StreamProcessors(Generic[K, V]):
         node = f"{above.name}-{name}"
         if name not in above.children:
             above.children.add(name)
-            above.builder.named_processor(node, (above.name,), lambda _: PassOn(), child=name)
+            above.builder.named_processor(
+                node, (above.name,), lambda _: PassOn(), child=name, values="passed on"
+            )
         below = attrs.evolve(above, name=node, children=None)
         made: KStream[K, V] = self._made(below, self._key, self._value)
         return made
@@ -217,11 +219,10 @@ class StreamProcessors(Generic[K, V]):
         def make(context: TaskContext) -> Deduplicate:
             return Deduplicate(own, context, context.store(spec.name), within_ms, grace_ms)
 
-        above.builder.named_processor(own, (parent,), make, writes=spec.name, skip_nulls="key")
-        uses = () if above.rekeyed else above.uses
-        made: KStream[K, V] = self._made(
-            StreamNode(above.builder, own, uses=uses), self._key, self._value
+        above.builder.named_processor(
+            own, (parent,), make, writes=spec.name, skip_nulls="key", values="passed on"
         )
+        made: KStream[K, V] = self._made(StreamNode(above.builder, own), self._key, self._value)
         return made
 
     def print(self, label: str | None = None, *, name: str | None = None) -> None:
@@ -240,8 +241,6 @@ class StreamProcessors(Generic[K, V]):
             {}
         """
         builder = self._node.builder
-        for use in self._node.uses:
-            use.shown = True
         own = builder.graph.new_name("KSTREAM-PRINTER-", name)
         shown = self._node.name if label is None else label
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from streamlet.dsl.builder import Make, StreamNode
+from streamlet.dsl.copies import owner_of
 from streamlet.dsl.expressions import Expression, plain, type_of
 from streamlet.dsl.functions import check_takes, takes
 from streamlet.dsl.inference import element_type, pair_types, result_type
@@ -96,13 +97,10 @@ class StreamRecords(Generic[K, V]):
             {'stock': [('LAMP', -3)]}
         """
         check_takes("map()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-MAP-", applied(function, Map), name, "rekeyed")
-        new_key, new_value = pair_types(result_type(function))
-        return self._made(
-            node,
-            node.builder.result(key, new_key, "map()", "key"),
-            node.builder.result(value, new_value, "map()", "value"),
-        )
+        kinds = self._pair_kinds("map()", (key, value), pair_types(result_type(function)))
+        own = owner_of(*kinds)
+        make = applied(function, lambda f: Map(f, own))
+        return self._made(self._below("KSTREAM-MAP-", make, name, "rekeyed"), *kinds)
 
     @overload
     def map_values(
@@ -139,11 +137,11 @@ class StreamRecords(Generic[K, V]):
         """
         made = plain(function, self._value.of)
         count = takes("map_values()", made, "key", "value", context=True)
-        node = self._below("KSTREAM-MAPVALUES-", applied(made, lambda f: MapValues(f, count)), name)
         inferred = self._result_type(function, count)
-        return self._made(
-            node, self._key, node.builder.result(value, inferred, "map_values()", "value")
-        )
+        kind = self._node.builder.result(value, inferred, "map_values()", "value")
+        own = owner_of(kind)
+        make = applied(made, lambda f: MapValues(f, count, own))
+        return self._made(self._below("KSTREAM-MAPVALUES-", make, name), self._key, kind)
 
     def flat_map(
         self,
@@ -169,13 +167,11 @@ class StreamRecords(Generic[K, V]):
             {'pieces': [('lamp-0', 1), ('lamp-1', 1)]}
         """
         check_takes("flat_map()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-FLATMAP-", applied(function, FlatMap), name, "rekeyed")
-        new_key, new_value = pair_types(element_type(result_type(function)))
-        return self._made(
-            node,
-            node.builder.result(key, new_key, "flat_map()", "key"),
-            node.builder.result(value, new_value, "flat_map()", "value"),
-        )
+        inferred = pair_types(element_type(result_type(function)))
+        kinds = self._pair_kinds("flat_map()", (key, value), inferred)
+        own = owner_of(*kinds)
+        make = applied(function, lambda f: FlatMap(f, own))
+        return self._made(self._below("KSTREAM-FLATMAP-", make, name, "rekeyed"), *kinds)
 
     @overload
     def flat_map_values(
@@ -207,13 +203,11 @@ class StreamRecords(Generic[K, V]):
             {'pieces': [('lamp', 1), ('lamp', 1)]}
         """
         count = takes("flat_map_values()", function, "key", "value", context=True)
-        node = self._below(
-            "KSTREAM-FLATMAPVALUES-", applied(function, lambda f: FlatMapValues(f, count)), name
-        )
         inferred = element_type(result_type(function, *(self._key.of, self._value.of)[-count:]))
-        return self._made(
-            node, self._key, node.builder.result(value, inferred, "flat_map_values()", "value")
-        )
+        kind = self._node.builder.result(value, inferred, "flat_map_values()", "value")
+        own = owner_of(kind)
+        make = applied(function, lambda f: FlatMapValues(f, count, own))
+        return self._made(self._below("KSTREAM-FLATMAPVALUES-", make, name), self._key, kind)
 
     def peek(self, function: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
         """Calls ``function(key, value)`` for each record, which goes on as it is.
@@ -256,18 +250,23 @@ class StreamRecords(Generic[K, V]):
             return type_of(function, self._key.of, self._value.of)
         return result_type(function, *(self._key.of, self._value.of)[-count:])
 
+    def _pair_kinds(
+        self, call: str, given: tuple[Any, Any], inferred: tuple[Any, Any]
+    ) -> tuple[Kind, Kind]:
+        """The kinds of the keys and values of pairs that a function returns."""
+        result = self._node.builder.result
+        return (
+            result(given[0], inferred[0], call, "key"),
+            result(given[1], inferred[1], call, "value"),
+        )
+
     def _below(
         self, prefix: str, make: Make, name: str | None = None, results: Results = "others"
     ) -> StreamNode:
         """Add an operator with a user function below this stream."""
-        self._show()
         above = self._node
         own = above.builder.processor(prefix, (above.name,), make, name=name, results=results)
         return StreamNode(above.builder, own, above.rekeyed or results == "rekeyed")
-
-    def _show(self) -> None:
-        for use in self._node.uses:
-            use.shown = True
 
     def _made(self, node: StreamNode, key: Kind, value: Kind) -> KStream[Any, Any]:
         made: Any = type(self)

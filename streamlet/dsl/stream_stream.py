@@ -9,6 +9,7 @@ import attrs
 
 from streamlet.dsl.aggregations import accepting, copier
 from streamlet.dsl.builder import Builder, Make, StreamNode, same_app
+from streamlet.dsl.copies import Own, owner, owner_of
 from streamlet.dsl.functions import takes
 from streamlet.dsl.inference import result_type
 from streamlet.dsl.join_sides import Keep, MatchItself, MatchRecords, Side
@@ -73,8 +74,6 @@ def joined_streams(
         )
     same_app(call, stream._node.builder, other._node.builder)
     count = takes(call, joiner, "key", "left", "right")
-    for one in streams:
-        one._show()
     key, other_key = (one._key.needed(call, "key", takes=False) for one in streams)
     if key.name != other_key.name:
         raise TopologyError(
@@ -83,10 +82,11 @@ def joined_streams(
         )
     values = tuple(one._value.needed(call, "value", takes=False) for one in streams)
     parents = _copartitioned(call, streams, name)
-    join = _Join(kind, windows, key, (values[0], values[1]), joiner, count)
-    node = join.added(parents, Materialized.of(store), call, name)
     inferred = result_type(joiner, *(stream._key.of, stream._value.of, other._value.of)[-count:])
-    return node, stream._key, stream._node.builder.result(value, inferred, call, "value")
+    result = stream._node.builder.result(value, inferred, call, "value")
+    join = _Join(kind, windows, key, (values[0], values[1]), joiner, count, owner_of(result))
+    node = join.added(parents, Materialized.of(store), call, name)
+    return node, stream._key, result
 
 
 def _copartitioned(
@@ -109,6 +109,7 @@ class _Join:
     values: tuple[Serde[Any], Serde[Any]]
     joiner: Any
     takes: int
+    own: Own
 
     def added(
         self,
@@ -146,10 +147,11 @@ class _Join:
                 (parents[side].name,),
                 self._keeping(own, side),
                 writes=own,
+                values="passed on",
                 **self._together(),
             )
             self._add_join(builder, names[side], kept, stores, side)
-        builder.named_processor(merge, names, lambda _: PassOn())
+        builder.named_processor(merge, names, lambda _: PassOn(), values="passed on")
         if self.kind == "inner":
             alone = self._alone(builder, merge, windowed[0], stores.records[0])
             builder.graph.add_inner_join(InnerJoin(windowed, names, stores.records, alone))
@@ -242,7 +244,8 @@ class _Join:
 
     def _side(self, side: int) -> Side:
         windows = self.windows if side == 0 else self.windows.mirrored
-        return Side(side == 0, windows.before_ms, windows.after_ms, self.joiner, self.takes)
+        how = self.joiner, self.takes, owner(self.values[side]), self.own
+        return Side(side == 0, windows.before_ms, windows.after_ms, *how)
 
     def _matching(
         self, other: str, side: int, but_itself: bool = False

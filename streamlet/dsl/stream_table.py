@@ -8,6 +8,7 @@ import attrs
 
 from streamlet.dsl.aggregations import accepting, copier
 from streamlet.dsl.builder import StreamNode, same_app
+from streamlet.dsl.copies import Own, owner_of
 from streamlet.dsl.functions import takes
 from streamlet.dsl.inference import result_type
 from streamlet.dsl.join_grace import JoinLater
@@ -58,7 +59,6 @@ def joined(
     same_app(call, stream._node.builder, rows.builder)
     rows.check_joins(call)
     grace_ms = _grace(call, grace, store, rows)
-    stream._show()
     left = copartitioned(call, stream, stream._key, stream._value, name)
     theirs = rows.store.record_key.name
     if stream._key.serde is not None and stream._key.serde.name != theirs:
@@ -66,7 +66,9 @@ def joined(
             f"{call}: the stream's keys are {stream._key.serde.name}, those of table "
             f"{rows.store.name} {theirs}; select_key() can make them alike"
         )
-    join = _RowJoin(rows, joiner, count, left=call == "left_join()")
+    inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
+    result = left.builder.result(value, inferred, call, "value")
+    join = _RowJoin(rows, joiner, count, call == "left_join()", owner_of(result))
     if join.left:
         left.builder.keep_null_keys(left.name)
     if grace_ms is None:
@@ -83,31 +85,28 @@ def joined(
     else:
         serdes = stream._key.needed(call, "key"), stream._value.needed(call, "value")
         node = _add_later(left, join, grace_ms, serdes, store, name)
-    inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
-    return (
-        StreamNode(left.builder, node, left.rekeyed),
-        stream._key,
-        left.builder.result(value, inferred, call, "value"),
-    )
+    return StreamNode(left.builder, node, left.rekeyed), stream._key, result
 
 
 @attrs.frozen
 class _RowJoin:
-    """A join of a stream with a table: its rows, the joiner and what that takes."""
+    """A join of a stream with a table: its rows, the joiner, what that takes and returns."""
 
     rows: TableNode
     joiner: Any
     takes: int
     left: bool
+    own: Own
 
     def operator(self, context: TaskContext) -> StreamTableJoin:
         """The operator of a task; with a versioned table it is an ``AsOfJoin``."""
         rows = self.rows
         kept = context.store(rows.store.name)
         views = tuple(view.bound(context) for view in rows.views)
+        how = self.joiner, self.takes, self.left
         if rows.history_ms is None:
-            return StreamTableJoin(kept, views, self.joiner, self.takes, self.left)
-        return AsOfJoin(kept, views[1:], self.joiner, self.takes, self.left)
+            return StreamTableJoin(kept, views, *how, rows.own_row, self.own)
+        return AsOfJoin(kept, views[1:], *how, rows.own_value, self.own)
 
 
 def _grace(call: str, grace: Duration | None, store: StoreLike, rows: TableNode) -> int | None:

@@ -7,7 +7,8 @@ from typing import Any, Literal
 import attrs
 
 from streamlet.dsl.aggregations import accepting, copier
-from streamlet.dsl.joins import TableView
+from streamlet.dsl.copies import owner
+from streamlet.dsl.joins import BoundView, TableView
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.row_expiry import ttl_of
@@ -145,8 +146,14 @@ def suppressed_node(
 
     builder.named_processor(name, (above.name,), make, writes=kept.name)
     placed = spec.until == "time limit"
-    sent = TableView(lambda context: context.store(kept.name).sent_value(placed), (kept.name,))
-    return attrs.evolve(above, name=name, use=use, views=(*above.views, sent))
+    own = owner(serdes[1])
+
+    def sent(context: TaskContext) -> BoundView:
+        of = context.store(kept.name).sent_value(placed)
+        return of if own is None else lambda key, row: own(of(key, row))
+
+    view = TableView(sent, (kept.name,))
+    return attrs.evolve(above, name=name, use=use, views=(*above.views, view))
 
 
 def _buffer(above: TableNode, how: Suppressed, key: Serde[Any]) -> BufferSpec:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.builder import StreamNode
+from streamlet.dsl.copies import owner_of
 from streamlet.dsl.derived import Derivation, derived
 from streamlet.dsl.functions import check_takes, takes
 from streamlet.dsl.grouped_table import KGroupedTable
@@ -269,9 +270,9 @@ class KTable(TableJoins[K, V]):
 
         above = self._node
         own = above.builder.processor(
-            "KTABLE-TOSTREAM-", (above.name,), lambda _: ToStream(), name=name
+            "KTABLE-TOSTREAM-", (above.name,), lambda _: ToStream(), name=name, values="passed on"
         )
-        node = StreamNode(above.builder, own, uses=(above.use,))
+        node = StreamNode(above.builder, own)
         stream: KStream[K, V] = KStream(node, self._key, self._value)
         return stream if function is None else stream.select_key(function, key=key)
 
@@ -301,15 +302,16 @@ class KTable(TableJoins[K, V]):
     ) -> KTable[K, Any]:
         """The table of ``map_values`` or ``transform_values``, which sees tombstones."""
         count, all_ = takes(call, function, "key", "value"), call == "transform_values()"
+        inferred = result_type(function, *(self._key.of, self._value.of)[-count:])
+        kind = self._node.builder.result(value, inferred, call, "value")
+        own = owner_of(kind)
         how = Derivation(
             call,
             "KTABLE-TRANSFORMVALUES-" if all_ else "KTABLE-MAPVALUES-",
-            lambda use: TableMapValues(function, count, use, all_),
-            map_values_view(function, count, all_),
+            lambda use: TableMapValues(function, count, use, own, all_),
+            map_values_view(function, count, own, all_),
             name=name,
         )
-        inferred = result_type(function, *(self._key.of, self._value.of)[-count:])
-        kind = self._node.builder.result(value, inferred, call, "value")
         return KTable(derived(self._node, how, store, self._key, kind), self._key, kind)
 
     def _joined(self) -> TableNode:

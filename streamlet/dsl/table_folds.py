@@ -27,6 +27,7 @@ from streamlet.dsl.columns import collect
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_updates import taken
 from streamlet.serdes import Serde
+from streamlet.serdes.copies import own
 from streamlet.serdes.serde import build
 from streamlet.state.group_store import GroupStore
 
@@ -140,7 +141,7 @@ class Regroup:
         """Group and value of a row; None: it is in no group."""
         if value is None:
             return None
-        place = self.function(key, value)
+        place = own(self.function(key, value))
         if place is None:
             return None
         group, found = place
@@ -216,13 +217,7 @@ class TableFold:
     ) -> Batch:
         """Fold changes, which were ``sent`` as these; raises as ``process``."""
         check, copy = accepting(self.value), copier(self.value)
-        send = copy if self.use.shown else None
-
-        def changed(key: Any, change: Change, row: Any) -> Any:
-            new = self._changed(key, change, row)
-            return copy(new) if copy and new is change[0] else new
-
-        step = _no_row, changed, check, copy, send
+        step = _no_row, self._changed, check, copy
         out, olds, failure = aggregated(self.store, batch, ckeys, *step)
         at = len(out)
         if failure is None:
@@ -261,7 +256,7 @@ class TableFold:
         if old is not None and row is not None:
             row = self.folding.subtract(key, old, row)
         if new is not None:
-            row = self.folding.add(key, new, self.folding.first() if row is None else row)
+            row = self.folding.add(key, new, own(self.folding.first()) if row is None else row)
         return row
 
     def _still_there(self, key: Any, ckey: Any, raw: bytes | None) -> Any:

@@ -11,6 +11,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import HotStore, finished, keyed
 from streamlet.dsl.columns import collect, has_null, not_null, nth
+from streamlet.dsl.copies import Own, copies, snapshots
 from streamlet.dsl.failed_rows import Made, changed_rows
 from streamlet.dsl.joins import BoundTimes, BoundView
 from streamlet.dsl.uses import TableUse
@@ -28,12 +29,14 @@ class JoinedRow:
         takes: how many of these it takes.
         left: whether a left row alone makes one.
         right: whether a right row alone makes one.
+        own: makes copies of what the joiner returns; None: it cannot change.
     """
 
     joiner: Function
     takes: int
     left: bool
     right: bool
+    own: Own
 
     def exists(self, left: Any, right: Any) -> bool:
         """True if the rows make one."""
@@ -45,7 +48,8 @@ class JoinedRow:
         """The row, or None."""
         if not self.exists(left, right):
             return None
-        return self.joiner(left, right) if self.takes == 2 else self.joiner(key, left, right)
+        made = self.joiner(left, right) if self.takes == 2 else self.joiner(key, left, right)
+        return made if self.own is None else self.own(made)
 
 
 @attrs.frozen
@@ -56,11 +60,13 @@ class TableRows:
         store: that they are worked out from.
         views: what is made of its rows.
         times: what is made of the times of its rows.
+        own: makes copies of rows of the store; None: they cannot change.
     """
 
     store: HotStore
     views: tuple[BoundView, ...]
     times: tuple[BoundTimes, ...]
+    own: Own
 
     def load(self, ckeys: list[Any]) -> None:
         """Bring rows into the cache, by one look at the medium."""
@@ -71,6 +77,8 @@ class TableRows:
         """A row with its time; None and -1 if there is none."""
         value = self.store.load(ckey)
         time = -1 if value is None else self.store.time_of(ckey)
+        if self.own is not None:
+            value = self.own(value)
         for view in self.views:
             value = view(key, value)
         for later in self.times:
@@ -93,14 +101,16 @@ class TableRows:
         get, times_of = self.store.cache.get, self.store.times_of
         rows = list(map(get, ckeys))
         if not has_null(rows):
-            return rows, times_of(ckeys), None
+            return copies(rows, self.own), times_of(ckeys), None
         self.store.load_many(ckeys)
-        rows = list(map(get, ckeys))
+        rows = copies(list(map(get, ckeys)), self.own)
         pairs = zip(rows, times_of(ckeys), strict=True)
         return rows, [-1 if row is None else time for row, time in pairs], None
 
     def shown(self, key: Any, value: Any) -> Any:
         """The row made of a value of the store; None if a view fails on it."""
+        if self.own is not None:
+            value = self.own(value)
         for view in self.views:
             made, error = collect(map(view, [key], [value]), 1)
             if error is not None:
@@ -182,7 +192,10 @@ class TableTableJoin:
         late = list(map(max, part.timestamps, times))
 
         def made(keys: list[Any], mine: list[Any], start: int) -> Made:
-            return self.made(keys, mine, rows[start : start + len(mine)])
+            others = rows[start : start + len(mine)]
+            if self.use.olds:  # the joiner is called twice, and may change what it is given
+                others = copies(others, self.other.own)
+            return self.made(keys, mine, others)
 
         def finish(some: Batch, values: list[Any], olds: list[Any] | None, start: int) -> Batch:
             return some.with_values(values, olds, late[start : start + len(some)])
@@ -202,7 +215,7 @@ class TableTableJoin:
         """The rows of the join for rows of this side and of the other."""
         pair = (mine, rows) if self.is_left else (rows, mine)
         if self.makes.takes == 2 and not (has_null(mine) or has_null(rows)):
-            return collect(map(self.makes.joiner, *pair), len(mine))
+            return collect(snapshots(map(self.makes.joiner, *pair), self.makes.own), len(mine))
         return collect(map(self.makes.of, keys, *pair), len(mine))
 
     def _olds(self, batch: Batch) -> list[Any]:

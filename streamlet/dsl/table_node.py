@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from streamlet.dsl.builder import Builder
+from streamlet.dsl.copies import Own, owner
 from streamlet.dsl.joins import TableView
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.windows import ClosingWindows
@@ -34,6 +35,20 @@ class TableNode:
     def stores(self) -> tuple[str, ...]:
         """Names of the stores that its rows are worked out from."""
         return self.store.name, *(store for view in self.views for store in view.stores)
+
+    @property
+    def own_row(self) -> Own:
+        """Makes copies of rows of its store; None: they cannot change.
+
+        A versioned row is none that a function sees: the first view copies the newest value of it.
+        """
+        return None if self.store.versions is not None else owner(self.store.value)
+
+    @property
+    def own_value(self) -> Own:
+        """Makes copies of the values in rows of its store, which may be versioned."""
+        versions = self.store.versions
+        return owner(self.store.value if versions is None else versions.value)
 
     def check_joins(self, call: str) -> None:
         """Refuse to join a table whose rows lie by window: joins look rows up by whole keys.

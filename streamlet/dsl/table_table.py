@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from streamlet.dsl.builder import Make, same_app
+from streamlet.dsl.copies import owner_of
 from streamlet.dsl.functions import takes
 from streamlet.dsl.inference import result_type
 from streamlet.dsl.joins import TableView
@@ -59,21 +60,20 @@ def joined_tables(
             f"{call}: the keys of table {one.store.name} are {keys[0]}, those of table "
             f"{other.store.name} {keys[1]}; they must be alike"
         )
-    makes = JoinedRow(joiner, count, *_ALONE[call])
     shared = bool(one.builder.graph.sources_of(one.name) & one.builder.graph.sources_of(other.name))
-    for use in (one.use, other.use):
-        use.shown = True
-        # Those of a topic are read for nothing where two rows make one: readers of the join ask.
-        if use.parent is not None or makes.left or makes.right or shared:
-            use.want_olds()
-    if shared:
-        one.builder.noted.names |= {one.store.name, other.store.name}
     result = one.builder.result(
         value,
         result_type(joiner, *(left._key.of, left._value.of, right._value.of)[-count:]),
         call,
         "value",
     )
+    makes = JoinedRow(joiner, count, *_ALONE[call], owner_of(result))
+    for use in (one.use, other.use):
+        # Those of a topic are read for nothing where two rows make one: readers of the join ask.
+        if use.parent is not None or makes.left or makes.right or shared:
+            use.want_olds()
+    if shared:
+        one.builder.noted.names |= {one.store.name, other.store.name}
     return _nodes(one, other, makes, call, result, left._key, (store, name), shared), result
 
 
@@ -103,7 +103,7 @@ def _nodes(
         sides.append(name)
     parents = sides[0], sides[1]
     if spec is None:
-        builder.named_processor(merge, parents, lambda _: PassOn())
+        builder.named_processor(merge, parents, lambda _: PassOn(), values="passed on")
         view = _view(other, makes)
         views = (*one.views, view)
         return attrs.evolve(one, name=merge, use=use, views=views, windows=None, history_ms=None)
@@ -114,6 +114,7 @@ def _nodes(
         lambda context: TableSource(context.store(kept.name), kept.value, use),
         writes=kept.name,
         by_key=True,
+        values="passed on",
     )
     return TableNode(builder, merge, use, kept)
 
@@ -141,7 +142,7 @@ def rows_of(node: TableNode, context: TaskContext) -> TableRows:
     """The rows of a table in a task."""
     views = tuple(view.bound(context) for view in node.views)
     times = tuple(view.times(context) for view in node.views if view.times is not None)
-    return TableRows(context.store(node.store.name), views, times)
+    return TableRows(context.store(node.store.name), views, times, node.own_row)
 
 
 def _view(other: TableNode, makes: JoinedRow) -> TableView:

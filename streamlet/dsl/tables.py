@@ -19,6 +19,7 @@ from streamlet.dsl.aggregations import (
     note_times,
 )
 from streamlet.dsl.columns import collect, has_null, over_values
+from streamlet.dsl.copies import Own, snapshots
 from streamlet.dsl.failed_rows import Made, changed_rows
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import StateError
@@ -151,12 +152,14 @@ class TableFilter:
 class TableMapValues:
     """Replaces values by ``function(value)`` or ``function(key, value)``.
 
-    Tombstones stay, unless the function sees them too (``tombstones``).
+    Tombstones stay, unless the function sees them too (``tombstones``). ``own`` makes copies of
+    what it returns; None: that cannot change.
     """
 
     function: Function
     takes: int
     use: TableUse
+    own: Own
     tombstones: bool = False
 
     def process(self, batch: Batch) -> Batch:
@@ -172,11 +175,12 @@ class TableMapValues:
     def rows(self, keys: list[Any], values: list[Any]) -> Made:
         """The new values, up to the one that the function fails on."""
         if self.tombstones or not has_null(values):
-            return collect(over_values(self.function, self.takes, keys, values), len(values))
+            made = over_values(self.function, self.takes, keys, values)
+            return collect(snapshots(made, self.own), len(values))
         one = self.function if self.takes == 2 else _without_key(self.function)
         pairs = zip(keys, values, strict=True)
         results = (None if value is None else one(key, value) for key, value in pairs)
-        return collect(results, len(values))
+        return collect(snapshots(results, self.own), len(values))
 
 
 @attrs.frozen

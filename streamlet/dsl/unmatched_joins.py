@@ -268,12 +268,16 @@ class MatchOrWait:
         key, value, time = record
         raw, matches = row
         copy_own, copy_other = self.copies
+        own_value = self.side.own_value if len(matches) > 1 else None
+        own_result = self.side.own
         own, other = (LEFT, RIGHT) if self.side.left else (RIGHT, LEFT)
         for other_time, match in matches:
             self.unmatched.matched(other_time, other + raw)
             if copy_other is not None:
                 match = copy_other(match)
-            joined = self.side.joiner(*self.side.columns(key, value, match))
+            mine = value if own_value is None else own_value(value)
+            joined = self.side.joiner(*self.side.columns(key, mine, match))
+            joined = joined if own_result is None else own_result(joined)
             out.add(at, key, joined, max(time, other_time))
         if matches or not self.waits:
             return
@@ -314,4 +318,5 @@ class MatchOrWait:
     def _alone(self, key: Any, value: Any, left: bool) -> Any:
         """The result of a record of a side without a match."""
         pair = (value, None) if left else (None, value)
-        return self.side.joiner(*(pair if self.side.takes == 2 else (key, *pair)))
+        made = self.side.joiner(*(pair if self.side.takes == 2 else (key, *pair)))
+        return made if self.side.own is None else self.side.own(made)

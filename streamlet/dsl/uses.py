@@ -12,11 +12,10 @@ import attrs
 class TableUse:
     """Needs of those below a table's node.
 
-    ``olds``: a reader needs the previous values. ``shown``: a user function sees the values, and
-    might change one in place. ``unnamed`` is a table of a topic or stream whose store the user did
-    not ask for: Kafka Streams would keep none, and so would not know the previous values. ``kept``
-    is a table that knows them in any case. ``sides`` are the tables of a join, whose previous
-    values make its own.
+    ``olds``: a reader needs the previous values. ``unnamed`` is a table of a topic or stream whose
+    store the user did not ask for: Kafka Streams would keep none, and so would not know the
+    previous values. ``kept`` is a table that knows them in any case. ``sides`` are the tables of a
+    join, whose previous values make its own.
     """
 
     unnamed: bool = attrs.field(default=False, kw_only=True)
@@ -24,7 +23,6 @@ class TableUse:
     sides: tuple[TableUse, ...] = attrs.field(default=(), kw_only=True)
     parent: TableUse | None = None
     olds: bool = False
-    shown: bool = False
 
     def want_olds(self) -> None:
         """Note that a reader needs the previous values; they come from above."""

@@ -15,6 +15,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import copied, copier, keyed
 from streamlet.dsl.builder import Builder, Make
+from streamlet.dsl.copies import Own, owner
 from streamlet.dsl.joins import StreamTableJoin, TableView
 from streamlet.dsl.nulls import Skip, SkipNulls, SkipNullsInParts
 from streamlet.dsl.table_node import TableNode
@@ -127,9 +128,14 @@ def newest_only(
     return SkipNulls(skip, _InOrder(inner))
 
 
-def newest_view() -> TableView:
-    """The newest value, of a row of a versioned store (``state.version_rows``)."""
-    return TableView(lambda _: lambda _key, row: None if row is None else row[1][-1][1])
+def newest_view(own: Own) -> TableView:
+    """A copy of the newest value, of a row of a versioned store (``state.version_rows``)."""
+
+    def view(_key: Any, row: Any) -> Any:
+        value = None if row is None else row[1][-1][1]
+        return value if own is None else own(value)
+
+    return TableView(lambda _: view)
 
 
 def source_node(
@@ -158,8 +164,9 @@ def source_node(
         skip_nulls="key",
         by_key=True,
         spread_ms=history_ms,
+        values="passed on",
     )
-    views = () if history_ms is None else (newest_view(),)
+    views = () if history_ms is None else (newest_view(owner(value)),)
     return TableNode(builder, own, use, spec, views, history_ms=history_ms)
 
 

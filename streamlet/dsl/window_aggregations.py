@@ -22,6 +22,7 @@ from streamlet.dsl.window_folds import BoundFolding
 from streamlet.dsl.window_updates import LateWindows, taken
 from streamlet.dsl.windows import TimeWindows, UnlimitedWindows
 from streamlet.errors import StateError
+from streamlet.serdes.copies import own_column
 from streamlet.serdes.windowed import windowed_of
 from streamlet.state.rows import NO_TIME
 from streamlet.state.time_window_store import TimeWindowStore
@@ -108,6 +109,8 @@ class TimeWindowed:
         if counts is not None:
             records = spread(records, counts)
             batch, ckeys = taken(batch, records), spread(ckeys, counts)
+            if not self.folding.of.counts:  # each call of a function has an object of its own
+                batch = batch.with_values(own_column(batch.values))
         open_ = self._open(times, starts, records)
         if open_ is None:
             return WindowEntries(batch, ckeys, starts, records, LateWindows())
@@ -182,7 +185,7 @@ class TimeWindowed:
     def _folded(self, entries: WindowEntries) -> Folded:
         """Have the user's functions make new values, in the order of the records."""
         store, of, folded = self.store, self.folding, Folded()
-        first, step, check, copy, send = of.of.first, of.of.step, of.check, of.copy, of.sent
+        first, step, check, copy = of.first, of.of.step, of.check, of.copy
         out, olds, out_times = folded.values, folded.olds, folded.times
         store.load_windows(entries.starts, entries.ckeys)
         batch, refuse, window, shown = entries.batch, store.check, None, store.shown_from
@@ -201,9 +204,8 @@ class TimeWindowed:
                 old = values[slot]
                 new = step(key, value, first() if old is None else copy(old) if copy else old)
                 check(new)
-                if copy and new is value:
-                    new = copy(value)
-                sent = send(new) if send else new
+                if copy:
+                    new = copy(new)
                 if refuse is not None:
                     refuse((start, ckey), new)
                 values[slot] = new
@@ -213,7 +215,7 @@ class TimeWindowed:
                     times[slot] = time
                 if not dirty[slot]:
                     store.changed(rows, ckey, slot)
-                out.append(sent)
+                out.append(new)
                 olds.append(old)
                 out_times.append(time)
         except (StateError, KeyboardInterrupt):

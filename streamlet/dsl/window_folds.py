@@ -1,7 +1,7 @@
 """Folds: how an aggregation of windows makes a value of records, and of two values one.
 
 The objects belong to whom ``aggregations`` says: a fold gives user functions a copy of what is
-stored, and stores a copy of a record's value.
+stored, and stores a copy of what they return.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import attrs
 
 from streamlet.dsl.aggregations import accepting, copier
 from streamlet.dsl.none_results import noticed
-from streamlet.dsl.uses import TableUse
 from streamlet.serdes import Serde
 
 Function = Callable[..., Any]
@@ -67,21 +66,21 @@ def step_of_sessions(step: Step) -> Function:
 
 @attrs.frozen
 class BoundFolding:
-    """A folding with what the store's values need: checks and copies.
-
-    ``sent`` makes what is sent on of what is stored; None: the same object.
-    """
+    """A folding with what the store's values need: checks and copies."""
 
     of: Folding
     check: Callable[[Any], None]
     copy: Callable[[Any], Any] | None
-    sent: Callable[[Any], Any] | None
 
     @classmethod
-    def bind(cls, of: Folding, value: Serde[Any], use: TableUse) -> BoundFolding:
+    def bind(cls, of: Folding, value: Serde[Any]) -> BoundFolding:
         """For values of a serde."""
-        copy = copier(value)
-        return cls(of, accepting(value), copy, copy if use.shown else None)
+        return cls(of, accepting(value), copier(value))
+
+    def first(self) -> Any:
+        """The initial value of a window, which the aggregator may change."""
+        first, copy = self.of.first(), self.copy
+        return copy(first) if copy else first
 
     def add(self, key: Any, value: Any, stored: Any) -> Any:
         """The value to store when a record comes to ``stored``, which stays as it is."""
@@ -93,7 +92,7 @@ class BoundFolding:
         new = self.of.step(key, value, so_far)
         self.check(new)
         copy = self.copy
-        return copy(value) if copy and new is value else new
+        return copy(new) if copy else new
 
     def merged(self, key: Any, one: Any, stored: Any) -> Any:
         """The value of two sessions; ``stored`` stays as it is."""

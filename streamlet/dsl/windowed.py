@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations, merging
+from streamlet.dsl.builder import NodeFlags
 from streamlet.dsl.final_results import FinalResults
 from streamlet.dsl.finished import finished, kept_as
 from streamlet.dsl.functions import check_takes
@@ -127,7 +128,6 @@ class WindowedKStream(Generic[K, V]):
             {'best': [('lamp', 3), ('lamp', 3)]}
         """
         check_takes("reduce()", reducer, "aggregate", "value")
-        self._grouped._show()
         value = self._grouped._value
         function = noticed(reducer, value.serde, 0)
         table = self._folded("reduce()", "KSTREAM-REDUCE-", store, value, reducing(function), name)
@@ -193,7 +193,6 @@ class WindowedKStream(Generic[K, V]):
             initializer, aggregator, inferred = functions(given, *of)
         check_takes("aggregate()", initializer)
         check_takes("aggregate()", aggregator, "key", "value", "aggregate")
-        grouped._show()
         if value is None and given is None:
             inferred = first_type(initializer)
         kind = grouped._builder.result(kept_as(given, value), inferred, "aggregate()", "value")
@@ -227,7 +226,7 @@ class WindowedKStream(Generic[K, V]):
         def make(context: TaskContext) -> Operator | OperatorInParts:
             kept = context.store(spec.name)
             shown = TableUse() if self._held and not windows.bucket_ms else use
-            bound = BoundFolding.bind(folding, value_serde, shown)
+            bound = BoundFolding.bind(folding, value_serde)
             inner: Operator | OperatorInParts
             inner = window_operator(name, context, spec, windows, bound, shown)
             if self._final and not isinstance(windows, UnlimitedWindows):
@@ -235,9 +234,12 @@ class WindowedKStream(Generic[K, V]):
                 how = *self._by_clock, name, loses
                 inner = FinalResults(inner, kept, windows, use, context, *how)
             operator = skipping_nulls(name, context, inner, values=values)
-            return on_commit(operator, kept, value_serde, use, context) if self._held else operator
+            return on_commit(operator, kept, use, context) if self._held else operator
 
-        builder.named_processor(name, (parent,), make, writes=spec.name, timed=self._timed)
+        flags: NodeFlags = {"timed": self._timed, "keeps": True}
+        if folding.counts:
+            flags["values"] = "ignored"
+        builder.named_processor(name, (parent,), make, spec.name, **flags)
         if self._late is not None:
             add_late(builder, name, self._late, grouped._key, grouped._value)
         closing = None if self._final or isinstance(windows, UnlimitedWindows) else windows

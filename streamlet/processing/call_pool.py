@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 from streamlet.kafka.ports import Headers
+from streamlet.serdes.copies import own
 
 
 @attrs.define(eq=False)
@@ -158,7 +159,8 @@ class CallPool:
     async def _run(self, call: Call) -> None:
         try:
             async with asyncio.timeout(self._timeout_s):
-                call.result = await self._function(call.key, call.value)
+                # Each try begins with the record as it was read; a result may be kept elsewhere.
+                call.result = own(await self._function(own(call.key), own(call.value)))
         except GeneratorExit:  # the process ends
             raise
         except BaseException as error:  # it may raise anything, or exit; the policy decides

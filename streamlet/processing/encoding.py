@@ -11,6 +11,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.kafka.partitioner import KeyPartitioner
 from streamlet.processing.outputs import Output
 from streamlet.serdes import ColumnError
+from streamlet.serdes.copies import own_column
 from streamlet.topology.nodes import SinkNode
 from streamlet.types import TopicPartition
 
@@ -77,7 +78,9 @@ class SinkEncoder:
         """Rows and their partitions as the user's partitioner says; rows None: each once."""
         chosen: list[Collection[int]] = []
         try:
-            for row, (key, value) in enumerate(zip(batch.keys, batch.values, strict=True)):
+            # They are written, and encoded again behind a record that fails: it gets copies.
+            pairs = zip(own_column(batch.keys), own_column(batch.values), strict=True)
+            for row, (key, value) in enumerate(pairs):
                 assert self._node.partitioner is not None
                 found = self._node.partitioner(key, value, self._count)
                 if found is None:

@@ -17,6 +17,7 @@ from streamlet.processing.encoding import SinkEncoder
 from streamlet.processing.output_order import Meeting, OrderedNodes, Step
 from streamlet.processing.record_failures import RecordFailures
 from streamlet.processing.task_calls import TaskCalls
+from streamlet.processing.value_copies import Attempts, uses_values, with_copies
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.operator import (
     CallingOperator,
@@ -82,7 +83,8 @@ class NodeSteps:
 
     def send_aside(self, operator: str, records: Callable[[], Batch]) -> None:
         """Take late records of an operator through the nodes aside of it, if there are any."""
-        steps = [self._step(child) for child in self._subtopology.children(operator, aside=True)]
+        children = self._subtopology.children(operator, aside=True)
+        steps = [self._own_step(child) for child in children]  # the operator may have kept values
         if steps:
             batch = records()
             for step in steps:
@@ -165,7 +167,13 @@ class NodeSteps:
     def _forward(self, name: str) -> Step:
         """The step behind a node: its children, in order of creation."""
         children = self._subtopology.children(name)
-        steps = [self._step(child) for child in children]
+        node = self._subtopology.node(name)
+        kept = isinstance(node, ProcessorNode) and node.keeps
+        # The last way gets the objects themselves, unless a store has them.
+        copied = children if kept else children[:-1]
+        steps = [
+            self._own_step(child) if child in copied else self._step(child) for child in children
+        ]
         own = [_child_name(self._subtopology.node(child)) for child in children]
         if any(own):
             steps = [_addressed(step, to) for step, to in zip(steps, own, strict=True)]
@@ -176,6 +184,11 @@ class NodeSteps:
             meeting = self._meetings[gathered[name]]
             return meeting.of_branches(_one_after_the_other(steps), _record_by_record(steps))
         return _record_by_record(steps) if name in cut else _one_after_the_other(steps)
+
+    def _own_step(self, name: str) -> Step:
+        """The step of a node with objects of its own."""
+        step = self._step(name)
+        return with_copies(step) if uses_values(self._subtopology, name) else step
 
     def _step(self, name: str) -> Step:
         step = self._compiled.get(name)
@@ -208,26 +221,26 @@ class NodeSteps:
         else:
             through = _whole(operator.process, forward)
         failed = self._results.record_failed
+        again = node.values == "used" and self._results.policy.may_retry
 
         def step(batch: Batch) -> Iterator[None]:
-            tries = 0  # of the first record of the batch
-            while len(batch):
+            attempts = Attempts(batch, again)
+            while len(attempts.batch):
                 try:
-                    yield from through(batch)
+                    yield from through(attempts.batch)
                     return
                 except OperatorFailed as failure:
                     if len(failure.done):
                         yield from forward(failure.done)
-                    tries = 1 if failure.index else tries + 1
-                    batch = batch.slice(failure.index, len(batch))
-                    if failed(batch, node, failure, tries):
+                    if failed(attempts.failed(failure.index), node, failure, attempts.tries):
                         yield
+                        attempts.begin()
                         continue
                     if failure.left_out is not None:
                         failure.left_out()
                     if failure.instead is not None and len(failure.instead):
                         yield from forward(failure.instead)
-                    tries, batch = 0, batch.slice(1, len(batch))
+                    attempts.left_out()
 
         if isinstance(operator, OrderedOperator):
             self.ordered.add(operator, step, forward)

@@ -258,6 +258,11 @@ class ErrorPolicy:
         finals = (one.then if isinstance(one, Retry) else one for one in self.rules)
         return frozenset(one.topic for one in finals if isinstance(one, FinalAnswer) and one.topic)
 
+    @property
+    def may_retry(self) -> bool:
+        """True if a record that an operator failed on may be tried again."""
+        return isinstance(self.processing, Retry) or callable(self.processing)
+
     @cached_property  # asked for each batch
     def writes_letters(self) -> bool:
         """True if dead letters may be written."""

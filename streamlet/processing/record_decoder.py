@@ -17,6 +17,7 @@ from streamlet.processing.edges.plan import TaskEdges
 from streamlet.processing.policy import FailedRecord, RecordFailure
 from streamlet.processing.record_failures import RecordFailures
 from streamlet.serdes import ColumnError
+from streamlet.serdes.copies import own_column
 from streamlet.topology.nodes import SourceNode
 from streamlet.types import TopicPartition
 
@@ -185,7 +186,9 @@ class RecordDecoder:
         function: Callable[..., Any] | None = source.timestamp
         assert function is not None
         at = len(done)
-        columns = batch.keys[at:], batch.values[at:], batch.timestamps[at:]
+        # A table keeps the record as it came, whatever the function makes of it.
+        pairs = map(own_column, (batch.keys[at:], batch.values[at:]))
+        columns = *pairs, batch.timestamps[at:]
         if not source.partition_time:
             return map(_milliseconds, map(function, *columns))
         where = TopicPartition(batch.topic, batch.partition)

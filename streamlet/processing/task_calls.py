@@ -134,7 +134,7 @@ class OperatorCalls:
 
     def _pause_ms(self, call: Call) -> int | None:
         """The pause before a call is made again, by the error policy; None: it is left out."""
-        one = next(_batches([call]))
+        one = next(_batches([call])).with_values([call.value])
         failed = OperatorFailed(0, one.slice(0, 0), again=True)
         failed.__cause__ = call.error
         return self._results.pause_ms(one, self._node, failed, call.attempt)

@@ -17,6 +17,10 @@ from streamlet.topology.operator import Operator, OperatorFactory
 #: When the results of an operator come, if not each with a record.
 Timed: TypeAlias = Literal["", "at commits", "by the clock", "with punctuators", "when calls end"]
 
+#: What becomes of the values of its records: its functions get them, they go on object for object,
+#: or nothing.
+Values: TypeAlias = Literal["used", "passed on", "ignored"]
+
 #: What an operator makes of its records.
 Results: TypeAlias = Literal["same", "rekeyed", "others"]
 
@@ -173,6 +177,8 @@ class ProcessorNode:
     one after the other (``OrderedOperator``), and its results have any key. With ``grace_ms`` it
     keeps them in its first store, and looks rows up when the latest of them is so far ahead.
     ``results`` are the "same" records or some of them, the records "rekeyed", or "others".
+    ``values`` says what becomes of those of its records: where nothing uses them, branches need no
+    copies. One that ``keeps`` its results sends on the objects that are in its store.
     """
 
     name: str
@@ -191,6 +197,8 @@ class ProcessorNode:
     in_order: bool = False
     grace_ms: int | None = None
     results: Results = "others"
+    values: Values = "used"
+    keeps: bool = False
 
 
 #: One partition, several, none, or None for what the key decides.

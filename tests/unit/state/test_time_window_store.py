@@ -139,7 +139,7 @@ def test_the_one_record_fails_whose_window_is_too_large(counts: bool, stored: St
     folding = counting() if counts else reducing(lambda old, new: old + new)
     context = None  # it counts late records, of which there are none
     operator = TimeWindowed(
-        "w", context, store, tumbling(10), BoundFolding.bind(folding, value, use), use
+        "w", context, store, tumbling(10), BoundFolding.bind(folding, value), use
     )
     store.check_entries(200)
     keys = ["a", "b", "k" * 300, "c"]

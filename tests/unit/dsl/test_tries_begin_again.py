@@ -1,0 +1,134 @@
+"""A record that is tried again is as it was read, whatever the failed try has made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import streamlet as sl
+from streamlet.testing import TopologyTestDriver
+
+Document = dict[str, Any]
+OF: Any = {"key": str, "value": dict}
+
+
+class Flaky:
+    """Changes a value, and fails each third time."""
+
+    def __init__(self) -> None:
+        self.calls, self.seen = 0, list[int]()
+
+    def __call__(self, value: Document) -> Document:
+        self.seen.append(value["n"])
+        value["n"] += 1
+        value.setdefault("l", []).append("tried")
+        self.calls += 1
+        if self.calls % 3:
+            raise ConnectionError("away")
+        return value
+
+
+def s(app: sl.App) -> Any:
+    return app.stream("s", **OF)
+
+
+def t(app: sl.App) -> Any:
+    return app.table("t", **OF)
+
+
+def processed(app: sl.App, f: Flaky) -> Any:
+    class Flaking(sl.Processor[str, Document, str, Document]):
+        def process(self, record: sl.Record[str, Document]) -> None:
+            self.context.forward(record.with_value(f(record.value)))
+
+    return s(app).process(Flaking, **OF)
+
+
+def called(app: sl.App, f: Flaky, **more: Any) -> Any:
+    async def call(value: Document) -> Document:
+        return f(value)
+
+    return s(app).map_values_async(call, value=dict, **more)
+
+
+def partitioned(app: sl.App, f: Flaky) -> None:
+    s(app).map_values(lambda v: {"n": v["n"] + 1, "l": ["tried"]}, value=dict).to(
+        "out", partitioner=lambda k, v, n: f(v)["n"] * 0
+    )
+
+
+ANEW = sl.Retry(5, backoff=0)
+PLACES: dict[str, Callable[[sl.App, Flaky], Any]] = {
+    "map_values": lambda app, f: s(app).map_values(f, value=dict),
+    "map": lambda app, f: s(app).map(lambda k, v: (k, f(v)), **OF),
+    "flat_map_values": lambda app, f: s(app).flat_map_values(lambda v: [f(v)], value=dict),
+    "flat_map": lambda app, f: s(app).flat_map(lambda k, v: [(k, f(v))], **OF),
+    "filter": lambda app, f: s(app).filter(lambda k, v: bool(f(v))),
+    "peek": lambda app, f: s(app).peek(lambda k, v: f(v)),
+    "select_key": lambda app, f: s(app).select_key(lambda k, v: k if f(v) else "", key=str),
+    "process": processed,
+    "process_values": lambda app, f: s(app).process_values(lambda r: f(r.value), value=dict),
+    "state function": lambda app, f: s(app).process_values(
+        lambda record, state: f(record.value), value=dict
+    ),
+    "map_values_async": called,
+    "map_values_async, retry": lambda app, f: called(app, f, retry=ANEW),
+    "join": lambda app, f: s(app).left_join(t(app), lambda v, row: f(v), value=dict),
+    "join, row": lambda app, f: s(app).join(t(app), lambda v, row: f(row), value=dict),
+    "join, global": lambda app, f: s(app).join(
+        app.global_table("t", **OF), lambda v, row: f(v), on=lambda k, v: k, value=dict
+    ),
+    "table map_values": lambda app, f: app.table("s", **OF).map_values(f, value=dict).to_stream(),
+    "table filter": lambda app, f: (
+        app.table("s", **OF).filter(lambda k, v: bool(f(v)), store="f").to_stream()
+    ),
+    "aggregate": lambda app, f: (
+        s(app).group_by_key().aggregate(dict, lambda k, v, so_far: f(v), value=dict).to_stream()
+    ),
+    "aggregate, the aggregate": lambda app, f: (
+        s(app)
+        .group_by_key()
+        .aggregate(lambda: {"n": 1}, lambda k, v, so_far: f(so_far), value=dict)
+        .to_stream()
+    ),
+    "reduce": lambda app, f: (
+        s(app)
+        .merge(s(app).map_values(lambda v: v, value=dict))
+        .group_by_key()
+        .reduce(lambda a, b: f(b))
+        .to_stream()
+        .filter(lambda k, v: v["n"] > 1)
+    ),
+    "partitioner": partitioned,
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("rule", ["retry", "handler"])
+def test_each_try_begins_with_the_record_as_it_was_read(name: str, rule: str) -> None:
+    flaky, met = Flaky(), list[Any]()
+
+    def handler(context: Any, record: Any, error: Any) -> sl.Retry:
+        met.append(record.value)
+        return ANEW
+
+    app = sl.App(
+        "a", processing_handler=handler if rule == "handler" else ANEW, production_handler=ANEW
+    )
+    stream = PLACES[name](app, flaky)
+    if stream is not None:
+        stream.to("out", **OF)
+    if "table" not in name:
+        s(app).to("copy")
+    with TopologyTestDriver(app) as driver:
+        if "join" in name:
+            driver.pipe_input("t", "a", {"n": 1}, 0)
+        driver.pipe_input("s", "a", {"n": 1}, 1)
+        assert [one.value for one in driver.read_output("out")] == [{"n": 2, "l": ["tried"]}]
+        if "table" not in name:
+            assert [one.value for one in driver.read_output("copy")] == [{"n": 1}]
+    assert flaky.seen == ([2, 2, 2] if name == "partitioner" else [1, 1, 1])
+    asked = name not in ("partitioner", "map_values_async, retry") and rule == "handler"
+    assert met == ([{"n": 1}] * 2 if asked else [])
