@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
     from streamlet.dsl.suppress import until_time_limit, until_window_closes
     from streamlet.dsl.table import KTable
+    from streamlet.dsl.window_definitions import calendar, custom_windows
     from streamlet.dsl.window_views import SessionStore, WindowStore
     from streamlet.dsl.windowed import WindowedKStream
     from streamlet.dsl.windows import hopping, session, sliding, tumbling, unlimited
@@ -163,6 +164,8 @@ __all__ = [
     "spark",
     "sum_",
     "time_windowed",
+    "calendar",
+    "custom_windows",
     "tumbling",
     "unlimited",
     "until_time_limit",
@@ -244,6 +247,8 @@ _HOMES = {
     "sum_": "streamlet.dsl.aggregates",
     "time_windowed": "streamlet.serdes",
     "tumbling": "streamlet.dsl.windows",
+    "calendar": "streamlet.dsl.window_definitions",
+    "custom_windows": "streamlet.dsl.window_definitions",
     "unlimited": "streamlet.dsl.windows",
     "until_time_limit": "streamlet.dsl.suppress",
     "until_window_closes": "streamlet.dsl.suppress",

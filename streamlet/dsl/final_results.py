@@ -24,7 +24,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_updates import WindowUpdates
-from streamlet.dsl.windows import SessionWindows, SlidingWindows, TimeWindows
+from streamlet.dsl.windows import ClosingWindows, SessionWindows
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
 from streamlet.state.window_rows import sent_bytes
@@ -32,9 +32,6 @@ from streamlet.state.window_store import WindowRowStore
 from streamlet.topology.operator import Operator, TaskContext
 
 log = logging.getLogger(__name__)
-
-#: Windows that can close.
-ClosingWindows = TimeWindows | SlidingWindows | SessionWindows
 
 #: Keys, values and times of windows.
 Results: TypeAlias = tuple[list[Any], list[Any], list[int]]

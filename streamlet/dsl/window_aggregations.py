@@ -17,6 +17,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import keyed
 from streamlet.dsl.columns import spread
+from streamlet.dsl.custom_windows import VaryingWindows, WindowsRefused
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_folds import BoundFolding
 from streamlet.dsl.window_updates import LateWindows, taken
@@ -75,7 +76,7 @@ class TimeWindowed:
     name: str
     context: TaskContext
     store: TimeWindowStore
-    windows: TimeWindows | UnlimitedWindows
+    windows: TimeWindows | UnlimitedWindows | VaryingWindows
     folding: BoundFolding
     use: TableUse
     stream: int = 0
@@ -87,7 +88,13 @@ class TimeWindowed:
         as in Kafka Streams.
         """
         given, ckeys, error = keyed(self.store, batch)
-        entries = self._entries(given, ckeys)
+        try:
+            starts, per_record = self.windows.starts(given.timestamps)
+        except WindowsRefused as refused:
+            error = refused.__cause__
+            given, ckeys = given.slice(0, refused.index), ckeys[: refused.index]
+            starts, per_record = self.windows.starts(given.timestamps)
+        entries = self._entries(given, ckeys, starts, per_record)
         counts = self.folding.of.counts and self.store.check is None
         folded = self._counted(entries) if counts else self._folded(entries)
         failed, stored = len(given), len(folded.values)
@@ -101,10 +108,11 @@ class TimeWindowed:
 
     # Windows.
 
-    def _entries(self, batch: Batch, ckeys: list[Any]) -> WindowEntries:
+    def _entries(
+        self, batch: Batch, ckeys: list[Any], starts: list[int], counts: list[int] | None
+    ) -> WindowEntries:
         """The open windows of the records."""
         times = batch.timestamps
-        starts, counts = self.windows.starts(times)
         records: Sequence[int] = range(len(times))
         if counts is not None:
             records = spread(records, counts)
@@ -144,8 +152,7 @@ class TimeWindowed:
         observed, grace = self.store.observed(self.stream), self.windows.grace_ms
         if not starts:
             return None
-        (first_end,) = self.windows.ends([min(starts)])
-        if first_end > max(observed, max(times)) - grace:
+        if self.windows.first_end(starts) > max(observed, max(times)) - grace:
             return None
         # Each record is measured with the stream time as it is with this record.
         highest = self._stream_times(times)

@@ -8,6 +8,7 @@ import attrs
 
 from streamlet.config.values import duration
 from streamlet.dsl.builder import Builder
+from streamlet.dsl.custom_windows import VaryingWindows
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.session_aggregations import SessionWindowed
@@ -51,7 +52,7 @@ class WindowStoreOf:
     def _spec(self, call: str, wanted: Any) -> WindowSpec:
         windows = self.windows
         least, retention = windows.kept_ms, windows.kept_ms
-        if self.final and isinstance(windows, TimeWindows):
+        if self.final and isinstance(windows, TimeWindows | VaryingWindows):
             retention = windows.kept_for_results_ms
         if wanted is not None:
             try:
@@ -72,6 +73,7 @@ class WindowStoreOf:
             windows.grace_ms,
             windows.bucket_ms,
             self.final,
+            windows.end_of if isinstance(windows, VaryingWindows) else None,
         )
 
 

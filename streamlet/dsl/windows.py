@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from streamlet.config.values import duration
+from streamlet.dsl.custom_windows import VaryingWindows
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde, session_windowed, time_windowed
 from streamlet.serdes.windowed import NO_END
@@ -77,6 +78,14 @@ class TimeWindows:
         size = self.size_ms
         return [start + size for start in starts]
 
+    def first_end(self, starts: list[int]) -> int:
+        """The earliest end of some windows."""
+        return min(starts) + self.size_ms
+
+    def end_of(self, start: int) -> int:
+        """The end of a window, exclusive."""
+        return start + self.size_ms
+
     def last_closed(self, stream_time: int) -> int:
         """The latest start of a window that takes no record any more; -1: there is none."""
         last = stream_time - self.grace_ms - self.size_ms
@@ -127,6 +136,14 @@ class UnlimitedWindows:
     def ends(self, starts: list[int]) -> list[int]:
         """The end of all time, for each."""
         return list(repeat(NO_END, len(starts)))
+
+    def first_end(self, starts: list[int]) -> int:
+        """The end of all time."""
+        return NO_END
+
+    def end_of(self, start: int) -> int:
+        """The end of all time."""
+        return NO_END
 
     def serde(self, key: Serde[Any]) -> Serde[Any]:
         """The serde of keys in this window."""
@@ -214,9 +231,11 @@ class SessionWindows:
 
 
 #: What ``windowed_by`` takes.
-Windows: TypeAlias = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+Windows: TypeAlias = (
+    TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows | VaryingWindows
+)
 #: Windows that close.
-ClosingWindows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows
+ClosingWindows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows | VaryingWindows
 
 
 def tumbling(size: Duration, *, grace: Duration = 0) -> TimeWindows:

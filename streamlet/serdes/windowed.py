@@ -48,10 +48,16 @@ def time_windowed(key: SerdeLike[K], size_ms: int | None = None) -> Serde[Window
     Raises:
         SerdeError: there is no serde for the key.
     """
-    inner = serde(key)
+    size = "unlimited" if size_ms is None else f"{size_ms} ms"
+    return windowed_until(
+        serde(key), lambda start: NO_END if size_ms is None else start + size_ms, size
+    )
 
-    def end_of(start: int) -> int:
-        return NO_END if size_ms is None else start + size_ms
+
+def windowed_until(
+    inner: Serde[Any], end_of: Callable[[int], int], text: str
+) -> Serde[Windowed[Any]]:
+    """The same for windows whose ends follow from their starts; ``text`` names them."""
 
     def encode(value: Windowed[Any]) -> bytes:
         return inner.encode(value.key) + _LONG.pack(value.start)
@@ -67,8 +73,7 @@ def time_windowed(key: SerdeLike[K], size_ms: int | None = None) -> Serde[Window
         (start,) = _LONG.unpack(raw[-8:])
         return Windowed(inner.decode(raw[:-8]), start, end_of(start))
 
-    size = "unlimited" if size_ms is None else f"{size_ms} ms"
-    name = f"windowed({inner.name}, {size})"
+    name = f"windowed({inner.name}, {text})"
     return _windowed(name, inner, encode, decode, encode_all, _LONG.size)
 
 

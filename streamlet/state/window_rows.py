@@ -7,6 +7,7 @@ So windows of one time lie together, and those that have expired are all at the 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import attrs
@@ -42,6 +43,11 @@ class WindowLayout(Protocol):
     @property
     def size_ms(self) -> int | None:
         """The difference between a window's start and its end; None: there is no end."""
+        ...
+
+    @property
+    def end_of(self) -> Callable[[int], int] | None:
+        """The end of a window by its start, where ``size_ms`` is only the most; None: it is not."""
         ...
 
     @property

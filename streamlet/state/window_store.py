@@ -202,7 +202,9 @@ class WindowRowStore(ProgressStore):
         return self._overlay.index_some(self._pinned, self.dirty, most)
 
     def _end(self, start: int) -> int:
-        size = self.layout.size_ms
+        size, end_of = self.layout.size_ms, self.layout.end_of
+        if end_of is not None:
+            return end_of(start)
         return NO_END if size is None else start + size
 
     def _row(self, key: Any, time: int) -> tuple[int, Any]:

@@ -29,7 +29,8 @@ Results: TypeAlias = Literal["same", "rekeyed", "others"]
 class WindowSpec:
     """The windows of a store: a ``state.window_rows.WindowLayout``.
 
-    ``text`` describes them for people, and ``grace_ms`` is for them too.
+    ``text`` describes them for people, and ``grace_ms`` is for them too. Where windows differ in
+    size, ``size_ms`` is the most, and ``end_of`` gives the end of each by its start.
     """
 
     key: Any
@@ -39,6 +40,7 @@ class WindowSpec:
     grace_ms: int
     bucket_ms: int = 0
     final: bool = False
+    end_of: Callable[[int], int] | None = None
 
 
 @attrs.frozen(eq=False)

@@ -27,6 +27,7 @@ class Layout:
     retention_ms: int | None = 2_000
     size_ms: int | None = 100
     bucket_ms: int = BUCKET
+    end_of: Any = None
     final: bool = False
 
 

@@ -25,6 +25,7 @@ class Layout:
     retention_ms: int | None = 100
     size_ms: int | None = 10
     bucket_ms: int = 0
+    end_of: Any = None
     final: bool = False
 
 
