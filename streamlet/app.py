@@ -35,6 +35,7 @@ from streamlet.processing.policy import Answer, ErrorHandler, ErrorPolicy, Uncau
 from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
 from streamlet.serdes import SerdeLike
 from streamlet.topology.graph import Topology
+from streamlet.user_code import working_folder
 
 if TYPE_CHECKING:
     from streamlet.admin.members import MemberAdmin, Removal
@@ -474,8 +475,8 @@ def _limit_ms(duration: timedelta | float) -> float:
 
 
 def _module(name: str) -> ModuleType:
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
+    here = working_folder()
+    if here is not None and here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
     try:
         return import_module(name)
@@ -483,7 +484,7 @@ def _module(name: str) -> ModuleType:
         missing = error.name or ""
         if missing == name or name.startswith(f"{missing}."):
             raise AppNotFoundError(
-                f"there is no module {name!r} in {here} or on Python's path"
+                f"there is no module {name!r} in {here or 'the folder'} or on Python's path"
             ) from error
         raise AppNotFoundError(f"module {name!r} cannot be imported: {error}") from error
     except (StreamletError, KeyboardInterrupt):

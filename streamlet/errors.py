@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from streamlet.types import TaskId, TopicPartition
-from streamlet.user_code import raised_at
+from streamlet.user_code import raised_at, text_of
 
 #: What to look at where no broker answers.
 BROKER_ADVICE = "Is the broker running, and is the address right (--bootstrap-servers)?"
@@ -19,7 +19,8 @@ BROKER_ADVICE = "Is the broker running, and is the address right (--bootstrap-se
 
 def error_text(error: BaseException) -> str:
     """Describe an error of the user's program, its own line first, without traceback."""
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    said = text_of(error)
+    text = f"{type(error).__name__}: {said}" if said else type(error).__name__
     place = raised_at(error)
     return text if place is None else f"{place}: {text}"
 

@@ -35,6 +35,7 @@ from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tools.log import set_up_logging
 from streamlet.tools.worker_events import ended_event, leaving_event, restoring_event
 from streamlet.types import TaskId
+from streamlet.user_code import text_of
 
 log = get_logger(__name__)
 
@@ -173,8 +174,8 @@ def _first(error: Exception) -> StreamletError:
         cause = cause.__context__
     step = traceback.extract_tb(error.__traceback__)[-1]
     return StreamletError(
-        f"{type(error).__name__}: {error}, {step.filename}:{step.lineno} in {step.name}; this "
-        "should not happen, please report it with the traceback that --log-level debug shows"
+        f"{type(error).__name__}: {text_of(error)}, {step.filename}:{step.lineno} in {step.name}; "
+        "this should not happen, please report it with the traceback that --log-level debug shows"
     )
 
 

@@ -1,6 +1,9 @@
-"""Places in the user's own program: which line raised, or which line a thread is at.
+"""What is said of the user's own program: which line raised, and the texts of its objects.
 
 A line is the user's if its file belongs neither to streamlet nor to Python or an installed package.
+
+Texts of the user's exceptions and objects are asked for here only: their ``__str__`` and
+``__repr__`` may raise anything, and what they give may have no bytes.
 """
 
 from __future__ import annotations
@@ -9,10 +12,11 @@ import importlib
 import linecache
 import os
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from traceback import walk_tb
 from types import CodeType
+from typing import Any
 
 import attrs
 
@@ -37,9 +41,43 @@ class Place:
     def __str__(self) -> str:
         """For a message: where it is, as editors and terminals follow it, and the code there."""
         code = linecache.getline(self.file, self.line).strip()
-        here = str(Path.cwd()) + os.sep
-        where = f"{self.file.removeprefix(here)}:{self.line} in {self.function}"
+        here = working_folder()
+        file = self.file if here is None else self.file.removeprefix(here + os.sep)
+        where = printable(f"{file}:{self.line} in {self.function}")
         return f"{where}, `{code}`" if code else where
+
+
+def working_folder() -> str | None:
+    """The folder that the process works in; None if it is gone."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return None
+
+
+def printable(text: str) -> str:
+    """A text that has bytes: halves of surrogate pairs are written as escapes."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def text_of(error: BaseException) -> str:
+    """The text of an exception, with bytes; if it has none that can be had, what it raised."""
+    return _asked(str, error)
+
+
+def shown(value: object, most: int = 60) -> str:
+    """The representation of a user's object for a message, cut where it is long."""
+    text = _asked(repr, value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _asked(ask: Callable[[Any], str], value: object) -> str:
+    try:
+        return printable(ask(value))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # it must not hide what is told of
+        return f"<{ask.__name__} failed: {type(error).__name__}>"
 
 
 def raised_at(error: BaseException) -> Place | None:

@@ -25,6 +25,7 @@ import attrs
 from streamlet.dsl.inference import UNKNOWN, without_none
 from streamlet.errors import TopologyError
 from streamlet.serdes.json_types import bare_type
+from streamlet.user_code import shown
 
 Function = Callable[[Any, Any], Any]
 
@@ -324,4 +325,4 @@ def _field(value: Any, name: str) -> Any:
 def _flag(answer: Any) -> bool | None:
     if answer is None or type(answer) is bool:
         return answer
-    raise TypeError(f"expected true or false, got {answer!r}")
+    raise TypeError(f"expected true or false, got {shown(answer)}")

@@ -29,6 +29,7 @@ from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 from streamlet.topology.nodes import StoreSpec, Timed
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
+from streamlet.user_code import shown
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -358,4 +359,4 @@ def first_type(initializer: Callable[[], Any]) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise TopologyError(f"aggregate(): its initializer failed: {error!r}") from error
+        raise TopologyError(f"aggregate(): its initializer failed: {shown(error)}") from error

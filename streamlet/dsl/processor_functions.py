@@ -15,6 +15,7 @@ from streamlet.dsl.inference import UNKNOWN, result_type, without_none
 from streamlet.dsl.processor import Processor
 from streamlet.dsl.processor_record import Record
 from streamlet.errors import TopologyError
+from streamlet.user_code import shown
 
 #: Makes the processor of one task.
 Supplier = Callable[[], Any]
@@ -140,7 +141,7 @@ def as_record(result: Any, record: Record[Any, Any] | None, time: int) -> Record
     if type(result) is Record:
         return result
     if type(result) is not tuple or len(result) != 2:
-        raise TypeError(f"expected a Record or a pair (key, value), got {result!r}")
+        raise TypeError(f"expected a Record or a pair (key, value), got {shown(result)}")
     return Record(*result, time, () if record is None else record.headers)
 
 

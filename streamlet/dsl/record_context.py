@@ -16,6 +16,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import Headers
 from streamlet.topology.operator import Operator, TaskContext
+from streamlet.user_code import shown
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -115,7 +116,7 @@ def checked_header(given: Any) -> tuple[str, bytes | None]:
     """
     pair = tuple(given) if isinstance(given, tuple | list) else ()
     if list(map(type, pair)) not in ([str, bytes], [str, NoneType]):
-        raise TypeError(f"expected a header as a pair of str and bytes or None, got {given!r}")
+        raise TypeError(f"expected a header as a pair of str and bytes or None, got {shown(given)}")
     pair[0].encode()  # what is no Unicode text fails here, not in the producer
     return pair
 

@@ -13,6 +13,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.columns import collect, has_null, not_null, over_values, spread
 from streamlet.dsl.copies import Own, groups, snapshots
 from streamlet.topology.operator import TaskContext
+from streamlet.user_code import shown
 
 Function = Callable[..., Any]
 
@@ -193,7 +194,7 @@ class DropNullKeys:
 
 def _pair(result: Any) -> tuple[Any, Any]:
     if type(result) is not tuple or len(result) != 2:
-        raise TypeError(f"expected a pair (key, value), got {result!r}")
+        raise TypeError(f"expected a pair (key, value), got {shown(result)}")
     return result
 
 

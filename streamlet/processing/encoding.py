@@ -14,6 +14,7 @@ from streamlet.serdes import ColumnError
 from streamlet.serdes.copies import own_column
 from streamlet.topology.nodes import SinkNode
 from streamlet.types import TopicPartition
+from streamlet.user_code import shown
 
 
 @attrs.frozen
@@ -107,6 +108,6 @@ class SinkEncoder:
             if type(one) is not int or not 0 <= one < max(self._count, 1):
                 raise ValueError(
                     f"expected a partition, an int from 0 to {self._count - 1}, several of them "
-                    f"or None, got {found!r}"
+                    f"or None, got {shown(found)}"
                 )
         return chosen

@@ -16,7 +16,7 @@ from streamlet.config.values import duration
 from streamlet.errors import ConfigError, HandlerError, ProcessingError, error_text
 from streamlet.kafka.ports import Headers
 from streamlet.types import TaskId
-from streamlet.user_code import raised_at
+from streamlet.user_code import printable, raised_at, shown, text_of
 
 #: The stages of a record at which it may fail.
 Stage: TypeAlias = Literal["deserialization", "processing", "production"]
@@ -291,7 +291,7 @@ def _asked(handler: ErrorHandler, failure: RecordFailure) -> FinalAnswer | Retry
         given = handler(failure.context, failure.record, failure.cause or RuntimeError())
         answer = answer_of(given)
         if answer is None:
-            raise TypeError(f"expected {_EXPECTED}, got {given!r}")
+            raise TypeError(f"expected {_EXPECTED}, got {shown(given)}")
         return answer
     except KeyboardInterrupt:
         raise
@@ -311,7 +311,7 @@ def error_of(failure: RecordFailure) -> ProcessingError:
     raised = error_text(cause) if cause is not None and raised_at(cause) is not None else None
     detail = failure.reason
     if raised is None and cause is not None:
-        detail = f"{detail} ({type(cause).__name__}: {cause})"
+        detail = f"{detail} ({type(cause).__name__}: {text_of(cause)})"
     error = ProcessingError(detail, at.topic, at.partition, at.offset, at.node, raised)
     error.__cause__ = cause
     return error
@@ -332,9 +332,9 @@ def reason_headers(
         "offset": str(error.offset),
         "operator": error.operator,
         "error": type(cause).__name__,
-        "message": str(cause)[:1000],
+        "message": text_of(cause)[:1000],
     }
-    reason = {f"{_REASON}{name}": text.encode() for name, text in named.items()}
+    reason = {f"{_REASON}{name}": printable(text).encode() for name, text in named.items()}
     own = [header for header in headers or () if header[0] not in reason]
     return [*own, *reason.items()]
 

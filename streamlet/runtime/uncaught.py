@@ -26,6 +26,7 @@ from streamlet.processing.policy import (
 )
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.restarts import FINAL_CODES
+from streamlet.user_code import shown
 
 log = get_logger(__name__)
 
@@ -115,7 +116,7 @@ def _asked(handler: UncaughtHandler, error: BaseException) -> UncaughtAnswer:
         given = handler(error)
         answer = uncaught_answer(given)
         if answer is None:
-            raise TypeError(f"expected {UNCAUGHT_EXPECTED}, got {given!r}")
+            raise TypeError(f"expected {UNCAUGHT_EXPECTED}, got {shown(given)}")
         return answer
     except KeyboardInterrupt:
         raise

@@ -13,11 +13,11 @@ from typing import Any, Generic, TypeVar
 import attrs
 
 from streamlet.errors import SerdeError
+from streamlet.user_code import shown, text_of
 
 T = TypeVar("T")
 
 _SHOWN_BYTES = 48
-_SHOWN_CHARACTERS = 60
 
 
 class ColumnError(SerdeError):
@@ -208,27 +208,20 @@ def decode_error(name: str, raw: Any, why: object) -> SerdeError:
 
 def encode_error(name: str, value: object, why: object) -> SerdeError:
     """The error for a value of the right type that has no bytes."""
-    return SerdeError(f"{name}: cannot encode {_shown(value)}: {_reason(why)}")
+    return SerdeError(f"{name}: cannot encode {shown(value)}: {_reason(why)}")
 
 
 def wrong_type(name: str, accepts: Iterable[type], value: object) -> SerdeError:
     """The error for a value of a type that the serde does not take."""
     expected = " or ".join(sorted(kind.__name__ for kind in accepts))
     got = type(value).__name__
-    return SerdeError(f"{name}: expected {expected}, got {got} {_shown(value)}")
-
-
-def _shown(value: object) -> str:
-    try:
-        text = repr(value)
-    except Exception as error:  # a broken repr must not hide the real error
-        return f"<repr failed: {type(error).__name__}>"
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    return SerdeError(f"{name}: expected {expected}, got {got} {shown(value)}")
 
 
 def _reason(why: object) -> str:
     if isinstance(why, BaseException):
-        return f"{type(why).__name__}: {why}" if str(why) else type(why).__name__
+        text = text_of(why)
+        return f"{type(why).__name__}: {text}" if text else type(why).__name__
     return str(why)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from streamlet.errors import SerdeError, UnwritableEntryError, error_text
 from streamlet.serdes import ColumnError
+from streamlet.user_code import shown
 
 #: What a record takes beside key and value: our prefix and Kafka's own fields.
 _OVERHEAD_BYTES = 128
@@ -26,16 +27,7 @@ def unwritable(store: str, key: object, cause: BaseException) -> UnwritableEntry
     while isinstance(cause, ColumnError):  # of the entries in a row; the key says which row
         cause = cause.cause
     why = cause if isinstance(cause, SerdeError) else error_text(cause)
-    return UnwritableEntryError(f"store {store}, key {shown(key)}: {why}")
-
-
-def shown(key: object) -> str:
-    """A key for a message, cut where it is long."""
-    try:
-        text = repr(key)
-    except Exception as error:  # a broken repr must not hide the real error
-        return f"<repr failed: {type(error).__name__}>"
-    return text if len(text) <= 100 else f"{text[:100]}…"
+    return UnwritableEntryError(f"store {store}, key {shown(key, 100)}: {why}")
 
 
 class EntryCheck:

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamlet.errors import StreamletError
+from streamlet.user_code import text_of
 
 #: Columns that a table in a pipe may take.
 _WIDEST = 10_000
@@ -105,7 +106,7 @@ class CommandOutput:
     def failed(self, error: BaseException, exit_code: int) -> None:
         """Say what went wrong: to people always, as the JSON document if there is none yet."""
         kind = type(error).__name__
-        said = str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else kind)
+        said = text_of(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else kind)
         self._wipe()
         self._notes.print(Text.assemble(("error: ", "bold red"), said))
         if self.as_json and not self.answered:
