@@ -490,9 +490,8 @@ def _module(name: str) -> ModuleType:
     except (StreamletError, KeyboardInterrupt):
         raise  # wrong settings or a wrong topology: there is an application, but it cannot be
     except BaseException as error:  # also an exit: else "run" would end with the module's own code
-        raise AppNotFoundError(
-            f"module {name!r} cannot be imported: {error_text(error)}"
-        ) from error
+        why = error_text(error)
+        raise AppNotFoundError(f"module {name!r} cannot be imported: {why}") from error
 
 
 def _apps_in(module: ModuleType, name: str) -> str:

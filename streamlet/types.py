@@ -5,7 +5,7 @@ Nothing here knows Kafka, a clock or a file.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeGuard
 
 
 class TopicPartition(NamedTuple):
@@ -16,6 +16,17 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+#: The latest time that is taken, ms since the epoch: some 146 million years.
+LATEST_MS = (1 << 62) - 1
+#: The longest span of time, ms. A time and several spans add up to less than 64 bits.
+LONGEST_MS = 1 << 59
+
+
+def is_time(given: object) -> TypeGuard[int]:
+    """True for an int of ms since the epoch, from 0 to ``LATEST_MS``."""
+    return type(given) is int and 0 <= given <= LATEST_MS
 
 
 class TaskId(NamedTuple):

@@ -1,4 +1,4 @@
-"""What is said of the user's own program: which line raised, and the texts of its objects.
+"""Places in the user's own program, which raised or which a thread is at, and texts of its objects.
 
 A line is the user's if its file belongs neither to streamlet nor to Python or an installed package.
 

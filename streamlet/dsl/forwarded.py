@@ -11,6 +11,8 @@ from streamlet.dsl.processor_record import Record, check_record
 from streamlet.errors import NotFoundError, StreamletError
 from streamlet.serdes.copies import own
 from streamlet.topology.operator import TaskContext
+from streamlet.types import is_time
+from streamlet.user_code import shown
 
 
 @attrs.define
@@ -68,7 +70,7 @@ class Forwarding:
             raise NotFoundError(f"{self._name} has no child {to!r}; child(name) made {known}")
         if self._fixed_key:
             self._check_key(record)
-        if record.headers or type(record.timestamp) is not int or record.timestamp < 0:
+        if record.headers or not is_time(record.timestamp):
             check_record(record)
             if record.headers and not self._headers:
                 raise StreamletError(
@@ -92,8 +94,8 @@ class Forwarding:
         given, key = record.key, self.record.key
         if given is not key and (type(given) is not type(key) or given != key):
             raise ValueError(
-                f"process_values() keeps the key {key!r}, but {given!r} was forwarded; process() "
-                "can change it"
+                f"process_values() keeps the key {shown(key)}, but {shown(given)} was forwarded; "
+                "process() can change it"
             )
 
     def cut(self, length: int) -> None:

@@ -99,5 +99,5 @@ def _signed(what: str, given: Duration) -> int:
     if isinstance(given, timedelta) and given < timedelta(0):
         return -milliseconds(what, -given)
     if isinstance(given, int) and given < 0:
-        return given
+        return -milliseconds(what, -given)
     return milliseconds(what, given)

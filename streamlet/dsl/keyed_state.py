@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
+from streamlet.dsl.processor_record import checked_time
 from streamlet.dsl.windows import Duration, milliseconds
 from streamlet.errors import StreamletError
 
@@ -113,8 +114,7 @@ class State(MutableMapping[str, Any], Generic[K]):
             raise TypeError("state.timer(): give at=, in ms since the epoch, or after=")
         if after is not None:
             at = self._now + milliseconds("state.timer(): after", after)
-        if type(at) is not int or at < 0 or at.bit_length() > 62:
-            raise TypeError(f"state.timer(at={at!r}): expected ms since the epoch as an int")
+        at = checked_time(at, "state.timer(at=…)")
         if self._after is not None and at <= self._after:
             raise ValueError(
                 f"state.timer(at={at}): the timer that is due is of {self._after}, and one that "

@@ -9,6 +9,8 @@ import attrs
 import msgspec
 
 from streamlet.dsl.record_context import checked_header
+from streamlet.types import LATEST_MS, is_time
+from streamlet.user_code import shown
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -64,14 +66,26 @@ class RecordMetadata:
     offset: int
 
 
+def checked_time(given: object, what: str) -> int:
+    """A time that the user's code gave.
+
+    Raises:
+        TypeError: it is no int of ms since the epoch, or beyond what can be kept.
+    """
+    if is_time(given):
+        return given
+    span = f"ms since the epoch as an int from 0 to {LATEST_MS}"
+    raise TypeError(f"expected {what} in {span}, got {shown(given)}")
+
+
 def check_record(record: Record[Any, Any]) -> None:
     """Refuse a record that Kafka cannot keep.
 
     Raises:
-        TypeError: its time is no int from 0 on, or a header is no pair of a name and bytes.
+        TypeError: its time is no int from 0 to ``LATEST_MS``, or a header is no pair of a name and
+            bytes.
     """
     time = record.timestamp
-    if type(time) is not int or time < 0 or time.bit_length() > 63:
-        raise TypeError(f"expected a timestamp in ms since the epoch as an int, got {time!r}")
+    checked_time(time, "a timestamp")
     for header in record.headers:
         checked_header(header)

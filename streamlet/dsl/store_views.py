@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, overload
 
 from streamlet.dsl.aggregations import accepting, copier
+from streamlet.dsl.processor_record import checked_time
 from streamlet.dsl.store_expiry import StoreExpiry
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde, SerdeLike
@@ -206,8 +207,7 @@ class TimestampedStore(_EntriesView, Generic[K, V]):
 
     def put(self, key: K, value: V | None, timestamp: int) -> None:
         """Set the value of a key and its time (ms since the epoch), or delete it with None."""
-        if type(timestamp) is not int or timestamp < 0:
-            raise TypeError(f"store {self.name}: expected a timestamp in ms, got {timestamp!r}")
+        checked_time(timestamp, f"for store {self.name} a timestamp")
         self._put(key, value, timestamp)
 
     def put_if_absent(self, key: K, value: V, timestamp: int) -> ValueAndTimestamp[V] | None:
@@ -314,8 +314,7 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
         begins, ms since the epoch, ``VALID_TO_UNDEFINED`` if this one is the newest, or ``NOT_PUT``
         if the time is out of the history.
         """
-        if type(timestamp) is not int or timestamp < 0:
-            raise TypeError(f"store {self.name}: expected a timestamp in ms, got {timestamp!r}")
+        checked_time(timestamp, f"for store {self.name} a timestamp")
         (head,) = self._store.ckeys([self._key(key)])
         valid_to = self._versions().put_version(head, self._stored(value), timestamp)
         special = {NEWEST: self.VALID_TO_UNDEFINED, NOT_PUT: self.NOT_PUT}

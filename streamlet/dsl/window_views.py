@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar, overload
 
+from streamlet.dsl.processor_record import checked_time
 from streamlet.dsl.store_views import StoreView
 from streamlet.serdes import Serde
 from streamlet.serdes.windowed import Windowed, windowed_of
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
 from streamlet.state.window_store import ALL_KEYS, KeyRange, WindowRowStore
+from streamlet.user_code import shown
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -51,16 +53,10 @@ class _WindowsView(StoreView):
         return self._found((raw, raw), low, high, backward=backward)
 
 
-def _time(given: Any, what: str) -> int:
-    if type(given) is not int or given < 0:
-        raise TypeError(f"expected {what} in ms since the epoch, got {given!r}")
-    return given
-
-
 def _end(given: int | None, what: str) -> int | None:
     if given is None or type(given) is int:
         return given
-    raise TypeError(f"expected {what} in ms since the epoch, or None, got {given!r}")
+    raise TypeError(f"expected {what} in ms since the epoch, or None, got {shown(given)}")
 
 
 def _items(store: BucketStore, ckey: Any, low: int, high: int) -> list[Item]:
@@ -114,7 +110,7 @@ class WindowStore(_WindowsView, Generic[K, V]):
         In a store that retains duplicates the value is added, and None does nothing, as in Kafka
         Streams.
         """
-        start, stored = _time(start, "the start of a window"), self._stored(value)
+        start, stored = checked_time(start, "the start of a window"), self._stored(value)
         store, key = self._store, self._key(key)
         if not isinstance(store, BucketStore):
             store.put(windowed_of((key, start, start)), stored)
@@ -144,7 +140,7 @@ class WindowStore(_WindowsView, Generic[K, V]):
           the order of their bytes, as ``Windowed`` keys with values.
         """
         if len(more) == 1:
-            return self._fetch_one(self._key(key), _time(more[0], "the start of a window"))
+            return self._fetch_one(self._key(key), checked_time(more[0], "the start of a window"))
         return self._fetch(key, more, backward=False)
 
     @overload
@@ -215,7 +211,7 @@ class SessionStore(_WindowsView, Generic[K, V]):
 
     def put(self, session: Windowed[K], value: V | None) -> None:
         """Set the value of a session, or delete it with None."""
-        start, end = _time(session.start, "a start"), _time(session.end, "an end")
+        start, end = checked_time(session.start, "a start"), checked_time(session.end, "an end")
         _replace(self._store, self._key(session.key), end, start, self._stored(value))
 
     def remove(self, session: Windowed[K]) -> None:
@@ -225,7 +221,7 @@ class SessionStore(_WindowsView, Generic[K, V]):
     def fetch_session(self, key: K, start: int, end: int) -> V | None:
         """The value of a session with this start and end, or None."""
         (ckey,) = self._store.ckeys([self._key(key)])
-        start, end = _time(start, "a start"), _time(end, "an end")
+        start, end = checked_time(start, "a start"), checked_time(end, "an end")
         found = [item[2] for item in _items(self._store, ckey, end, end) if item[1] == start]
         value: V | None = self._read(found[0]) if found else None
         return value

@@ -18,6 +18,7 @@ from streamlet.dsl.custom_windows import VaryingWindows
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde, session_windowed, time_windowed
 from streamlet.serdes.windowed import NO_END
+from streamlet.types import LONGEST_MS
 
 #: What stands for a length of time.
 Duration: TypeAlias = str | timedelta | int
@@ -325,8 +326,11 @@ def unlimited(start: Duration = 0) -> UnlimitedWindows:
 
 
 def milliseconds(what: str, given: Duration, minimum_ms: int = 0) -> int:
-    """A length of time in ms; raises ``TopologyError`` if it is none."""
+    """A length of time in ms; raises ``TopologyError`` if it is none, or too long a one."""
     try:
-        return duration(minimum_ms).parse(given)
+        length = duration(minimum_ms).parse(given)
+        if length > LONGEST_MS:
+            raise ValueError(f"expected at most {LONGEST_MS} ms")
     except ValueError as error:
         raise TopologyError(f"{what} {given!r}: {error}") from error
+    return length

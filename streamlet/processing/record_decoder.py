@@ -19,14 +19,16 @@ from streamlet.processing.record_failures import RecordFailures
 from streamlet.serdes import ColumnError
 from streamlet.serdes.copies import own_column
 from streamlet.topology.nodes import SourceNode
-from streamlet.types import TopicPartition
-
-#: Kafka keeps times as signed 64-bit numbers.
-_TIME_BITS = 63
+from streamlet.types import LATEST_MS, TopicPartition
+from streamlet.user_code import shown
 
 _NO_TIME = (
     "it was written without a time, or before 1970: timestamp= where the topic is read can give "
     "it one, or a negative one to leave it out"
+)
+_TOO_LATE = (
+    f"times go up to {LATEST_MS}; perhaps it is in other units than ms: timestamp= where the topic "
+    "is read can give it another, or a negative one to leave it out"
 )
 
 
@@ -39,10 +41,10 @@ def _with_highest(function: Callable[..., Any], columns: Any, highest: int) -> I
 
 
 def _milliseconds(time: object) -> int:
-    """The result of a user's extractor, if it is a time that Kafka can keep."""
-    if type(time) is not int or time.bit_length() > _TIME_BITS:
-        raise TypeError(f"expected ms since the epoch as an int, got {time!r}")
-    return time
+    """The result of a user's extractor: a time, or a negative one to leave the record out."""
+    if type(time) is int and time <= LATEST_MS:
+        return max(time, -1)
+    raise TypeError(f"expected ms since the epoch as an int up to {LATEST_MS}, got {shown(time)}")
 
 
 @attrs.frozen
@@ -151,16 +153,19 @@ class RecordDecoder:
         """
         if source.timestamp is not None:
             batch = self._extracted(source, batch)
-        if not len(batch) or min(batch.timestamps) >= 0:
+        times = batch.timestamps
+        if not times or (min(times) >= 0 and max(times) <= LATEST_MS):
             return batch
+        taken = [0 <= time <= LATEST_MS for time in times]
         if source.timestamp is None:
-            for index, time in enumerate(batch.timestamps):
-                if time < 0:
-                    cause = ValueError(f"{time} ms; {_NO_TIME}")
-                    self._no_time(source, batch, index, "negative timestamp", cause)
+            for index, time in enumerate(times):
+                if not taken[index]:
+                    why, reason = (_NO_TIME, "negative") if time < 0 else (_TOO_LATE, "too late a")
+                    cause = ValueError(f"{time} ms; {why}")
+                    self._no_time(source, batch, index, f"{reason} timestamp", cause)
         else:
-            self._dropped(source.name, sum(time < 0 for time in batch.timestamps))
-        return batch.select([time >= 0 for time in batch.timestamps])
+            self._dropped(source.name, len(taken) - sum(taken))
+        return batch.select(taken)
 
     def _extracted(self, source: SourceNode, batch: Batch) -> Batch:
         """The batch with the extractor's times; a record that it fails on is left out."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from streamlet.serdes import ColumnError, Serde
 from streamlet.state.rows import NO_TIME, rows_of
+from streamlet.types import LATEST_MS, is_time
 
 #: How a source tells times: ``(key, value, time) -> ms``, and whether it is also given the highest
 #: time so far.
@@ -52,10 +53,10 @@ class SourceTimes:
             return [one for some, _ in ones for one in some], [v for _, some in ones for v in some]
         times = self._of(decoded, found, times)
         rows = rows_of(values, [max(NO_TIME, time) for time in times])
-        if None not in raws and (not times or min(times) >= 0):
+        if None not in raws and (not times or (min(times) >= 0 and max(times) <= LATEST_MS)):
             return raws, rows
         columns = zip(raws, rows, times, strict=True)
-        timed = [(raw, row) for raw, row, time in columns if raw is not None and time >= 0]
+        timed = [(raw, row) for raw, row, time in columns if raw is not None and is_time(time)]
         return [raw for raw, _ in timed], [row for _, row in timed]
 
     def _of(self, keys: list[Any], values: list[Any], times: Sequence[int]) -> list[int]:
@@ -73,7 +74,7 @@ class SourceTimes:
             raise
         except BaseException:  # its policy was not to fail, or no commit would be behind it
             return NO_TIME
-        if type(found) is not int or not 0 <= found < 1 << 63:
+        if not is_time(found):
             return NO_TIME
         self._highest = max(self._highest, found)
         return found
