@@ -62,6 +62,9 @@ class WatchedSource:
     def known_end(self, partition: TopicPartition) -> int | None:
         return self.source.known_end(partition)
 
+    def held_from(self, partition: TopicPartition) -> int | None:
+        return self.source.held_from(partition)
+
     def close(self) -> None:
         self.source.close()
 

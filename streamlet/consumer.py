@@ -402,16 +402,19 @@ def _connect(settings: Settings, group_id: str) -> Parts:
     """The clients, none of which has said anything to a broker yet."""
     servers, clock = settings.bootstrap_servers, SystemClock()
     reset = "error" if settings.auto_offset_reset == "none" else settings.auto_offset_reset
-    exactly_once = settings.processing_guarantee == "exactly_once"
     source = KafkaSource(
         servers,
         {**settings.client_config("consumer"), "auto.offset.reset": reset},
         headers=True,
-        isolation="read_committed" if exactly_once else "read_uncommitted",
+        isolation="read_committed" if settings.read_committed else "read_uncommitted",
         name=group_id,
     )
     admin = KafkaAdmin(
-        servers, settings.client_config("admin"), timeout_ms=_ADMIN_TIMEOUT_MS, clock=clock
+        servers,
+        settings.client_config("admin"),
+        timeout_ms=_ADMIN_TIMEOUT_MS,
+        clock=clock,
+        read_committed=settings.read_committed,
     )
     transport = Transport(servers, settings.client_config("group"), client_id=group_id, clock=clock)
     return Parts(source, admin, transport, clock)

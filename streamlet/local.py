@@ -77,6 +77,7 @@ def admin_for(settings: Settings) -> KafkaAdmin:
         settings.bootstrap_servers,
         settings.client_config("admin"),
         before_creating=check_version,
+        read_committed=settings.read_committed,
     )
 
 
@@ -129,6 +130,7 @@ def open_control(application: str, settings: Settings, clock: Clock | None = Non
     topic = control_topic_name(application)
     # A fetch that waits long costs an idle cluster little, and returns when there is something.
     consumer = {"fetch.wait.max.ms": 500, **settings.client_config("consumer")}
+    consumer["isolation.level"] = "read_uncommitted"  # no member writes it in transactions
     return ControlTopic(
         application,
         KafkaSource(settings.bootstrap_servers, consumer, name=topic),

@@ -194,6 +194,6 @@ class GroupInspector:
     def observe(self) -> Observation:
         """Commit and end of every partition the application has committed."""
         committed = fetch_positions(self.group, self.offsets, self.application)
-        ends = self.offsets.end_offsets(sorted(committed)) if committed else {}
+        ends = self.offsets.readable_ends(sorted(committed)) if committed else {}
         offsets = {tp: one.offset for tp, one in committed.items()}
         return Observation(self.clock.now_ms(), offsets, ends)

@@ -28,6 +28,10 @@ reported all at once, each with the place it was found in.
 A duration is whole milliseconds, text with a unit (`500ms`, `30s`, `10m`, `1h`, `2d`) or, in
 Python, a `timedelta`. A size is bytes or text with a unit (`64 MiB`, `1GB`).
 
+`consumer.isolation.level=read_committed` leaves out records of transactions that were aborted, and
+waits for those that are open; by default all records count. It goes for inputs, tables and global
+tables, on instances, in `Consumer` and on Spark.
+
 Keys that begin with `consumer.`, `producer.` or `admin.` go to those clients without the prefix, in
 librdkafka's words, except for those streamlet decides itself. A key that librdkafka does not know
 is reported with the other wrong ones. `security.protocol`, `sasl.…` and `ssl.…` are given once and

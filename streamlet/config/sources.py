@@ -29,6 +29,7 @@ PREFIXES = (*CLIENTS, topic_properties.PREFIX)
 _OPTIONS = frozenset({"STREAMLET_SCALE_DOWN_TIMEOUT"})
 
 _SECURITY = frozenset({"security.protocol", "enable.ssl.certificate.verification"})
+_ISOLATION = ("read_uncommitted", "read_committed")
 _PROTOCOL = choice("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 
 #: What streamlet must decide itself, and where the say of the user is.
@@ -40,7 +41,6 @@ _OURS = {
     "heartbeat.interval.ms": "heartbeat.interval.ms",
     "max.poll.interval.ms": "max.poll.interval.ms",
     "auto.offset.reset": "auto.offset.reset",
-    "isolation.level": "processing.guarantee",
     "transactional.id": "processing.guarantee",
     "transaction.timeout.ms": "transaction.timeout.ms",
     "enable.idempotence": None,
@@ -70,6 +70,7 @@ _ELSEWHERE = {
     "linger.ms": "did you mean producer.linger.ms?",
     "batch.size": "did you mean producer.batch.size?",
     "acks": "did you mean producer.acks?",
+    "isolation.level": "did you mean consumer.isolation.level?",
     "compression.type": "did you mean producer.compression.type?",
     "message.max.bytes": "did you mean producer.message.max.bytes?",
     "fetch.min.bytes": "did you mean consumer.fetch.min.bytes?",
@@ -138,6 +139,8 @@ def _take(
             found.problems.append(f"{where}: streamlet sets {own_key} itself, {hint}")
         elif own_key not in CLIENT_PROPERTIES:
             found.problems.append(f"{where}: {_unknown_property(client, own_key)}")
+        elif (client, own_key) == ("consumer", "isolation.level") and value not in _ISOLATION:
+            found.problems.append(f"{where} = {value!r}: expected {' or '.join(_ISOLATION)}")
         else:
             found.clients.setdefault(client, {})[own_key] = value
     elif client == topic_properties.PREFIX and own_key:

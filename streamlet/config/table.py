@@ -345,6 +345,12 @@ class Settings:
             raise KeyError(sources.unknown(key, rows()))
         return getattr(self, key.replace(".", "_"))
 
+    @property
+    def read_committed(self) -> bool:
+        """True if records of transactions count only once these were committed."""
+        given = self.clients.get("consumer", {}).get("isolation.level")
+        return given == "read_committed" or self.processing_guarantee == "exactly_once"
+
     def client_config(self, kind: ClientKind) -> dict[str, Any]:
         """The properties of one kind of client: the security keys, and those given by prefix.
 

@@ -51,6 +51,7 @@ class KafkaAdmin:
     """An ``Admin``. Every request is bounded by ``timeout_ms``.
 
     ``before_creating`` is called before topics are made, and may raise to have none made.
+    ``read_committed`` is for ``readable_ends``.
 
     Raises:
         BrokerError: the broker cannot be reached or refuses; the message bears its address.
@@ -65,8 +66,11 @@ class KafkaAdmin:
         clock: Clock | None = None,
         name: str = "streamlet-admin",
         before_creating: Callable[[], None] = lambda: None,
+        read_committed: bool = False,
     ) -> None:
         self._before_creating = before_creating
+        level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
+        self._isolation = level
         self._where = bootstrap_servers
         self._timeout = timeout_ms / 1000
         self._timeout_ms = timeout_ms
@@ -262,6 +266,10 @@ class KafkaAdmin:
         """Offset behind the last record of each partition (read_uncommitted)."""
         return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def readable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Offset behind the last record of each partition that the application's consumers get."""
+        return self._offsets(partitions, OffsetSpec.latest(), isolation=self._isolation)  # type: ignore[no-untyped-call]
+
     def offsets_at(
         self, partitions: Sequence[TopicPartition], at_ms: int
     ) -> dict[TopicPartition, int]:
@@ -275,6 +283,7 @@ class KafkaAdmin:
         partitions: Sequence[TopicPartition],
         spec: OffsetSpec,
         passing: frozenset[int] = STALE_LEADER,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         if not self._knows_brokers:
@@ -285,7 +294,7 @@ class KafkaAdmin:
         while len(found) < len(set(partitions)):
             left = [tp for tp in partitions if tp not in found]
             began_ms, wait_s = self._clock.now_ms(), patience.next_s()
-            stale = self._offsets_once(left, spec, found, wait_s, passing)
+            stale = self._offsets_once(left, spec, found, wait_s, passing, isolation)
             if stale is None:
                 continue
             if patience.over:
@@ -304,6 +313,7 @@ class KafkaAdmin:
         found: dict[TopicPartition, int],
         wait_s: float,
         passing: frozenset[int],
+        isolation: IsolationLevel,
     ) -> BrokerError | None:
         """Ask once; an error that newer metadata mends is returned, any other is raised.
 
@@ -315,7 +325,7 @@ class KafkaAdmin:
         client = self._client
         futures = client.list_offsets(
             {RawPartition(tp.topic, tp.partition): spec for tp in partitions},
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            isolation_level=isolation,
             request_timeout=self._timeout,
         )
         answered, _ = wait(futures.values(), timeout=wait_s)

@@ -93,7 +93,17 @@ class RecordSource(Protocol):
         ...
 
     def known_end(self, partition: TopicPartition) -> int | None:
-        """End of an assigned partition as of the last fetch; None before the first. No request."""
+        """End of an assigned partition as of the last fetch; None before the first. No request.
+
+        Of a consumer that reads what was committed: the end of that, where it is known.
+        """
+        ...
+
+    def held_from(self, partition: TopicPartition) -> int | None:
+        """The offset from which on an open transaction holds records back; None: none does.
+
+        As of about a second ago, and only of a consumer that reads what was committed. No request.
+        """
         ...
 
     def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
@@ -244,6 +254,13 @@ class Admin(Protocol):
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Offset behind the last record of each partition (read_uncommitted), in one request."""
+        ...
+
+    def readable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Offset behind the last record that our consumers get now, in one request.
+
+        Under ``read_committed`` it is the last stable offset, else as ``end_offsets``.
+        """
         ...
 
     def offsets_at(

@@ -25,6 +25,7 @@ from streamlet.kafka.log import log, quiet
 from streamlet.kafka.metadata import look_up
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.kafka.split import split
+from streamlet.kafka.stable_offsets import StableOffsets
 from streamlet.types import TopicPartition
 
 _error = Message.error
@@ -76,6 +77,9 @@ class KafkaSource:
             },
             name,
         )
+        self._stable = StableOffsets()
+        if self._config["isolation.level"] == "read_committed":
+            self._config |= {"statistics.interval.ms": 1_000, "stats_cb": self._stable.take}
         self._with_headers = headers
         self._clock = clock or SystemClock()
         #: Offsets that partitions were assigned at, and which of them are paused.
@@ -162,7 +166,13 @@ class KafkaSource:
             RawPartition(partition.topic, partition.partition), cached=True
         )
         least = self._assigned.get(partition, 0)
-        return None if low_high is None or low_high[1] < least else int(low_high[1])
+        if low_high is None or low_high[1] < least:
+            return None
+        return self._stable.end(partition, int(low_high[1]))
+
+    def held_from(self, partition: TopicPartition) -> int | None:
+        """The offset from which on an open transaction holds records back; None: none does."""
+        return self._stable.held_from(partition)
 
     def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
         """Up to ``max_records``, waiting at most ``timeout_ms`` for that many.

@@ -29,5 +29,5 @@ def first_offsets(
         tp for tp in partitions if policy == "latest" and tp.partition < counts.get(tp.topic, 0)
     ]
     starts = [tp for tp in partitions if tp not in ends]
-    found = admin.end_offsets(ends) if ends else {}
+    found = admin.readable_ends(ends) if ends else {}
     return {**found, **(admin.start_offsets(starts) if starts else {})}

@@ -141,7 +141,7 @@ class GlobalTables:
             StateError: the folder cannot be written.
         """
         partitions = self._partitions()
-        starts, ends = self._admin.start_offsets(partitions), self._admin.end_offsets(partitions)
+        starts, ends = self._admin.start_offsets(partitions), self._admin.readable_ends(partitions)
         ids = self._admin.topic_ids(self._global.topics)
         reason = self._mistrust(starts, ends, ids)
         if reason:

@@ -72,7 +72,7 @@ class Backfill:
         self._check_new()
         wanted = [move.partition for move in reset.moves]
         read = [tp for tp in wanted if tp.topic not in self.live_from]
-        ends = self.cluster.admin.end_offsets(read)
+        ends = self.cluster.admin.readable_ends(read)
         positions = dict(ends)
         for topic, start in self.live_from.items():
             positions |= self._at([tp for tp in wanted if tp.topic == topic], start)
@@ -118,7 +118,7 @@ class Backfill:
         if start.at_ms is not None:
             return dict(admin.offsets_at(wanted, start.at_ms))
         if start.where == LATEST:
-            return dict(admin.end_offsets(wanted))
+            return dict(admin.readable_ends(wanted))
         return dict(admin.start_offsets(wanted))
 
     def _commits(

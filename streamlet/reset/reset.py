@@ -245,7 +245,7 @@ class Reset:
             after = admin.start_offsets(partitions)
         else:
             assert start.where == LATEST, start
-            after = admin.end_offsets(partitions)
+            after = admin.readable_ends(partitions)
         return tuple(
             PositionReset(tp, committed[tp].offset if tp in committed else -1, after[tp])
             for tp in partitions

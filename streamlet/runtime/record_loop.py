@@ -22,6 +22,7 @@ from streamlet.processing.outputs import Output
 from streamlet.processing.record_collector import RecordCollector
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.runtime.listeners import Observer
+from streamlet.runtime.transactions import OffsetGaps
 from streamlet.tasks.active import ActiveTask, Unsent
 from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.meters import Meters
@@ -89,6 +90,7 @@ class RecordLoop:
     _under_way: bool = attrs.field(default=False, init=False)
     #: Whether records wait for calls of async functions.
     _calling: bool = attrs.field(default=False, init=False)
+    _gaps: OffsetGaps = attrs.field(factory=OffsetGaps, init=False)
     _own_process: OwnProcess = attrs.field(factory=OwnProcess, init=False)
     #: Whether outputs were sent since the last push.
     _lingering: bool = attrs.field(default=False, init=False)
@@ -109,6 +111,9 @@ class RecordLoop:
                 self._holdings.ahead.take(batch)
         if batches:
             self._meters.process.add_ns(self._clock.now_ns() - polled)
+        elif not self._under_way:
+            running = self._holdings.of_stage(TaskStage.RUNNING)
+            self._gaps.look(now, running, self._source)
         self._waiting = self._under_way = self._calling = False
         for active in self._holdings.of_stage(TaskStage.RUNNING):
             self._process_waiting(active, now)

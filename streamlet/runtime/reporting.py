@@ -16,6 +16,7 @@ from streamlet.clock import Clock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.kafka.ports import RecordSource
 from streamlet.processing.global_tables import STEP_RECORDS, GlobalTables
+from streamlet.runtime.transactions import OpenTransactions
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.rebalance_events import RebalanceEvents
@@ -71,6 +72,7 @@ class Reporter:
     _said_at_ms: int = attrs.field(default=0, init=False)
     _traits_said: tuple[object, ...] = attrs.field(default=(), init=False)
     _moving: bool = attrs.field(default=False, init=False)
+    _open: OpenTransactions = attrs.field(factory=OpenTransactions, init=False)
     #: The positions of copies when something was said last, to compute their rates from.
     _reached: dict[TaskId, int] = attrs.field(factory=dict, init=False)
 
@@ -89,7 +91,8 @@ class Reporter:
         if now_ms < self._look_at_ms:
             return
         self._look_at_ms = now_ms + LOOK_MS
-        problems = _problems(holdings, activation, copies)
+        problems = self._open.problems(holdings.tasks.values(), source, now_ms)
+        problems |= _problems(holdings, activation, copies)
         with self._board.manager() as manager:
             outline = self._outline(manager, state)
         traits = outline, problems

@@ -27,7 +27,8 @@ log = get_logger(__name__)
 class InputRange:
     """The offsets an input partition holds, and where to begin in it without a commit.
 
-    ``later``: it came while the application ran.
+    ``later``: it came while the application ran. ``readable_end`` is the end of what consumers get,
+    where that is another one: under ``read_committed``, while a transaction is open.
     """
 
     first: int
@@ -35,6 +36,7 @@ class InputRange:
     reset: str
     is_table: bool = False
     later: bool = False
+    readable_end: int | None = None
 
     def start(self, tp: TopicPartition, offset: int) -> int:
         """The first offset to read, with this one committed (-1: none).
@@ -57,7 +59,8 @@ class InputRange:
                 "is none; set it to earliest or latest, or commit an offset"
             )
         came_later = self.later and offset < 0
-        start = self.end if self.reset == "latest" and not came_later else self.first
+        end = self.end if self.readable_end is None else self.readable_end
+        start = end if self.reset == "latest" and not came_later else self.first
         if offset >= 0:
             log.warning(
                 "%s: commit %d is before what the topic holds (%d to %d); starting at %s, %d",
@@ -77,12 +80,14 @@ def input_ranges(
     ``later`` is true of those that came while the application ran.
     """
     first, end = admin.start_offsets(list(parts)), admin.end_offsets(list(parts))
+    readable = admin.readable_ends(list(parts)) if settings.read_committed else end
     found = {}
     for tp, part in parts.items():
         found[tp] = InputRange(
             *(first[tp], end[tp], reset_policy(part, tp.topic, settings)),
             is_table=is_table(part, tp.topic),
             later=later(tp),
+            readable_end=readable[tp],
         )
     return found
 

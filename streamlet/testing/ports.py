@@ -208,6 +208,10 @@ class MemorySource:
         """The position of each: behind gaps too, once there is no record before the end."""
         return {partition: self._positions[partition] for partition in partitions}
 
+    def held_from(self, partition: TopicPartition) -> int | None:
+        """None: there are no transactions."""
+        return None
+
     def known_end(self, partition: TopicPartition) -> int | None:
         """End of the partition."""
         return self._log.end(partition)
@@ -388,6 +392,10 @@ class MemoryAdmin:
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """End offsets."""
         return {partition: self._log.end(partition) for partition in partitions}
+
+    def readable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """End offsets: there are no transactions."""
+        return self.end_offsets(partitions)
 
     def offsets_at(
         self, partitions: Sequence[TopicPartition], at_ms: int

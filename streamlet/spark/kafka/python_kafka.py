@@ -258,7 +258,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for partition in partitions
         ]
         found = self._asked(
-            lambda admin: (admin.start_offsets if which == "start" else admin.end_offsets)(wanted)
+            lambda admin: (admin.start_offsets if which == "start" else admin.readable_ends)(wanted)
         )
         ends: Ends = {}
         for where, offset in found.items():
@@ -270,13 +270,16 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from streamlet.kafka.admin import KafkaAdmin
 
         bootstrap, settings = self._given["bootstrap"], self._given["admin"]
-        admin = _ADMINS.pop(bootstrap + settings, None)
+        level = json.loads(self._given["consumer"]).get("isolation.level", "")
+        client = bootstrap + settings + level
+        admin = _ADMINS.pop(client, None)
         if admin is None:
-            admin = KafkaAdmin(bootstrap, json.loads(settings))
+            committed = level == "read_committed"
+            admin = KafkaAdmin(bootstrap, json.loads(settings), read_committed=committed)
         try:
             found = ask(admin)
         except BaseException:
             admin.close()
             raise
-        _ADMINS[bootstrap + settings] = admin
+        _ADMINS[client] = admin
         return found

@@ -16,6 +16,7 @@ from streamlet.processing.global_tables import STEP_RECORDS
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.rebalance.values import Assignment
 from streamlet.runtime.reporting import LOOK_MS, MOVING_MS, RESTING_MS, Reporter
+from streamlet.runtime.transactions import OPEN_MS
 from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_events import (
@@ -37,11 +38,16 @@ A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
 class Active:
     positions: dict[TopicPartition, int]
     halted: str = ""
+    task: TaskId = A
     counters: RecordCounters = attrs.field(factory=RecordCounters)
 
     @property
     def processor(self) -> Active:
         return self
+
+    @property
+    def inputs(self) -> tuple[TopicPartition, ...]:
+        return (*self.positions,)
 
 
 @attrs.define
@@ -52,6 +58,10 @@ class Parts:
     ends: dict[TopicPartition, int | None] = attrs.field(factory=dict)
     copied: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict)
     problems: dict[TaskId, str] = attrs.field(factory=dict)
+    held: dict[TopicPartition, int] = attrs.field(factory=dict)
+
+    def held_from(self, partition: TopicPartition) -> int | None:
+        return self.held.get(partition)
 
     def known_end(self, partition: TopicPartition) -> int | None:
         return self.ends.get(partition)
@@ -190,6 +200,29 @@ def test_an_active_task_lags_by_what_its_inputs_still_hold() -> None:
     told = bench.look()
     assert told is not None
     assert [task.lag for task in told.tasks] == [6, None, None]
+
+
+def test_a_transaction_that_is_open_for_long_is_named_with_the_task_that_waits() -> None:
+    bench = Bench()
+    bench.assigned(1, active=frozenset({A}))
+    bench.happened(TaskRunning(A))
+    x = TopicPartition("x", 0)
+    bench.parts.tasks, bench.parts.held = {A: Active({x: 4})}, {x: 4}
+    told = bench.look()
+    assert told is not None
+    assert told.tasks[0].problem is None
+    bench.parts.held = {x: 9}  # another one
+    assert bench.look(OPEN_MS) is None
+    told = bench.look(OPEN_MS)
+    assert told is not None
+    assert told.tasks[0].problem == (
+        "a transaction that is open since offset 9 of x-0 holds back what is behind it, until it "
+        "is committed or aborted"
+    )
+    bench.parts.held = {}
+    told = bench.look()
+    assert told is not None
+    assert told.tasks[0].problem is None
 
 
 def test_a_task_that_is_restored_here_is_told_of_as_well() -> None:
