@@ -133,7 +133,8 @@ def _spark(options: argparse.Namespace) -> dict[str, Any]:
     from bench import spark, spark_state
 
     if options.workload == "spark-state":
-        return spark_state.run(runs=options.runs, cores=options.cores, sizes=options.sizes)
+        sizes = {"sizes": options.sizes, "changes": options.changes}
+        return spark_state.run(runs=options.runs, cores=options.cores, **sizes)
     return spark.run(
         records=options.records,
         keys=options.keys,
@@ -260,8 +261,14 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sizes",
         type=_counts,
-        default=[1_000, 20_000, 200_000],
-        help="keys of up to three tables of spark-state, by commas; 1000,20000,200000 if not given",
+        default=[10_000, 500_000],
+        help="keys of up to three tables of spark-state, by commas; 10000,500000 if not given",
+    )
+    parser.add_argument(
+        "--changes",
+        type=_counts,
+        default=[10, 2_000, 20_000],
+        help="changes in a batch of spark-state, by commas; 10,2000,20000 if not given",
     )
 
 

@@ -1,20 +1,22 @@
-"""The cost of a batch of few changes on Spark, by the size of the state and the executor's cores.
+"""The cost of a batch on Spark, by its changes, the size of the state and the executor's cores.
 
 For each number of cores a session of its own fills tables with values of a kilobyte, one table for
-each size, and then changes ten keys at a time. The tables take turns, so that all of them meet the
-same machine. How long a batch took is read from Spark's own report of it, how much it wrote from
-the checkpoint, which has a changelog file for each batch and shuffle partition.
+each size, and then changes keys here and there, first few at a time and then many. The tables take
+turns, so that all of them meet the same machine. How long a batch took, and what it read of the
+state, is in Spark's own report of it; how much it wrote is in the checkpoint, which has a changelog
+file for each batch and shuffle partition.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 from confluent_kafka import Producer
@@ -28,11 +30,14 @@ from bench.spark_kept import topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from streamlet.spark.progress import BatchProgress
 
+#: Entries and bytes.
+Read: TypeAlias = tuple[int, int]
+
 _TABLES = ("small", "middle", "large")
-CHANGES = 10
 VALUE_BYTES = 1_024
 #: Batches at the beginning of each turn that do not count: Spark starts its workers in them.
 _WARM_UP = 3
@@ -43,19 +48,33 @@ _SEED = 7
 
 @attrs.frozen
 class Batches:
-    """The counted batches of one table: how long each took, and the bytes that it wrote.
+    """The counted batches of one table: how long each took, and what it read and wrote.
 
     Changes that were made together count as one batch, also where a busy machine took them in two.
     """
 
     took_ms: tuple[int, ...] = ()
+    #: Bytes.
     wrote: tuple[int, ...] = ()
+    #: Entries and bytes.
+    read: tuple[tuple[int, int], ...] = ()
 
-    def with_changes(self, came_in: Sequence[BatchProgress], checkpoint: Path) -> Batches:
-        """With the changes that came in these batches of Spark."""
+    def with_changes(
+        self, came_in: Sequence[BatchProgress], checkpoint: Path, read: Mapping[int, Read]
+    ) -> Batches:
+        """With the changes that came in these batches of Spark; ``read`` is by batch."""
         took = sum(one.took_ms for one in came_in)
         wrote = sum(changed_bytes(checkpoint, one.batch) for one in came_in)
-        return Batches((*self.took_ms, took), (*self.wrote, wrote))
+        entries, size = (
+            sum(each) for each in zip(*(read[one.batch] for one in came_in), strict=True)
+        )
+        return Batches((*self.took_ms, took), (*self.wrote, wrote), (*self.read, (entries, size)))
+
+    def plus(self, later: Batches) -> Batches:
+        """Both."""
+        return Batches(
+            self.took_ms + later.took_ms, self.wrote + later.wrote, self.read + later.read
+        )
 
     def summary(self) -> dict[str, int]:
         """The figures as they are printed."""
@@ -63,22 +82,31 @@ class Batches:
             "batch_ms": round(statistics.median(self.took_ms)),
             "bytes": round(statistics.median(self.wrote)),
             "most_bytes": max(self.wrote),
+            "read_entries": round(statistics.median(entries for entries, _ in self.read)),
+            "read_bytes": round(statistics.median(size for _, size in self.read)),
+            "most_read_bytes": max(size for _, size in self.read),
         }
 
 
-def run(*, runs: int, cores: Sequence[int], sizes: Sequence[int]) -> dict[str, Any]:
+def run(
+    *, runs: int, cores: Sequence[int], sizes: Sequence[int], changes: Sequence[int]
+) -> dict[str, Any]:
     """Measure; the result as it is printed.
+
+    Tables with fewer keys than are to be changed are left out of that.
 
     Raises:
         MeasurementError: a batch was not as it was made.
     """
-    result: dict[str, Any] = {"changes": CHANGES, "value_bytes": VALUE_BYTES}
+    result: dict[str, Any] = {"value_bytes": VALUE_BYTES}
     with serving() as bootstrap:
         for count in cores:
             with _session(count) as spark:
-                found = _measured(spark, bootstrap, runs, sizes)
+                found = _measured(spark, bootstrap, runs, sizes, changes)
                 result[f"cores_{count}"] = {
-                    **by_size(found),
+                    **{
+                        f"changes_{number}": by_size(some) for number, some in found.items() if some
+                    },
                     "python_mb": round(peak_mb("streamlet.spark.cluster.daemon")),
                 }
             rounds.tell(f"{count} cores  {result[f'cores_{count}']}")
@@ -110,12 +138,13 @@ def _session(cores: int) -> Iterator[SparkSession]:
 
 
 def _measured(
-    spark: SparkSession, bootstrap: str, runs: int, sizes: Sequence[int]
-) -> dict[int, Batches]:
+    spark: SparkSession, bootstrap: str, runs: int, sizes: Sequence[int], changes: Sequence[int]
+) -> dict[int, dict[int, Batches]]:
+    """The batches by the number of changes in each, and the size of the table."""
     topics = Topics(bootstrap)
     names = _TABLES[: len(sizes)]
     tables = [_Table(name, size, bootstrap) for name, size in zip(names, sizes, strict=True)]
-    batches = dict.fromkeys(sizes, Batches())
+    found: dict[int, dict[int, Batches]] = {number: {} for number in changes}
     try:
         with tempfile.TemporaryDirectory(prefix="bench-spark-state-") as folder:
             for table in tables:
@@ -123,13 +152,13 @@ def _measured(
                 table.fill()
             for _ in range(runs):
                 for table in tables:
-                    turn = table.turn(spark, Path(folder) / table.name)
-                    before = batches[table.size]
-                    took, wrote = before.took_ms + turn.took_ms, before.wrote + turn.wrote
-                    batches[table.size] = Batches(took, wrote)
+                    turns = table.turn(spark, Path(folder) / table.name, changes)
+                    for number, turn in turns.items():
+                        before = found[number].get(table.size, Batches())
+                        found[number][table.size] = before.plus(turn)
     finally:
         topics.delete(lambda name: name in {topic(table) for table in names})
-    return batches
+    return found
 
 
 class _Table:
@@ -149,10 +178,11 @@ class _Table:
                 self._producer.poll(0)
         flushed(self._producer)
 
-    def turn(self, spark: SparkSession, checkpoint: Path) -> Batches:
+    def turn(
+        self, spark: SparkSession, checkpoint: Path, changes: Sequence[int]
+    ) -> dict[int, Batches]:
         """Go on with the table's query, change keys batch by batch, and end the query."""
         import streamlet as sl
-        from streamlet.spark.progress import batches
 
         query = sl.spark.start(
             f"bench.spark_kept:{self.name}",
@@ -162,30 +192,52 @@ class _Table:
             bootstrap_servers=self._bootstrap,
             max_records_per_batch=_RECORDS_PER_BATCH,
         )
-        found = Batches()
+        found: dict[int, Batches] = {}
         try:
             query.processAllAvailable()  # in the first turn all that filled the table
-            for number in range(_WARM_UP + _COUNTED):
-                before = max((one.batch for one in batches(query)), default=-1)
-                for changed in self._dice.sample(range(self.size), CHANGES):
-                    self._change(changed)
-                flushed(self._producer)
-                query.processAllAvailable()
-                if number >= _WARM_UP:
-                    came_in = [one for one in batches(query, before) if one.records]
-                    found = found.with_changes(self._checked(came_in), checkpoint)
+            for count in (one for one in changes if one <= self.size):
+                warm_up = _COUNTED if found else _WARM_UP + _COUNTED
+                for number in range(warm_up, 0, -1):
+                    came_in = self._changed(query, count)
+                    if number <= _COUNTED:
+                        before = found.get(count, Batches())
+                        found[count] = before.with_changes(came_in, checkpoint, state_read(query))
         finally:
             query.stop()
         return found
 
-    def _checked(self, came_in: Sequence[BatchProgress]) -> Sequence[BatchProgress]:
-        if sum(one.records for one in came_in) != CHANGES:
-            raise MeasurementError(f"{self.size} keys: {CHANGES} changes came in {came_in}")
+    def _changed(self, query: StreamingQuery, count: int) -> Sequence[BatchProgress]:
+        """The batches in which so many changes came that were made together."""
+        from streamlet.spark.progress import batches
+
+        before = max((one.batch for one in batches(query)), default=-1)
+        for changed in self._dice.sample(range(self.size), count):
+            self._change(changed)
+        flushed(self._producer)
+        query.processAllAvailable()
+        came_in = [one for one in batches(query, before) if one.records]
+        if sum(one.records for one in came_in) != count:
+            raise MeasurementError(f"{self.size} keys: {count} changes came in {came_in}")
         return came_in
 
     def _change(self, number: int) -> None:
         value = self._dice.randbytes(VALUE_BYTES)
         self._producer.produce(topic(self.name), value, key(number))
+
+
+def state_read(query: StreamingQuery) -> dict[int, Read]:
+    """Entries and bytes of the state that each batch read, as far as Spark remembers them."""
+    found: dict[int, Read] = {}
+    for report in (json.loads(one.json) for one in query.recentProgress):
+        metrics = [operator["customMetrics"] for operator in report["stateOperators"]]
+        found.setdefault(
+            report["batchId"],
+            (
+                sum(one["rocksdbGetCount"] for one in metrics),
+                sum(one["rocksdbTotalBytesRead"] for one in metrics),
+            ),
+        )
+    return found
 
 
 def changed_bytes(checkpoint: Path, batch: int) -> int:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 _FILE = "streamlet.json"
 
-#: The form in which tasks keep their state; 2: the head lies among the segments.
-_FORM = 2
+#: The form in which tasks keep their state; 3: the head lies among the segments, and runs of these
+#: have trees.
+_FORM = 3
 
 
 def described(

@@ -53,10 +53,25 @@ def test_rates_are_medians_of_the_middle_size_and_compared() -> None:
 
 
 def test_a_table_is_compared_with_the_smallest() -> None:
-    found = by_size({9: Batches((10, 30, 20), (5, 5, 90)), 2: Batches((16,), (4,))})
+    large = Batches((10, 30, 20), (5, 5, 90), ((1, 70), (3, 60), (2, 100)))
+    found = by_size({9: large, 2: Batches((16,), (4,), ((1, 2),))})
     assert found == {
-        "keys_9": {"batch_ms": 20, "bytes": 5, "most_bytes": 90},
-        "keys_2": {"batch_ms": 16, "bytes": 4, "most_bytes": 4},
+        "keys_9": {
+            "batch_ms": 20,
+            "bytes": 5,
+            "most_bytes": 90,
+            "read_entries": 2,
+            "read_bytes": 70,
+            "most_read_bytes": 100,
+        },
+        "keys_2": {
+            "batch_ms": 16,
+            "bytes": 4,
+            "most_bytes": 4,
+            "read_entries": 1,
+            "read_bytes": 2,
+            "most_read_bytes": 2,
+        },
         "ratio": 1.25,
     }
 
@@ -77,4 +92,6 @@ def test_changes_in_two_batches_of_spark_count_as_one(tmp_path: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"x" * size)
     halves = [attrs.evolve(batch(5, 40), batch=number) for number in (1, 2)]
-    assert Batches((7,), (8,)).with_changes(halves, tmp_path) == Batches((7, 80), (8, 30))
+    before, read = Batches((7,), (8,), ((1, 2),)), {1: (3, 40), 2: (5, 60), 3: (9, 9)}
+    found = before.with_changes(halves, tmp_path, read)
+    assert found == Batches((7, 80), (8, 30), ((1, 2), (8, 100)))

@@ -20,9 +20,10 @@ class SegmentBacking:
         return self._segments.get(self._store, key)
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        """The values, in order."""
+        """The values, in order; read by key, so that no block is read twice."""
         get, store = self._segments.get, self._store
-        return [get(store, key) for key in keys]
+        found = {key: get(store, key) for key in sorted(set(keys))}
+        return [found[key] for key in keys]
 
     def scan(
         self, low: bytes | None, high: bytes | None, *, backward: bool = False

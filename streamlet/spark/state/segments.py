@@ -2,19 +2,21 @@
 
     a batch's changes ──▶ run ──merge──▶ larger run ──merge──▶ … the oldest run
 
-Spark asks some tens of microseconds per entry read or written, whatever its size, so an entry is a
-block of many rows. A batch's changes are a run of their own, sorted by store and key. A run is
-merged with all newer ones when those have become as large as it is: state is written again some
-times while it doubles, and the oldest run, nearly all of the state, only then. Tombstones and
+Spark asks some tens of microseconds per entry read or written, and as much again for each 10 KiB of
+it, so an entry is a block of many rows, and not of too many: a batch that changes rows here and
+there reads a block for each. A batch's changes are a run of their own, sorted by store and key. A
+run is merged with all newer ones when those have become as large as it is: state is written again
+some times while it doubles, and the oldest run, nearly all of the state, only then. Tombstones and
 expired rows end with a merge that includes the oldest run.
 
-A run of several blocks has an index behind them, the first row of each. So a lookup reads an index
-and one block per run at most, in whichever process it is made.
+A run of several blocks has an index behind them, a tree (``blocks``). A lookup goes through the
+runs, the newest first, and reads a few nodes of each, and as good as only the block that has the
+row, in whichever process it is made. So what a batch reads is bounded by what it asks for, not by
+the size of the state.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from typing import Protocol
@@ -22,6 +24,17 @@ from typing import Protocol
 import attrs
 import msgspec
 
+from streamlet.spark.state.blocks import (
+    Block,
+    Level,
+    Node,
+    Place,
+    Row,
+    decoded_block,
+    decoded_node,
+    encoded_blocks,
+    fingerprint,
+)
 from streamlet.state.backing import Columns
 
 
@@ -42,16 +55,25 @@ class Medium(Protocol):
 
 
 class SortedRun(msgspec.Struct, array_like=True, frozen=True):
-    """A sorted run: segments from ``first`` on, its blocks and, behind several, their index."""
+    """A sorted run: segments from ``first`` on, its blocks and behind them the levels of the index.
+
+    ``levels`` are the number of blocks and that of the nodes of each level above, up to one that is
+    alone. ``size`` is that of keys and values, bytes.
+    """
 
     first: int
-    blocks: int
-    size: int  # of keys and values, bytes
+    levels: tuple[int, ...]
+    size: int
+    stores: tuple[str, ...]
 
     @property
     def end(self) -> int:
         """The number behind its last segment."""
-        return self.first + self.blocks + (self.blocks > 1)
+        return self.first + sum(self.levels)
+
+    def begin(self, level: int) -> int:
+        """The number of the first segment of a level."""
+        return self.first + sum(self.levels[:level])
 
 
 class Extent(msgspec.Struct, array_like=True, frozen=True):
@@ -71,22 +93,13 @@ class SegmentLimits:
     merge_bytes: int = 1 << 20
     #: More small runs than this make lookups slow.
     small_runs: int = 8
-    block_bytes: int = 64 << 10
+    block_bytes: int = 4 << 10
     #: Decoded blocks that a task keeps, by the size of their keys and values.
     cache_bytes: int = 8 << 20
 
 
-#: The form of segments; 3: sorted runs of rows that bear times (``state.rows``).
-ROWS = b"3"
-
-_Parts = list[tuple[str, list[bytes], list[bytes | None]]]
-#: Per store its rows, in the order of their keys; None is a tombstone.
-Block = dict[str, dict[bytes, bytes | None]]
-_Index = list[tuple[str, bytes]]
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode_block = msgspec.msgpack.Decoder(_Parts).decode
-_decode_index = msgspec.msgpack.Decoder(_Index).decode
+#: The form of segments; 4: sorted runs of rows that bear times (``state.rows``), with a tree.
+ROWS = b"4"
 
 
 class Segments:
@@ -104,18 +117,21 @@ class Segments:
     ) -> None:
         self.medium, self.extent = medium, extent
         self._limits, self._phase = limits, phase
-        self._blocks: dict[int, tuple[Block, int]] = {}  # the one used last is last
+        #: Decoded segments with their sizes; the one used last is last.
+        self._decoded: dict[int, tuple[Block | Node, int]] = {}
         self._cached = 0
-        self._indexes: dict[int, _Index] = {}
 
     def get(self, store: str, key: bytes) -> bytes | None:
         """The value of a key, or None."""
         if self._has_expired(store, key):
             return None
+        print_ = fingerprint(store, key)
         for run in reversed(self.extent.runs):
-            number = self._number(run, store, key)
-            if number >= run.first:
-                rows = self._block(number).get(store)
+            if store not in run.stores:
+                continue
+            at = self._place(run, store, key, print_)
+            if at >= 0:
+                rows = self._block(run.first + at).get(store)
                 if rows is not None and key in rows:
                     return rows[key]
         return None
@@ -156,7 +172,7 @@ class Segments:
     def _merge(self, first: int) -> None:
         """Make one run of all from this one on."""
         older, merged = self.extent.runs[:first], self.extent.runs[first:]
-        stores = sorted({store for run in merged for store in self._stores(run)})
+        stores = sorted({store for run in merged for store in run.stores})
         rows = (
             (store, key, value)
             for store in stores
@@ -167,33 +183,44 @@ class Segments:
         for run in merged:
             for number in range(run.first, run.end):
                 self.medium.remove(number)
-                _, size = self._blocks.pop(number, ({}, 0))
+                _, size = self._decoded.pop(number, ({}, 0))
                 self._cached -= size
-            self._indexes.pop(run.first, None)
 
-    def _stores(self, run: SortedRun) -> Iterator[str]:
-        for number in range(run.first, run.first + run.blocks):
-            yield from self._block(number, cached=False)
-
-    def _add(
-        self, older: tuple[SortedRun, ...], rows: Iterable[tuple[str, bytes, bytes | None]]
-    ) -> None:
+    def _add(self, older: tuple[SortedRun, ...], rows: Iterable[Row]) -> None:
         """Write a run behind others."""
-        first, index, size = self.extent.end, list[tuple[str, bytes]](), 0
-        for block, block_size in _blocks(rows, self._limits.block_bytes):
-            parts = [(store, list(some), list(some.values())) for store, some in block.items()]
-            self.medium.put(first + len(index), _encode(parts))
-            index.append((parts[0][0], parts[0][1][0]))
+        first = end = self.extent.end
+        size, index, stores = 0, Level(self._limits.block_bytes), dict[str, None]()
+        nodes: list[tuple[Place, bytes]] = []
+        for entry, place, prints, block_size in encoded_blocks(
+            _noting(rows, stores), self._limits.block_bytes
+        ):
+            self.medium.put(end, entry)
+            end += 1
             size += block_size
+            if full := index.add(place, prints):
+                nodes.append(full)
         runs = older
-        end = first
-        if index:
-            run = SortedRun(first, len(index), size)
-            if run.blocks > 1:
-                self.medium.put(first + run.blocks, _encode(index))
-                self._indexes[first] = index
-            runs, end = (*older, run), run.end
+        if index.count:
+            levels = [index.count]
+            if index.count > 1:
+                nodes.append(index.finished())
+                end = self._put_index(nodes, levels, end)
+            runs = (*older, SortedRun(first, tuple(levels), size, tuple(stores)))
         self.extent = Extent(end, runs, self.extent.expired)
+
+    def _put_index(self, nodes: list[tuple[Place, bytes]], levels: list[int], end: int) -> int:
+        """Write the levels of an index, from the lowest on; the number behind them."""
+        while True:
+            levels.append(len(nodes))
+            level, above = Level(self._limits.block_bytes), list[tuple[Place, bytes]]()
+            for place, entry in nodes:
+                self.medium.put(end, entry)
+                end += 1
+                if full := level.add(place):
+                    above.append(full)
+            if len(nodes) == 1:
+                return end
+            nodes = [*above, level.finished()]
 
     def _merged(
         self,
@@ -222,8 +249,10 @@ class Segments:
         self, run: SortedRun, age: int, store: str, keys: tuple[bytes, bytes | None], cached: bool
     ) -> Iterator[tuple[bytes, int, bytes | None]]:
         low, high = keys
-        for number in range(max(run.first, self._number(run, store, low)), run.first + run.blocks):
-            block = self._block(number, cached=cached)
+        if store not in run.stores:
+            return
+        for at in range(max(0, self._place(run, store, low)), run.levels[0]):
+            block = self._block(run.first + at, cached=cached)
             for key, value in block.get(store, {}).items():
                 if high is not None and key >= high:
                     return
@@ -236,38 +265,63 @@ class Segments:
         self, run: SortedRun, age: int, store: str, keys: tuple[bytes, bytes | None]
     ) -> Iterator[tuple[bytes, int, bytes | None]]:
         low, high = keys
-        first = max(run.first, self._number(run, store, low))
+        if store not in run.stores:
+            return
+        first = max(0, self._place(run, store, low))
         behind = (store + "\0", b"") if high is None else (store, high)
-        for number in range(self._number(run, *behind), first - 1, -1):
-            for key, value in reversed(self._block(number).get(store, {}).items()):
+        for at in range(self._place(run, *behind), first - 1, -1):
+            for key, value in reversed(self._block(run.first + at).get(store, {}).items()):
                 if low <= key and (high is None or key < high):
                     yield key, age, value
 
-    def _number(self, run: SortedRun, store: str, key: bytes) -> int:
-        """The block in which a key would be; one before the first if in none."""
-        if run.blocks == 1:
-            return run.first
-        index = self._indexes.get(run.first)
-        if index is None:
-            index = _decode_index(self.medium.get(run.first + run.blocks))
-            self._indexes[run.first] = index
-        return run.first + bisect_right(index, (store, key)) - 1
+    def _place(self, run: SortedRun, store: str, key: bytes, print_: int | None = None) -> int:
+        """The block in which a row would be, counted in its run; -1 if in none.
+
+        Also if no row of the block has the fingerprint, where one is given.
+        """
+        at = 0
+        for level in reversed(range(1, len(run.levels))):
+            node = self._node(run.begin(level) + at)
+            at = node.child((store, key))
+            if at < node.first or (
+                level == 1 and print_ is not None and not node.may_have(at, print_)
+            ):
+                return -1
+        return at
+
+    def _node(self, number: int) -> Node:
+        known = self._known(number)
+        if known is None:
+            entry = self.medium.get(number)
+            known = decoded_node(entry)
+            self._keep(number, known, len(entry))
+        assert isinstance(known, Node)
+        return known
 
     def _block(self, number: int, *, cached: bool = True) -> Block:
-        known = self._blocks.pop(number, None)
-        if known is not None:
-            self._blocks[number] = known
-            return known[0]
-        segment = self.medium.get(number)
-        parts = _decode_block(segment)
-        block = {store: dict(zip(keys, values, strict=True)) for store, keys, values in parts}
-        if cached:
-            self._blocks[number] = block, len(segment)
-            self._cached += len(segment)
-            while self._cached > self._limits.cache_bytes and len(self._blocks) > 1:
-                _, size = self._blocks.pop(next(iter(self._blocks)))
-                self._cached -= size
-        return block
+        known = self._known(number)
+        if known is None:
+            entry = self.medium.get(number)
+            known = decoded_block(entry)
+            if cached:
+                self._keep(number, known, len(entry))
+        assert isinstance(known, dict)
+        return known
+
+    def _known(self, number: int) -> Block | Node | None:
+        """A segment that is decoded; it counts as the one used last."""
+        found = self._decoded.pop(number, None)
+        if found is None:
+            return None
+        self._decoded[number] = found
+        return found[0]
+
+    def _keep(self, number: int, segment: Block | Node, size: int) -> None:
+        self._decoded[number] = segment, size
+        self._cached += size
+        while self._cached > self._limits.cache_bytes and len(self._decoded) > 1:
+            _, size = self._decoded.pop(next(iter(self._decoded)))
+            self._cached -= size
 
     def _has_expired(self, store: str, key: bytes) -> bool:
         gone = self.extent.expired.get(store)
@@ -286,17 +340,8 @@ def _key(row: tuple[bytes, bytes | None]) -> bytes:
     return row[0]
 
 
-def _blocks(
-    rows: Iterable[tuple[str, bytes, bytes | None]], most: int
-) -> Iterator[tuple[Block, int]]:
-    """Sorted rows in blocks of about so many bytes, and the size of each."""
-    block: Block = {}
-    size = 0
-    for store, key, value in rows:
-        block.setdefault(store, {})[key] = value
-        size += len(key) + len(value or b"")
-        if size >= most:
-            yield block, size
-            block, size = {}, 0
-    if block:
-        yield block, size
+def _noting(rows: Iterable[Row], stores: dict[str, None]) -> Iterator[Row]:
+    """Rows as they are; the names of their stores are noted."""
+    for row in rows:
+        stores[row[0]] = None
+        yield row

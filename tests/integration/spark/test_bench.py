@@ -32,18 +32,26 @@ def test_the_ways_to_count_in_spark_are_measured_and_right(bootstrap_servers: st
 
 def test_batches_of_few_changes_are_measured_by_size_and_cores(bootstrap_servers: str) -> None:
     pytest.importorskip("pyspark")
-    found = bench(bootstrap_servers, "spark-state", "--cores", "2", "--sizes", "100,4000")
-    assert set(found) == {"changes", "value_bytes", "cores_2"}
+    options = ["--cores", "2", "--sizes", "100,4000", "--changes", "10,200"]
+    found = bench(bootstrap_servers, "spark-state", *options)
+    assert set(found) == {"value_bytes", "cores_2"}
+    value_bytes = found["value_bytes"]
     measured = found["cores_2"]
-    assert set(measured) == {"keys_100", "keys_4000", "ratio", "python_mb"}
-    assert measured["ratio"] > 0
+    assert set(measured) == {"changes_10", "changes_200", "python_mb"}
     assert measured["python_mb"] > 0
-    changed = found["changes"] * found["value_bytes"]
-    for keys in (100, 4_000):
-        assert measured[f"keys_{keys}"]["batch_ms"] > 0
-        assert measured[f"keys_{keys}"]["bytes"] > changed
+    # Where fewer keys are there than are to be changed, nothing is measured.
+    assert set(measured["changes_10"]) == {"keys_100", "keys_4000", "ratio"}
+    assert set(measured["changes_200"]) == {"keys_4000", "ratio"}
+    assert measured["changes_10"]["ratio"] > 0
+    for changes in (10, 200):
+        figures = measured[f"changes_{changes}"]["keys_4000"]
+        assert figures["batch_ms"] > 0
+        assert figures["bytes"] > changes * value_bytes
+        assert figures["read_entries"] >= changes / 10
+        # What is read is bounded by the changes, not by the table.
+        assert figures["read_bytes"] < changes * value_bytes * 20
     # Ten changes of 4,000 do not have the table written again, whichever tasks they are of.
-    assert measured["keys_4000"]["most_bytes"] < 4_000 * found["value_bytes"] / 4
+    assert measured["changes_10"]["keys_4000"]["most_bytes"] < 4_000 * value_bytes / 4
 
 
 #: A query in the session of ``spark-state`` whose batch fails.

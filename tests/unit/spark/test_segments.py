@@ -20,10 +20,11 @@ class Memory(dict[int, bytes]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.read = self.written = 0
+        self.read = self.written = self.entries = 0
 
     def get(self, number: int) -> bytes:  # type: ignore[override]
         self.read += len(self[number])
+        self.entries += 1
         return self[number]
 
     def put(self, number: int, segment: bytes) -> None:
@@ -117,6 +118,34 @@ def test_few_changes_to_much_state_read_and_write_little() -> None:
     assert medium.read / 300 < whole / 5
 
 
+@pytest.mark.parametrize("changes", [1, 10, 1_000])
+@pytest.mark.parametrize("size", [50, 1_000])
+def test_what_changes_here_and_there_read_is_bounded_by_the_changes(
+    changes: int, size: int
+) -> None:
+    """In a process that has nothing in memory, and whatever the size of the state.
+
+    A change reads as good as one block, with what leads there; keys that are new read no block.
+    """
+    for count in (10_000, 40_000):
+        medium, dice = Memory(), random.Random(2)
+        keys = [b"%06d" % n for n in range(count)]
+        first = Segments(medium, Extent(), ROOM)
+        first.append([Columns("s", keys, [dice.randbytes(size) for _ in keys])])
+        some = sorted(dice.sample(keys, changes))
+        first.append([Columns("s", some, [b"new" for _ in some])])
+        medium.read = medium.entries = 0
+        segments = Segments(medium, first.extent, ROOM)
+        wanted = sorted(dice.sample(keys, changes))
+        assert all(segments.get("s", key) for key in wanted)
+        most = 4 * changes + 10  # nodes: few changes read one for each, many share them
+        assert medium.entries <= most
+        assert medium.read <= most * (ROOM.block_bytes + size)
+        medium.read = 0
+        assert not any(segments.get("s", key + b"-") for key in wanted)
+        assert medium.read <= changes * ROOM.block_bytes / 10 + 2 * ROOM.block_bytes
+
+
 def test_tasks_of_other_phases_merge_in_other_batches() -> None:
     merged = []
     for phase in (0.0, 0.9):
@@ -137,4 +166,5 @@ def test_what_is_kept_in_memory_is_bounded() -> None:
     segments.append([Columns("s", keys, [b"x" * 100 for _ in keys])])
     for key in keys:
         assert segments.get("s", key) == b"x" * 100
-    assert len(segments._blocks) <= 5
+    assert segments._cached <= limits.cache_bytes
+    assert sum(size for _, size in segments._decoded.values()) == segments._cached
