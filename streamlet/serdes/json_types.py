@@ -36,6 +36,19 @@ _INSTEAD: dict[str, str] = {
     "mappingproxy": "dict",
     "array": "list",
     "ndarray": "list",
+    "Fraction": "Decimal",
+    "Path": "str",
+    "IPv4Address": "str",
+    "IPv6Address": "str",
+    "float16": "float",
+    "float32": "float",
+    "float64": "float",
+    "longdouble": "float",
+    "bool_": "bool",
+    "str_": "str",
+    "datetime64": "datetime",
+    "timedelta64": "timedelta",
+    **{f"{sign}int{bits}": "int" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 _FROZEN_KINDS = (
     kinds.NoneType,
@@ -113,8 +126,8 @@ def describe(of: Any) -> kinds.Type:
         described = kinds.type_info(of)
         found = parts(described)
         decoder_of(of, found)
-    except (TypeError, NameError, ValueError, RuntimeError) as error:
-        raise SerdeError(f"no JSON for {type_name(of)}: {error}{_way_out(error)}") from error
+    except (TypeError, NameError, ValueError, RuntimeError, KeyError) as error:
+        raise SerdeError(f"no JSON for {type_name(of)}: {_reason(error)}") from error
     for part in found:
         reason = _refusal(part)
         if reason is not None:
@@ -122,10 +135,18 @@ def describe(of: Any) -> kinds.Type:
     return described
 
 
-def _way_out(error: Exception) -> str:
+def _reason(error: Exception) -> str:
+    """The reason why msgspec refuses a type, and the way out where it has none."""
+    if isinstance(error, KeyError):  # it looks for the annotation of each attribute
+        return f"its attribute {error} has no annotation: give it one"
+    if "takes_self" in str(error):
+        return (
+            "the default of an attribute is made of the instance (takes_self=True): set it in "
+            f"__attrs_post_init__, {_WHOLE}"
+        )
     if "InitVar" in str(error):
-        return "; make it a field, or give a pair (encode, decode)"
-    return ""
+        return f"{error}; make it a field, or give a pair (encode, decode)"
+    return str(error)
 
 
 def _refusal(part: kinds.Type) -> str | None:

@@ -6,6 +6,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import attrs
+
 from streamlet.serdes.resolve import SerdeLike, serde
 from streamlet.serdes.serde import ColumnError, Serde, build
 
@@ -33,6 +35,12 @@ def list_of(entry: SerdeLike[T]) -> Serde[list[T | None]]:
         SerdeError: there is no serde for the entries.
     """
     inner = serde(entry)
+    own = inner.as_value
+    found = _list_of(inner)
+    return found if own is None else attrs.evolve(found, as_value=_list_of(own))
+
+
+def _list_of(inner: Serde[Any]) -> Serde[list[Any]]:
     size = _SIZES.get(inner.name) if inner.accepts else None
     encode: Callable[[list[Any]], bytes]
     decode: Callable[[bytes], list[Any]]

@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict, deque
 from dataclasses import InitVar, dataclass, field
 from typing import Annotated, Any, cast
 
+import attr
 import attrs
 import msgspec
 import numpy
@@ -59,9 +60,22 @@ class Absent:
     when: dt.datetime = None  # type: ignore[assignment]
 
 
+@attr.s
+class Bare:
+    n = attr.ib()
+
+
+@attrs.define
+class OfItself:
+    n: int
+    m: int = attrs.field(default=attrs.Factory(lambda self: self.n, takes_self=True))
+
+
 @pytest.mark.parametrize(
     ("of", "message"),
     [
+        (Bare, "no JSON for Bare: its attribute 'n' has no annotation"),
+        (OfItself, "takes_self=True.*set it in __attrs_post_init__"),
         (Private, "Private has _total: call it total, make Private a dataclass"),
         (CachedOpen, "CachedOpen.double is kept beside the attributes"),
         (CachedSlots, "CachedSlots.double is kept beside the attributes"),
@@ -74,7 +88,7 @@ class Absent:
         (deque[int], "cannot carry deque.*; use list in its place"),
         (OrderedDict[str, int], "cannot carry OrderedDict.*; use dict in its place"),
         (Counter[str], "cannot carry Counter"),
-        (numpy.int64, "cannot carry int64"),
+        (numpy.int64, "cannot carry int64; use int in its place"),
         (Base, "cannot carry Base"),
         (Annotated[int | None, "note"], "null is a tombstone.*use int"),
     ],
