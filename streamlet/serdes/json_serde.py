@@ -18,7 +18,6 @@ import msgspec.inspect as kinds
 from streamlet.serdes.json_bytes import Encode, RoundTripCheck, encoders, plain
 from streamlet.serdes.json_decoders import decoder_of
 from streamlet.serdes.json_types import accepted_types, describe, is_immutable, parts, type_name
-from streamlet.serdes.plain_copy import document_copier
 from streamlet.serdes.serde import Serde, build, encode_error
 
 T = TypeVar("T")
@@ -156,7 +155,34 @@ def _document(
         decode_all=_mapped(decode),
         shortest=shortest,
     )
-    return attrs.evolve(serde, fast_copy=document_copier(serde), survives=_survives)
+    copy = _copier(encode, decode, accepts, lambda value: serde.decode(serde.encode(value)))
+    return attrs.evolve(serde, fast_copy=copy, survives=_survives)
+
+
+def _copier(
+    encode: Encode,
+    decode: Callable[[bytes], Any],
+    accepts: frozenset[type],
+    checked: Callable[[Any], Any],
+) -> Callable[[Any], Any]:
+    """A function that copies documents as their bytes would return; None stays None.
+
+    One that returns equal has nothing in it that is refused, or changed; what has is ``checked``.
+    """
+
+    def copy(value: Any) -> Any:
+        if value is None:
+            return None
+        if accepts and type(value) not in accepts:
+            return checked(value)
+        try:
+            new = decode(encode(value))
+            same = bool(new == value)
+        except Exception:  # the check says what is wrong with it
+            same = False
+        return new if same else checked(value)
+
+    return copy
 
 
 def _survives(column: list[Any]) -> bool:
