@@ -226,7 +226,7 @@ def _serve(channel: Connection, program: Program) -> None:
             ready = wait([channel, ended])
             if channel in ready:
                 channel.recv()
-                workers.append(_fork(channel, program))
+                workers.append(_fork(channel, (ended, wake), program))
                 channel.send((workers[-1].pid, None))
             if ended in ready:
                 os.read(ended, 4096)
@@ -235,24 +235,36 @@ def _serve(channel: Connection, program: Program) -> None:
                 channel.send((worker.pid, worker.exitcode))
 
 
-def _fork(channel: Connection, program: Program) -> BaseProcess:
+def _fork(channel: Connection, servers: tuple[int, int], program: Program) -> BaseProcess:
     orders, events = recv_handle(channel), recv_handle(channel)
     context = multiprocessing.get_context("fork")
-    forked = context.Process(target=_work, args=(channel, orders, events, program))
+    forked = context.Process(target=_work, args=(channel, servers, orders, events, program))
     forked.start()
     os.close(orders)
     os.close(events)
     return forked
 
 
-def _work(channel: Connection, orders: int, events: int, program: Program) -> None:
-    """Be a worker, in a process of its own, until it ends."""
+def _work(
+    channel: Connection, servers: tuple[int, int], orders: int, events: int, program: Program
+) -> None:
+    """Be a worker, in a process of its own, until it ends.
+
+    Args:
+        channel: to the supervisor; the server's.
+        servers: the two ends of the pipe that wakes the server up, which is the server's as well.
+        orders: the read end of the pipe of orders.
+        events: the write end of the pipe of events.
+        program: what the worker runs.
+    """
     # The session is the supervisor's: where Linux shares processors out among sessions first, no
     # priority counts between two of them (autogroups, the usual setting outside of containers and
     # services). With a session each, the background threads of eight workers had nine tenths of a
     # full machine where the broker had one.
     os.setpgid(0, 0)
-    os.close(signal.set_wakeup_fd(-1))
+    signal.set_wakeup_fd(-1)  # since Python 3.12 asyncio, where it is loaded, has done so by now
+    for fd in servers:
+        os.close(fd)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     channel.close()
