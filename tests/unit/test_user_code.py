@@ -36,9 +36,10 @@ def line_of(function: Callable[..., object]) -> int:
 
 def test_the_line_that_raised_comes_first_with_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parent)
-    said = error_text(raised(divide, 0))
+    error = raised(divide, 0)
     place = f"test_user_code.py:{line_of(divide)} in divide, `return 1 // number`"
-    assert said == f"{place}: ZeroDivisionError: integer division or modulo by zero"
+    assert error_text(error) == f"{place}: ZeroDivisionError: {error}"
+    assert "by zero" in str(error)
 
 
 def test_a_library_is_not_to_blame_but_the_line_that_called_it() -> None:

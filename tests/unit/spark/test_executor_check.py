@@ -61,7 +61,7 @@ def test_all_that_executors_load_from_elsewhere_is_looked_for() -> None:
     tops = {name.partition(".")[0] for name in loaded.split() if "_cython_" not in name}
     foreign = tops - set(sys.stdlib_module_names) - {"streamlet", "pyspark", "py4j", "__main__"}
     # Parts of those packages, and what Python itself loads.
-    foreign -= {"attr", "cython_runtime", "typing_extensions"}
+    foreign -= {"attr", "cython_runtime", "sitecustomize", "typing_extensions", "usercustomize"}
     foreign = {name for name in foreign if not name.startswith(("_sysconfig", "_distutils"))}
     assert foreign <= {name.partition(".")[0] for name in NEEDED}
 
