@@ -3,8 +3,9 @@
 Orders come on a pipe, a JSON object a line; its end means that the supervisor is gone. Events go to
 another, so that standard input and output stay the user's. The thread that waits for orders reads
 the descriptor: a lock of ``sys.stdin`` that it held would be held for ever in a forked child, which
-multiprocessing has close its ``sys.stdin``. The last event is
-``finished``, or ``failed`` with an exit code: the code of the process may be user code's.
+multiprocessing has close its ``sys.stdin``. The first event is ``began``, before any module of the
+user's is loaded. The last is ``finished``, or ``failed`` with an exit code: the code of the process
+may be user code's.
 """
 
 from __future__ import annotations
@@ -142,6 +143,7 @@ def main(events_fd: int, orders_fd: int = 0) -> int:
     set_up_logging(orders.first["log_level"], orders.first["log_json"])
     sys.setswitchinterval(SWITCH_S)
     observer = PipeObserver(events_fd)
+    observer.tell(event="began")
     try:
         _work(orders, observer)
     except StartStoppedError:

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import multiprocessing
 import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
@@ -257,6 +259,24 @@ def _work(
         events: the write end of the pipe of events.
         program: what the worker runs.
     """
+    try:
+        _leave_the_server(channel, servers)
+        code = program(events, orders)
+    except Exception:
+        # Programs answer the errors of users: this one is ours, and the supervisor logs it. Where
+        # the supervisor is gone, multiprocessing writes it to standard error.
+        event = {"event": "broken", "traceback": traceback.format_exc()}
+        os.write(events, json.dumps(event).encode() + b"\n")
+        sys.exit(1)
+    finally:
+        # First, as at the end of any interpreter, what user code's executors leave to this:
+        # multiprocessing would wait for their processes before it told them to end.
+        threading._shutdown()  # type: ignore[attr-defined]
+    sys.exit(code)
+
+
+def _leave_the_server(channel: Connection, servers: tuple[int, int]) -> None:
+    """Let go of what the process has of the server that it was forked from."""
     # The session is the supervisor's: where Linux shares processors out among sessions first, no
     # priority counts between two of them (autogroups, the usual setting outside of containers and
     # services). With a session each, the background threads of eight workers had nine tenths of a
@@ -273,10 +293,3 @@ def _work(
     os.dup2(nothing, 0)
     os.close(nothing)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - it is open as long as the process
-    try:
-        code = program(events, orders)
-    finally:
-        # First, as at the end of any interpreter, what user code's executors leave to this:
-        # multiprocessing would wait for their processes before it told them to end.
-        threading._shutdown()  # type: ignore[attr-defined]
-    sys.exit(code)

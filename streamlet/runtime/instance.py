@@ -6,8 +6,9 @@ do not see the terminal's Ctrl-C: the supervisor does, and tells them. A worker 
 started again with a growing pause; one that keeps failing, or fails for a reason that starting
 again cannot mend, ends the instance. Workers of an instance that is to leave end by themselves.
 
-A worker reports its end, and the exit code that counts, through its pipe. An exit without such a
-report is a crash, whatever the code of the process: user code may have called ``os._exit``.
+A worker reports that it begins, its end, and the exit code that counts, through its pipe. An exit
+without such a report is a crash, whatever the code of the process: user code may have called
+``os._exit``. A fault of ours comes with its traceback, which is logged before anything else.
 It reports its member id too, so that a crashed worker's member is removed from the group.
 """
 
@@ -40,6 +41,9 @@ REMOVALS_S = 2.0
 #: What a signal wakes us with: interrupt, terminate, drain.
 _LETTERS: dict[int, bytes] = {signal.SIGINT: b"i", signal.SIGTERM: b"t", signal.SIGUSR1: b"d"}
 
+#: Events of workers that concern the supervisor alone.
+_OURS = ("began", "broken")
+
 
 @attrs.define(eq=False)
 class WorkerProcess:
@@ -55,6 +59,8 @@ class WorkerProcess:
     pause_ms: int = 0  # between its last end and its next start
     start_at_ms: int = 0
     member_id: str = ""  # what the group knows it by, as far as it reported that
+    began: bool = False  # it reported that it began: from then on user code may run
+    broken: str = ""  # the traceback of our own fault that ended it last
     #: The exit code that it reported as its own; None: no report has come.
     reported: int | None = None
     exit_code: int | None = None
@@ -76,8 +82,9 @@ class Supervisor:
         orders: each worker's first order, a JSON object; ``member`` is added.
         count: how many workers.
         clock: for restarts.
-        on_event: gets ``(member, event)`` for everything a worker reports, and an event ``exited``
-            of ours with its ``exit_code``, 0 only for a reported end, when its process ended.
+        on_event: gets ``(member, event)`` for what a worker reports of its work, and an event
+            ``exited`` of ours with its ``exit_code``, 0 only for a reported end, when its process
+            ended.
         restart: when to give up.
         stop_timeout_ms: how long a graceful stop may take before the workers are killed.
         drain_on_sigterm: whether a first SIGTERM means what SIGUSR1 means.
@@ -222,7 +229,7 @@ class Supervisor:
         worker.process, worker.events = launched.process, launched.events
         worker.unread, worker.passing = b"", False
         worker.drained, worker.reported, worker.member_id = False, None, ""
-        worker.answer = None
+        worker.answer, worker.began = None, False
         worker.started_ms = self._clock.now_ms()
         self._tell(worker, {**self._orders, "member": worker.member})
         if self._drain_since_ms is not None and not self._marked:
@@ -263,7 +270,8 @@ class Supervisor:
             event = json.loads(line)
             worker.passing = event.get("passing", False)
             self._note(worker, event)
-            self._on_event(worker.member, event)
+            if event.get("event") not in _OURS:
+                self._on_event(worker.member, event)
 
     def _note(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
         """Take what concerns us of what a worker reports."""
@@ -282,6 +290,16 @@ class Supervisor:
                 worker.member_id = event["member_id"]
                 if worker.member_id and self._dead_members is not None:
                     self._dead_members.succeeded(worker.member)
+            case "began":
+                worker.began = True
+            case "broken":
+                if event["traceback"] != worker.broken:  # once, not at each restart
+                    worker.broken = event["traceback"]
+                    log.error(
+                        "worker %d failed by a fault of streamlet's own, please report it:\n%s",
+                        worker.member,
+                        worker.broken.rstrip(),
+                    )
             case "failed":
                 worker.reported = event["exit_code"]
             case "finished":
@@ -307,7 +325,8 @@ class Supervisor:
             if code is None:
                 code = returncode or 1
             self._on_event(worker.member, {"event": "exited", "exit_code": code})
-            self._ended(worker, code, how_ended(worker.reported, returncode))
+            how = how_ended(worker.reported, returncode, began=worker.began)
+            self._ended(worker, code, how)
             self._take_out(worker)
 
     def _ended(self, worker: WorkerProcess, code: int, how: str) -> None:

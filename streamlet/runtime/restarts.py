@@ -53,13 +53,22 @@ class RestartPolicy:
         return min(self.first_ms << failures, self.longest_ms)
 
 
-def how_ended(reported: int | None, returncode: int) -> str:
-    """Describe for the log how a worker ended; ``returncode`` is that of its process."""
+def how_ended(reported: int | None, returncode: int, *, began: bool) -> str:
+    """Describe for the log how a worker ended.
+
+    Args:
+        reported: the exit code that it reported as its own; None: no report has come.
+        returncode: that of its process, negative for a signal.
+        began: whether it had reported that it began, so that code of the user's may have run.
+    """
     if reported is not None:
         return f"exit code {reported}"
+    how = f"killed by signal {-returncode}" if returncode < 0 else f"exit code {returncode}"
+    if not began:
+        return f"{how} before it began"
     if returncode < 0:
-        return f"killed by signal {-returncode}"
-    return f"exit code {returncode} without a report of its end; os._exit in user code does that"
+        return how
+    return f"{how} without a report of its end; os._exit in user code does that"
 
 
 log = get_logger(__name__)

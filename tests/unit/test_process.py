@@ -78,8 +78,9 @@ def reported(monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, di
         os.close(to_worker)
         sys.setswitchinterval(interval)
         signal.signal(signal.SIGTTOU, before)
-    (event,) = map(json.loads, os.read(read, 65_536).splitlines())
+    began, event = map(json.loads, os.read(read, 65_536).splitlines())
     os.close(read)
+    assert began == {"event": "began"}
     return code, event
 
 

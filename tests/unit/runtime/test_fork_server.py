@@ -76,6 +76,38 @@ with ForkServer(MODULE) as server:
     assert ("ValueError: as told" in said) == (told == "raise")
 
 
+def test_a_fault_of_a_workers_program_comes_through_the_pipe_of_its_events() -> None:
+    _, said = run("""
+with ForkServer(MODULE) as server:
+    launched = server.launch()
+    events = os.fdopen(launched.events)
+    events.readline()
+    order(launched.process, "raise")
+    broken = json.loads(events.readline())
+    assert broken["event"] == "broken"
+    assert broken["traceback"].startswith("Traceback (most recent call last)")
+    assert "ValueError: as told" in broken["traceback"]
+    assert launched.process.wait() == 1
+""")
+    assert "Traceback" not in said
+
+
+def test_a_worker_starts_though_asyncio_is_loaded_and_takes_the_wake_up_descriptor() -> None:
+    """Since Python 3.12 asyncio resets it in forked processes."""
+    run("""
+import asyncio
+asyncio.new_event_loop().close()
+class Resets:
+    def __call__(self):
+        signal.set_wakeup_fd(-1)
+os.register_at_fork(after_in_child=Resets())
+with ForkServer(MODULE) as server:
+    process, said = begin(server)
+    order(process, "exit 0")
+    assert process.wait() == 0
+""")
+
+
 def test_a_killed_worker_is_noticed_and_others_go_on() -> None:
     run("""
 with ForkServer(MODULE) as server:

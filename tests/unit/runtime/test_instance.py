@@ -19,7 +19,6 @@ from streamlet.errors import StreamletError
 from streamlet.runtime.fork_server import Launched
 from streamlet.runtime.instance import Supervisor
 from streamlet.runtime.restarts import RestartPolicy
-from streamlet.runtime.signals import GracefulStop
 
 #: Plays a worker: says that it is up, obeys orders, or does what its first order says.
 WORKER = """
@@ -27,6 +26,12 @@ import json, os, subprocess, sys, time
 fd = int(sys.argv[sys.argv.index("--events-fd") + 1])
 say = lambda **event: os.write(fd, json.dumps(event).encode() + b"\\n")
 orders = json.loads(sys.stdin.readline())
+if orders.get("breaks"):
+    say(event="broken", traceback="Traceback: a fault of ours, line " + orders["breaks"])
+    sys.exit(1)
+if orders.get("never_begins"):
+    os._exit(orders["never_begins"])
+say(event="began")
 if orders.get("joins"):
     say(event="state", state="REBALANCING", tasks=[])
     say(event="member", member_id=f"first-{os.getpid()}")
@@ -378,22 +383,3 @@ def test_the_end_of_a_worker_is_seen_also_when_a_child_of_its_lives_on() -> None
     events = Events()
     assert instance(events, exit=2, leaves_a_child=True).run() == 2
     assert [event for _, event in events.seen if "late" in event] == []
-
-
-@pytest.mark.parametrize("wish", ["asked", "drain"])
-def test_signals_that_came_before_it_ran_are_obeyed(wish: str) -> None:
-    """They came while the start waited for a broker."""
-    earlier = GracefulStop(drains=True)
-    getattr(earlier, wish).set()
-    events = Events()
-    running = Supervisor(
-        launch,
-        {},
-        1,
-        clock=SystemClock(),
-        on_event=events,
-        earlier=earlier,
-    )
-    assert running.run() == 0
-    assert drained(events) == ([0] if wish == "drain" else [])
-    assert len(events.ups()) == len(drained(events)), "a stop starts nothing"
