@@ -150,15 +150,18 @@ class UndeliveredError(DeliveryError):
 
 
 class RecordRefusedError(DeliveryError):
-    """The producer refuses one record as it is (too large, no such topic or partition).
+    """The producer refuses one record as it is (too large, no such topic or partition, its time).
 
     ``index`` is its place in the columns that were sent; the records before it were taken.
     """
 
-    def __init__(self, reason: str, index: int, *, too_large: bool = False) -> None:
+    def __init__(
+        self, reason: str, index: int, *, too_large: bool = False, wrong_time: bool = False
+    ) -> None:
         super().__init__(reason)
         self.index = index
         self.too_large = too_large
+        self.wrong_time = wrong_time
 
 
 class EntryTooLargeError(DeliveryError):

@@ -25,7 +25,6 @@ KAFKA_VERSION = "4.1.1"
 JARS = f"kafka-{KAFKA_VERSION}"
 _COORDINATES = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.slf4j:slf4j-simple:1.7.36")
 
-_NEVER = "9223372036854775807"
 
 #: Set for a broker that is alone, lives for a test or a demo, and must keep records of any age.
 _SETTINGS = {
@@ -50,8 +49,6 @@ _SETTINGS = {
     "metadata.max.idle.interval.ms": "0",
     # Event times of years ago are normal here; retention goes by them, so it is off.
     "log.retention.ms": "-1",
-    "log.message.timestamp.before.max.ms": _NEVER,
-    "log.message.timestamp.after.max.ms": _NEVER,
     # The default of 128 MiB is taken from a small heap at once.
     "log.cleaner.dedupe.buffer.size": "16777216",
 }

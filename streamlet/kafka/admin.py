@@ -147,11 +147,6 @@ class KafkaAdmin:
                 refused[resource.name] = str(failed)
         return refused
 
-    def largest_records(self, names: Sequence[str]) -> dict[str, int]:
-        """Bytes that a record batch may have in each of these topics that tell it."""
-        found = self.topic_settings(names)
-        return {name: int(own["max.message.bytes"]) for name, own in found.items()}
-
     def delete_retentions(self, names: Sequence[str]) -> dict[str, int]:
         """The time each of these topics keeps deletions, ms, if it is compacted."""
         compacted = {

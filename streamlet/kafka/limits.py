@@ -1,10 +1,13 @@
-"""Topics that take smaller records than the producer does.
+"""Topics that take smaller records than the producer does, or not every time.
 
 The broker measures batches, and turns away the whole one; which record was too large it does not
 say, and it says it after everything behind it was queued. So what is known of topics is heeded
 before: batches are kept small enough, and a record that is too large is refused as the producer
 refuses one, on its own and with its place. The limits are read at the start; a worker ends, naming
 the limit, where one was lowered since, and starts again with the new one.
+
+The times of records are heeded likewise: since Kafka 4 a topic refuses the whole batch that has a
+record whose time is more than an hour ahead of the broker's clock.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Any
 import attrs
 
 from streamlet.kafka.ports import Headers
+from streamlet.types import LATEST_MS
 
 #: The producer's ``message.max.bytes`` unless it is set.
 LARGEST_RECORD = 1_000_000
@@ -24,26 +28,78 @@ LARGEST_RECORD = 1_000_000
 _OVERHEAD_BYTES = 61 + 27
 _HEADER_BYTES = 10
 
+_SIZE = "max.message.bytes"
+
+_BEFORE, _AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+#: Both, before Kafka 3.6.
+_DIFFERENCE = "message.timestamp.difference.max.ms"
+
+
+@attrs.frozen
+class TimeLimit:
+    """The span of times that a topic takes: so many ms before and after the time of its broker.
+
+    The clock of this host stands for the broker's.
+    """
+
+    before_ms: int
+    after_ms: int
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> TimeLimit | None:
+        """The limit of a topic with these settings; None: it takes every time."""
+        if settings.get("message.timestamp.type", "CreateTime") != "CreateTime":
+            return None
+        both = settings.get(_DIFFERENCE, LATEST_MS)
+        before, after = (int(settings.get(name, both)) for name in (_BEFORE, _AFTER))
+        return None if min(before, after) >= LATEST_MS else cls(before, after)
+
+    def first_refused(self, times: Sequence[int], now_ms: int) -> int | None:
+        """The place of the first time that is refused."""
+        earliest, latest = now_ms - self.before_ms, now_ms + self.after_ms
+        if not times or (max(times) <= latest and min(times) >= earliest):
+            return None
+        return next(at for at, time in enumerate(times) if not earliest <= time <= latest)
+
+    def reason(self, time: int, now_ms: int) -> str:
+        """The words on a time that is refused."""
+        ahead = time - now_ms
+        where, name, most = (
+            ("ahead of", _AFTER, self.after_ms)
+            if ahead > 0
+            else ("behind", _BEFORE, self.before_ms)
+        )
+        far = f"{abs(ahead):,} ms {where} the clock"
+        return f"its time, {time}, is {far}, and the topic's {name} is {most:,}"
+
 
 @attrs.frozen
 class TopicLimits:
     """``by_topic`` are those that refuse records; ``settings`` keep the producer's batches small.
 
     A compressed record may fit although it is larger, so that with compression nothing is refused.
+    ``times`` are the topics that do not take every time.
     """
 
     by_topic: Mapping[str, int] = attrs.field(factory=dict)
     settings: Mapping[str, Any] = attrs.field(factory=dict)
+    times: Mapping[str, TimeLimit] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, topics: Mapping[str, int], producer: Mapping[str, Any]) -> TopicLimits:
-        """Limits of topics, for a producer with these settings."""
+    def of(
+        cls, topics: Mapping[str, Mapping[str, str]], producer: Mapping[str, Any]
+    ) -> TopicLimits:
+        """Limits of topics with these settings, for a producer with its own."""
         largest = largest_record(producer)
-        low = {topic: most for topic, most in topics.items() if most < largest}
+        sizes = {topic: int(own.get(_SIZE, largest)) for topic, own in topics.items()}
+        low = {topic: most for topic, most in sizes.items() if most < largest}
+        limits = {topic: TimeLimit.of(own) for topic, own in topics.items()}
+        times = {topic: limit for topic, limit in limits.items() if limit is not None}
         if not low:
-            return NO_LIMITS
+            return cls(times=times)
         codec = producer.get("compression.type", producer.get("compression.codec", "none"))
-        return cls(low if codec == "none" else {}, {"batch.size": min(low.values())})
+        by_topic = low if codec == "none" else {}
+        return cls(by_topic, {"batch.size": min(low.values())}, times)
 
 
 def largest_record(producer: Mapping[str, Any]) -> int:

@@ -215,13 +215,6 @@ class Admin(Protocol):
         """Set these settings of topics and leave the others; of those that refuse, the reason."""
         ...
 
-    def largest_records(self, names: Sequence[str]) -> dict[str, int]:
-        """Bytes that a record batch may have in each of these topics, ``max.message.bytes``.
-
-        Topics that do not exist, or whose settings we may not see, are left out.
-        """
-        ...
-
     def delete_retentions(self, names: Sequence[str]) -> dict[str, int]:
         """The time each of these topics keeps deletions, ms, if it is compacted.
 

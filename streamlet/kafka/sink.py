@@ -18,6 +18,11 @@ from streamlet.kafka.log import Deliveries, quiet
 from streamlet.kafka.metadata import look_up
 from streamlet.kafka.ports import Headers
 
+#: What refuses a time that was not known to be refused: the topic was chosen for the record, say.
+TIME_ADVICE = (
+    "the topic's message.timestamp.after.max.ms, which is an hour unless it is set, or "
+    "message.timestamp.before.max.ms does not take the time of a record"
+)
 _TOO_LARGE = "; larger ones need producer.message.max.bytes and the topic's max.message.bytes"
 
 #: What is written for a timestamp of 0, which the client takes for "now"; it has no other call
@@ -39,7 +44,7 @@ class KafkaSink:
         config: more librdkafka settings, last word.
         delivery_timeout_ms: how long a record may stay undelivered. It must not exceed the session
             timeout, or a process that lost its tasks could still write to their changelogs.
-        limits: topics that take less than the producer.
+        limits: topics that take less than the producer, or not every time.
         clock: the time.
     """
 
@@ -53,7 +58,7 @@ class KafkaSink:
         name: str = "streamlet",
         clock: Clock | None = None,
     ) -> None:
-        self._limits = limits.by_topic
+        self._limits = limits
         self._clock = clock or SystemClock()
         self._config = quiet(
             {
@@ -108,18 +113,39 @@ class KafkaSink:
         headers: Sequence[Headers | None] | None = None,
     ) -> None:
         """Queue records in order, waiting while the queue is full."""
-        most = self._limits.get(topic)
-        index = None if most is None else first_too_large(keys, values, headers, most)
-        if index is None:
+        refused = self._limited(topic, keys, values, timestamps, headers)
+        if refused is None:
             self._send(topic, keys, values, timestamps, partitions, headers)
             return
+        index = refused.index
         self._send(topic, keys[:index], values[:index], timestamps, partitions, headers)
-        raise RecordRefusedError(
-            f"a record to {topic} was refused: {size_of(keys, values, index):,} bytes are more "
-            f"than the topic's max.message.bytes, {most:,}",
-            index,
-            too_large=True,
+        raise refused
+
+    def _limited(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int] | None,
+        headers: Sequence[Headers | None] | None,
+    ) -> RecordRefusedError | None:
+        """The refusal of the first record that the topic does not take, as far as is known."""
+        most, limit = self._limits.by_topic.get(topic), self._limits.times.get(topic)
+        large = None if most is None else first_too_large(keys, values, headers, most)
+        if limit is not None and timestamps is not None:
+            now_ms = self._clock.wall_ms()
+            at = limit.first_refused(timestamps, now_ms)
+            if at is not None and (large is None or at < large):
+                why = limit.reason(timestamps[at], now_ms)
+                reason = f"a record to {topic} was refused: {why}"
+                return RecordRefusedError(reason, at, wrong_time=True)
+        if large is None:
+            return None
+        reason = (
+            f"a record to {topic} was refused: {size_of(keys, values, large):,} bytes are more "
+            f"than the topic's max.message.bytes, {most:,}"
         )
+        return RecordRefusedError(reason, large, too_large=True)
 
     def _send(
         self,
@@ -273,6 +299,8 @@ class KafkaSink:
             advice = "; create the topic" if why.code() in NO_TOPIC else ""
             if why.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                 advice = "; the topic's max.message.bytes takes less than a batch of ours"
+            if why.code() == KafkaError.INVALID_TIMESTAMP:
+                advice = f"; {TIME_ADVICE}"
             raise (UndeliveredError if late else DeliveryError)(
                 f"{len(failed)} records not delivered, first to {where}: {why.str()}{advice}"
             )

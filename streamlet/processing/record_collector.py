@@ -130,20 +130,28 @@ class RecordCollector:
     def _dead_letter(self, output: Output, index: int, topic: str, error: ProcessingError) -> None:
         """Write it as it was to be written, with the place of the input record in its headers.
 
-        What is too large is left out: first the value, then the record's own headers.
+        What is too large is left out: first the value, then the record's own headers. A time that
+        the topic does not take becomes that of the writing.
         """
         own = None if output.headers is None else output.headers[index]
         reason = reason_headers(error, self.application)
         headers = reason_headers(error, self.application, own)
         if own is not None and output.topic == topic and has_reason(own):
             reason = headers = own  # a letter has its reason already
-        key, time = output.keys[index], output.timestamps[index]
-        for value, heads in ((output.values[index], headers), (None, headers), (None, reason)):
+        key = output.keys[index]
+        times: list[int] | None = [output.timestamps[index]]
+        tries = [(output.values[index], headers), (None, headers), (None, reason)]
+        while tries:
+            value, heads = tries[0]
             try:
-                self.sink.send(topic, [key], [value], [time], headers=[heads])
+                self.sink.send(topic, [key], [value], times, headers=[heads])
                 return
             except RecordRefusedError as refused:
                 log.warning("a dead letter cannot hold its record: %s (%s)", refused, error)
+                if refused.wrong_time and times is not None:
+                    times = None
+                else:
+                    tries.pop(0)
 
 
 def _error_of(failure: RecordFailure) -> ProcessingError:

@@ -57,6 +57,7 @@ class TopicWriter:
                 f"{self.origin}, line {batch[error.index].line}: {error}",
                 error.index,
                 too_large=error.too_large,
+                wrong_time=error.wrong_time,
             ) from error
         self.sent += len(batch)
 

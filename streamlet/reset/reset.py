@@ -45,6 +45,7 @@ from streamlet.reset.plan import (
 from streamlet.reset.waiting import Progress, ResetStep, silent
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.turn import our_turn
+from streamlet.topology.internal_topics import known_settings
 from streamlet.types import TopicPartition
 
 log = get_logger(__name__)
@@ -292,7 +293,8 @@ class Reset:
         names = [topic.name for topic in plan.recreated]
 
         def new() -> int:
-            admin.create_topics(plan.recreated)
+            existing = admin.topic_settings(sorted(admin.topics())[:1])
+            admin.create_topics(known_settings(plan.recreated, existing))
             ids, before = admin.topic_ids(names), set(old.values())
             return sum(name in ids and ids[name] not in before for name in names)
 

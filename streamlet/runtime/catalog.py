@@ -24,6 +24,7 @@ from streamlet.topology.internal_topics import (
     expiring_changelogs,
     given_for,
     internal_topics,
+    known_settings,
 )
 from streamlet.topology.moved import check_moved
 from streamlet.topology.names import may_be_of
@@ -56,7 +57,7 @@ class Catalog:
     counts: dict[str, int] = attrs.field(factory=dict, init=False)
     topic_ids: dict[str, str] = attrs.field(factory=dict, init=False)
     _next_look_ms: int | None = attrs.field(default=None, init=False)
-    #: What topics that are written take less than the producer.
+    #: What topics that are written do not take.
     limits: TopicLimits = attrs.field(default=NO_LIMITS, init=False)
     #: Partitions of the inputs with which the instance began.
     _first: dict[str, int] | None = attrs.field(default=None, init=False)
@@ -85,6 +86,8 @@ class Catalog:
             self._tell_left_over()
             for table in deleting_tables(self._topology, self._admin):
                 log.warning("%s", table)
+            for topic in broker_timed(self._topology, self._admin):
+                log.warning("%s", topic)
 
     def _prepared(self) -> dict[str, int]:
         return prepare_topics(
@@ -95,7 +98,7 @@ class Catalog:
         )
 
     def learn_limits(self, dead_letters: Iterable[str]) -> None:
-        """Read how large records may be in the topics that are written, dead letters included.
+        """Read which records the topics that are written take, those of dead letters included.
 
         Raises:
             BrokerError: the broker does not answer.
@@ -103,7 +106,7 @@ class Catalog:
         parts = self._topology.subtopologies
         written = {topic for part in parts for topic in part.output_topics + part.changelog_topics}
         written.update(dead_letters)
-        found = self._admin.largest_records(sorted(written))
+        found = self._admin.topic_settings(sorted(written))
         self.limits = TopicLimits.of(found, self._settings.client_config("producer"))
 
     def tasks(self) -> tuple[TaskInfo, ...]:
@@ -229,7 +232,10 @@ def prepare_topics(
     check_moved(topology, topology.application, tuple(existing))
     for topic in wanted:
         _check_count(topology, topic, counts)
-    admin.create_topics([topic for topic in wanted if topic.name not in counts])
+    missing_topics = [topic for topic in wanted if topic.name not in counts]
+    if missing_topics:
+        sources = sorted(topology.source_topics & counts.keys())
+        admin.create_topics(known_settings(missing_topics, admin.topic_settings(sources[:1])))
     _allow_purging(expiring_changelogs(topology) & counts.keys(), admin)
     return {**counts, **{topic.name: topic.partitions for topic in wanted}}
 
@@ -269,6 +275,22 @@ def unapplied_settings(topology: Topology, admin: Admin, given: Given) -> list[s
         for topic, has in found.items()
         for name, value in given_for(topic, given).items()
         if has.get(name) != value
+    ]
+
+
+def broker_timed(topology: Topology, admin: Admin) -> list[str]:
+    """Of each repartition topic whose broker gives records its own time: what it does, the cure.
+
+    Raises:
+        BrokerError: the broker does not answer.
+    """
+    topics = sorted(topology.repartition_topics)
+    found = admin.topic_settings(topics) if topics else {}
+    return [
+        f"{topic} has message.timestamp.type=LogAppendTime: windows and joins behind it go by the "
+        "broker's clock, not by the times of records. Set CreateTime with kafka-configs.sh"
+        for topic in topics
+        if found.get(topic, {}).get("message.timestamp.type") == "LogAppendTime"
     ]
 
 

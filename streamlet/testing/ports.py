@@ -351,11 +351,6 @@ class MemoryAdmin:
         self._log.alter(settings)
         return {}
 
-    def largest_records(self, names: Sequence[str]) -> dict[str, int]:
-        """``max.message.bytes`` of topics that were created with it."""
-        settings, key = self.topic_settings(names), "max.message.bytes"
-        return {name: int(own[key]) for name, own in settings.items() if key in own}
-
     def delete_retentions(self, names: Sequence[str]) -> dict[str, int]:
         """``delete.retention.ms`` of topics that were created with it."""
         settings, key = self.topic_settings(names), "delete.retention.ms"

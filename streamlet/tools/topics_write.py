@@ -86,7 +86,7 @@ def _write(common: Common, topic: str, reader: LineReader, lines: TextIO, file: 
         common.bootstrap_servers,
         config,
         delivery_timeout_ms=DELIVERY_MS,
-        limits=TopicLimits.of(admin.largest_records([topic]), config),
+        limits=TopicLimits.of(admin.topic_settings([topic]), config),
         name="streamlet-topics",
     )
     with closing(sink):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import attrs
 
 from streamlet.errors import ConfigError
 from streamlet.kafka.ports import NewTopic
@@ -17,13 +19,22 @@ MIN_COMPACTION_LAG_MS = 3_600_000
 #: 50 MiB, as in Kafka Streams: small enough that purged records leave the disk soon.
 PURGED_SEGMENT_BYTES = 52_428_800
 
+#: Records keep the times they are written with, whatever these are and the broker's defaults say.
+TIME_CONFIG = (
+    ("message.timestamp.type", "CreateTime"),
+    ("message.timestamp.after.max.ms", str((1 << 63) - 1)),
+    ("message.timestamp.before.max.ms", str((1 << 63) - 1)),
+)
+
 CHANGELOG_CONFIG = (
+    *TIME_CONFIG,
     ("cleanup.policy", "compact"),
     ("min.compaction.lag.ms", str(MIN_COMPACTION_LAG_MS)),
 )
 
 #: Records go when they were committed (the worker deletes them), never by age.
 REPARTITION_CONFIG = (
+    *TIME_CONFIG,
     ("cleanup.policy", "delete"),
     ("retention.ms", "-1"),
     ("segment.bytes", str(PURGED_SEGMENT_BYTES)),
@@ -85,6 +96,23 @@ def internal_topics(
             for name, count in changelogs.items()
         ),
     )
+
+
+def known_settings(
+    topics: Sequence[NewTopic], existing: Mapping[str, Mapping[str, str]]
+) -> list[NewTopic]:
+    """Topics without the limits of times that brokers before Kafka 3.6 do not know.
+
+    ``existing`` are all settings of topics that exist; without any the settings stay as they are.
+    """
+    known = {name for settings in existing.values() for name in settings}
+    if not known >= {"cleanup.policy", "max.message.bytes", "message.timestamp.type"}:
+        return list(topics)
+    unknown = {name for name, _ in TIME_CONFIG} - known
+    return [
+        attrs.evolve(topic, config=tuple(one for one in topic.config if one[0] not in unknown))
+        for topic in topics
+    ]
 
 
 def expiring_changelogs(topology: Topology) -> frozenset[str]:

@@ -16,7 +16,7 @@ import pytest
 
 from streamlet.broker.java import java_executable
 from streamlet.broker.probe import serves
-from streamlet.errors import BrokerError
+from streamlet.errors import BrokerError, DeliveryError
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.kafka.ports import NewTopic
 from streamlet.testing import KafkaBroker
@@ -65,14 +65,18 @@ def test_keeps_topics_and_records_over_a_restart_and_a_kill(broker: KafkaBroker)
     assert consume(broker, "kept", 2) == [b"first", b"second"]
 
 
-def test_keeps_records_with_timestamps_of_any_age(broker: KafkaBroker) -> None:
+def test_takes_the_times_that_kafka_takes(broker: KafkaBroker) -> None:
+    """Any age, and an hour ahead of the clock: what a user meets in production."""
     make_topic(broker, "aged")
     sink = KafkaSink(broker.bootstrap_servers)
     year_2100_ms = 4_102_444_800_000
-    sink.send("aged", [None, None], [b"1970", b"2100"], timestamps=[1, year_2100_ms])
+    sink.send("aged", [None], [b"1970"], timestamps=[1])
     sink.flush(60_000)
+    sink.send("aged", [None], [b"2100"], timestamps=[year_2100_ms])
+    with pytest.raises(DeliveryError, match=r"message\.timestamp\.after\.max\.ms"):
+        sink.flush(60_000)
     sink.close()
-    assert consume(broker, "aged", 2) == [b"1970", b"2100"]
+    assert consume(broker, "aged", 1) == [b"1970"]
 
 
 def test_does_not_make_topics_nobody_created(broker: KafkaBroker) -> None:

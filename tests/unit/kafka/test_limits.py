@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.kafka.limits import NO_LIMITS, TopicLimits, first_too_large
+from streamlet.kafka.limits import NO_LIMITS, TimeLimit, TopicLimits, first_too_large
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,53 @@ def test_what_counts_is_what_is_below_the_producers(
     by_topic: dict[str, int],
     settings: dict[str, int],
 ) -> None:
-    found = TopicLimits.of(topics, producer)
+    settings_of = {topic: {"max.message.bytes": str(most)} for topic, most in topics.items()}
+    found = TopicLimits.of(settings_of, producer)
     assert (dict(found.by_topic), dict(found.settings)) == (by_topic, settings)
 
 
 def test_most_applications_have_none() -> None:
-    assert TopicLimits.of({"a": 1_048_588}, {}) is NO_LIMITS
+    before_4 = {"message.timestamp.type": "CreateTime", AFTER: NEVER, BEFORE: NEVER}
+    settings = {"a": {"max.message.bytes": "1048588"}, "b": before_4}
+    assert TopicLimits.of(settings, {}) == NO_LIMITS
+
+
+NEVER = str(2**63 - 1)
+AFTER, BEFORE = "message.timestamp.after.max.ms", "message.timestamp.before.max.ms"
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [
+        ({AFTER: "3600000", BEFORE: NEVER}, TimeLimit(2**63 - 1, 3_600_000)),
+        ({AFTER: NEVER, BEFORE: "5"}, TimeLimit(5, 2**63 - 1)),
+        ({AFTER: "7", BEFORE: "5", "message.timestamp.type": "CreateTime"}, TimeLimit(5, 7)),
+        ({AFTER: "7", "message.timestamp.type": "LogAppendTime"}, None),
+        ({"message.timestamp.difference.max.ms": "9"}, TimeLimit(9, 9)),
+        ({"message.timestamp.difference.max.ms": NEVER}, None),
+        ({}, None),
+    ],
+)
+def test_the_limit_of_times_is_that_of_the_topic(
+    settings: dict[str, str], limit: TimeLimit | None
+) -> None:
+    found = TopicLimits.of({"a": settings}, {})
+    assert found.times == ({} if limit is None else {"a": limit})
+
+
+def test_the_first_time_that_a_topic_does_not_take_is_found_and_told() -> None:
+    limit = TimeLimit(before_ms=5, after_ms=3_600_000)
+    now = 1_000_000
+    assert limit.first_refused([now - 5, now + 3_600_000], now) is None
+    assert limit.first_refused([], now) is None
+    assert limit.first_refused([now, now + 3_600_001, now - 6], now) == 1
+    assert limit.first_refused([now, now - 6, now + 3_600_001], now) == 1
+    late = limit.reason(now + 7_200_000, now)
+    assert late == (
+        "its time, 8200000, is 7,200,000 ms ahead of the clock, and the topic's "
+        "message.timestamp.after.max.ms is 3,600,000"
+    )
+    assert "behind the clock, and the topic's message.timestamp.before" in limit.reason(1, now)
 
 
 def test_the_first_too_large_record_is_found() -> None:

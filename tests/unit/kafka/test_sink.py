@@ -8,8 +8,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from streamlet.broker.port import PortReservation
+from streamlet.clock import ManualClock
 from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError
 from streamlet.kafka.client import KafkaSink
+from streamlet.kafka.limits import TimeLimit, TopicLimits
 
 
 @pytest.fixture
@@ -35,6 +37,23 @@ def test_after_a_reset_nothing_is_queued_and_nothing_has_failed(sink: KafkaSink)
     sink.send("t", [b"k"], [b"v"])
     with pytest.raises(UndeliveredError, match="still undelivered"):
         sink.flush(50)
+
+
+def test_a_record_of_a_time_that_its_topic_refuses_is_refused_on_its_own() -> None:
+    """The broker would turn away the whole batch, and say so after what is behind it was sent."""
+    clock = ManualClock(1_000_000)
+    limits = TopicLimits(times={"t": TimeLimit(2**63 - 1, 3_600_000)})
+    with PortReservation() as nobody:
+        sink = KafkaSink(f"127.0.0.1:{nobody.port}", limits=limits, clock=clock)
+        times = [1, 4_600_000, 4_600_001, 5]
+        with pytest.raises(RecordRefusedError, match=r"to t was refused: .*after\.max\.ms") as one:
+            sink.send("t", [b"k"] * 4, [b"v"] * 4, times)
+        assert (one.value.index, one.value.wrong_time) == (2, True)
+        assert len(sink._producer) == 2
+        sink.send("t", [b"k"], [b"v"])
+        sink.send("free", [b"k"] * 4, [b"v"] * 4, times)
+        assert len(sink._producer) == 7
+        sink.close()
 
 
 class Refused:

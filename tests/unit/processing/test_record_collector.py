@@ -21,10 +21,13 @@ LETTERS = ErrorPolicy.of(("dead_letter", "letters"))
 
 
 class SmallSink:
-    """A producer that takes values of ten bytes at most, as Kafka's takes a megabyte."""
+    """A producer that takes values of ten bytes at most, as Kafka's takes a megabyte.
 
-    def __init__(self, most: int = 10) -> None:
-        self._most = most
+    Without ``times`` it refuses records that have one.
+    """
+
+    def __init__(self, most: int = 10, *, times: bool = True) -> None:
+        self._most, self._times = most, times
         self.taken: list[tuple[str, bytes | None, bytes | None, Headers | None]] = []
 
     def send(
@@ -39,6 +42,8 @@ class SmallSink:
         for index, (key, value) in enumerate(zip(keys, values, strict=True)):
             if len(value or b"") > self._most or (key == b"nowhere" and topic != "letters"):
                 raise RecordRefusedError(f"a record to {topic} was refused", index)
+            if timestamps is not None and not self._times:
+                raise RecordRefusedError("ahead of the clock", index, wrong_time=True)
             self.taken.append((topic, key, value, None if headers is None else headers[index]))
 
     def push(self) -> None:
@@ -92,6 +97,16 @@ def test_a_refused_record_that_is_too_large_leaves_a_dead_letter_without_its_val
     assert headers["streamlet.operator"] == b"sink to out"
     assert headers["streamlet.error"] == b"RecordRefusedError"
     assert sending.counters.skipped == 1
+
+
+def test_the_dead_letter_of_a_time_that_is_refused_has_the_time_of_its_writing() -> None:
+    sink = SmallSink(times=False)
+    collector = RecordCollector(sink, LETTERS, "app")
+    collector.send(output((b"a", b"1")))
+    (letter,) = sink.taken
+    assert letter[:3] == ("letters", b"a", b"1")
+    assert dict(letter[3] or ())["streamlet.message"] == b"ahead of the clock"
+    assert collector.counters.skipped == 1
 
 
 def test_a_dead_letter_keeps_the_value_where_it_can() -> None:

@@ -50,6 +50,7 @@ from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.entries import CommitEntry
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
+from streamlet.topology.internal_topics import TIME_CONFIG
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 from tests.unit.scaling.group import member
 
@@ -402,6 +403,7 @@ def test_a_topology_says_which_topics_are_made_again_and_how(scene: Scene) -> No
     assert made.keys() == {COUNTS, between}
     assert made[COUNTS].partitions == 3
     assert dict(made[COUNTS].config) == {
+        **dict(TIME_CONFIG),
         "cleanup.policy": "compact",
         "min.compaction.lag.ms": "3600000",
         "max.message.bytes": "5000000",

@@ -61,6 +61,20 @@ def looked(catalog: Catalog) -> bool:
     return catalog.look(1_000_000)
 
 
+def test_a_start_names_a_repartition_topic_that_has_the_brokers_times(
+    log: MemoryLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    (between,) = regrouped().repartition_topics
+    prepared(log, regrouped())
+    assert log.config(between)["message.timestamp.type"] == "CreateTime"
+    assert "LogAppendTime" not in caplog.text
+    log.alter({between: {"message.timestamp.type": "LogAppendTime"}})
+    prepared(log, regrouped())
+    assert f"{between} has message.timestamp.type=LogAppendTime: windows" in caplog.text
+    prepared(log, regrouped(), {"in": 2})
+    assert caplog.text.count("LogAppendTime") == 1, "the instance has said so"
+
+
 def test_a_start_names_the_topics_that_were_created_with_other_settings(
     log: MemoryLog, caplog: pytest.LogCaptureFixture
 ) -> None:

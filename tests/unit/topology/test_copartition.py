@@ -10,8 +10,10 @@ from streamlet.dsl.windows import tumbling, unlimited
 from streamlet.errors import ConfigError, MissingTopicError, TopologyError
 from streamlet.topology.internal_topics import (
     MIN_COMPACTION_LAG_MS,
+    TIME_CONFIG,
     expiring_changelogs,
     internal_topics,
+    known_settings,
 )
 from streamlet.types import TaskId
 
@@ -142,6 +144,7 @@ def test_internal_topics_have_kafkas_names_and_safe_settings() -> None:
     repartition, changelog = made
     assert (repartition.name, repartition.partitions) == ("sum-n-repartition", 4)
     assert dict(repartition.config) == {
+        **dict(TIME_CONFIG),
         "cleanup.policy": "delete",
         "retention.ms": "-1",
         "segment.bytes": "52428800",
@@ -162,6 +165,7 @@ def test_changelogs_of_windows_can_be_cut_off_and_lose_nothing_by_themselves() -
     minutes, ever = internal_topics(topology, {"in": 4})
     assert expiring_changelogs(topology) == {"w-minutes-changelog"} == {minutes.name}
     assert dict(minutes.config) == {
+        **dict(TIME_CONFIG),
         "cleanup.policy": "compact,delete",
         "min.compaction.lag.ms": str(MIN_COMPACTION_LAG_MS),
         "retention.bytes": "-1",
@@ -169,6 +173,31 @@ def test_changelogs_of_windows_can_be_cut_off_and_lose_nothing_by_themselves() -
         "segment.bytes": "52428800",
     }
     assert dict(ever.config)["cleanup.policy"] == "compact"
+
+
+def test_times_are_kept_whatever_the_brokers_defaults_say() -> None:
+    app = App("w")
+    stream = app.stream("in", key=str, value=str).group_by(lambda k, v: v)
+    stream.windowed_by(tumbling("1m")).count(store="minutes")
+    never = str(2**63 - 1)
+    for topic in internal_topics(app.topology(), {"in": 4}):
+        own = dict(topic.config)
+        assert own["message.timestamp.type"] == "CreateTime"
+        assert own["message.timestamp.after.max.ms"] == never
+        assert own["message.timestamp.before.max.ms"] == never
+
+
+def test_a_broker_before_3_6_is_asked_for_no_limit_that_it_does_not_know() -> None:
+    made = internal_topics(counted().topology(), {"in": 4})
+    full = {"cleanup.policy": "delete", "max.message.bytes": "1", "message.timestamp.type": "x"}
+    for topic in known_settings(made, {"in": full}):
+        own = dict(topic.config)
+        assert own["message.timestamp.type"] == "CreateTime"
+        assert "message.timestamp.after.max.ms" not in own
+        assert "message.timestamp.before.max.ms" not in own
+    newer = {**full, **dict(TIME_CONFIG)}
+    for existing in ({"in": newer}, {}, {"in": {"cleanup.policy": "delete"}}):
+        assert known_settings(made, existing) == list(made)
 
 
 def counted() -> App:
@@ -185,6 +214,7 @@ def test_given_settings_are_added_to_those_of_internal_topics() -> None:
     }
     repartition, changelog = internal_topics(counted().topology(), {"in": 4}, given=given)
     assert dict(repartition.config) == {
+        **dict(TIME_CONFIG),
         "cleanup.policy": "delete",
         "retention.ms": "-1",
         "segment.bytes": "6",
