@@ -93,7 +93,7 @@ class Level:
     """Makes the nodes of one level out of the first rows of its children.
 
     Args:
-        most: size of a node, bytes.
+        most: size of a node, bytes, unless its keys are long.
     """
 
     most: int
@@ -106,7 +106,8 @@ class Level:
     def add(self, place: Place, prints: bytes = b"") -> tuple[Place, bytes] | None:
         """Take a child; the first row and the entry of a node that is full before it, if one is."""
         size = len(place[0]) + len(place[1]) + len(prints) + _ABOUT
-        full = self.finished() if self._places and self._size + size > self.most else None
+        is_full = len(self._places) >= _FEWEST and self._size + size > self.most
+        full = self.finished() if is_full else None
         self._places.append(place)
         if prints:
             self._prints.append(prints)
@@ -121,6 +122,10 @@ class Level:
         self._places, self._prints, self._size = [], [], 0
         return found
 
+
+#: Children of a node at least, but for the last one of a level: each level has fewer nodes than the
+#: one below, however long keys are.
+_FEWEST = 2
 
 #: What a child costs in a node beside its names, bytes.
 _ABOUT = 6

@@ -146,6 +146,18 @@ def test_what_changes_here_and_there_read_is_bounded_by_the_changes(
         assert medium.read <= changes * ROOM.block_bytes / 10 + 2 * ROOM.block_bytes
 
 
+def test_keys_may_be_longer_than_a_block() -> None:
+    medium, limits = Memory(), SegmentLimits(block_bytes=30)
+    segments = Segments(medium, Extent(), limits)
+    keys = [b"%03d" % n + b"k" * 50 for n in range(100)]
+    segments.append([Columns("s", keys, keys)])
+    [run] = segments.extent.runs
+    assert run.levels == (100, 50, 25, 13, 7, 4, 2, 1)
+    other = Segments(medium, segments.extent, limits)
+    assert [other.get("s", key) for key in keys] == keys
+    assert list(other.scan("s", keys[7], keys[60])) == [(key, key) for key in keys[7:60]]
+
+
 def test_tasks_of_other_phases_merge_in_other_batches() -> None:
     merged = []
     for phase in (0.0, 0.9):
