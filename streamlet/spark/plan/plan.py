@@ -17,6 +17,7 @@ import attrs
 
 from streamlet.errors import StateError, TopologyError
 from streamlet.spark.kafka.placement import groups
+from streamlet.spark.plan.refusals import REFUSALS
 from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
@@ -180,11 +181,8 @@ def _circle(topology: Topology, inside: frozenset[str], waiting: list[int]) -> s
         & inside
     )
     operators = ", ".join(_operators_below(parts, topics))
-    return (
-        f"{topology.application}: what {operators} reads through {', '.join(topics)} comes from "
-        "what it writes itself. One Spark query has no way back: --engine native can do this, or "
-        "send the records through a topic of your own (to(), then stream())"
-    )
+    found = f"{operators} by way of {', '.join(topics)}"
+    return f"{topology.application}: {REFUSALS['circles'].message([found])}"
 
 
 def _operators_below(parts: list[Subtopology], topics: list[str]) -> list[str]:

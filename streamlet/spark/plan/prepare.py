@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from streamlet.config import Settings
-from streamlet.dsl.record_context import InContext
 from streamlet.errors import ConfigError, TopologyError
 from streamlet.logs import get_logger
-from streamlet.processing.policy import ErrorPolicy
 from streamlet.spark.cluster.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, require_pyspark
 from streamlet.spark.kafka import topics
 from streamlet.spark.kafka.security import check_clients, java_settings
@@ -19,6 +17,7 @@ from streamlet.spark.plan.folds import Fold, Unfit
 from streamlet.spark.plan.plan import SparkPlan, mapped_by, plan
 from streamlet.spark.plan.pushdown import filters
 from streamlet.spark.plan.reference import Application, query_topology, reference_of, resolve
+from streamlet.spark.plan.refusals import refuse
 from streamlet.spark.rows.folding import folds_of
 from streamlet.topology.graph import Topology
 
@@ -104,13 +103,7 @@ def prepare(
     reference = reference_of(app)
     found = resolve(reference)
     topology, chosen = query_topology(found), where.settings or found.settings
-    _check_policy(found.policy)
-    _check_settings(chosen, found.settings)
-    _check_globals(topology)
-    _check_functions(topology)
-    _check_partitioners(topology)
-    _check_timed(topology)
-    _check_patterns(topology)
+    refuse(found, topology, chosen)
     _tell_of_origins(topology)
     folds, reason = _folds(found, wish)
     client = {"bootstrap.servers": where.bootstrap_servers or chosen.bootstrap_servers}
@@ -204,106 +197,6 @@ def _written(topology: Topology) -> set[str]:
     """Topics written that others read."""
     written = {topic for part in topology.subtopologies for topic in part.output_topics}
     return written - set(topology.repartition_topics)
-
-
-def _check_policy(policy: ErrorPolicy) -> None:
-    """Refuse a handler of errors that end a worker.
-
-    Raises:
-        ConfigError: there is one.
-    """
-    if policy.uncaught is not None:
-        raise ConfigError(
-            [
-                "uncaught_handler: not on Spark, which tries a task again itself, and then ends "
-                "the query with the error. Leave it out there, and decide about records that fail "
-                "with on_error= or processing_handler="
-            ]
-        )
-
-
-def _check_settings(settings: Settings, program: Settings) -> None:
-    problems = []
-    if settings.topology_optimization != program.topology_optimization:
-        problems.append(
-            "topology.optimization: each of Spark's processes makes the topology for itself, from "
-            "the program alone; give it to App(config=…)"
-        )
-    guarantee = settings.processing_guarantee
-    if guarantee != "at_least_once":
-        problems.append(
-            f"processing.guarantee: Spark's Kafka sink cannot do {guarantee}; --engine native "
-            "can, or use at_least_once: state is exact in either case"
-        )
-    if settings.auto_offset_reset == "none":
-        problems.append(
-            "auto.offset.reset: on Spark a query without a checkpoint begins somewhere; use "
-            "earliest or latest"
-        )
-    if problems:
-        raise ConfigError(problems)
-
-
-def _check_functions(topology: Topology) -> None:
-    """Refuse functions that ask for headers, which are neither read nor written here."""
-    context: Any = None  # an operator without stores asks for none
-    asking = [
-        node.name
-        for part in topology.subtopologies
-        for node in part.processors
-        if not node.stores and isinstance(node.factory(context), InContext)
-    ]
-    if asking:
-        raise TopologyError(
-            f"functions with a RecordContext ({', '.join(asking)}) do not run on Spark, where "
-            "headers are not read; --engine native can"
-        )
-
-
-def _check_globals(topology: Topology) -> None:
-    topics = [table.topic for table in topology.global_tables]
-    if topics:
-        raise TopologyError(
-            f"global tables ({', '.join(topics)}) do not run on Spark, whose tasks live for a "
-            "batch and read its records only; --engine native can, or a table() with the same key"
-        )
-
-
-def _check_patterns(topology: Topology) -> None:
-    if topology.patterns:
-        raise TopologyError(
-            f"streams of topics by a pattern ({', '.join(topology.patterns)}) do not run on Spark, "
-            "whose checkpoint is of fixed topics; --engine native can, or give the topics by name"
-        )
-
-
-def _check_partitioners(topology: Topology) -> None:
-    """Refuse partitioners of repartition topics: Spark shuffles rows by their keys instead."""
-    inside = set(topology.repartition_topics)
-    sinks = (sink for part in topology.subtopologies for sink in part.sinks)
-    found = sorted({sink.topic for sink in sinks if sink.partitioner and sink.topic in inside})
-    if found:
-        raise TopologyError(
-            f"repartition() with a partitioner ({', '.join(found)}) does not run on Spark, which "
-            "shuffles rows by their keys; --engine native can"
-        )
-
-
-def _check_timed(topology: Topology) -> None:
-    processors = [node for part in topology.subtopologies for node in part.processors]
-    punctuated = [node.name for node in processors if node.timed == "with punctuators"]
-    if punctuated:
-        raise TopologyError(
-            f"processors with punctuators ({', '.join(punctuated)}) do not run on Spark, whose "
-            "batches have no clock and begin processors again; --engine native can"
-        )
-    timed = [node.name for node in processors if node.timed == "by the clock"]
-    if timed:
-        raise TopologyError(
-            f"results that come by the clock ({', '.join(timed)}: close_idle_after, emit_interval "
-            "or timers='wall_clock') do not run on Spark, whose batches have no clock; "
-            "--engine native can"
-        )
 
 
 def _tell_of_origins(topology: Topology) -> None:

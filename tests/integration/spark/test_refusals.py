@@ -46,7 +46,10 @@ def test_another_state_store_is_refused_by_name(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"processing.guarantee": "exactly_once"}, "cannot do exactly_once"),
+        (
+            {"processing.guarantee": "exactly_once"},
+            r"transactions \(processing\.guarantee=exactly_once\) do not run on",
+        ),
         ({"auto.offset.reset": "none"}, "begins somewhere"),
     ],
 )

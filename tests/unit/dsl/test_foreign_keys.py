@@ -245,7 +245,7 @@ def test_one_spark_query_cannot_do_it_and_says_why() -> None:
     app = App("a")
     left, right = tables(app)
     left.join(right, lambda v, r: r, foreign_key=lambda v: v, value=str, name="fk")
-    with pytest.raises(TopologyError, match="One Spark query has no way back") as raised:
+    with pytest.raises(TopologyError, match="on Spark, where a query has no way back") as raised:
         plan("m:a", app.topology(), {"left": 1, "right": 1})
     assert "fk-subscription-response-resolver" in str(raised.value)
 

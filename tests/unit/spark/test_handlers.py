@@ -8,7 +8,7 @@ import streamlet as sl
 from streamlet.errors import ConfigError, HandlerError
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.spark.plan.plan import plan
-from streamlet.spark.plan.prepare import _check_policy
+from streamlet.spark.plan.refusals import check_policy
 from streamlet.spark.state.run import Runner
 from streamlet.types import TaskId
 from tests.unit.spark.test_stages import SMALL, KeptInMemory, raw_rows, text
@@ -86,6 +86,8 @@ def test_a_handler_that_fails_ends_the_query_with_both_errors() -> None:
 
 
 def test_a_handler_of_errors_that_end_a_worker_is_refused() -> None:
-    _check_policy(ErrorPolicy.of("skip"))
-    with pytest.raises(ConfigError, match="uncaught_handler: not on Spark, which tries a task"):
-        _check_policy(ErrorPolicy.of("skip", "replace_thread"))
+    check_policy(ErrorPolicy.of("skip"))
+    with pytest.raises(
+        ConfigError, match=r"\(uncaught_handler\) do not run on Spark, which tries a task"
+    ):
+        check_policy(ErrorPolicy.of("skip", "replace_thread"))

@@ -10,7 +10,7 @@ import streamlet as sl
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
 from streamlet.spark.plan.plan import plan
-from streamlet.spark.plan.prepare import _check_settings
+from streamlet.spark.plan.refusals import check_settings
 from streamlet.spark.state.run import Runner
 from streamlet.testing import TopologyTestDriver
 from streamlet.types import TaskId
@@ -62,6 +62,6 @@ def test_a_merged_topic_is_one_stage() -> None:
 
 def test_a_setting_that_the_program_does_not_have_is_refused() -> None:
     """Workers make the topology of the program alone."""
-    with pytest.raises(ConfigError, match=r"topology\.optimization: .*App\(config=…\)"):
-        _check_settings(Settings.load(ALL), Settings.load())
-    _check_settings(Settings.load(ALL), Settings.load(ALL))
+    with pytest.raises(ConfigError, match=r"topology\.optimization .*App\(config=…\)"):
+        check_settings(Settings.load(ALL), Settings.load())
+    check_settings(Settings.load(ALL), Settings.load(ALL))

@@ -6,7 +6,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.errors import TopologyError
-from streamlet.spark.plan.prepare import _check_partitioners
+from streamlet.spark.plan.refusals import check_topology
 
 
 def numbers(app: sl.App) -> sl.KStream[str, int]:
@@ -16,12 +16,12 @@ def numbers(app: sl.App) -> sl.KStream[str, int]:
 def test_partitioners_of_other_topics_are_not_refused() -> None:
     app = sl.App("a")
     numbers(app).to("out", partitioner=lambda key, value, count: value % count)
-    _check_partitioners(app.topology())
+    check_topology(app.topology())
 
 
 def test_partitioners_of_repartition_topics_are_refused_by_name() -> None:
     app = sl.App("a")
     spread = numbers(app).repartition(name="spread", partitioner=lambda key, value, count: 0)
     spread.to("again")
-    with pytest.raises(TopologyError, match=r"\(a-spread-repartition\) does not run on Spark"):
-        _check_partitioners(app.topology())
+    with pytest.raises(TopologyError, match=r"\(a-spread-repartition\) do not run on Spark"):
+        check_topology(app.topology())

@@ -15,8 +15,9 @@ from streamlet.errors import AppNotFoundError, ConfigError, StreamletError, Topo
 from streamlet.spark.cluster.gateway import shown_events, telling
 from streamlet.spark.cluster.java import has_vector_module, java_home, wrapped
 from streamlet.spark.kafka.security import check_clients, java_settings
-from streamlet.spark.plan.prepare import _check_functions, _check_timed, _tell_of_origins
+from streamlet.spark.plan.prepare import _tell_of_origins
 from streamlet.spark.plan.reference import reference_of, resolve
+from streamlet.spark.plan.refusals import check_topology
 
 FLAG = "--add-modules=jdk.incubator.vector"
 
@@ -48,25 +49,25 @@ def test_functions_that_ask_for_a_record_context_are_refused_by_name() -> None:
     app = sl.App("asking")
     stream = app.stream("in", key=str, value=str)
     stream.group_by_key().count(store="n").to_stream().to("counts")
-    _check_functions(app.topology())
+    check_topology(app.topology())
 
     app = sl.App("asking")
     stream = app.stream("in", key=str, value=str)
     stream.peek(sl.with_context(lambda k, v, context: None)).to("out")
     with pytest.raises(TopologyError, match=r"\(KSTREAM-PEEK-0000000001\) do not run on Spark"):
-        _check_functions(app.topology())
+        check_topology(app.topology())
 
 
 def test_windows_that_close_by_the_clock_are_refused() -> None:
     app = sl.App("a")
     grouped = app.stream("in", key=str, value=str).group_by_key()
     grouped.windowed_by(sl.tumbling(20), emit="final").count(store="n")
-    _check_timed(app.topology())
+    check_topology(app.topology())
     app = sl.App("a")
     grouped = app.stream("in", key=str, value=str).group_by_key()
     grouped.windowed_by(sl.tumbling(20), emit="final", close_idle_after="1m").count(store="n")
     with pytest.raises(TopologyError, match=r"come by the clock .* do not run on Spark"):
-        _check_timed(app.topology())
+        check_topology(app.topology())
 
 
 def test_topics_with_origins_are_named_in_a_warning_on_spark(
