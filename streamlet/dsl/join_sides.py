@@ -166,7 +166,8 @@ class MatchItself:
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` when the joiner fails."""
         assert len(batch) <= 1, "the store that the node above writes has later records, too"
-        yield from self.left.process_in_parts(batch)
+        first = batch.with_values(copies(batch.values, self.left.side.own_value))
+        yield from self.left.process_in_parts(first)
         yield from self.right.process_in_parts(batch)
 
 

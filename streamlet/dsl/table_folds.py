@@ -251,12 +251,13 @@ class TableFold:
         return finished(joined(done), error)
 
     def _changed(self, key: Any, change: Change, row: Any) -> Any:
-        """The row after a change."""
+        """The row after a change, which may have to be noted as it was sent."""
         new, old = change
         if old is not None and row is not None:
-            row = self.folding.subtract(key, old, row)
+            row = self.folding.subtract(key, own(old), row)
         if new is not None:
-            row = self.folding.add(key, new, own(self.folding.first()) if row is None else row)
+            row = own(self.folding.first()) if row is None else row
+            row = self.folding.add(key, own(new), row)
         return row
 
     def _still_there(self, key: Any, ckey: Any, raw: bytes | None) -> Any:
@@ -268,7 +269,7 @@ class TableFold:
         if row is None:
             return old
         before = copy(row) if copy else row
-        _, error = collect(map(self.folding.subtract, [key], [old], [before]), 1)
+        _, error = collect(map(self.folding.subtract, [key], [own(old)], [before]), 1)
         return old if error is None else None
 
     def _left_out(self, ckey: Any, new: Any, old: Any) -> None:

@@ -21,6 +21,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.call_pool import Call, CallPool
 from streamlet.processing.record_decoder import Undecoded
 from streamlet.processing.record_failures import RecordFailures
+from streamlet.serdes.copies import own
 from streamlet.topology.nodes import ProcessorNode
 from streamlet.topology.operator import CallingOperator, TaskContext
 from streamlet.types import TopicPartition
@@ -134,7 +135,7 @@ class OperatorCalls:
 
     def _pause_ms(self, call: Call) -> int | None:
         """The pause before a call is made again, by the error policy; None: it is left out."""
-        one = next(_batches([call])).with_values([call.value])
+        one = next(_batches([call])).with_values([own(call.value)])
         failed = OperatorFailed(0, one.slice(0, 0), again=True)
         failed.__cause__ = call.error
         return self._results.pause_ms(one, self._node, failed, call.attempt)

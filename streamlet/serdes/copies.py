@@ -7,6 +7,7 @@ a tuple in a document. A value that cannot change is its own copy.
 from __future__ import annotations
 
 import copy
+import copyreg
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -22,6 +23,7 @@ import msgspec
 
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_types import describe, is_immutable
+from streamlet.serdes.windowed import Windowed
 
 #: Types whose values cannot change. Functions and the like are not data, so they are shared.
 _FIXED = frozenset(
@@ -33,6 +35,8 @@ _all_fixed = _FIXED.issuperset
 
 #: The attributes by which structs, dataclasses and attrs classes are known.
 _CLASSES = ("__struct_fields__", "__dataclass_fields__", "__attrs_attrs__")
+
+_NOTHING = object()
 
 #: The functions that copy values of other types; None: they cannot change.
 _BY_TYPE: dict[type, Callable[[Any], Any] | None] = {}
@@ -76,7 +80,23 @@ def _deep(value: Any) -> Any:
 
 def own_column(column: list[Any]) -> list[Any]:
     """The column with a copy of each value; itself where no value can change."""
-    return column if _all_fixed(map(type, column)) else list(map(own, column))
+    kinds = set(map(type, column))
+    if kinds <= _FIXED or all(map(_is_fixed, kinds)):
+        return column
+    if kinds == {Windowed} and _all_fixed({type(window[0]) for window in column}):
+        return column
+    return list(map(own, column))
+
+
+def _is_fixed(kind: type) -> bool:
+    """True for a type whose values cannot change."""
+    if kind in _FIXED:
+        return True
+    if kind not in _BY_TYPE:
+        if kind is dict or kind is list:
+            return False
+        _BY_TYPE[kind] = _copier(kind)
+    return _BY_TYPE[kind] is None
 
 
 def _copier(kind: type) -> Callable[[Any], Any] | None:
@@ -92,7 +112,48 @@ def _copier(kind: type) -> Callable[[Any], Any] | None:
         return lambda value: set(map(own, value))
     if issubclass(kind, msgspec.Struct) and "__post_init__" not in dir(kind):
         return _own_struct
-    return _own_object
+    return _by_fields(kind) if _is_plain(kind) else _own_object
+
+
+def _is_plain(kind: Any) -> bool:
+    """True for a class whose objects are their attributes, and that copies them no other way."""
+    if any(hasattr(kind, name) for name in ("__deepcopy__", "__copy__", "__getnewargs_ex__")):
+        return False
+    usual = ["__new__", "__reduce__", "__reduce_ex__"]
+    if not any(hasattr(kind, mark) for mark in _CLASSES):  # these make such functions themselves
+        usual += ["__getstate__"]
+        if hasattr(kind, "__setstate__"):
+            return False
+    if any(getattr(kind, name) is not getattr(object, name) for name in usual):
+        return False
+    try:
+        object.__new__(kind)
+    except TypeError:  # a class written in C, or an abstract one
+        return False
+    return True
+
+
+def _by_fields(kind: type) -> Callable[[Any], Any]:
+    """The function that copies objects attribute by attribute."""
+    slots = list(copyreg._slotnames(kind))  # type: ignore[attr-defined]
+    has_dict = kind.__dictoffset__ != 0
+
+    def copied(value: Any) -> Any:
+        new: Any = object.__new__(kind)
+        if has_dict:
+            attributes = new.__dict__
+            attributes.update(value.__dict__)
+            for name, inner in value.__dict__.items():
+                if type(inner) not in _FIXED:
+                    attributes[name] = _deep(inner)
+        for name in slots:
+            inner = getattr(value, name, _NOTHING)
+            if inner is not _NOTHING:
+                inner = inner if type(inner) in _FIXED else _deep(inner)
+                object.__setattr__(new, name, inner)
+        return new
+
+    return copied
 
 
 def _is_frozen(kind: type) -> bool:

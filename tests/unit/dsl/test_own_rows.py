@@ -242,3 +242,37 @@ def _documents(row: Any) -> Iterator[Document]:
     elif isinstance(row, list | tuple):
         for one in row:
             yield from _documents(one)
+
+
+def test_a_stream_that_is_joined_with_itself_meets_its_records_as_they_came() -> None:
+    found = []
+    for optimization in ("none", "single.store.self.join"):
+        app = sl.App("a", config={"topology.optimization": optimization})
+        s(app).join(s(app), add, **WITHIN).to("out", **OF)
+        with TopologyTestDriver(app) as driver:
+            for n in (1, 10, 100):
+                driver.pipe_input("s", "a", {"n": n}, n)
+            found.append([one.value["n"] for one in driver.read_output("out")])
+    assert found[0] == found[1] == [2, 11, 11, 20, 101, 110, 101, 110, 200]
+
+
+def test_a_group_that_a_function_fails_on_takes_back_what_was_there() -> None:
+    """The functions change the values of which a note is made."""
+
+    def take(so_far: Document, value: Document) -> Document:
+        n, value["n"] = value["n"], 0
+        if n == 5:
+            raise ValueError("five")
+        return {"n": so_far["n"] + n}
+
+    def give(so_far: Document, value: Document) -> Document:
+        n, value["n"] = value["n"], 0
+        return {"n": so_far["n"] - n}
+
+    app = sl.App("a", on_error="skip")
+    grouped = app.table("t", **OF).group_by(lambda k, v: ("all", v), **OF)
+    grouped.reduce(take, give).to_stream().to("out")
+    with TopologyTestDriver(app) as driver:
+        for key, n in (("a", 1), ("b", 2), ("b", 5), ("b", 3), ("a", 4)):
+            driver.pipe_input("t", key, {"n": n})
+        assert driver.read_output("out")[-1].value == {"n": 7}
