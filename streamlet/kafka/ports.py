@@ -24,7 +24,8 @@ class PartitionBatch:
 
     ``offsets`` is a ``range`` whenever the offsets are contiguous, else a list.
     ``timestamps`` are milliseconds since the epoch. ``headers`` is None where no record has
-    any, or where they were not asked for.
+    any, or where they were not asked for. ``unreadable`` are the reasons, by offset, why the client
+    could not read headers: those are None, and the record is one for the error policy.
     """
 
     topic: str
@@ -34,6 +35,7 @@ class PartitionBatch:
     values: list[bytes | None]
     timestamps: list[int]
     headers: list[Headers | None] | None = None
+    unreadable: Mapping[int, str] | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -48,6 +50,7 @@ class PartitionBatch:
             self.values[start:stop],
             self.timestamps[start:stop],
             None if self.headers is None else self.headers[start:stop],
+            self.unreadable,
         )
 
     def select(self, mask: Sequence[bool]) -> PartitionBatch:
@@ -60,6 +63,7 @@ class PartitionBatch:
             list(compress(self.values, mask)),
             list(compress(self.timestamps, mask)),
             None if self.headers is None else list(compress(self.headers, mask)),
+            self.unreadable,
         )
 
 

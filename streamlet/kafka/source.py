@@ -24,7 +24,7 @@ from streamlet.kafka.codes import HARMLESS, OUT_OF_RANGE, broker_error, opened
 from streamlet.kafka.log import log, quiet
 from streamlet.kafka.metadata import look_up
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.kafka.split import split
+from streamlet.kafka.split import read_headers, split
 from streamlet.kafka.stable_offsets import StableOffsets
 from streamlet.types import TopicPartition
 
@@ -245,7 +245,7 @@ class KafkaSource:
             offsets = [m.offset() for m in run]  # type: ignore[misc]
         # A call per record (30 ns). To keep and write headers costs much more: without any there is
         # no column, and the batch goes the quick way through operators and the producer.
-        headers: list[Any] | None = list(map(_headers, run)) if self._with_headers else None
+        headers, unreadable = read_headers(run, _headers) if self._with_headers else (None, None)
         return PartitionBatch(
             topic,
             partition,
@@ -254,6 +254,7 @@ class KafkaSource:
             list(map(_value, run)),
             [t[1] for t in map(_timestamp, run)],
             headers if headers and any(headers) else None,
+            unreadable,
         )
 
     def _call(self, method: Callable[..., Any], partitions: list[RawPartition]) -> None:

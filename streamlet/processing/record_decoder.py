@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch
+from streamlet.errors import SerdeError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.edges.plan import TaskEdges
 from streamlet.processing.policy import FailedRecord, RecordFailure
@@ -104,6 +105,8 @@ class RecordDecoder:
         before a record that is to be tried again, with which ``undecoded`` begins then.
         """
         self.undecoded = None
+        if raw.unreadable is not None:
+            return self._one_by_one(source, raw, attempt)
         try:
             keys = source.key.decode_column(raw.keys)
             values = source.value.decode_column(raw.values)
@@ -115,20 +118,24 @@ class RecordDecoder:
         )
 
     def _one_by_one(self, source: SourceNode, raw: PartitionBatch, attempt: int) -> Batch:
-        """The slow way through a batch with a record that cannot be decoded."""
+        """The slow way through a batch with a record that cannot be read or decoded."""
         good: list[bool] = []
         keys: list[Any] = []
         values: list[Any] = []
+        unreadable = raw.unreadable
         for i, (key, value) in enumerate(zip(raw.keys, raw.values, strict=True)):
             try:
+                if unreadable and raw.offsets[i] in unreadable:
+                    raise SerdeError(f"headers: {unreadable[raw.offsets[i]]}")
                 keys += source.key.decode_column([key])
                 values += source.value.decode_column([value])
                 good.append(True)
-            except ColumnError as failed:
+            except SerdeError as failed:
                 del keys[len(values) :]
                 good.append(False)
                 tries = 1 if i else attempt
-                pause_ms = self._failed(source, raw, i, tries, failed.cause)
+                cause = failed.cause if isinstance(failed, ColumnError) else failed
+                pause_ms = self._failed(source, raw, i, tries, cause)
                 if pause_ms is not None:
                     self.undecoded = Undecoded(raw.slice(i), tries + 1, pause_ms)
                     break

@@ -92,7 +92,9 @@ class EdgeFilter:
     def _filtered(self, raw: PartitionBatch, found: Prefixes) -> PartitionBatch:
         keep = self._keep(raw.offsets, found)
         where, offsets, keys = (raw.topic, raw.partition), raw.offsets, raw.keys
-        bare = PartitionBatch(*where, offsets, keys, found.values, raw.timestamps, raw.headers)
+        bare = PartitionBatch(
+            *where, offsets, keys, found.values, raw.timestamps, raw.headers, raw.unreadable
+        )
         return bare if all(keep) else bare.select(keep)
 
     def _keep(self, offsets: Sequence[int], found: Prefixes) -> list[bool]:
