@@ -313,6 +313,7 @@ class Builder:
         extractor: tuple[Callable[..., int], bool] | None = None,
         no_ttl: str = "",
         groups: bool = False,
+        shown: Callable[..., Any] | None = None,
     ) -> StoreSpec:
         """Add a store under the given name or a made-up one.
 
@@ -345,6 +346,7 @@ class Builder:
             extractor=extractor,
             ttl_ms=ttl_ms,
             groups=groups,
+            shown=shown,
         )
         self.graph.add_store(spec)
         if ttl_ms is not None:

@@ -37,6 +37,9 @@ StoreType: TypeAlias = Literal["key-value", "timestamped", "versioned", "window"
 #: Makes the view of a task's store, given the services of the task and the time of a punctuator.
 MakeView: TypeAlias = Callable[[TaskContext, Callable[[], int]], StoreView]
 
+#: A store with the methods of its kind.
+ShownStore: TypeAlias = StoreView
+
 #: So many rows hold the windows of one key, about: each look-up of a range reads that many at most.
 _BUCKETS = 8
 #: Why processors may not write a store that they name.
@@ -79,12 +82,14 @@ class StoreBuilder:
             builder.store(how, "", self.key, timer_rows(), timers=True)
         if self.type not in ("window", "session"):
             call = f"{self.type} store {self.name!r}"
-            return table_store(builder, call, self.how, "", (self.key, self.value))
+            serdes = self.key, self.value
+            return table_store(builder, call, self.how, "", serdes, shown=self.view)
         text = f"{self.type} store" + (" with duplicates" if self.retain_duplicates else "")
         bucket_ms = max(1, self.retention_ms // _BUCKETS)
         window = WindowSpec(self.key, text, self.retention_ms, self.size_ms, 0, bucket_ms)
         key = attrs.evolve(row_keys(self.key), name=f"{text} of {self.key.name}")
-        return builder.store(self.how, "", key, bucket_rows(self.value), window=window)
+        rows = bucket_rows(self.value)
+        return builder.store(self.how, "", key, rows, window=window, shown=self.view)
 
     def view(self, task: TaskContext, called_at: Callable[[], int]) -> StoreView:
         """The store of a task as processors see it."""

@@ -120,6 +120,10 @@ class _EntriesView(StoreView):
         made = (make(key, value) for key, value in self._shown(found))
         return (one for one in made if one is not None)
 
+    def timestamp(self, key: Any) -> int | None:
+        """The time of a key's value, ms since the epoch; None if there is none."""
+        return None if self._get(key) is None else self._store.timestamp(key)
+
     def approximate_num_entries(self) -> int:
         """Number of entries. They are all read to count them."""
         return sum(1 for _ in self._shown(self._store.range()))

@@ -24,6 +24,7 @@ def table_store(
     serdes: tuple[Serde[Any], Serde[Any]],
     source_topic: str | None = None,
     extractor: tuple[Callable[..., int], bool] | None = None,
+    shown: Callable[..., Any] | None = None,
 ) -> StoreSpec:
     """Add a store that is versioned if its history is asked for, of a table or of processors.
 
@@ -34,8 +35,10 @@ def table_store(
     """
     history = Materialized.of(store).history
     if history is None:
-        return builder.store(store, prefix, *serdes, source_topic, extractor=extractor)
+        how: dict[str, Any] = {"extractor": extractor, "shown": shown}
+        return builder.store(store, prefix, *serdes, source_topic, **how)
     key, value = serdes
     versions = VersionSpec(key, value, milliseconds(f"{call}: history", history))
     row_key = attrs.evolve(row_keys(key), name=f"versions of {key.name}")
-    return builder.store(store, prefix, row_key, version_rows(value), versions=versions)
+    rows = version_rows(value)
+    return builder.store(store, prefix, row_key, rows, versions=versions, shown=shown)

@@ -74,6 +74,7 @@ class WindowStoreOf:
             windows.bucket_ms,
             self.final,
             windows.end_of if isinstance(windows, VaryingWindows) else None,
+            self.value,
         )
 
 

@@ -17,6 +17,7 @@ import attrs
 
 from streamlet.app import App
 from streamlet.clock import ManualClock
+from streamlet.dsl.store_faces import face_of
 from streamlet.errors import NotFoundError
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.processing.edges.records import edge_of
@@ -27,10 +28,9 @@ from streamlet.processing.record_failures import RetryPause
 from streamlet.processing.task import Task
 from streamlet.serdes import SerdeLike
 from streamlet.serdes import serde as serde_of
-from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
 from streamlet.testing.driver_topics import DriverTopics, OutputRecord
-from streamlet.topology.nodes import SourceNode
+from streamlet.topology.nodes import SourceNode, StoreSpec
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
@@ -49,6 +49,7 @@ class _Part:
     task: Task
     state: TaskState
     origins: EdgeWriter
+    specs: Mapping[str, StoreSpec]
     commits: int = 0
 
 
@@ -57,7 +58,8 @@ class TopologyTestDriver:
 
     Every call processes all there is to process and commits, so that stores and outputs can be
     looked at behind it. Close it, or use it as a context manager. A record that an error policy has
-    tried again is tried at once, without a pause.
+    tried again is tried at once, without a pause. Where the application sets ``max.task.idle.ms``,
+    records of a task wait for one of each input until the wall clock has gone on by so much.
 
     Args:
         app: the application; its error policy holds here too.
@@ -77,6 +79,7 @@ class TopologyTestDriver:
         self.application = app.name
         self._topology = app.topology()
         self._policy = app.policy
+        self._idle_ms = app.settings.max_task_idle_ms
         self._wall = ManualClock(start_ms)
         self._record_ms = start_ms
         self._parts: list[_Part] = []
@@ -93,6 +96,7 @@ class TopologyTestDriver:
             RetryPause(in_parts=False, block=_no_pause),
         )
         self._sources |= {table.topic: table.source for table in tables}
+        self._global_specs = {table.store.name: table.store for table in tables}
         for part in self._topology.subtopologies:
             for number in range(part.task_count(self._topics.counts)):
                 self._open(part, number)
@@ -248,35 +252,42 @@ class TopologyTestDriver:
             for record in records
         ]
 
-    def store(self, name: str, *, partition: int | None = None) -> CachedStore:
+    def store(self, name: str, *, partition: int | None = None) -> Any:
         """A store of the application, to read or to fill.
 
-        ``partition`` is that of the task, where there are several with this store.
+        It has the methods that processors know: a ``KeyValueStore`` of a table's rows, a
+        ``WindowStore`` or ``SessionStore`` of windows, ``VersionedKeyValueStore`` or
+        ``TimestampedStore``. ``partition`` is that of the task, where there are several with this
+        store.
 
         Raises:
             NotFoundError: there is no store of that name, or several and no partition is given.
         """
-        found = {
-            part.task.task.partition: part.state.stores[name]
-            for part in self._parts
-            if name in part.state.stores
-        }
+        shown = {part.task.task.partition: part for part in self._parts if name in part.specs}
         if name in self._globals.stores:
-            return self._globals.stores[name]
-        if not found:
-            known = {name for part in self._parts for name in part.state.stores} | {
-                *self._globals.stores
-            }
+            return face_of(self._global_specs[name], self._globals.stores)
+        if not shown:
+            known = sorted({name for part in self._parts for name in part.specs})
+            known = sorted({*known, *self._globals.stores})
+            raise NotFoundError(f"no store {name!r}; there are: {', '.join(known) or 'none'}")
+        number = min(shown) if partition is None and len(shown) == 1 else partition
+        if number not in shown:
             raise NotFoundError(
-                f"no store {name!r}; there are: {', '.join(sorted(known)) or 'none'}"
-            )
-        number = min(found) if partition is None and len(found) == 1 else partition
-        if number not in found:
-            raise NotFoundError(
-                f"store {name!r} is in the tasks of partitions {', '.join(map(str, found))}: "
+                f"store {name!r} is in the tasks of partitions {', '.join(map(str, shown))}: "
                 "partition= says which one is meant"
             )
-        return found[number]
+        part = shown[number]
+        return face_of(part.specs[name], part.state.stores)
+
+    def get_all_state_stores(self, *, partition: int | None = None) -> dict[str, Any]:
+        """All stores by their names, each as ``store`` gives it; ``partition`` as there.
+
+        Raises:
+            NotFoundError: a store is in several tasks, and no partition is given.
+        """
+        parts = [part for part in self._parts if partition in (None, part.task.task.partition)]
+        names = {*self._globals.stores, *(name for part in parts for name in part.specs)}
+        return {name: self.store(name, partition=partition) for name in sorted(names)}
 
     def dropped(self) -> int:
         """Records left out by rule so far: null keys, negative timestamps."""
@@ -320,13 +331,14 @@ class TopologyTestDriver:
             wall_ms=self._wall.wall_ms,
             global_stores=self._globals.stores,
             pause=_no_pause,
+            idle_ms=self._idle_ms,
         )
         headed = {
             topic: counts.get(topic, 1)
             for topic in self._topology.topics_with_origins & {*part.output_topics}
         }
         writer = EdgeWriter(headed, {tp: edge_of(tp) for tp in inputs}, headed)
-        opened = _Part(task, state, writer)
+        opened = _Part(task, state, writer, {spec.name: spec for spec in part.stores})
         self._parts.append(opened)
         self._sources |= {tp.topic: part.source_of(tp.topic) for tp in inputs}
         self._reader |= dict.fromkeys(inputs, opened)

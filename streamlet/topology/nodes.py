@@ -30,7 +30,8 @@ class WindowSpec:
     """The windows of a store: a ``state.window_rows.WindowLayout``.
 
     ``text`` describes them for people, and ``grace_ms`` is for them too. Where windows differ in
-    size, ``size_ms`` is the most, and ``end_of`` gives the end of each by its start.
+    size, ``size_ms`` is the most, and ``end_of`` gives the end of each by its start. ``value`` is
+    the serde of a window's value, where rows hold several windows.
     """
 
     key: Any
@@ -41,6 +42,7 @@ class WindowSpec:
     bucket_ms: int = 0
     final: bool = False
     end_of: Callable[[int], int] | None = None
+    value: Any = None
 
 
 @attrs.frozen(eq=False)
@@ -104,6 +106,7 @@ class StoreSpec:
     extractor: tuple[Callable[..., int], bool] | None = None
     ttl_ms: int | None = None
     groups: bool = False
+    shown: Callable[..., Any] | None = None
 
     @property
     def record_key(self) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import streamlet as sl
 from streamlet.errors import StreamletError
 from streamlet.testing import TopologyTestDriver
+from tests.unit.inside import inside
 
 Build = Callable[[sl.App], None]
 
@@ -63,7 +64,7 @@ def _outputs(driver: TopologyTestDriver, step: int) -> list[dict[str, Any]]:
 def _stores(app: sl.App, driver: TopologyTestDriver) -> dict[str, list[dict[str, Any]]]:
     specs = [spec for part in app.topology().subtopologies for spec in part.stores if spec.named]
     specs += [table.store for table in app.topology().global_tables if table.store.named]
-    return {spec.name: _entries(driver.store(spec.name)) for spec in specs}
+    return {spec.name: _entries(inside(driver, spec.name)) for spec in specs}
 
 
 def _entries(store: Any) -> list[dict[str, Any]]:

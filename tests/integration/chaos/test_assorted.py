@@ -22,6 +22,7 @@ from tests.integration.chaos.topics import Load, Record, read_all
 from tests.integration.chaos.topologies import BEAT_S, SHAPES
 from tests.integration.learners.scenes import await_owners
 from tests.integration.scaling.test_leaving import assert_drained
+from tests.unit.inside import inside
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -110,7 +111,7 @@ def undisturbed(
                 driver.pipe_input(topic, *given, partition=record.partition)
         rows = {
             task: {
-                name: list(driver.store(name, partition=task.partition).range())
+                name: list(inside(driver, name, task.partition).range())
                 for name in compared_stores(cluster, task)
             }
             for task in cluster.tasks

@@ -216,7 +216,7 @@ def test_days_of_a_zone_are_counted_fetched_and_expire() -> None:
         keys = [record.key for record in driver.read_output("out")]
         assert [key.end - key.start for key in keys] == [24 * HOUR, 23 * HOUR, 24 * HOUR]
         assert driver.store("c").fetch("k", ms("2026-03-29T00:00:00+01:00")) == 1
-        assert [key for key, _ in driver.store("c").range()] == keys[1:]  # retention: 28 h
+        assert [key for key, _ in driver.store("c").all()] == keys[1:]  # retention: 28 h
         driver.pipe_input("in", "k", 1, ms("2026-03-28T13:00:00+01:00"))
         assert driver.late() == 1
 

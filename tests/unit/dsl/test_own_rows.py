@@ -9,6 +9,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.testing import TopologyTestDriver
+from tests.unit.inside import inside
 
 Document = dict[str, Any]
 Build = Callable[[sl.App], Any]
@@ -227,7 +228,7 @@ def test_a_value_inside_an_aggregate_stays_as_it_was(name: str) -> None:
                 driver.pipe_inputs("s", fed[start : start + 3 // batches], 7)
             changed = [one.value["n"] for one in driver.read_output("out")]
             assert changed == [one.value["n"] for one in driver.read_output("out-2")] == [2, 3, 4]
-            found = [value for _, value in driver.store("kept").range()]
+            found = [value for _, value in inside(driver, "kept").range()]
         return found
 
     assert kept(1) == kept(3)

@@ -17,6 +17,7 @@ from streamlet.dsl.aggregates import Aggregation
 from streamlet.dsl.windows import SessionWindows
 from streamlet.errors import ProcessingError, TopologyError
 from streamlet.testing import TopologyTestDriver
+from tests.unit.inside import inside
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def test_results_are_of_the_type_of_the_field_also_after_a_restart(name: str, wi
             for at, sale in enumerate(SALES):
                 driver.pipe_input("in", "a", sale, timestamp_ms=at)
             if not isinstance(windows, SessionWindows):  # whose store has other rows
-                kept = driver.store("kept")
+                kept = inside(driver, "kept")
                 ((_, row),) = kept.range()
                 of: Any = kept._value
                 assert of.decode(of.encode(row)) == row

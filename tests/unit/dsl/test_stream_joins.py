@@ -18,6 +18,7 @@ from streamlet.testing.driver import TopologyTestDriver
 from streamlet.topology.describe import as_json, as_text
 from streamlet.topology.graph import Topology
 from streamlet.topology.moved import check_moved
+from tests.unit.inside import inside
 
 WITHIN = sl.join_windows("50ms", grace="30ms")
 
@@ -279,7 +280,7 @@ def test_records_of_a_store_can_be_read_in_the_order_of_their_times() -> None:
     with TopologyTestDriver(app) as driver:
         for number, time in enumerate([130, 100, *[120] * 20, 110]):
             driver.pipe_input("left", "ab"[number % 2], f"l{number}", time)
-        store = driver.store("j-this-join-store")
+        store = inside(driver, "j-this-join-store")
         rows = [(window.start, window.key, value) for window, value in store.range()]
         assert [time for time, _, _ in rows] == [100, 110, *[120] * 20, 130]
         assert [key for time, key, _ in rows if time == 120] == ["a"] * 10 + ["b"] * 10

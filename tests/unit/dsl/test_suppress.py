@@ -281,7 +281,7 @@ def test_an_update_has_the_headers_of_its_record_and_a_failing_one_is_left_out()
         (record,) = driver.read_output("out")
         assert (record.key, record.value, record.timestamp) == ("a", "2", 6)
         assert record.headers == [("n", b"2"), ("n", None)]
-        assert list(driver.store("held").range()) == [("b", "3")]
+        assert list(driver.store("held").all()) == [("b", "3")]
 
 
 def test_a_value_that_changes_after_it_was_sent_on_waits_as_it_was() -> None:

@@ -15,6 +15,7 @@ from streamlet.dsl.windows import Windows
 from streamlet.errors import TopologyError
 from streamlet.testing.driver import TopologyTestDriver
 from streamlet.topology.describe import as_json
+from tests.unit.inside import inside
 
 ALL: list[Windows] = [
     sl.tumbling(100),
@@ -49,8 +50,8 @@ def through(windows: Windows, build: Build, records: list[tuple[str | None, int 
             for chunk in [records] if at_once else [[record] for record in records]:
                 driver.pipe_inputs("in", chunk)
             counters = driver.dropped(), driver.late(), driver.skipped()
-            found.append((outputs(driver), counters, list(driver.store("w").range())))
-            driver.store("w").check_invariants()
+            found.append((outputs(driver), counters, list(inside(driver, "w").range())))
+            inside(driver, "w").check_invariants()
     assert found[0] == found[1]
     return found[0]
 
@@ -236,7 +237,7 @@ def test_a_store_shows_windows_for_its_retention() -> None:
     with TopologyTestDriver(app, start_ms=0) as driver:
         for time in (50, 150, 320):
             driver.pipe_input("in", "a", time)
-        assert [window.start for window, _ in driver.store("w").range()] == [100, 300]
+        assert [window.start for window, _ in driver.store("w").all()] == [100, 300]
 
 
 def test_description_and_hash_have_window_grace_and_retention() -> None:

@@ -1,0 +1,72 @@
+"""The stores of a task as tests see them, whoever writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from streamlet.dsl.row_expiry import timers_of
+from streamlet.dsl.state_stores import ShownStore
+from streamlet.dsl.store_expiry import StoreExpiry
+from streamlet.dsl.store_views import KeyValueStore, StoreView, VersionedKeyValueStore
+from streamlet.dsl.window_views import SessionStore, WindowStore
+from streamlet.state.rows import NO_TIME
+from streamlet.topology.nodes import StoreSpec
+
+
+class OperatorStore(StoreView):
+    """A store of an operator's own: of a join, a buffer of ``suppress``, or timers.
+
+    What its rows mean is the operator's affair, so they can be looked at and no more.
+    """
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        """All rows, in their order."""
+        return self._store.range()
+
+    def approximate_num_entries(self) -> int:
+        """Number of rows. They are all read to count them."""
+        return sum(1 for _ in self._store.range())
+
+
+@attrs.frozen
+class _TaskStores:
+    """The stores of a task, for what makes a view of one."""
+
+    stores: Mapping[str, Any]
+
+    def store(self, name: str) -> Any:
+        """A store of the task."""
+        return self.stores[name]
+
+
+def face_of(spec: StoreSpec, stores: Mapping[str, Any]) -> ShownStore:
+    """A store with the public methods of its kind.
+
+    That of a processor is as the processor sees it, and the rows of a table are a ``KeyValueStore``
+    of their values. ``stores`` are those of the task.
+    """
+    task = _TaskStores(stores)
+    if spec.shown is not None:
+        return spec.shown(task, _no_time)  # type: ignore[no-any-return]
+    store = task.store(spec.name)
+    if spec.buffer is not None or spec.join or spec.timers:
+        return OperatorStore(store, spec.value)
+    if spec.versions is not None:
+        return VersionedKeyValueStore[Any, Any](store, spec.versions.value)
+    if spec.window is not None:
+        value = spec.value if spec.window.value is None else spec.window.value
+        if spec.window.bucket_ms and spec.window.size_ms is None:
+            return SessionStore[Any, Any](store, value)
+        return WindowStore[Any, Any](store, value)
+    expiry = None
+    if spec.ttl_ms is not None:
+        store.timers = timers = task.store(timers_of(spec.name))
+        expiry = StoreExpiry(store, timers, spec.key, spec.ttl_ms, _no_time)
+    return KeyValueStore[Any, Any](store, spec.value, expiry=expiry)
+
+
+def _no_time() -> int:
+    return NO_TIME
