@@ -287,10 +287,10 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
     NOT_PUT: ClassVar[int] = -(1 << 63)
 
     @overload
-    def get(self, key: K, as_of: int | None = None, /) -> VersionedRecord | None: ...
+    def get(self, key: K, as_of: int | None = None) -> VersionedRecord | None: ...
     @overload
     def get(self, key: K, first: int | None, last: int | None, /) -> Iterator[VersionedRecord]: ...
-    def get(self, key: K, *times: int | None) -> Any:
+    def get(self, key: K, *times: int | None, as_of: int | None = None) -> Any:
         """The newest value of a key, the one that it had at a time, or all from one to another.
 
         - ``get(key)``: the newest one, or None.
@@ -301,6 +301,7 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
           count for the newest one only.
         """
         store = self._versions()
+        times = times if as_of is None else (*times, as_of)
         if len(times) > 2:
             raise TypeError(f"store {self.name}: get takes a key and up to two times")
         if len(times) == 2:

@@ -17,7 +17,6 @@ import attrs
 
 from streamlet.app import App
 from streamlet.clock import ManualClock
-from streamlet.dsl.store_faces import face_of
 from streamlet.errors import NotFoundError
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.processing.edges.records import edge_of
@@ -29,8 +28,9 @@ from streamlet.processing.task import Task
 from streamlet.serdes import SerdeLike
 from streamlet.serdes import serde as serde_of
 from streamlet.state.task_state import TaskState
+from streamlet.testing.driver_stores import DriverStores, shown_store
 from streamlet.testing.driver_topics import DriverTopics, OutputRecord
-from streamlet.topology.nodes import SourceNode, StoreSpec
+from streamlet.topology.nodes import SourceNode
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
@@ -49,7 +49,7 @@ class _Part:
     task: Task
     state: TaskState
     origins: EdgeWriter
-    specs: Mapping[str, StoreSpec]
+    stores: DriverStores
     commits: int = 0
 
 
@@ -96,7 +96,8 @@ class TopologyTestDriver:
             RetryPause(in_parts=False, block=_no_pause),
         )
         self._sources |= {table.topic: table.source for table in tables}
-        self._global_specs = {table.store.name: table.store for table in tables}
+        of_tables = {table.store.name: table.store for table in tables}
+        self._global_stores = DriverStores(of_tables, stores.stores)
         for part in self._topology.subtopologies:
             for number in range(part.task_count(self._topics.counts)):
                 self._open(part, number)
@@ -263,21 +264,8 @@ class TopologyTestDriver:
         Raises:
             NotFoundError: there is no store of that name, or several and no partition is given.
         """
-        shown = {part.task.task.partition: part for part in self._parts if name in part.specs}
-        if name in self._globals.stores:
-            return face_of(self._global_specs[name], self._globals.stores)
-        if not shown:
-            known = sorted({name for part in self._parts for name in part.specs})
-            known = sorted({*known, *self._globals.stores})
-            raise NotFoundError(f"no store {name!r}; there are: {', '.join(known) or 'none'}")
-        number = min(shown) if partition is None and len(shown) == 1 else partition
-        if number not in shown:
-            raise NotFoundError(
-                f"store {name!r} is in the tasks of partitions {', '.join(map(str, shown))}: "
-                "partition= says which one is meant"
-            )
-        part = shown[number]
-        return face_of(part.specs[name], part.state.stores)
+        tasks = [(part.task.task.partition, part.stores) for part in self._parts]
+        return shown_store(name, partition, tasks, self._global_stores)
 
     def get_all_state_stores(self, *, partition: int | None = None) -> dict[str, Any]:
         """All stores by their names, each as ``store`` gives it; ``partition`` as there.
@@ -286,7 +274,7 @@ class TopologyTestDriver:
             NotFoundError: a store is in several tasks, and no partition is given.
         """
         parts = [part for part in self._parts if partition in (None, part.task.task.partition)]
-        names = {*self._globals.stores, *(name for part in parts for name in part.specs)}
+        names = {*self._global_stores.specs, *(n for part in parts for n in part.stores.specs)}
         return {name: self.store(name, partition=partition) for name in sorted(names)}
 
     def dropped(self) -> int:
@@ -338,7 +326,8 @@ class TopologyTestDriver:
             for topic in self._topology.topics_with_origins & {*part.output_topics}
         }
         writer = EdgeWriter(headed, {tp: edge_of(tp) for tp in inputs}, headed)
-        opened = _Part(task, state, writer, {spec.name: spec for spec in part.stores})
+        kept = DriverStores({spec.name: spec for spec in part.stores}, state.stores)
+        opened = _Part(task, state, writer, kept)
         self._parts.append(opened)
         self._sources |= {tp.topic: part.source_of(tp.topic) for tp in inputs}
         self._reader |= dict.fromkeys(inputs, opened)

@@ -13,6 +13,6 @@ def inside(driver: TopologyTestDriver, name: str, partition: int | None = None) 
     (store, *_) = [
         part.state.stores[name]
         for part in driver._parts
-        if name in part.specs and partition in (None, part.task.task.partition)
+        if name in part.stores.specs and partition in (None, part.task.task.partition)
     ]
     return store

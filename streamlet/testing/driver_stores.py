@@ -1,0 +1,50 @@
+"""The stores of a ``TopologyTestDriver``, by their names and the partitions of their tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from streamlet.dsl.store_faces import face_of
+from streamlet.errors import NotFoundError
+from streamlet.topology.nodes import StoreSpec
+
+
+@attrs.frozen
+class DriverStores:
+    """The stores of one task, or those of global tables, with what is known of them."""
+
+    specs: Mapping[str, StoreSpec]
+    stores: Mapping[str, Any]
+
+    def shown(self, name: str) -> Any:
+        """A store with the public methods of its kind."""
+        return face_of(self.specs[name], self.stores)
+
+
+def shown_store(
+    name: str,
+    partition: int | None,
+    tasks: Sequence[tuple[int, DriverStores]],
+    of_globals: DriverStores,
+) -> Any:
+    """The store of that name, of a global table or of a task, each with its partition.
+
+    Raises:
+        NotFoundError: there is none, or several and no partition is given.
+    """
+    if name in of_globals.specs:
+        return of_globals.shown(name)
+    found = {number: stores for number, stores in tasks if name in stores.specs}
+    if not found:
+        known = {*of_globals.specs, *(name for _, stores in tasks for name in stores.specs)}
+        raise NotFoundError(f"no store {name!r}; there are: {', '.join(sorted(known)) or 'none'}")
+    number = min(found) if partition is None and len(found) == 1 else partition
+    if number is None or number not in found:
+        raise NotFoundError(
+            f"store {name!r} is in the tasks of partitions {', '.join(map(str, found))}: "
+            "partition= says which one is meant"
+        )
+    return found[number].shown(name)
