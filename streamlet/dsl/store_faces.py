@@ -1,4 +1,4 @@
-"""The stores of a task as tests see them, whoever writes them."""
+"""The stores of a task as tests see them: with the public methods of their kinds."""
 
 from __future__ import annotations
 
