@@ -156,7 +156,12 @@ class CurrentGroup:
 
         Words are a moment old and of different moments: only what stays counts.
         """
-        return [*self._twice_active(), *self._strange_copies(), *self._standing_still()]
+        return [
+            *self._twice_active(),
+            *self._strange_copies(),
+            *self._standing_still(),
+            *self._misplaced(),
+        ]
 
     def _standing_still(self) -> Iterator[Violation]:
         """T1: tasks that process nothing until a person does something."""
@@ -166,6 +171,15 @@ class CurrentGroup:
                 if one.problem is not None:
                     task, member_id = TaskId.parse(one.task), member.described.member_id
                     yield Violation("T1", f"stands still: {one.problem}", (task,), (member_id,))
+
+    def _misplaced(self) -> Iterator[Violation]:
+        """T2: tasks that read keys which do not lie where their topic's partitioner puts them."""
+        for member in self.group.members:
+            word = self.word(member)
+            for one in () if word is None else word.tasks:
+                if one.misplaced is not None:
+                    task, member_id = TaskId.parse(one.task), member.described.member_id
+                    yield Violation("T2", one.misplaced, (task,), (member_id,))
 
     def _twice_active(self) -> Iterator[Violation]:
         """U1: two members that run one task."""

@@ -209,6 +209,7 @@ def _task(
         "isReady": ready if learner else None,
         "lag": _to_restore(said) if role is Role.ACTIVE else lag,
         "problem": None if said is None else said.problem,
+        "misplaced": None if said is None else said.misplaced,
         "late": None if said is None or role is not Role.ACTIVE else said.late or 0,
         "dropped": None if said is None or role is not Role.ACTIVE else said.dropped or 0,
     }

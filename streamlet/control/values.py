@@ -56,7 +56,8 @@ class TaskProgress:
     is that of the assignment an active or pending task comes from. ``problem`` is why an active
     task stands still although it is given to the member; None: it does not. ``late`` counts the
     records that an active task left out of closed windows since the member has it open, ``dropped``
-    those that it left out for want of a key or a time.
+    those that it left out for want of a key or a time. ``misplaced`` names an input
+    whose keys do not lie where its partitioner puts them.
     """
 
     task: str  # as printed, 0_3
@@ -69,6 +70,7 @@ class TaskProgress:
     eta_s: float | None = None
     generation: int = -1
     problem: str | None = None
+    misplaced: str | None = None
     late: int | None = None
     dropped: int | None = None
 
@@ -129,13 +131,15 @@ class ResetEpoch:
 
     While a reset is under way, or was broken off, ``pending`` are the topics it deletes and makes
     again, and ``sources`` the topics whose positions it sets: what a second attempt has to know,
-    because the first may have deleted the trace of it.
+    because the first may have deleted the trace of it. ``filled`` are the topics in whose place a
+    backfill has read files: the state has their keys where their partitioners put them.
     """
 
     epoch: int
     at_ms: int = 0
     pending: tuple[NewTopic, ...] | None = None
     sources: tuple[str, ...] = ()
+    filled: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

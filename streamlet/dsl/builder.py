@@ -16,6 +16,7 @@ from streamlet.dsl.record_context import is_marked
 from streamlet.dsl.repartitions import NullKeyWish, Repartition, add_repartition
 from streamlet.dsl.row_expiry import expiring, timers_beside, timers_of, ttl_of
 from streamlet.errors import TopologyError
+from streamlet.kafka.placements import DEFAULT as DEFAULT_PARTITIONER
 from streamlet.serdes import Serde
 from streamlet.topology.graph import Graph
 from streamlet.topology.names import (
@@ -118,11 +119,12 @@ class Builder:
         reset: str | None,
         name: str | None = None,
         pattern: re.Pattern[str] | None = None,
+        by: str = DEFAULT_PARTITIONER,
     ) -> str:
         """Name of the node that reads these topics; asked for twice, it is the same node.
 
         ``timestamp`` is an extractor, and whether it takes the partition's time. With a ``pattern``
-        it reads the topics that match, and ``topics`` is empty.
+        it reads the topics that match, and ``topics`` is empty. ``by`` is their partitioner.
 
         Raises:
             TopologyError: the topics are read already, but otherwise.
@@ -132,13 +134,14 @@ class Builder:
         read = topics if pattern is None else (f"pattern {pattern.pattern}",)
         known = self._sources.get(read)
         if known is None:
-            node = SourceNode(own, topics, *serdes, timestamp[0], reset, timestamp[1], pattern)
+            node = SourceNode(own, topics, *serdes, timestamp[0], reset, timestamp[1], pattern, by)
             self.graph.add_source(node)
             self._sources[read] = (node, own)
             return own
         node = known[0]
         same = (node.key.name, node.value.name) == tuple(one.name for one in serdes)
-        if not same or node.timestamp is not timestamp[0] or node.reset != reset:
+        same &= (node.reset, node.partitioner) == (reset, by)
+        if not same or node.timestamp is not timestamp[0]:
             raise TopologyError(
                 f"topic {', '.join(read)!r} is read twice with different settings: "
                 f"({node.key.name}, {node.value.name}) and ({serdes[0].name}, {serdes[1].name}); "

@@ -16,6 +16,8 @@ from streamlet.dsl.table import KTable
 from streamlet.dsl.versioned_stores import table_store
 from streamlet.dsl.versioned_tables import source_node
 from streamlet.errors import TopologyError
+from streamlet.kafka.placements import DEFAULT as DEFAULT_PARTITIONER
+from streamlet.kafka.placements import PartitionerName, partitioner_name
 from streamlet.serdes import SerdeLike
 
 #: One topic, several, or all whose whole names match.
@@ -37,11 +39,23 @@ def names_of(topic: str | Sequence[str]) -> tuple[str, ...]:
     return topics
 
 
+def partitioner_of(call: str, given: str | None) -> str:
+    """The full name of the partitioner of a topic.
+
+    Raises:
+        TopologyError: there is none of that name.
+    """
+    try:
+        return DEFAULT_PARTITIONER if given is None else partitioner_name(given)
+    except ValueError as error:
+        raise TopologyError(f"{call}: partitioner={error}") from error
+
+
 class Sources:
     """The part of ``App`` that reads topics."""
 
     _builder: Builder
-    _tables: dict[str, tuple[KTable[Any, Any], tuple[str, str, Materialized]]]
+    _tables: dict[str, tuple[KTable[Any, Any], tuple[str, str, Materialized, str]]]
 
     @overload
     def stream(
@@ -52,6 +66,7 @@ class Sources:
         value: SerdeLike[V],
         timestamp: Callable[[None, V, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
+        partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KStream[None, V]: ...
     @overload
@@ -63,6 +78,7 @@ class Sources:
         value: SerdeLike[V],
         timestamp: Callable[[K, V, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
+        partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KStream[K, V]: ...
     @overload
@@ -73,6 +89,7 @@ class Sources:
         value: SerdeLike[V],
         timestamp: Callable[[Any, V, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
+        partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KStream[Any, V]: ...
     @overload
@@ -83,6 +100,7 @@ class Sources:
         key: SerdeLike[K],
         timestamp: Callable[[K, Any, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
+        partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KStream[K, Any]: ...
     @overload
@@ -92,6 +110,7 @@ class Sources:
         *,
         timestamp: Callable[[Any, Any, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
+        partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KStream[Any, Any]: ...
     def stream(
@@ -102,6 +121,7 @@ class Sources:
         value: Any = DEFAULT,
         timestamp: Callable[[Any, Any, int], int] | None = None,
         reset: Literal["earliest", "latest"] | None = None,
+        partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KStream[Any, Any]:
         """A stream of the records of one or several topics.
@@ -122,10 +142,15 @@ class Sources:
                 with a negative one is left out and counted as dropped. Without it, the record's
                 own, and a negative one is an error (``on_error`` of the application).
             reset: where to begin without a commit; None for the setting ``auto.offset.reset``.
+            partitioner: how its producer puts keys into partitions, by librdkafka's name:
+                ``murmur2_random`` (Java's default; without one), ``consistent_random`` (CRC32,
+                librdkafka's default, so that of confluent-kafka), ``fnv1a_random``. Topics that
+                are joined need the same; what streamlet writes beside them follows.
             name: of its node in the topology, as of ``Consumed.withName``; made up without it.
 
         Raises:
-            TopologyError: there is no serde for the types, or the topic is read otherwise already.
+            TopologyError: there is no serde for the types, there is no such partitioner, or the
+                topic is read otherwise already.
 
         Examples:
             >>> clicks = app.stream(["clicks", "taps"], key=str, value=str)
@@ -138,7 +163,8 @@ class Sources:
         call = f"stream({', '.join(map(repr, topics or (topic,)))})"
         kinds = self._kinds(call, key, value)
         times = extractor(call, timestamp)
-        source = self._builder.source(topics, *kinds, times, reset, name, pattern)
+        by = partitioner_of(call, partitioner)
+        source = self._builder.source(topics, *kinds, times, reset, name, pattern, by)
         return KStream(StreamNode(self._builder, source), *kinds)
 
     @overload
@@ -150,6 +176,7 @@ class Sources:
         value: SerdeLike[V],
         store: StoreLike = None,
         timestamp: Callable[[K, V, int], int] | None = None,
+        partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KTable[K, V]: ...
     @overload
@@ -160,6 +187,7 @@ class Sources:
         value: SerdeLike[V],
         store: StoreLike = None,
         timestamp: Callable[[Any, V, int], int] | None = None,
+        partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KTable[Any, V]: ...
     @overload
@@ -170,6 +198,7 @@ class Sources:
         key: SerdeLike[K],
         store: StoreLike = None,
         timestamp: Callable[[K, Any, int], int] | None = None,
+        partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KTable[K, Any]: ...
     @overload
@@ -179,6 +208,7 @@ class Sources:
         *,
         store: StoreLike = None,
         timestamp: Callable[[Any, Any, int], int] | None = None,
+        partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KTable[Any, Any]: ...
     def table(
@@ -189,6 +219,7 @@ class Sources:
         value: Any = DEFAULT,
         store: StoreLike = None,
         timestamp: Callable[[Any, Any, int], int] | None = None,
+        partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KTable[Any, Any]:
         """A table of a topic's newest value per key.
@@ -196,7 +227,8 @@ class Sources:
         The topic is the table's own changelog, so it should be compacted: a start warns of one
         whose ``cleanup.policy`` deletes rows by age or size. ``key`` and ``value`` as of
         ``stream``. ``store`` is the name of the store, or a ``Materialized``, whose ``history``
-        makes the table versioned; it has a changelog of its own then. ``name`` is that of its node,
+        makes the table versioned; it has a changelog of its own then. ``partitioner`` is as of
+        ``stream``. ``name`` is that of its node,
         with ``-source`` behind it that of the node that reads the topic.
 
         - Nulls: a record without a value deletes the row; one without a key is left out and counted
@@ -215,7 +247,8 @@ class Sources:
         call = f"table({topic!r})"
         kinds = self._kinds(call, key, value)
         serdes = kinds[0].needed(call, "key"), kinds[1].needed(call, "value")
-        settings = (serdes[0].name, serdes[1].name, Materialized.of(store))
+        by = partitioner_of(call, partitioner)
+        settings = (serdes[0].name, serdes[1].name, Materialized.of(store), by)
         known = self._tables.get(topic)
         if known is not None:
             if known[1] != settings:
@@ -225,7 +258,7 @@ class Sources:
         restored = None if times[0] is None else times
         spec = table_store(self._builder, call, store, f"{topic}-", serdes, topic, restored)
         above = None if name is None else f"{name}-source"
-        source = self._builder.source((topic,), *kinds, times, None, above)
+        source = self._builder.source((topic,), *kinds, times, None, above, None, by)
         own = self._builder.graph.new_name("KTABLE-SOURCE-", name)
         node = source_node(self._builder, own, source, spec, serdes[1])
         table: KTable[Any, Any] = KTable(node, *kinds)

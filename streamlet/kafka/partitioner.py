@@ -1,4 +1,4 @@
-"""Chooses partitions by key, as the producer would: librdkafka's murmur2, a column at a time."""
+"""Chooses partitions by key, as a producer would, a column at a time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from confluent_kafka import cimpl
 
 from streamlet.kafka.murmur2 import partition_of
+from streamlet.kafka.placements import DEFAULT, place
 
 #: Keys whose partition is remembered; all are forgotten when there are more.
 _REMEMBERED = 100_000
@@ -18,11 +19,12 @@ class KeyPartitioner:
 
     Args:
         partitions: how many it has.
+        name: of the partitioner, in full.
     """
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions: int, name: str = DEFAULT) -> None:
         self.partitions = partitions
-        self._of = _hashing(partitions)
+        self._of = _hashing(partitions) if name == DEFAULT else _placing(partitions, name)
         self._known: dict[bytes, int] = {}
 
     def choose(self, keys: Sequence[bytes | None], offsets: Sequence[int]) -> list[int]:
@@ -47,6 +49,11 @@ class KeyPartitioner:
             new = {key for key in keys if key is not None}
         for key in new:
             known[key] = of(key)
+
+
+def _placing(partitions: int, name: str) -> Callable[[bytes], int]:
+    placed = place(name)
+    return lambda key: placed(key, partitions)
 
 
 def _hashing(partitions: int) -> Callable[[bytes], int]:

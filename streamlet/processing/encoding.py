@@ -36,7 +36,7 @@ class SinkEncoder:
     @cached_property
     def _by_key(self) -> KeyPartitioner:
         """Kafka's own choice of partitions, for the sinks that ask for it."""
-        return KeyPartitioner(max(self._count, 1))
+        return KeyPartitioner(max(self._count, 1), self._node.by_key)
 
     def encode(self, batch: Batch) -> Output:
         """The records as the sink writes them.
@@ -59,9 +59,11 @@ class SinkEncoder:
                 keys, values = [keys[row] for row in rows], [values[row] for row in rows]
         elif node.partitions_of is not None:
             partitions = node.partitions_of(values)
-        elif node.by_base and self._count > 1:
-            window = -node.key.window_bytes
-            bases = [None if key is None else key[:window] for key in keys]
+        elif node.chooses_partitions and self._count > 1:
+            bases = keys
+            if node.by_base:
+                window = -node.key.window_bytes
+                bases = [None if key is None else key[:window] for key in keys]
             partitions = self._by_key.choose(bases, batch.offsets)
         origin = (len(batch), TopicPartition(batch.topic, batch.partition), batch.offsets)
         return Output(

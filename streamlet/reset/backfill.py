@@ -93,7 +93,7 @@ class Backfill:
         reset = Reset(self.cluster, StartPosition(EARLIEST))
         emptied, ids = reset.empty()
         fill()
-        reset.finish(emptied, ids, self._commits(plan, emptied))
+        reset.finish(emptied, ids, self._commits(plan, emptied), sorted(self.live_from))
 
     @property
     def _topology(self) -> Topology:

@@ -125,8 +125,11 @@ class Reset:
         plan: ResetPlan,
         ids: Mapping[str, str],
         positions: Mapping[TopicPartition, tuple[int, str]],
+        filled: Iterable[str] = (),
     ) -> None:
         """Set positions once the emptied topics are filled; raises as ``carry_out``.
+
+        ``filled`` are the topics in whose place files were read.
 
         Raises:
             RefusedError: another command has ended or begun it again meanwhile.
@@ -138,7 +141,7 @@ class Reset:
                     f"{self._name} was reset by another command meanwhile; no position is set"
                 )
             self._check_stopped()
-            self._finish(plan, positions)
+            self._finish(plan, positions, tuple(filled))
 
     def _turn(self) -> AbstractContextManager[None]:
         cluster = self.cluster
@@ -168,12 +171,17 @@ class Reset:
         self._create(plan, old)
         return plan
 
-    def _finish(self, plan: ResetPlan, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
+    def _finish(
+        self,
+        plan: ResetPlan,
+        positions: Mapping[TopicPartition, tuple[int, str]],
+        filled: tuple[str, ...] = (),
+    ) -> None:
         """Set positions and let instances start again, in our turn."""
         control = self.cluster.control
         self._commit(positions)
         control.remove(*_left_behind(control.view))
-        control.write(ResetEpoch(plan.epoch, self.cluster.clock.wall_ms()))
+        control.write(ResetEpoch(plan.epoch, self.cluster.clock.wall_ms(), filled=filled))
         control.flush()
 
     # The plan.

@@ -97,6 +97,11 @@ class Catalog:
             given=self._settings.topics,
         )
 
+    @property
+    def topology(self) -> Topology:
+        """The application's topology."""
+        return self._topology
+
     def learn_limits(self, dead_letters: Iterable[str]) -> None:
         """Read which records the topics that are written take, those of dead letters included.
 

@@ -22,6 +22,7 @@ from streamlet.processing.outputs import Output
 from streamlet.processing.record_collector import RecordCollector
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.runtime.listeners import Observer
+from streamlet.runtime.placement import PlacementCheck
 from streamlet.runtime.transactions import OffsetGaps
 from streamlet.tasks.active import ActiveTask, Unsent
 from streamlet.tasks.commit_port import CommitPort
@@ -68,6 +69,7 @@ class RecordLoop:
         counters: count the records.
         fail: called when a record failed for good; it raises.
         restart: called when the stores of a task fail.
+        placement: looks whether keys lie where they should.
     """
 
     _source: RecordSource
@@ -83,6 +85,7 @@ class RecordLoop:
     _counters: RecordCounters
     _fail: Callable[[ActiveTask, ProcessingError], None]
     _restart: Callable[[StateError], None]
+    _placement: PlacementCheck | None = None
     #: Of the last round: whether more records were there than it took; whether some wait, and
     #: whether a task has more to come of its batch.
     _backlog: bool = attrs.field(default=False, init=False)
@@ -213,6 +216,8 @@ class RecordLoop:
         if active.halted:
             return
         self._counters.records += len(batch)
+        if self._placement is not None:
+            self._placement.look(active, batch)
         try:
             with self._own_process, blamed(active.task):
                 outputs = active.processor.process(batch, now, self._source.known_end)

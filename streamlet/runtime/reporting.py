@@ -149,7 +149,8 @@ class Reporter:
                 return attrs.evolve(said, lag=lag)
             counters = active.processor.counters
             late, dropped = counters.late or None, counters.dropped or None  # none is shorter
-            return attrs.evolve(said, lag=lag, late=late, dropped=dropped)
+            misplaced = active.misplaced or None
+            return attrs.evolve(said, lag=lag, late=late, dropped=dropped, misplaced=misplaced)
         if task not in reads or said.role == "released":
             return said
         restored, end = reads[task]

@@ -39,6 +39,7 @@ from streamlet.runtime.listeners import Observer
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
 from streamlet.runtime.metrics.values import Snapshot
+from streamlet.runtime.placement import placement_check
 from streamlet.runtime.record_loop import RecordLoop
 from streamlet.runtime.reporting import Reporter
 from streamlet.runtime.uncaught import UncaughtErrors
@@ -178,6 +179,7 @@ class StreamThread:
             observer=self._observer,
             meters=self.meters,
             counters=self.counters,
+            placement=placement_check(self._catalog, self._link, self.meters),
             fail=self._fail,
             restart=self._failures.restart,
         )

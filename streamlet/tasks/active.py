@@ -54,6 +54,7 @@ class ActiveTask:
         rebuilt: what commits tell of changelogs that lack records.
         looked_ms: when all its changelogs were last looked at, whether it had written or not.
         freshness: of the topics of its tables, which others write.
+        misplaced: names an input whose keys lie in other partitions than they should; or empty.
         unsent: outputs that wait, because the producer is to be given a record again; or None.
         halted: why it processes nothing although it runs; empty: it processes.
     """
@@ -77,6 +78,7 @@ class ActiveTask:
     looked_ms: int = 0
     freshness: dict[TopicPartition, Freshness] = attrs.field(factory=dict)
     unsent: Unsent | None = None
+    misplaced: str = ""
 
     def __attrs_post_init__(self) -> None:
         self.processor.epoch = self.epoch

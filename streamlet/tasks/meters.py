@@ -79,6 +79,8 @@ class Meters:
     store_failures: int = 0
     #: Positions that the log did not hold any more, by what became of their tasks.
     out_of_range: Counter[str] = attrs.field(factory=Counter)
+    #: Records of samples that lie in other partitions than their keys belong, by topic.
+    misplaced: Counter[str] = attrs.field(factory=Counter)
     #: Processed by tasks that are closed.
     processed_before: int = 0
     process_rate: Rate = attrs.field(factory=Rate)

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from streamlet.errors import ConfigError, NotFoundError
-from streamlet.kafka.murmur2 import partition_of
+from streamlet.kafka.placements import DEFAULT, place
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.processing.outputs import Output
 from streamlet.serdes import Serde
@@ -191,4 +191,10 @@ class DriverTopics:
         return 0 if self.counts.get(topic, 1) == 1 else None
 
     def _placed(self, topic: str, key: bytes) -> int:
-        return partition_of(key, self.counts.get(topic, 1))
+        return place(self._partitioner(topic))(key, self.counts.get(topic, 1))
+
+    def _partitioner(self, topic: str) -> str:
+        """The partitioner by which a topic is written, as its source or the default says."""
+        parts = self._topology.subtopologies
+        sources = (one for part in parts for one in part.sources if one.reads(topic))
+        return next((one.partitioner for one in sources), DEFAULT)

@@ -78,9 +78,10 @@ def _members(instances: list[dict[str, Any]]) -> RenderableType:
 
 
 def _problems(instances: list[dict[str, Any]]) -> Iterable[str]:
-    """Tasks that stand still, each with the reason."""
-    tasks = (task for i in instances for member in i["members"] for task in member["tasks"])
-    return (f"{t['task']} stands still: {t['problem']}" for t in tasks if t.get("problem"))
+    """Tasks that stand still, each with the reason; and inputs whose keys lie elsewhere, once."""
+    tasks = [task for i in instances for member in i["members"] for task in member["tasks"]]
+    yield from (f"{t['task']} stands still: {t['problem']}" for t in tasks if t.get("problem"))
+    yield from (f"{t['task']}: {t['misplaced']}" for t in tasks if t.get("misplaced"))
 
 
 def _late(instances: list[dict[str, Any]]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from streamlet.errors import MissingTopicError, TopologyError
-from streamlet.topology.nodes import InternalTopic
+from streamlet.topology.nodes import InternalTopic, SourceNode
 from streamlet.topology.subtopologies import Subtopology
 
 
@@ -50,24 +50,38 @@ def joined_topics(part: Subtopology, names: Iterable[str]) -> tuple[tuple[str, .
     """The topics a subtopology reads, in groups that need equal counts; most are alone in theirs.
 
     ``names`` are those of all topics there are, for patterns.
-    Records of two topics meet in a store that several nodes have, if not all of these come behind
-    the same topics.
     """
-    order = part.topics_among(names)
-    above = _topics_above(part, order)
-    group_of = {topic: {topic} for topic in order}
+    there = tuple(names)
+    groups: list[tuple[str, ...]] = []
+    for sources in joined_sources(part):
+        topics = [topic for one in sources for topic in part.topics_of(one, there)]
+        groups += [tuple(topics)] if len(sources) > 1 else [(topic,) for topic in topics]
+    return tuple(filter(None, groups))
+
+
+def joined_sources(part: Subtopology) -> tuple[tuple[SourceNode, ...], ...]:
+    """The sources of a subtopology, in groups whose records meet; most are alone in theirs.
+
+    Records of two sources meet in a store that several nodes have, if not all of these come behind
+    the same sources.
+    """
+    above = _sources_above(part)
+    group_of = {source.name: {source.name} for source in part.sources}
     for spec in part.stores:
         having = [above[node.name] for node in part.processors if spec.name in node.stores]
-        if any(topics != having[0] for topics in having):
-            together = set[str]().union(*(group_of[one] for topics in having for one in topics))
+        if any(sources != having[0] for sources in having):
+            together = set[str]().union(*(group_of[one] for sources in having for one in sources))
             group_of |= dict.fromkeys(together, together)
     groups = {id(group): group for group in group_of.values()}
-    return tuple(tuple(topic for topic in order if topic in group) for group in groups.values())
+    return tuple(
+        tuple(source for source in part.sources if source.name in group)
+        for group in groups.values()
+    )
 
 
-def _topics_above(part: Subtopology, names: Iterable[str]) -> dict[str, frozenset[str]]:
-    """The topics whose records may come to each node."""
-    found = {source.name: frozenset(part.topics_of(source, names)) for source in part.sources}
+def _sources_above(part: Subtopology) -> dict[str, frozenset[str]]:
+    """The sources whose records may come to each node."""
+    found = {source.name: frozenset((source.name,)) for source in part.sources}
     for node in part.processors:
         found[node.name] = frozenset[str]().union(*(found[name] for name in node.parents))
     return found

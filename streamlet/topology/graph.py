@@ -29,6 +29,7 @@ from streamlet.topology.nodes import (
     StoreSpec,
 )
 from streamlet.topology.optimization import InnerJoin, MergeableRepartition, Optimization
+from streamlet.topology.partitioners import with_partitioners
 from streamlet.topology.reach import answers_before, global_before, joined_before, timed_before
 from streamlet.topology.self_joins import with_single_stores
 from streamlet.topology.subtopologies import Node, Subtopology, own_topics, split
@@ -294,7 +295,10 @@ class Graph:
                 raise TopologyError(f"{self.application}: the topology reads no topic")
             self._check_own_topics()
             nodes, changes = self._optimized(rules)
-            parts = split(self.application, nodes.values(), self._stores, self._repartitions)
+            topics = self._stores, self._repartitions
+            parts = split(self.application, nodes.values(), *topics)
+            nodes = with_partitioners(nodes, parts)
+            parts = split(self.application, nodes.values(), *topics)
             tables = tuple(self._globals.values())
             joins = tuple(self._foreign_joins)
             self._frozen[rules] = Topology(self.application, parts, tables, changes, joins)

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
+from streamlet.kafka.placements import DEFAULT
 from streamlet.topology.operator import Operator, OperatorFactory
 
 #: When the results of an operator come, if not each with a record.
@@ -121,6 +122,7 @@ class SourceNode:
     ``timestamp`` is ``(key, value, record_timestamp_ms) -> ms``, None for the record's own. With
     ``partition_time`` it also takes the highest time of the partition so far, -1 before the first.
     ``reset`` is where to begin without a commit, None for the setting ``auto.offset.reset``.
+    ``partitioner`` is the full name of that by which the topics are written.
     """
 
     name: str
@@ -131,6 +133,7 @@ class SourceNode:
     reset: str | None = None
     partition_time: bool = False
     pattern: re.Pattern[str] | None = None
+    partitioner: str = DEFAULT
 
     def reads(self, topic: str) -> bool:
         """True if it reads this topic, should there be one."""
@@ -215,9 +218,10 @@ class SinkNode:
     """Writes a topic; without one (""), each record to the topic that the node above has chosen.
 
     ``partitioner`` is ``(key, value, partitions) -> partition``, or several, or None for the
-    default, murmur2, which leaves out the window of the key with ``by_base``. ``partitions_of``
-    gives those of a column of written values instead. With ``origin`` each record bears its origin
-    in a header.
+    default, murmur2, which leaves out the window of the key with ``by_base``. ``by_key`` is the
+    full name of another one by key, that of a topic which the written one is joined with.
+    ``partitions_of`` gives those of a column of written values instead. With ``origin`` each record
+    bears its origin in a header.
     """
 
     name: str
@@ -228,12 +232,14 @@ class SinkNode:
     partitioner: Callable[[Any, Any, int], Partitions] | None = None
     origin: bool = False
     by_base: bool = False
+    by_key: str = DEFAULT
     partitions_of: Callable[[Any], list[int]] | None = None
 
     @property
     def chooses_partitions(self) -> bool:
         """True if the sink, not the producer, chooses the partition of each record."""
-        return bool(self.partitioner or self.partitions_of or self.by_base)
+        other = self.by_key != DEFAULT
+        return bool(self.partitioner or self.partitions_of or self.by_base or other)
 
     @property
     def by_record(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from streamlet.control.topic import control_topic_name
+from streamlet.kafka.placements import DEFAULT
 from streamlet.topology.names import changelog_name
 from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
 from streamlet.types import TopicPartition
@@ -249,6 +250,7 @@ def _canonical(part: Subtopology) -> dict[str, Any]:
             [
                 *(node.name, node.topics, serde_name(node.key), serde_name(node.value)),
                 *([] if node.pattern is None else ["pattern", node.pattern.pattern]),
+                *([] if node.partitioner == DEFAULT else ["partitioner", node.partitioner]),
             ]
             for node in part.sources
         ],

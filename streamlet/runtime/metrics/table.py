@@ -143,6 +143,13 @@ _ALL = (
         lambda m: {(outcome,): m.meters.out_of_range[outcome] for outcome in OUTCOMES},
     ),
     counter(
+        _T + "misplaced_records_total",
+        "Records among the first 1,000 with a key of each partition that do not lie where the "
+        "topic's partitioner puts them, where that matters, by topic",
+        ("topic",),
+        lambda m: {(topic,): count for topic, count in m.meters.misplaced.items()},
+    ),
+    counter(
         _T + "store_failures_total",
         "Errors of stores (damaged files, a full disk) that had a task restored from its commit",
         of=lambda m: m.meters.store_failures,

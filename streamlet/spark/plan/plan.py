@@ -16,6 +16,7 @@ from zlib import crc32
 import attrs
 
 from streamlet.errors import StateError, TopologyError
+from streamlet.kafka.placements import DEFAULT
 from streamlet.spark.kafka.placement import groups
 from streamlet.spark.plan.refusals import REFUSALS
 from streamlet.types import TaskId, TopicPartition
@@ -65,6 +66,8 @@ class SparkPlan:
     counts: Mapping[str, int]
     #: Partitions of topics outside that a partitioner of the user's writes.
     out_counts: Mapping[str, int] = attrs.field(factory=dict)
+    #: Partitioners of topics that are read, those that are not the default.
+    partitioners: Mapping[str, str] = attrs.field(factory=dict)
 
     def address(self, stage: int, topic: str, partition: int, sender: str) -> int:
         """The group in which a stage finds records; what is not for it goes to one handed on."""
@@ -131,6 +134,13 @@ def plan(
         inside,
         counts,
         dict(out_counts or {}),
+        {
+            topic: source.partitioner
+            for part in topology.subtopologies
+            for source in part.sources
+            for topic in source.topics
+            if source.partitioner != DEFAULT
+        },
     )
 
 

@@ -14,6 +14,7 @@ from zlib import crc32
 import attrs
 
 from streamlet.errors import ConfigError, SerdeError
+from streamlet.kafka.placements import DEFAULT
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.plan.reference import resolve
 from streamlet.spark.progress import OBSERVED
@@ -216,12 +217,14 @@ class EncodeRows:
             yield pa.RecordBatch.from_arrays(list(columns), names=names)
 
     def _places(self, keys: Sequence[bytes | None]) -> list[int]:
-        """Partitions as Kafka's producer chooses them; without a key, one for a batch of rows."""
-        from streamlet.spark.kafka.placement import key_hash
+        """Partitions as the topic's producer chooses them; one for all rows without a key."""
+        from streamlet.kafka.partitioner import KeyPartitioner
 
         count = self.plan.counts[self.layout.topic]
         keyless = crc32(b"%d" % _spark_partition()) % count
-        return [keyless if key is None else key_hash(key) % count for key in keys]
+        name = self.plan.partitioners.get(self.layout.topic, DEFAULT)
+        found = KeyPartitioner(count, name).choose(keys, [0] * len(keys))
+        return [keyless if key is None else at for key, at in zip(keys, found, strict=True)]
 
 
 @attrs.frozen

@@ -133,6 +133,7 @@ def shown(text: str, **differs: Any) -> dict[str, Any]:
     """A task of the document, a stateful active one unless said otherwise."""
     plain = {"role": "active", "isStateful": True, "isLearner": False}
     rest = {"beingLearned": False, "isReady": None, "lag": 0, "problem": None}
+    rest |= {"misplaced": None}
     return {"task": text, **plain, **rest, "late": None, "dropped": None, **differs}
 
 
@@ -316,6 +317,16 @@ def test_a_task_that_stands_still_is_shown_and_violates_t1() -> None:
     assert "no space left" in found.text
     tasks = document(live, {}, control=present.control)["instances"][0]["members"][0]["tasks"]
     assert tasks[0]["problem"] == "no space left"
+
+
+def test_keys_that_lie_elsewhere_are_shown_and_violate_t2() -> None:
+    live = group(*ORDERED)
+    elsewhere = attrs.evolve(RUNS, misplaced="rows: 15 of 20 records")
+    present = CurrentGroup(live, control(word("h1", elsewhere)))
+    [found] = present.violations()
+    assert (found.rule, found.tasks, found.text) == ("T2", (task("0_0"),), "rows: 15 of 20 records")
+    tasks = document(live, {}, control=present.control)["instances"][0]["members"][0]["tasks"]
+    assert tasks[0]["misplaced"] == "rows: 15 of 20 records"
 
 
 def test_members_of_an_instance_stand_together_and_a_leaving_one_says_so() -> None:

@@ -183,6 +183,10 @@ def active_of(batches: Batches) -> ActiveTask:
         state=batches,
         halted=False,
         unsent=None,
+        subtopology=SimpleNamespace(
+            source_of=lambda topic: SimpleNamespace(name="", partitioner="murmur2_random"),
+            stateful=False,
+        ),
         retrying=True,  # so its position is not looked at
         edge_writer=None,
     )

@@ -39,6 +39,7 @@ class Active:
     positions: dict[TopicPartition, int]
     halted: str = ""
     task: TaskId = A
+    misplaced: str = ""
     counters: RecordCounters = attrs.field(factory=RecordCounters)
 
     @property
