@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from streamlet.dsl.branched import BranchedKStream
     from streamlet.dsl.cogrouped import CogroupedKStream, WindowedCogroupedKStream
+    from streamlet.dsl.custom_stores import LruStore
     from streamlet.dsl.determinism import non_deterministic
     from streamlet.dsl.expressions import col, key, lit, value
     from streamlet.dsl.global_table import GlobalKTable
@@ -52,7 +53,9 @@ if TYPE_CHECKING:
     from streamlet.dsl.record_context import RecordContext, with_context
     from streamlet.dsl.state_stores import (
         StoreBuilder,
+        custom_store,
         key_value_store,
+        lru_store,
         session_store,
         timestamped_store,
         versioned_store,
@@ -111,8 +114,11 @@ __all__ = [
     "Timer",
     "StoreBuilder",
     "session_store",
+    "lru_store",
+    "custom_store",
     "window_store",
     "SessionStore",
+    "LruStore",
     "WindowStore",
     "key_value_store",
     "timestamped_store",
@@ -193,8 +199,11 @@ _HOMES = {
     "ValueAndTimestamp": "streamlet.dsl.store_views",
     "WindowStore": "streamlet.dsl.window_views",
     "SessionStore": "streamlet.dsl.window_views",
+    "LruStore": "streamlet.dsl.custom_stores",
     "window_store": "streamlet.dsl.state_stores",
     "session_store": "streamlet.dsl.state_stores",
+    "lru_store": "streamlet.dsl.state_stores",
+    "custom_store": "streamlet.dsl.state_stores",
     "State": "streamlet.dsl.keyed_state",
     "Timer": "streamlet.dsl.keyed_state",
     "StoreBuilder": "streamlet.dsl.state_stores",

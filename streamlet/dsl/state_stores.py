@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import attrs
 
 from streamlet.dsl.builder import Builder
+from streamlet.dsl.custom_stores import LruStore, MakeStore, object_of
+from streamlet.dsl.functions import check_takes
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized
 from streamlet.dsl.row_expiry import timers_of
@@ -33,12 +35,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 #: Kinds of stores, by how processors see them.
-StoreType: TypeAlias = Literal["key-value", "timestamped", "versioned", "window", "session"]
+StoreType: TypeAlias = Literal[
+    "key-value", "timestamped", "versioned", "window", "session", "lru", "custom"
+]
 #: Makes the view of a task's store, given the services of the task and the time of a punctuator.
-MakeView: TypeAlias = Callable[[TaskContext, Callable[[], int]], StoreView]
-
-#: A store with the methods of its kind.
-ShownStore: TypeAlias = StoreView
+MakeView: TypeAlias = Callable[[TaskContext, Callable[[], int]], Any]
 
 #: So many rows hold the windows of one key, about: each look-up of a range reads that many at most.
 _BUCKETS = 8
@@ -63,6 +64,8 @@ class StoreBuilder:
     size_ms: int | None = None
     ttl_ms: int | None = None
     retain_duplicates: bool = False
+    max_entries: int = 0
+    make: MakeStore | None = None
 
     @property
     def name(self) -> str:
@@ -91,9 +94,19 @@ class StoreBuilder:
         rows = bucket_rows(self.value)
         return builder.store(self.how, "", key, rows, window=window, shown=self.view)
 
-    def view(self, task: TaskContext, called_at: Callable[[], int]) -> StoreView:
-        """The store of a task as processors see it."""
-        store, value = task.store(self.name), self.value
+    def view(self, task: TaskContext, called_at: Callable[[], int]) -> Any:
+        """The store of a task as processors see it.
+
+        Raises:
+            StreamletError: it is one of the user's own, and could not be made.
+        """
+        store, value, make = task.store(self.name), self.value, self.make
+        if make is not None:
+            rows = KeyValueStore[Any, Any](store, value)
+            return object_of(task, self.name, lambda: make(rows))
+        if self.type == "lru":
+            most = self.max_entries
+            return object_of(task, self.name, lambda: LruStore(store, value, most))
         if self.type == "window":
             return WindowStore[Any, Any](store, value, retain_duplicates=self.retain_duplicates)
         if self.type == "session":
@@ -269,6 +282,58 @@ def session_store(
     how = Materialized(name, persistent, logged)
     built = _built("session_store", "session", how, key, value)
     return attrs.evolve(built, retention_ms=retention_ms)
+
+
+def lru_store(
+    name: str,
+    *,
+    key: SerdeLike[K],
+    value: SerdeLike[V],
+    max_entries: int,
+    persistent: bool = True,
+    logged: bool = True,
+) -> StoreBuilder:
+    """A store of the latest keys: ``LruStore``, as Kafka Streams' ``Stores.lruMap``.
+
+    ``max_entries`` is the most keys of each task. ``persistent`` and ``logged`` as of
+    ``Materialized``.
+
+    Raises:
+        TopologyError: there is no serde for the types, or ``max_entries`` is no number from 1 on.
+    """
+    if type(max_entries) is not int or max_entries < 1:
+        raise TopologyError(f"lru_store({name!r}): max_entries={max_entries!r} is not from 1 on")
+    built = _built("lru_store", "lru", Materialized(name, persistent, logged), key, value)
+    return attrs.evolve(built, max_entries=max_entries)
+
+
+def custom_store(
+    name: str,
+    make: MakeStore,
+    *,
+    key: SerdeLike[K],
+    value: SerdeLike[V],
+    persistent: bool = True,
+    logged: bool = True,
+) -> StoreBuilder:
+    """A store of your own: ``context.store(name)`` gives the object that ``make(rows)`` made.
+
+    ``rows`` is the ``KeyValueStore`` in which the object keeps what must last. Rows are restored,
+    committed with the positions of the task, and moved with it, like those of any other store. The
+    object may keep more in memory, such as an index, which ``make`` builds of the rows that are
+    there: it is called once for each active period of a task, when a processor asks for the store
+    first, and processors of one task share the object. What the object puts into ``rows`` counts
+    from then on; what it keeps back is lost with the task, since there is no flush.
+
+    ``persistent`` and ``logged`` as of ``Materialized``. A ``make`` that raises, or gives None,
+    ends the task with a ``StreamletError`` that names the store.
+
+    Raises:
+        TopologyError: there is no serde for the types, or ``make`` takes no store.
+    """
+    check_takes(f"custom_store({name!r})", make, "rows")
+    built = _built("custom_store", "custom", Materialized(name, persistent, logged), key, value)
+    return attrs.evolve(built, make=make)
 
 
 def _expiring(built: StoreBuilder, ttl: Duration | None) -> StoreBuilder:

@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 
 from streamlet.dsl.row_expiry import timers_of
-from streamlet.dsl.state_stores import ShownStore
 from streamlet.dsl.store_expiry import StoreExpiry
 from streamlet.dsl.store_views import KeyValueStore, StoreView, VersionedKeyValueStore
 from streamlet.dsl.window_views import SessionStore, WindowStore
 from streamlet.state.rows import NO_TIME
 from streamlet.topology.nodes import StoreSpec
+from streamlet.topology.operator import TaskContext
 
 
 class OperatorStore(StoreView):
@@ -31,26 +31,25 @@ class OperatorStore(StoreView):
         return sum(1 for _ in self._store.range())
 
 
-@attrs.frozen
-class _TaskStores:
-    """The stores of a task, for what makes a view of one."""
+@attrs.frozen(eq=False)
+class GlobalStores:
+    """The stores of global tables, asked for as those of a task are."""
 
     stores: Mapping[str, Any]
 
     def store(self, name: str) -> Any:
-        """A store of the task."""
+        """A store of a global table."""
         return self.stores[name]
 
 
-def face_of(spec: StoreSpec, stores: Mapping[str, Any]) -> ShownStore:
+def face_of(spec: StoreSpec, task: TaskContext | GlobalStores) -> Any:
     """A store with the public methods of its kind.
 
     That of a processor is as the processor sees it, and the rows of a table are a ``KeyValueStore``
-    of their values. ``stores`` are those of the task.
+    of their values.
     """
-    task = _TaskStores(stores)
     if spec.shown is not None:
-        return spec.shown(task, _no_time)  # type: ignore[no-any-return]
+        return spec.shown(task, _no_time)
     store = task.store(spec.name)
     if spec.buffer is not None or spec.join or spec.timers:
         return OperatorStore(store, spec.value)

@@ -17,6 +17,7 @@ import attrs
 
 from streamlet.app import App
 from streamlet.clock import ManualClock
+from streamlet.dsl.store_faces import GlobalStores
 from streamlet.errors import NotFoundError
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.processing.edges.records import edge_of
@@ -97,7 +98,7 @@ class TopologyTestDriver:
         )
         self._sources |= {table.topic: table.source for table in tables}
         of_tables = {table.store.name: table.store for table in tables}
-        self._global_stores = DriverStores(of_tables, stores.stores)
+        self._global_stores = DriverStores(of_tables, GlobalStores(stores.stores))
         for part in self._topology.subtopologies:
             for number in range(part.task_count(self._topics.counts)):
                 self._open(part, number)
@@ -326,7 +327,7 @@ class TopologyTestDriver:
             for topic in self._topology.topics_with_origins & {*part.output_topics}
         }
         writer = EdgeWriter(headed, {tp: edge_of(tp) for tp in inputs}, headed)
-        kept = DriverStores({spec.name: spec for spec in part.stores}, state.stores)
+        kept = DriverStores({spec.name: spec for spec in part.stores}, task)
         opened = _Part(task, state, writer, kept)
         self._parts.append(opened)
         self._sources |= {tp.topic: part.source_of(tp.topic) for tp in inputs}

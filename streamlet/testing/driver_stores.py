@@ -7,9 +7,10 @@ from typing import Any
 
 import attrs
 
-from streamlet.dsl.store_faces import face_of
+from streamlet.dsl.store_faces import GlobalStores, face_of
 from streamlet.errors import NotFoundError
 from streamlet.topology.nodes import StoreSpec
+from streamlet.topology.operator import TaskContext
 
 
 @attrs.frozen
@@ -17,11 +18,11 @@ class DriverStores:
     """The stores of one task, or those of global tables, with what is known of them."""
 
     specs: Mapping[str, StoreSpec]
-    stores: Mapping[str, Any]
+    task: TaskContext | GlobalStores
 
     def shown(self, name: str) -> Any:
         """A store with the public methods of its kind."""
-        return face_of(self.specs[name], self.stores)
+        return face_of(self.specs[name], self.task)
 
 
 def shown_store(
