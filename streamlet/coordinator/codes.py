@@ -84,6 +84,9 @@ NAMES: dict[int, str] = {
     113: "STALE_MEMBER_EPOCH",
 }
 
+#: A topic or its id is not known.
+NO_TOPIC = frozenset({3, 100})
+
 #: What the codes mean that each of the answers may bear.
 _EVERYWHERE: dict[Remedy, tuple[int, ...]] = {
     Remedy.PROCEED: (0,),

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 
 from streamlet.clock import Clock
+from streamlet.coordinator.codes import NO_TOPIC, name_of
 from streamlet.coordinator.events import CommitOutcome
 from streamlet.coordinator.session import GroupSession
 from streamlet.errors import BrokerError, StateError, TaskMigratedError
@@ -181,7 +182,10 @@ class AtLeastOnceCommit:
     def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled | None:
         """Take the coordinator's answer.
 
-        What was turned away is sent again without its marks; a refusal ends the worker.
+        What was turned away is sent again without its marks.
+
+        Raises:
+            BrokerError: the commit was refused for good.
         """
         current = self._current
         if token != self._token or not self.sent:
@@ -199,7 +203,7 @@ class AtLeastOnceCommit:
                     part.release_to = None
                 self._drop_if_empty()
         if outcome is CommitOutcome.REFUSED:
-            raise BrokerError(f"the group coordinator refused a commit (error {code})")
+            raise _refusal(code, settled.parts)
         log.debug("commit %d: %s", token, outcome)
         return settled
 
@@ -330,3 +334,12 @@ class AtLeastOnceCommit:
     def _check_alive(self) -> None:
         if not self._group.alive():
             raise TaskMigratedError("no heartbeat was answered for a session timeout")
+
+
+def _refusal(code: int, parts: Sequence[TaskCommit]) -> BrokerError:
+    """The error for a commit that the coordinator refused; it does not say for which topics."""
+    topics = ", ".join(sorted({tp.topic for part in parts for tp in part.offsets}))
+    gone = (
+        "; one of them was deleted, perhaps: a start reads the others" if code in NO_TOPIC else ""
+    )
+    return BrokerError(f"the group coordinator refused a commit of {topics}: {name_of(code)}{gone}")
