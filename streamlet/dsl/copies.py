@@ -52,5 +52,6 @@ def groups(results: Iterable[Any], of: Own) -> Iterable[tuple[Any, ...]]:
 def _group(results: Iterable[Any]) -> tuple[Any, ...]:
     kind = type(results)
     if kind is list or kind is tuple:  # nothing runs between two of them
-        return tuple(own_column(list(results)))
+        group: tuple[Any, ...] = own(tuple(results))
+        return group
     return tuple(map(own, results))
