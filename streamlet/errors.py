@@ -52,6 +52,10 @@ class TopologyError(StreamletError):
     exit_code = 2
 
 
+class WrongTypeError(TopologyError, TypeError):
+    """An argument of another type than a call of the topology takes."""
+
+
 class AppNotFoundError(StreamletError):
     """The ``module:attribute`` given does not lead to an application."""
 

@@ -12,6 +12,7 @@ from streamlet.admin.dead_members import DeadMembers
 from streamlet.admin.members import MemberAdmin, removal_hint
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
+from streamlet.config.relations import missing_tags
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
 from streamlet.control.values import Mark, MemberKey
 from streamlet.coordinator.member_config import static_members
@@ -95,7 +96,7 @@ def open_clients(settings: Settings, client_id: str) -> Iterator[tuple[Transport
 
 
 def check_supported(settings: Settings) -> None:
-    """Refuse settings that this version reads but cannot carry out.
+    """Refuse settings that this version, or this instance, cannot carry out.
 
     Raises:
         ConfigError: naming each of them.
@@ -106,6 +107,7 @@ def check_supported(settings: Settings) -> None:
             f"processing.guarantee: {settings.processing_guarantee} is not supported by this "
             "version; use at_least_once"
         )
+    problems += missing_tags(settings)
     if problems:
         raise ConfigError(problems)
 

@@ -75,3 +75,17 @@ def contradictions(settings: Settings) -> list[str]:
 def _longest_wait_ms(settings: Settings, commit_ms: int) -> int:
     """The longest time a transaction may have to stay open while the group rebalances."""
     return settings.rebalance_timeout_ms + max(settings.session_timeout_ms, commit_ms)
+
+
+def missing_tags(settings: Settings) -> list[str]:
+    """Tags by which standbys are spread that an instance does not have, a line each.
+
+    Commands that look at a group need none, so it is asked when an instance starts.
+    """
+    own = ", ".join(settings.instance_tags) or "none"
+    return [
+        f"rack.aware.assignment.tags = {tag}: the instance has no such tag; instance.tags "
+        f"({own}) must name it, as in instance.tags = {tag}=VALUE"
+        for tag in settings.rack_aware_assignment_tags
+        if tag not in settings.instance_tags
+    ]

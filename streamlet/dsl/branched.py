@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.arguments import check_callable, check_is
 from streamlet.dsl.builder import StreamNode
 from streamlet.dsl.columns import collect
 from streamlet.dsl.expressions import plain
@@ -124,6 +125,9 @@ class BranchedKStream(Generic[K, V]):
     def _add(self, call: str, name: str, number: int, chain: Any) -> None:
         if self._finished:
             raise TopologyError(f"{call}: the split has all its branches already")
+        check_is(call, name, (str,), "name=, a text")
+        if chain is not None:
+            check_callable(call, chain, "chain=, a function of a stream")
         node = f"{self._node.name}{name}"
         name = f"{self._name}{name}"
         if name in self._branches:

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, Unpack
 
 import attrs
 
+from streamlet.dsl.arguments import check_is
 from streamlet.dsl.kinds import DEFAULT, Kind
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.nulls import skipping_nulls
@@ -131,7 +132,7 @@ class Builder:
         """
         own = self.graph.new_name("KSTREAM-SOURCE-", name)
         serdes = (key.needed("stream()", "key"), value.needed("stream()", "value"))
-        read = topics if pattern is None else (f"pattern {pattern.pattern}",)
+        read = tuple(sorted(topics)) if pattern is None else (f"pattern {pattern.pattern}",)
         known = self._sources.get(read)
         if known is None:
             node = SourceNode(own, topics, *serdes, timestamp[0], reset, timestamp[1], pattern, by)
@@ -264,6 +265,7 @@ class Builder:
 
         Joins of one stream share its topic unless they have names, as in Kafka Streams.
         """
+        check_is("name=", how.prefix, (str,), "a text")
         prefix = how.prefix.removesuffix(REPARTITION_SUFFIX)
         sink, filter_, source = self._repartition_names(prefix, how)
         topic = repartition_name(self.application, prefix)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregations import Aggregate
+from streamlet.dsl.arguments import check_is
 from streamlet.dsl.builder import Builder, same_app
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
-from streamlet.dsl.late_records import Late, LateRecord, add_late
+from streamlet.dsl.late_records import Late, LateRecord, add_late, check_late
 from streamlet.dsl.materialized import StoreLike
 from streamlet.dsl.none_results import name_operator, noticed
 from streamlet.dsl.repartitions import Repartition
@@ -26,7 +27,7 @@ from streamlet.dsl.window_stores import (
     skipped_nulls,
     window_operator,
 )
-from streamlet.dsl.windows import UnlimitedWindows, Windows
+from streamlet.dsl.windows import UnlimitedWindows, Windows, check_windows
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde, SerdeLike, Windowed
 from streamlet.topology.nodes import StoreSpec
@@ -75,6 +76,7 @@ class CogroupedKStream(Generic[K, A]):
         """
         check_takes("cogroup()", aggregator, "key", "value", "aggregate")
         first = self._streams[0][0]
+        check_is("cogroup()", grouped, (type(first),), "a grouped stream")
         same_app("cogroup()", first._builder, grouped._builder)
         names = [one._key.serde.name for one in (first, grouped) if one._key.serde is not None]
         if len(set(names)) > 1:
@@ -108,6 +110,8 @@ class CogroupedKStream(Generic[K, A]):
             >>> run(orders=[("lamp", 3, 0), ("lamp", 1, 1), ("lamp", 1, 60_000)])
             {'per-minute': [('lamp', 1), ('lamp', 2), ('lamp', 1)]}
         """
+        check_windows("windowed_by()", windows)
+        check_late(late)
         return WindowedCogroupedKStream(self, windows, late=late)
 
     def aggregate(

@@ -67,8 +67,11 @@ class Connected:
             """The time of the punctuator that is called; none with a record."""
             return own.stream_time if schedules and forwarding.record is None else NO_TIME
 
+        def dropped(count: int) -> None:
+            context.dropped(self.name, count)
+
         stores = {
-            name: (lambda own, view=view: view(context, called_at))
+            name: (lambda own, view=view: view(context, called_at).counting(dropped))
             for name, view in self.views.items()
         }
         own = ProcessorContext[Any, Any](self.name, context, forwarding, stores, schedules)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
-from streamlet.batch import Batch
+from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import accepting
 from streamlet.dsl.builder import Builder, StreamNode, same_app
-from streamlet.dsl.columns import collect
+from streamlet.dsl.columns import collect, nth
 from streamlet.dsl.copies import owner, owner_of
 from streamlet.dsl.functions import check_takes, takes
 from streamlet.dsl.inference import result_type
@@ -127,7 +128,8 @@ def joined_globally(
 
     def make(context: TaskContext) -> GlobalJoin:
         kept = context.store(spec.name)
-        return GlobalJoin(kept, (), joiner, count, left, *owners, on, spec.key)
+        dropped = lambda records: context.dropped(name, records)  # noqa: E731
+        return GlobalJoin(kept, (), joiner, count, left, *owners, on, spec.key, dropped)
 
     name = builder.graph.new_name(
         "KSTREAM-LEFTJOIN-", given
@@ -142,15 +144,21 @@ def joined_globally(
 class GlobalJoin(StreamTableJoin):
     """Joins each record with the row of the key that ``on(key, value)`` gives.
 
+    A record for which it gives None is left out and counted as dropped; a left join keeps one that
+    has no key itself, without a row.
+
     Args:
         on: the function.
         key: serde of the table's keys.
+        dropped: counts records that are left out.
     """
 
     on: Callable[[Any, Any], Any]
     key: Serde[Any]
+    dropped: Callable[[int], None]
 
-    def _looked_up(self, batch: Batch) -> tuple[list[Any], BaseException | None]:
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when a function fails, or a key is refused."""
         check = accepting(self.key)
 
         def chosen(key: Any, value: Any) -> Any:
@@ -159,5 +167,23 @@ class GlobalJoin(StreamTableJoin):
             return found
 
         keys, failure = collect(map(chosen, batch.keys, batch.values), len(batch))
-        rows, error = super()._looked_up(batch.slice(0, len(keys)).with_keys(keys))
-        return rows, failure if error is None else error
+        kept = [
+            found is not None or (self.left and key is None)
+            for key, found in zip(batch.keys, keys, strict=False)
+        ]
+        part = batch.select(kept) if len(kept) < len(batch) or not all(kept) else batch
+        try:
+            out = self._of_keys(part, list(compress(keys, kept)))
+        except OperatorFailed as failed:
+            index = nth(kept, failed.index)
+            self.dropped(index - failed.index)
+            raise failed.at(index, failed.done) from failed.__cause__
+        self.dropped(len(kept) - len(part))
+        if failure is not None:
+            raise OperatorFailed(len(kept), out, again=True) from failure
+        return out
+
+    def _of_keys(self, batch: Batch, keys: list[Any]) -> Batch:
+        """The results of records with the keys of the rows that they meet."""
+        rows, error = self._looked_up(batch.with_keys(keys))
+        return self._joined(batch, rows, error)

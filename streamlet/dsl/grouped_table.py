@@ -64,6 +64,7 @@ class KGroupedTable(Generic[K, V]):
         self._name = name
         self._select = node.builder.graph.new_name("KTABLE-SELECT-", name)
         self._added = False
+        self._shared: str | None = None
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
@@ -192,7 +193,7 @@ class KGroupedTable(Generic[K, V]):
             table=True,
             given=given,
         )
-        source = builder.repartition(self._regrouped(key), how)
+        source = self._repartitioned(how)
         held = check_emit(call, emit)
         timed: Timed = "at commits" if held else ""
         name = builder.graph.new_name(prefix, given)
@@ -205,6 +206,16 @@ class KGroupedTable(Generic[K, V]):
 
         builder.named_processor(name, (source,), make, spec.name, timed=timed, keeps=True)
         return KTable(TableNode(builder, name, use, spec), self._key, value)
+
+    def _repartitioned(self, how: Repartition) -> str:
+        """The source of the changes of groups; folds of a named grouped table share a topic."""
+        builder = self._node.builder
+        if self._name is None or self._shared is None:
+            self._shared = builder.repartition(self._regrouped(how.key), how)
+            return self._shared
+        for prefix, suffix in (("KSTREAM-SINK-", "-sink"), ("KSTREAM-SOURCE-", "-source")):
+            builder.graph.new_name(prefix, how.given, suffix)  # used up, as in Kafka Streams
+        return self._shared
 
     def _regrouped(self, key: Serde[Any]) -> str:
         """The node that gives rows their new keys, which all folds share."""

@@ -2,9 +2,9 @@
 
 As in Kafka Streams (KIP-923): a record waits until stream time, the highest timestamp of the
 stream, is so far behind it, and then meets the row as of its own time; changes of the table that
-come late are in it by then. What is due goes out with each record, in the order of time, key bytes
-and arrival, with its own timestamp and headers. A record that is later than the grace does not
-wait. One that is left out moves stream time, too, but sends nothing.
+come late are in it by then. What is due goes out with each record that begins to wait, in the order
+of time, key bytes and arrival, with its own timestamp and headers. A record that is later than the
+grace does not wait, and sends nothing else. One that is left out does not move stream time.
 
 A batch is joined in rounds: what is due in a round is found first, from the times alone, and then
 joined by columns. So a record that is due in the round that it came in is never in the store.
@@ -177,19 +177,18 @@ class JoinLater:
         came: list[tuple[int, int]] = []
         for at in range(*span):
             time, raw = given.timestamps[at], raws[at]
-            observed = max(observed, time)
+            left_out = given.values[at] is None or (raw is None and not self.join.left)
+            if not left_out and raw is not None:
+                observed = max(observed, time)
             plan.reached.append(observed)
-            if given.values[at] is None or (raw is None and not self.join.left):
+            if left_out:
                 plan.left_out.append(at)
-                continue
-            limit = observed - self.grace_ms
-            if raw is not None:
-                senders.append(at)
-                limits.append(limit)
-            if raw is None or time < limit:
+            elif raw is None or time < observed - self.grace_ms:
                 plan.due.append((at, (0, 0, b"", 0), at))
             else:
-                came.append((len(senders) - 1, at))
+                came.append((len(senders), at))
+                senders.append(at)
+                limits.append(observed - self.grace_ms)
         for number, at in came:
             time, raw = given.timestamps[at], raws[at]
             sent = max(number, bisect_left(limits, time))

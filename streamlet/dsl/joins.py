@@ -62,6 +62,10 @@ class StreamTableJoin:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the joiner or a view fails."""
         rows, error = self._looked_up(batch)
+        return self._joined(batch, rows, error)
+
+    def _joined(self, batch: Batch, rows: list[Any], error: BaseException | None) -> Batch:
+        """The results for records and their rows; raises as ``process``."""
         if len(rows) < len(batch):
             batch = batch.slice(0, len(rows))
         mask: list[bool] | None = None

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.arguments import check_callable
 from streamlet.dsl.builder import Builder
 from streamlet.dsl.columns import collect
 from streamlet.dsl.functions import check_takes
@@ -18,6 +19,7 @@ from streamlet.dsl.kinds import Kind
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import Headers
 from streamlet.serdes.windowed import Windowed
+from streamlet.topology.names import check_topic_name
 from streamlet.topology.operator import Operator, TaskContext
 
 K = TypeVar("K")
@@ -124,6 +126,19 @@ class CallLate:
         if error is not None:
             raise OperatorFailed(len(done), nothing) from error
         return nothing
+
+
+def check_late(late: Any) -> None:
+    """Refuse a ``late=`` that is neither a topic nor a function.
+
+    Raises:
+        WrongTypeError: it is neither.
+        TopologyError: it is no name of a topic.
+    """
+    if isinstance(late, str):
+        check_topic_name(late, "windowed_by(late=)")
+    elif late is not None:
+        check_callable("windowed_by(late=)", late, "a topic or a function")
 
 
 def add_late(builder: Builder, fold: str, late: Late, key: Kind, value: Kind) -> None:

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import attrs
 
+from streamlet.dsl.arguments import check_is
+
 
 @attrs.frozen
 class Materialized:
@@ -38,8 +40,17 @@ class Materialized:
 
     @classmethod
     def of(cls, given: StoreLike) -> Materialized:
-        """Read what a user gave as ``store=``."""
-        return given if isinstance(given, Materialized) else cls(given)
+        """Read what a user gave as ``store=``.
+
+        Raises:
+            WrongTypeError: it is neither a name nor a ``Materialized``.
+        """
+        if given is not None:
+            check_is("store=", given, (str, cls), "a name or a Materialized")
+        how = given if isinstance(given, Materialized) else cls(given)
+        if how.name is not None:
+            check_is("Materialized(name=)", how.name, (str,), "the name of a store, a text")
+        return how
 
 
 #: What ``store=`` takes: a name, or more.

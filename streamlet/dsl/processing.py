@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
 
+from streamlet.dsl.arguments import check_is
 from streamlet.dsl.builder import Builder, StreamNode
 from streamlet.dsl.connected import Connected, Connections
 from streamlet.dsl.kinds import Kind
@@ -139,6 +140,7 @@ class Processing:
         views: dict[str, MakeView] = {}
         written: list[str] = []
         globals_: list[str] = []
+        check_is(f"{self.call}, stores=", stores, (Iterable,), "a sequence of stores and names")
         for given in stores:
             table = builder.graph.global_table(given) if isinstance(given, str) else None
             if table is not None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
+from streamlet.dsl.arguments import check_is
 from streamlet.dsl.builder import Builder, StreamNode
 from streamlet.dsl.global_table import GlobalKTable, global_table_of
 from streamlet.dsl.kinds import DEFAULT, Kind
@@ -33,7 +34,10 @@ def names_of(topic: str | Sequence[str]) -> tuple[str, ...]:
     Raises:
         TopologyError: there is none, or one of them twice.
     """
+    check_is("stream()", topic, (str, Sequence), "names of topics or a pattern")
     topics = (topic,) if isinstance(topic, str) else tuple(topic)
+    for one in topics:
+        check_is("stream()", one, (str,), "names of topics or a pattern")
     if not topics or len(set(topics)) < len(topics):
         raise TopologyError(f"stream({topic!r}): expected topics, each once")
     return topics
@@ -164,6 +168,8 @@ class Sources:
         kinds = self._kinds(call, key, value)
         times = extractor(call, timestamp)
         by = partitioner_of(call, partitioner)
+        if reset not in (None, "earliest", "latest"):
+            raise TopologyError(f"{call}: reset={reset!r} is neither 'earliest' nor 'latest'")
         source = self._builder.source(topics, *kinds, times, reset, name, pattern, by)
         return KStream(StreamNode(self._builder, source), *kinds)
 
@@ -245,6 +251,7 @@ class Sources:
             {'changes': [('ann', 'Berlin'), ('ann', None)]}
         """
         call = f"table({topic!r})"
+        check_is("table()", topic, (str,), "the name of a topic")
         kinds = self._kinds(call, key, value)
         serdes = kinds[0].needed(call, "key"), kinds[1].needed(call, "value")
         by = partitioner_of(call, partitioner)
@@ -337,6 +344,7 @@ class Sources:
             {'priced': [('lamp', 21)]}
         """
         call = f"global_table({topic!r})"
+        check_is("global_table()", topic, (str,), "the name of a topic")
         kinds = self._kinds(call, key, value)
         times = extractor(call, timestamp)
         return global_table_of(self._builder, call, topic, kinds, store, times, name)

@@ -6,8 +6,9 @@ change what it has.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, overload
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
 
 from streamlet.dsl.aggregations import accepting, copier
 from streamlet.dsl.processor_record import checked_time
@@ -19,6 +20,8 @@ from streamlet.state.rows import NO_TIME
 from streamlet.state.store import CachedStore
 from streamlet.state.version_rows import VersionedRecord
 from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
+
+log = logging.getLogger(__name__)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -50,11 +53,26 @@ class StoreView:
     ) -> None:
         self._store, self._read_only, self._expiry = store, read_only, expiry
         self._check, self._copy = accepting(value), copier(value)
+        self._dropped: Callable[[int], None] | None = None
+        self._warned = False
 
     @property
     def name(self) -> str:
         """Its name."""
         return self._store.name
+
+    def counting(self, dropped: Callable[[int], None]) -> Self:
+        """The view itself, which tells ``dropped`` how many entries were too old to be put."""
+        self._dropped = dropped
+        return self
+
+    def _drop(self, what: str) -> None:
+        """Count an entry that is too old to be put, and say so once."""
+        if self._dropped is not None:
+            self._dropped(1)
+        if not self._warned:
+            self._warned = True
+            log.warning("store %s: %s has expired and is not put; all are counted", self.name, what)
 
     def _key(self, key: Any) -> Any:
         if key is None:
@@ -322,14 +340,18 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
         checked_time(timestamp, f"for store {self.name} a timestamp")
         (head,) = self._store.ckeys([self._key(key)])
         valid_to = self._versions().put_version(head, self._stored(value), timestamp)
+        if valid_to == NOT_PUT:
+            self._drop(f"a version of {timestamp}")
         special = {NEWEST: self.VALID_TO_UNDEFINED, NOT_PUT: self.NOT_PUT}
         return special.get(valid_to, valid_to)
 
     def delete(self, key: K, timestamp: int) -> VersionedRecord | None:
-        """Delete a key from a time on; the value that it had then, or None."""
+        """Delete a key from a time on; the value that it had then, or None.
+
+        A time that is out of the history deletes nothing, and gives None.
+        """
         there = self.get(key, timestamp)
-        self.put(key, None, timestamp)
-        return there
+        return None if self.put(key, None, timestamp) == self.NOT_PUT else there
 
     def _versions(self) -> VersionedStore:
         store = self._store

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamlet.dsl.absent import no_operator
+from streamlet.dsl.arguments import check_is
 from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.builder import Make, StreamNode, same_app
 from streamlet.dsl.copies import owner_of
@@ -89,6 +90,7 @@ class KStream(StreamRecords[K, V], StreamJoins[K, V], StreamProcessors[K, V], St
             >>> run(orders=[("lamp", 3)], returns=[("lamp", 1)])
             {'moves': [('lamp', 3), ('lamp', -1)]}
         """
+        check_is("merge()", other, (KStream,), "another stream")
         one, two = self._node, other._node
         same_app("merge()", one.builder, two.builder)
         merged = one.builder.processor(
@@ -176,6 +178,8 @@ class KStream(StreamRecords[K, V], StreamJoins[K, V], StreamProcessors[K, V], St
             >>> app.topology().repartition_topics
             ('shop-letters-repartition',)
         """
+        if partitions is not None:
+            check_is("repartition(partitions=)", partitions, (int,), "a number of partitions")
         if partitions is not None and partitions < 1:
             raise TopologyError(f"repartition(): partitions must be at least 1, not {partitions}")
         if partitioner is not None:
@@ -289,6 +293,8 @@ class KStream(StreamRecords[K, V], StreamJoins[K, V], StreamProcessors[K, V], St
             {'counts': [('lamp', 1), ('lamp', 2)]}
         """
         node = self._node
+        if name is not None:
+            check_is("group_by_key(name=)", name, (str,), "a text")
         return KGroupedStream(
             node.builder,
             node.name,

@@ -107,11 +107,16 @@ class WindowStore(_WindowsView, Generic[K, V]):
     def put(self, key: K, value: V | None, start: int) -> None:
         """Set the value of a key's window that begins at a time, ms, or delete it with None.
 
+        One that has expired is not put, and counted as dropped.
+
         In a store that retains duplicates the value is added, and None does nothing, as in Kafka
         Streams.
         """
         start, stored = checked_time(start, "the start of a window"), self._stored(value)
         store, key = self._store, self._key(key)
+        if start < store.shown_from:
+            self._drop(f"a window that begins at {start}")
+            return
         if not isinstance(store, BucketStore):
             store.put(windowed_of((key, start, start)), stored)
         elif not self._retain_duplicates:
@@ -210,9 +215,16 @@ class SessionStore(_WindowsView, Generic[K, V]):
     _store: BucketStore
 
     def put(self, session: Windowed[K], value: V | None) -> None:
-        """Set the value of a session, or delete it with None."""
+        """Set the value of a session, or delete it with None.
+
+        One that has expired is not put, and counted as dropped.
+        """
         start, end = checked_time(session.start, "a start"), checked_time(session.end, "an end")
-        _replace(self._store, self._key(session.key), end, start, self._stored(value))
+        key, stored = self._key(session.key), self._stored(value)
+        if end < self._store.shown_from:
+            self._drop(f"a session that ends at {end}")
+            return
+        _replace(self._store, key, end, start, stored)
 
     def remove(self, session: Windowed[K]) -> None:
         """Delete a session."""

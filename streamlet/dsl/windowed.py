@@ -13,7 +13,7 @@ from streamlet.dsl.finished import finished, kept_as
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.inference import UNKNOWN
 from streamlet.dsl.kinds import Kind
-from streamlet.dsl.late_records import Late, add_late
+from streamlet.dsl.late_records import Late, add_late, check_late
 from streamlet.dsl.materialized import Materialized, StoreLike
 from streamlet.dsl.none_results import name_operator, noticed
 from streamlet.dsl.nulls import skipping_nulls
@@ -38,6 +38,7 @@ from streamlet.dsl.windows import (
     SessionWindows,
     UnlimitedWindows,
     Windows,
+    check_windows,
 )
 from streamlet.serdes import SerdeLike, Windowed
 from streamlet.topology.nodes import Timed
@@ -69,6 +70,8 @@ class WindowedKStream(Generic[K, V]):
         interval_ms: int = 0,
         late: Late | None = None,
     ) -> None:
+        check_windows("windowed_by()", windows)
+        check_late(late)
         self._grouped = grouped
         self._windows = windows
         self._final = emit == "final"

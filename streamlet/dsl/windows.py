@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import chain, repeat
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import attrs
 
 from streamlet.config.values import duration
+from streamlet.dsl.arguments import check_is
 from streamlet.dsl.custom_windows import VaryingWindows
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde, session_windowed, time_windowed
@@ -323,6 +324,16 @@ def unlimited(start: Duration = 0) -> UnlimitedWindows:
         TopologyError: ``start`` is no time.
     """
     return UnlimitedWindows(milliseconds("unlimited(start=)", start))
+
+
+def check_windows(call: str, given: object) -> None:
+    """Refuse what is no windows.
+
+    Raises:
+        WrongTypeError: it is something else.
+    """
+    what = "windows, as of tumbling(), hopping(), sliding(), session() or unlimited()"
+    check_is(call, given, get_args(Windows), what)
 
 
 def milliseconds(what: str, given: Duration, minimum_ms: int = 0) -> int:

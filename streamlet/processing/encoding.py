@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import cached_property
+from typing import Any
 
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.errors import SerdeError
 from streamlet.kafka.partitioner import KeyPartitioner
 from streamlet.processing.outputs import Output
-from streamlet.serdes import ColumnError
+from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.copies import own_column
 from streamlet.topology.nodes import SinkNode
 from streamlet.types import TopicPartition
@@ -46,12 +48,8 @@ class SinkEncoder:
                 before.
         """
         node, partitions = self._node, None
-        try:
-            keys = node.key.encode_column(batch.keys)
-            values = node.value.encode_column(batch.values)
-        except ColumnError as failed:
-            done = batch.slice(0, failed.index)
-            raise OperatorFailed(failed.index, done, again=True) from failed.cause
+        keys = self._encoded("key", node.key, batch.keys, batch)
+        values = self._encoded("value", node.value, batch.values, batch)
         if node.partitioner is not None:
             rows, partitions = self._chosen(batch, keys)
             if rows is not None:
@@ -76,6 +74,20 @@ class SinkEncoder:
             [origin],
             by_record=self._by_record,
         )
+
+    def _encoded(
+        self, role: str, serde: Serde[Any], column: list[Any], batch: Batch
+    ) -> list[bytes | None]:
+        """The bytes of keys or values; a serde that refuses one names it with the topic."""
+        try:
+            return serde.encode_column(column)
+        except ColumnError as failed:
+            cause: BaseException = failed.cause
+            if isinstance(cause, SerdeError):
+                cause = SerdeError(f"topic {self._node.topic}, {role}: {cause}")
+                cause.__cause__ = failed.cause
+            done = batch.slice(0, failed.index)
+            raise OperatorFailed(failed.index, done, again=True) from cause
 
     def _chosen(self, batch: Batch, keys: list[bytes | None]) -> tuple[list[int] | None, list[int]]:
         """Rows and their partitions as the user's partitioner says; rows None: each once."""

@@ -192,7 +192,7 @@ class Catalog:
             TaskInfo(task, self._topology.subtopology(task.subtopology).stateful)
             for task in self._topology.tasks(counts)
         )
-        if not tasks:
+        if self._topology.subtopologies and not tasks:
             raise TopologyError("the topology has no task: its topics have no partitions")
         self._read = self._read_among(counts)
         if self._first is None:

@@ -120,6 +120,8 @@ class Serde(Generic[T]):
     def copy(self, value: T) -> T:
         """A value that shares nothing mutable with the given one.
 
+        None where a serde of the user's has None as its bytes: a store deletes what is put so.
+
         Raises:
             SerdeError: the value cannot be encoded.
         """
@@ -127,7 +129,8 @@ class Serde(Generic[T]):
             return value
         if self.fast_copy is not None:
             return self.fast_copy(value)
-        return self.decode(self.encode(value))
+        raw: bytes | None = self.encode(value)
+        return None if raw is None else self.decode(raw)  # type: ignore[return-value]
 
 
 def _whole(

@@ -241,12 +241,12 @@ class CachedStore:
         values, times = self._dirty_columns()
         try:
             raws = self._value.encode_rows(values)
-        except ColumnError as error:
-            raise unwritable(self.name, ckeys[error.index], error.cause) from error
-        try:
             keys = self._to_bytes(ckeys)
         except ColumnError as error:
             raise unwritable(self.name, ckeys[error.index], error.cause) from error
+        if self._value.encode_all is None and None in raws:  # a serde that writes None deletes
+            for ckey in (one for one, raw in zip(ckeys, raws, strict=True) if raw is None):
+                self.cache[ckey] = None
         rows = rows_of(raws, times)
         columns = Columns(self.name, keys, rows)
         rest = list(dict.fromkeys(again)) if again else []

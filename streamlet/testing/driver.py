@@ -30,7 +30,7 @@ from streamlet.serdes import SerdeLike
 from streamlet.serdes import serde as serde_of
 from streamlet.state.task_state import TaskState
 from streamlet.testing.driver_stores import DriverStores, shown_store
-from streamlet.testing.driver_topics import DriverTopics, OutputRecord
+from streamlet.testing.driver_topics import DriverTopics, OutputRecord, ms_of, ms_on
 from streamlet.topology.nodes import SourceNode
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -181,8 +181,12 @@ class TopologyTestDriver:
         self._record_ms = timestamp_ms
 
     def advance_record_time(self, by: timedelta | int) -> None:
-        """Make the timestamp of later records that are piped in without one later by this (ms)."""
-        self._record_ms += _ms(by)
+        """Make the timestamp of later records that are piped in without one later by this (ms).
+
+        Raises:
+            ValueError: the time would go back; ``set_record_time`` sets any.
+        """
+        self._record_ms += ms_on("advance_record_time", by, "set_record_time() sets any time")
 
     @property
     def stream_time(self) -> int | None:
@@ -199,18 +203,19 @@ class TopologyTestDriver:
         Raises:
             ValueError: stream time would move back, or there is none before the first record.
         """
-        highest, step = self.stream_time, _ms(by)
+        highest, step = (
+            self.stream_time,
+            ms_on("advance_stream_time", by, "stream time never moves back"),
+        )
         if highest is None:
             raise ValueError("advance_stream_time(): there is no stream time before a first record")
-        if step < 0:
-            raise ValueError(f"advance_stream_time({step}): stream time never moves back")
         for part in self._parts:
             self._process(deque(self._taken(part, part.task.advance_stream_time(highest + step))))
             self._commit(part)
 
     def advance_wall_clock(self, by: timedelta | int) -> None:
         """Let this much time pass (ms), and tasks do what they were waiting with."""
-        self._wall.advance(_ms(by))
+        self._wall.advance(ms_of(by))
         for part in self._parts:
             self._process(deque(self._taken(part, part.task.resume(self._wall.now_ms()))))
             self._commit(part)
@@ -393,7 +398,3 @@ class TopologyTestDriver:
 
 def _no_pause(ms: int) -> None:
     """Wait for nothing: records are tried again at once."""
-
-
-def _ms(by: timedelta | int) -> int:
-    return by // timedelta(milliseconds=1) if isinstance(by, timedelta) else by

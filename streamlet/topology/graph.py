@@ -291,7 +291,7 @@ class Graph:
         """
         rules = frozenset(optimizations)
         if rules not in self._frozen:
-            if not self._nodes:
+            if not self._nodes and not self._globals:
                 raise TopologyError(f"{self.application}: the topology reads no topic")
             self._check_own_topics()
             nodes, changes = self._optimized(rules)

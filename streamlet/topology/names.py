@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from streamlet.errors import TopologyError
+from streamlet.errors import TopologyError, WrongTypeError
 
 CHANGELOG_SUFFIX = "-changelog"
 REPARTITION_SUFFIX = "-repartition"
@@ -35,6 +35,8 @@ def check_node_name(name: str) -> None:
     Raises:
         TopologyError: it is no name of a node.
     """
+    if not isinstance(name, str):
+        raise WrongTypeError(f"name= expects the name of a node, a text, got {name!r}")
     if name.startswith(_MADE_UP):
         raise TopologyError(
             f"name={name!r}: names that begin with {', '.join(_MADE_UP)} are made up by streamlet"
@@ -52,6 +54,8 @@ def check_topic_name(topic: str, what: str) -> None:
     Raises:
         TopologyError: it is no name of a topic.
     """
+    if not isinstance(topic, str):
+        raise WrongTypeError(f"{what}: expected a name, a text, got {topic!r}")
     if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
         raise TopologyError(
             f"{what}: expected ASCII letters, digits, dots, dashes, underscores in a topic's name, "

@@ -1,0 +1,133 @@
+"""Arguments of a wrong type are refused by the call that they are given to, by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import streamlet as sl
+from streamlet.config import Settings
+from streamlet.errors import ConfigError, ProcessingError, TopologyError
+from streamlet.local import check_supported
+from streamlet.testing import TopologyTestDriver
+
+Call = Callable[[sl.App, Any], Any]
+
+
+def stream(app: sl.App) -> Any:
+    return app.stream("in", key=str, value=str)
+
+
+def table(app: sl.App) -> Any:
+    return app.table("rows", key=str, value=str)
+
+
+def grouped(app: sl.App) -> Any:
+    return stream(app).group_by_key()
+
+
+def cogrouped(app: sl.App) -> Any:
+    return grouped(app).cogroup(lambda _k, _v, a: a)
+
+
+#: The call, and what its message begins with.
+CALLS: dict[str, tuple[Call, str]] = {
+    "windowed_by": (lambda app, bad: grouped(app).windowed_by(bad), r"windowed_by\(\) expects"),
+    "windowed_by of cogrouped": (
+        lambda app, bad: cogrouped(app).windowed_by(bad),
+        r"windowed_by\(\) expects windows",
+    ),
+    "late": (
+        lambda app, bad: grouped(app).windowed_by(sl.tumbling(1), late=bad),
+        r"windowed_by\(late=\) expects a topic or a function",
+    ),
+    "merge": (lambda app, bad: stream(app).merge(bad), r"merge\(\) expects another stream"),
+    "cogroup": (
+        lambda app, bad: cogrouped(app).cogroup(bad, lambda _k, _v, a: a),
+        r"cogroup\(\) expects a grouped stream",
+    ),
+    "stream": (lambda app, bad: app.stream(bad, key=str, value=str), r"stream\(\) expects"),
+    "table": (lambda app, bad: app.table(bad, key=str, value=str), r"table\(\) expects"),
+    "global_table": (
+        lambda app, bad: app.global_table(bad, key=str, value=str),
+        r"global_table\(\) expects the name of a topic",
+    ),
+    "store": (lambda app, bad: grouped(app).count(store=bad), r"store= expects a name or a Mat"),
+    "store of a table": (
+        lambda app, bad: table(app).filter(lambda _k, _v: True, store=bad),
+        r"store= expects",
+    ),
+    "store name": (
+        lambda app, bad: grouped(app).count(store=sl.Materialized(bad)),
+        r"Materialized\(name=\) expects",
+    ),
+    "name": (lambda app, bad: stream(app).filter(lambda _k, _v: True, name=bad), r"name= expects"),
+    "name of a group": (
+        lambda app, bad: stream(app).group_by_key(name=bad),
+        r"group_by_key\(name=\) expects",
+    ),
+    "name of a branch": (
+        lambda app, bad: stream(app).split().branch(lambda _k, _v: True, name=bad),
+        r"branch\(\) expects name=",
+    ),
+    "chain": (
+        lambda app, bad: stream(app).split().branch(lambda _k, _v: True, chain=bad),
+        r"branch\(\) expects chain=",
+    ),
+    "stores": (
+        lambda app, bad: stream(app).process(lambda _: None, stores=bad),
+        r"process\(\), stores= expects",
+    ),
+    "partitions": (
+        lambda app, bad: stream(app).repartition(partitions=bad),
+        r"repartition\(partitions=\) expects",
+    ),
+    "join": (lambda app, bad: stream(app).join(bad, lambda a, b: a), r"join\(\): a stream joins"),
+    "join of tables": (lambda app, bad: table(app).join(bad, min), r"join\(\): a table joins"),
+}
+#: Where None, or a text, is an argument like any other.
+TAKES_NONE = {"late", "store", "store of a table", "store name", "name", "name of a group"}
+TAKES_NONE |= {"name of a branch", "chain", "partitions"}
+TAKES_TEXT = {"late", "stream", "table", "global_table", "store", "store of a table", "store name"}
+TAKES_TEXT |= {"name", "name of a group", "name of a branch", "stores"}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_argument_of_a_wrong_type_is_refused_at_the_call(call: str) -> None:
+    make, message = CALLS[call]
+    bad: list[Any] = [object(), *([] if call == "partitions" else [5])]
+    bad += [] if call in TAKES_NONE else [None]
+    bad += [] if call in TAKES_TEXT else ["5m"]
+    for one in bad:
+        with pytest.raises(TopologyError, match=message) as refused:
+            make(sl.App("shop"), one)
+        if "join" not in call:
+            assert isinstance(refused.value, TypeError)
+
+
+def test_a_reset_that_is_none_is_refused() -> None:
+    with pytest.raises(TopologyError, match="reset='newest' is neither"):
+        sl.App("shop").stream("in", key=str, value=str, reset="newest")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "role"), [(str, int, "value"), (int, str, "key")], ids=["value", "key"]
+)
+def test_a_sink_names_its_topic_and_what_does_not_fit(key: Any, value: Any, role: str) -> None:
+    app = sl.App("shop", on_error="fail")
+    made = stream(app).map(lambda _k, _v: ("a", "b"), key=str, value=str)
+    made.to("out", key=key, value=value)
+    with (
+        TopologyTestDriver(app) as driver,
+        pytest.raises(ProcessingError, match=f"topic out, {role}: int: expected int, got str"),
+    ):
+        driver.pipe_input("in", "k", "v")
+
+
+def test_standbys_are_spread_by_tags_that_an_instance_has() -> None:
+    rack: dict[str, Any] = {"rack.aware.assignment.tags": "zone,rack"}
+    with pytest.raises(ConfigError, match=r"= rack: the instance has no such tag"):
+        check_supported(Settings.load({**rack, "instance.tags": "zone=a"}))
+    check_supported(Settings.load({**rack, "instance.tags": "zone=a,rack=b"}))
