@@ -80,7 +80,12 @@ class PlacementCheck:
         topology = self._topology
         sinks = [sink for part in topology.subtopologies for sink in part.sinks]
         ours = {*topology.repartition_topics}
-        by_key = {one.topic for one in sinks if one.topic in ours and one.partitioner is None}
+        # Answers of joins by foreign keys go back to the partition that a row came from.
+        by_key = {
+            one.topic
+            for one in sinks
+            if one.topic in ours and not (one.partitioner or one.partitions_of)
+        }
         return {
             source.name: (any(by_key.intersection(one.topics) for one in group), group)
             for part in topology.subtopologies
@@ -112,8 +117,9 @@ class PlacementCheck:
         if not elsewhere:
             active.misplaced = active.misplaced or self._told.get(batch.topic, "")
             return
-        self._count(batch.topic, elsewhere)
         if self._matters(sample, joined, filled):
+            known = batch.topic in self._told
+            self._count(batch.topic, elsewhere if known else sample.elsewhere)
             self._tell(active, source, keys, where)
 
     def _elsewhere(

@@ -35,6 +35,14 @@ def of_users() -> Topology:
     return app.topology()
 
 
+def by_foreign_key() -> Topology:
+    app = sl.App("a")
+    rows = app.table("rows", key=str, value=str)
+    clicks = app.table("clicks", key=str, value=str)
+    clicks.join(rows, lambda v, r: r, foreign_key=lambda v: v, value=str).to_stream().to("out")
+    return app.topology()
+
+
 def counting(by_key: bool = True) -> Topology:
     app = sl.App("a")
     clicks = app.stream("clicks", key=str, value=str)
@@ -95,10 +103,11 @@ def test_a_topic_beside_one_of_ours_is_named_once(caplog: pytest.LogCaptureFixtu
         (joining(), "rows", MURMUR2),
         (joining(partitioner="crc32"), "rows", CRC32),
         (joining(), "clicks", CRC32),
+        (by_foreign_key(), "clicks", CRC32),
         (counting(), "clicks", CRC32),
         (counting(by_key=False), "clicks", CRC32),
     ],
-    ids=["right", "declared", "re-keyed", "alone", "regrouped"],
+    ids=["right", "declared", "re-keyed", "left of foreign keys", "alone", "regrouped"],
 )
 def test_nothing_is_said_where_it_is_right_or_does_not_matter(
     topology: Topology, topic: str, by: str, caplog: pytest.LogCaptureFixture
@@ -106,6 +115,11 @@ def test_nothing_is_said_where_it_is_right_or_does_not_matter(
     worker = Worker(topology)
     assert worker.read(topic, by) == set()
     assert (caplog.messages, worker.counted) == ([], {})
+
+
+def test_the_right_table_of_a_join_by_foreign_keys_is_named() -> None:
+    (said,) = Worker(by_foreign_key()).read("rows", CRC32)
+    assert said.startswith("rows: ")
 
 
 def test_what_is_declared_and_not_so_is_named_too(caplog: pytest.LogCaptureFixture) -> None:
