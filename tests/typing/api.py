@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, assert_type
 
@@ -124,3 +125,32 @@ assert_type(flights.left_join(airlines, lambda k, f, a: a["name"] if a else k), 
 flights.to("out", partitioner=lambda k, f, n: len(f.carrier) % n)
 assert_type(app.stream("keyless", key=None, value=str), KStream[None, str])
 assert_type(app.stream("any", key=bytes, value=sl.json()), KStream[bytes, Any])
+
+daily = grouped.windowed_by(sl.calendar("1d", tz="Europe/Berlin", offset="18h", grace="1h"))
+assert_type(daily.count(), KTable[sl.Windowed[str], int])
+mine = sl.custom_windows("mine", lambda time: [(time, time + 5)], max_size="1m")
+assert_type(grouped.windowed_by(mine).count(), KTable[sl.Windowed[str], int])
+
+
+def stores_of(
+    values: sl.KeyValueStore[str, int],
+    timed: sl.TimestampedStore[str, int],
+    windows: sl.WindowStore[str, int],
+    sessions: sl.SessionStore[str, int],
+    versions: sl.VersionedKeyValueStore[str, int],
+) -> None:
+    """What each read of a store gives."""
+    assert_type(values.put_if_absent("a", 1), int | None)
+    assert_type(values.reverse_all(), Iterator[tuple[str, int]])
+    assert_type(values.prefix_scan(b"a", bytes), Iterator[tuple[str, int]])
+    assert_type(timed.put_if_absent("a", 1, 5), sl.ValueAndTimestamp[int] | None)
+    assert_type(timed.reverse_all(), Iterator[tuple[str, sl.ValueAndTimestamp[int]]])
+    assert_type(windows.fetch("a", 0), int | None)
+    assert_type(windows.fetch("a", 0, None), Iterator[tuple[int, int]])
+    assert_type(windows.backward_fetch("a", "b", 0, 9), Iterator[tuple[sl.Windowed[str], int]])
+    assert_type(windows.backward_fetch_all(0, 9), Iterator[tuple[sl.Windowed[str], int]])
+    assert_type(sessions.fetch("a", "b"), Iterator[tuple[sl.Windowed[str], int]])
+    assert_type(sessions.find_sessions("a", 0, 9), Iterator[tuple[sl.Windowed[str], int]])
+    assert_type(versions.get("a", as_of=5), sl.VersionedRecord | None)
+    assert_type(versions.get("a", 0, 5), Iterator[sl.VersionedRecord])
+    assert_type(versions.put("a", 1, 5), int)

@@ -13,6 +13,16 @@ from streamlet.testing import TopologyTestDriver
 from streamlet.types import TaskId
 from tests.unit.spark.test_stages import SMALL, KeptInMemory, raw_rows, taken, text
 
+
+def long_and_short(time: int) -> list[tuple[int, int]]:
+    """Windows of 100 ms and of 50 ms in turns."""
+    start = time // 150 * 150
+    return [(start, start + 100)] if time < start + 100 else [(start + 100, start + 150)]
+
+
+OWN = sl.custom_windows("long and short", long_and_short, max_size=100, grace=30)
+YEARS = sl.calendar("1y", tz="Europe/Berlin")
+
 windowed = sl.App("windowed")
 _events = windowed.stream("events", key=str, value=str).group_by_key()
 _tumbling = _events.windowed_by(sl.tumbling(100, grace=30), late="late")
@@ -21,8 +31,10 @@ _events.windowed_by(sl.session(40, grace=30)).count(store="sessions").to_stream(
 _held = _events.windowed_by(sl.hopping(100, 50, grace=30)).count(store="hopping")
 _held.suppress(sl.until_window_closes(), store="held").to_stream().to("closed")
 _held.suppress(sl.until_time_limit(60, max_records=4)).to_stream().to("calm")
+_events.windowed_by(OWN, emit="final").count(store="own").to_stream().to("own")
+_events.windowed_by(YEARS).count(store="years").to_stream().to("years")
 
-TOPICS = ("tumbling", "sessions", "closed", "calm", "late")
+TOPICS = ("tumbling", "sessions", "closed", "calm", "own", "years", "late")
 HERE = f"{__name__}:windowed"
 
 
@@ -48,7 +60,8 @@ def test_every_result_is_that_of_a_native_task(seed: int) -> None:
             (record.key, record.value) for topic in TOPICS for record in driver.read_output(topic)
         ]
     times = sl.time_windowed(str, 100)
-    keys = (times, sl.session_windowed(str), times, times, sl.serde(str))
+    own = OWN.serde(str), YEARS.serde(str)
+    keys = (times, sl.session_windowed(str), times, times, *own, sl.serde(str))
     found: list[list[tuple[object, object]]] = [[] for _ in TOPICS]
     for batch, first in enumerate(range(0, len(given), 20)):
         rows = raw_rows(laid_out, text("events", first, *given[first : first + 20]))
