@@ -262,7 +262,7 @@ class CalendarWindows(VaryingWindows):
         number = self._period(clock - timedelta(milliseconds=self.offset_ms))
         while self._start(number) > time:
             number -= 1
-        while (end := self._start(number + 1)) <= time:  # a clock may have jumped over a whole day
+        while (end := self._start(number + 1)) <= time:  # a time that clocks show twice
             number += 1
         return max(0, self._start(number)), end
 

@@ -42,6 +42,8 @@ def text_of(time: int, tz: str) -> str:
         # 02:30 is not shown on this day, and shown twice on the other.
         ("1d", "Europe/Berlin", "150m", "2026-03-29T12:00:00+00:00", "2026-03-29 03:30", 23),
         ("1d", "Europe/Berlin", "150m", "2026-10-25T12:00:00+00:00", "2026-10-25 02:30", 25),
+        ("1d", "Europe/Berlin", "150m", "2026-03-29T01:10:00+00:00", "2026-03-28 02:30", 24),
+        ("1d", "Europe/Berlin", "150m", "2026-10-25T01:10:00+00:00", "2026-10-25 02:30", 25),
         # Clocks go from 24:00 to 01:00, so this day begins at 01:00.
         ("1d", "America/Sao_Paulo", 0, "2018-11-04T12:00:00+00:00", "2018-11-04 01:00", 23),
         # The whole of December 30th is left out.
@@ -266,6 +268,18 @@ def test_bad_windows_are_refused_at_their_record(what: str, together: bool, emit
         assert driver.skipped() == 1
         found = [(key.start, count) for key, count, _ in outputs(driver)]
         assert found == ([(0, 1), (0, 2), (50, 1)] if emit == "updates" else [(0, 2)])
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_each_error_says_what_is_wrong(what: str) -> None:
+    given_, message = BAD[what]
+
+    def windows_for(time: int) -> Any:
+        return [(5, 70)] if what == "not of its start" and time != 10 else given_
+
+    windows = sl.custom_windows("mine", windows_for, max_size=100)
+    with pytest.raises(ValueError, match=message):
+        windows.at(10)
 
 
 def test_the_error_names_the_windows_and_the_time() -> None:
