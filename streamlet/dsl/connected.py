@@ -13,6 +13,7 @@ from streamlet.dsl.processor_functions import as_record, as_value
 from streamlet.dsl.row_expiry import timers_of
 from streamlet.dsl.state_stores import MakeView
 from streamlet.dsl.store_expiry import RecordTimes
+from streamlet.dsl.store_views import StoreView
 from streamlet.state.rows import NO_TIME
 from streamlet.topology.operator import TaskContext
 
@@ -70,10 +71,12 @@ class Connected:
         def dropped(count: int) -> None:
             context.dropped(self.name, count)
 
-        stores = {
-            name: (lambda own, view=view: view(context, called_at).counting(dropped))
-            for name, view in self.views.items()
-        }
+        def shown(view: MakeView) -> Any:
+            """A store; one of the user's own counts nothing."""
+            found = view(context, called_at)
+            return found.counting(dropped) if isinstance(found, StoreView) else found
+
+        stores = {name: (lambda own, view=view: shown(view)) for name, view in self.views.items()}
         own = ProcessorContext[Any, Any](self.name, context, forwarding, stores, schedules)
         return own, forwarding
 

@@ -21,7 +21,7 @@ from streamlet.dsl.store_views import (
     VersionedKeyValueStore,
 )
 from streamlet.dsl.versioned_stores import table_store
-from streamlet.dsl.window_views import SessionStore, WindowStore
+from streamlet.dsl.window_views import SessionStore, WindowStore, window_view
 from streamlet.dsl.windows import Duration, milliseconds
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde, SerdeLike
@@ -126,13 +126,19 @@ def reader_of(spec: StoreSpec) -> MakeView:
     """A function that shows processors a store that an operator keeps.
 
     Raises:
-        TopologyError: it is no store of keys and values.
+        TopologyError: it is an operator's own, with neither rows of a table nor windows.
     """
-    if spec.buffer is not None or spec.join or spec.timers or spec.window is not None:
-        raise TopologyError(f"store {spec.name!r} is not one of keys and values, to be read here")
+    window = spec.window
+    own = window is not None and window.value is None
+    if spec.buffer is not None or spec.join or spec.timers or own:
+        raise TopologyError(
+            f"store {spec.name!r} has neither keys and values nor windows, to be read here"
+        )
 
     def view(task: TaskContext, called_at: Callable[[], int]) -> StoreView:
         store = task.store(spec.name)
+        if window is not None:
+            return window_view(store, window, _KEPT)
         if spec.versions is not None:
             return VersionedKeyValueStore[Any, Any](store, spec.versions.value, _KEPT)
         expiry = None

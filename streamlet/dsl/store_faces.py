@@ -10,7 +10,7 @@ import attrs
 from streamlet.dsl.row_expiry import timers_of
 from streamlet.dsl.store_expiry import StoreExpiry
 from streamlet.dsl.store_views import KeyValueStore, StoreView, VersionedKeyValueStore
-from streamlet.dsl.window_views import SessionStore, WindowStore
+from streamlet.dsl.window_views import window_view
 from streamlet.state.rows import NO_TIME
 from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import TaskContext
@@ -56,10 +56,9 @@ def face_of(spec: StoreSpec, task: TaskContext | GlobalStores) -> Any:
     if spec.versions is not None:
         return VersionedKeyValueStore[Any, Any](store, spec.versions.value)
     if spec.window is not None:
-        value = spec.value if spec.window.value is None else spec.window.value
-        if spec.window.bucket_ms and spec.window.size_ms is None:
-            return SessionStore[Any, Any](store, value)
-        return WindowStore[Any, Any](store, value)
+        if spec.window.value is None:  # `deduplicate` keeps windows of its own
+            return OperatorStore(store, spec.value)
+        return window_view(store, spec.window)
     expiry = None
     if spec.ttl_ms is not None:
         store.timers = timers = task.store(timers_of(spec.name))

@@ -12,6 +12,7 @@ from streamlet.serdes.windowed import Windowed, windowed_of
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
 from streamlet.state.window_store import ALL_KEYS, KeyRange, WindowRowStore
+from streamlet.topology.nodes import WindowSpec
 from streamlet.user_code import shown
 
 K = TypeVar("K")
@@ -321,3 +322,12 @@ class SessionStore(_WindowsView, Generic[K, V]):
         if latest_start is None:
             return found
         return ((window, value) for window, value in found if window.start <= latest_start)
+
+
+def window_view(
+    store: WindowRowStore, layout: WindowSpec, read_only: str = ""
+) -> WindowStore[Any, Any] | SessionStore[Any, Any]:
+    """The windows or the sessions that an operator keeps."""
+    if layout.bucket_ms and layout.size_ms is None:
+        return SessionStore(store, layout.value, read_only)
+    return WindowStore(store, layout.value, read_only)

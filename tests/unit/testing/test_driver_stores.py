@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import streamlet as sl
-from streamlet.errors import NotFoundError
+from streamlet.errors import NotFoundError, TopologyError
 from streamlet.testing import TopologyTestDriver
 
 
@@ -110,3 +110,26 @@ def test_records_wait_for_another_input_as_long_as_the_application_says() -> Non
         assert driver.read_output("out") == []
         driver.advance_wall_clock(1)
         assert [record.value for record in driver.read_output("out")] == ["a old"]
+
+
+def test_a_processor_reads_the_windows_of_an_aggregation() -> None:
+    app = sl.App("a")
+    stream = app.stream("in", key=str, value=int)
+    stream.group_by_key().windowed_by(sl.tumbling("1s")).count(store="counts")
+    stream.group_by_key().windowed_by(sl.session("1s")).count(store="visits")
+
+    def look(record: sl.Record[str, int], context: sl.ProcessorContext[str, str]) -> str:
+        counts = list(context.store("counts").fetch("k", None, None))
+        with pytest.raises(TopologyError, match="an operator keeps it"):
+            context.store("counts").put("k", 1, 0)
+        visits = [(window.end, count) for window, count in context.store("visits").fetch("k")]
+        return f"{counts} {visits}"
+
+    looked = app.stream("ask", key=str, value=int)
+    looked.process_values(look, stores=["counts", "visits"], value=str).to("out")
+    with TopologyTestDriver(app) as driver:
+        for time in (0, 5, 1_001):
+            driver.pipe_input("in", "k", 1, time)
+        driver.pipe_input("ask", "k", 1, 0)
+        (record,) = driver.read_output("out")
+    assert record.value == "[(1000, 1)] [(1001, 3)]"
