@@ -66,7 +66,7 @@ class SparkPlan:
     counts: Mapping[str, int]
     #: Partitions of topics outside that a partitioner of the user's writes.
     out_counts: Mapping[str, int] = attrs.field(factory=dict)
-    #: Partitioners of topics that are read, those that are not the default.
+    #: Partitioners of topics that are read, those inside included, where not the default.
     partitioners: Mapping[str, str] = attrs.field(factory=dict)
 
     def address(self, stage: int, topic: str, partition: int, sender: str) -> int:
@@ -134,14 +134,18 @@ def plan(
         inside,
         counts,
         dict(out_counts or {}),
-        {
-            topic: source.partitioner
-            for part in topology.subtopologies
-            for source in part.sources
-            for topic in source.topics
-            if source.partitioner != DEFAULT
-        },
+        partitioners_of(topology),
     )
+
+
+def partitioners_of(topology: Topology) -> dict[str, str]:
+    """The partitioner of each topic that is read and not written by the default one."""
+    parts = topology.subtopologies
+    read = {t: one.partitioner for part in parts for one in part.sources for t in one.topics}
+    inside = {
+        sink.topic: sink.by_key for part in parts for sink in part.sinks if sink.topic in read
+    }
+    return {topic: name for topic, name in {**read, **inside}.items() if name != DEFAULT}
 
 
 def readers_of(topology: Topology) -> dict[str, int]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
+from streamlet.kafka.placements import place as placed_by
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
 from streamlet.spark.kafka.placement import key_hash
@@ -138,7 +139,7 @@ class Sender:
             yield from ((LEAVES, some) for some in _chunks(whole))
             return
         count = self._plan.counts[output.topic]
-        places = output.partitions or self._places(output.keys, count)
+        places = output.partitions or self._places(output.topic, output.keys, count)
         for partition in range(count):
             at = [i for i, place in enumerate(places) if place == partition]
             if at:
@@ -149,11 +150,15 @@ class Sender:
                 )
                 yield from ((partition, some) for some in _chunks(whole))
 
-    def _places(self, keys: Sequence[bytes | None], count: int) -> list[int]:
-        """Partitions by key, as Kafka's producer chooses them; without a key, the sender's own."""
+    def _places(self, topic: str, keys: Sequence[bytes | None], count: int) -> list[int]:
+        """Partitions by key, as the topic's partitioner has them; without one, the sender's own."""
         if count == 1:
             return [0] * len(keys)
         keyless = crc32(self._name.encode()) % count
+        name = self._plan.partitioners.get(topic)
+        if name is not None:
+            placed = placed_by(name)
+            return [keyless if key is None else placed(key, count) for key in keys]
         return [keyless if key is None else key_hash(key) % count for key in keys]
 
 

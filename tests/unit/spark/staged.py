@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from streamlet.kafka.placements import DEFAULT
+from streamlet.kafka.placements import place as placed_by
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.spark.kafka.placement import key_hash
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.rows.blobs import unpack
 from streamlet.spark.rows.packing import Packed, Sender
@@ -48,7 +49,8 @@ class StagedQuery:
         by_place: dict[TopicPartition, list[tuple[bytes, bytes | None, int]]] = defaultdict(list)
         for topic, key, value, time in records:
             raw = key.encode()
-            place = TopicPartition(topic, key_hash(raw) % self.plan.counts[topic])
+            by = placed_by(self.plan.partitioners.get(topic, DEFAULT))
+            place = TopicPartition(topic, by(raw, self.plan.counts[topic]))
             by_place[place].append((raw, None if value is None else value.encode(), time))
         packer = Packer(self.plan)
         for place, some in by_place.items():
