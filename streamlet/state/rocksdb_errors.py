@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 
 from streamlet.errors import StateError, StateLockedError, TaskCorruptedError
+from streamlet.state.lock_holders import holder_text
 
 #: What RocksDB puts in front of the error it met while it read the options of the database.
 _READING_OPTIONS = "Invalid argument: Found options incompatible with filesystem: "
@@ -29,6 +30,8 @@ _DAMAGE = (
 _MISSING = re.compile(r": does not exist \([a-z_ ]+\)\s*\Z")
 _HELD_HERE = "IO error: lock hold by current process"
 _HELD = "IO error: While lock file: "
+#: The file in the database's folder that its process has locked.
+_LOCK = "LOCK"
 #: The system's reasons for a lock that another process holds.
 _BUSY = (errno.EAGAIN, errno.EACCES)
 
@@ -38,10 +41,19 @@ def state_error(folder: Path, error: Exception) -> StateError:
     text = str(error)
     said = text.removeprefix(_READING_OPTIONS)
     if _is_locked(said):
-        return StateLockedError(f"{folder} is open already: {text}")
+        return _locked(folder, text, here=said.startswith(_HELD_HERE))
     if said.startswith(_DAMAGE) or _is_missing(folder, said):
         return TaskCorruptedError(f"state in {folder} is damaged: {text}")
     return StateError(f"cannot use the state in {folder}: {text}")
+
+
+def _locked(folder: Path, text: str, *, here: bool) -> StateLockedError:
+    said = f"{folder} is held by"
+    holder = f"process {os.getpid()}" if here else "another process"
+    error = StateLockedError(f"{said} {holder}: {text}")
+    if not here:
+        error.holder = lambda: f"{said} {holder_text(folder / _LOCK, None)}"
+    return error
 
 
 def _is_locked(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,9 @@ def test_a_topic_that_does_not_exist_is_named(broker: Broker) -> None:
 def test_a_folder_is_waited_for_and_the_holder_named(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broker.started()
+    holder = broker.started()
     monkeypatch.setattr(global_tables, "LOCKED_MS", 0)
-    with pytest.raises(StateLockedError, match="is held by process"):
+    with pytest.raises(StateLockedError, match=f"is held by process {os.getpid()}"):
         broker.open()
+    holder.close()
+    broker.open().close()

@@ -104,7 +104,7 @@ def test_too_few_file_descriptors_are_no_damage_and_no_lock(tmp_path: Path) -> N
 def test_damage_and_locks_are_known_under_any_name(tmp_path: Path, name: str) -> None:
     folder = made(tmp_path / name / "db")
     engine = RocksEngine(folder)
-    with pytest.raises(StateLockedError):
+    with pytest.raises(StateLockedError, match=f"is held by process {os.getpid()}"):
         RocksEngine(folder)
     assert read_meta(folder) == b"m"
     engine.close()
@@ -116,6 +116,29 @@ def test_damage_and_locks_are_known_under_any_name(tmp_path: Path, name: str) ->
     with pytest.raises(StateError) as refused:
         RocksEngine(folder)
     assert type(refused.value) is StateError
+
+
+#: Opens a database, says so, and holds it until its input ends.
+HOLD = """
+import sys
+from pathlib import Path
+from streamlet.state.rocksdb import RocksEngine
+engine = RocksEngine(Path(sys.argv[1]))
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_another_process_that_holds_a_database_is_named(tmp_path: Path) -> None:
+    folder = made(tmp_path / "db")
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"open\n"
+        with pytest.raises(StateLockedError, match="is held by another process") as refused:
+            RocksEngine(folder)
+        assert f"is held by process {holder.pid} (" in refused.value.described()
+        holder.communicate()
 
 
 AGAIN = os.strerror(errno.EAGAIN)
