@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, libversion
 
 from streamlet.errors import BrokerError, ConfigError, UnreachableError
 
@@ -86,3 +86,8 @@ def opened(make: Callable[[dict[str, Any]], T], kind: str, config: dict[str, Any
 
 def _refused(kind: str, text: str) -> str:
     return f"Kafka's client refuses the settings {kind}.… or those of security: {text}"
+
+
+def librdkafka_version() -> str:
+    """The version of librdkafka that confluent-kafka brings."""
+    return str(libversion()[0])

@@ -22,6 +22,7 @@ import typer
 import streamlet.tools
 from streamlet.tools.command import REGISTRY
 from streamlet.tools.output import CommandOutput
+from streamlet.tools.versions import version_lines
 
 #: What ``--help`` says of a group.
 _GROUPS = {
@@ -43,7 +44,7 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"auto_envvar_prefix": "STREAMLET", "help_option_names": ["-h", "--help"]},
     )
-    root.callback()(_root)
+    root.callback(invoke_without_command=True)(_root)
     groups: dict[str, typer.Typer] = {}
     for registered in REGISTRY:
         *group, name = registered.words
@@ -75,25 +76,29 @@ def _variables(words: tuple[str, ...]) -> str:
     )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        print(version("streamlet"))
-        raise typer.Exit
-
-
 def _root(
+    context: typer.Context,
     show_version: Annotated[
         bool,
+        typer.Option("--version", allow_from_autoenv=False, help="Show the version."),
+    ] = False,
+    verbose: Annotated[
+        bool,
         typer.Option(
-            "--version",
-            callback=_show_version,
-            is_eager=True,
+            "--verbose",
             allow_from_autoenv=False,
-            help="Show the version.",
+            help="With --version: those of Python, clients, RocksDB, Kafka and Spark, too.",
         ),
     ] = False,
 ) -> None:
     """Elastic, stateful stream processing on Apache Kafka."""
+    if show_version:
+        print("\n".join(version_lines()) if verbose else version("streamlet"))
+        raise typer.Exit
+    if verbose:
+        raise typer.BadParameter("--verbose goes with --version", ctx=context)
+    if context.invoked_subcommand is None:
+        context.fail("Missing command.")
 
 
 def main() -> None:

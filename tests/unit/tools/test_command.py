@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -288,6 +289,21 @@ def test_the_module_is_the_command() -> None:
         [sys.executable, "-m", "streamlet", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip().count(".") == 2
+
+
+def test_the_versions_of_all_that_runs_are_told() -> None:
+    words = [sys.executable, "-m", "streamlet"]
+    done = subprocess.run(
+        [*words, "--version", "--verbose"], capture_output=True, text=True, check=True
+    )
+    parts = [line.split(" (")[0].rsplit(" ", 1) for line in done.stdout.splitlines()]
+    told = {name: number for name, number in parts}
+    assert told["Python"] == ".".join(map(str, sys.version_info[:3]))
+    for name in ("streamlet", "librdkafka", "RocksDB", "kafka-python", "msgspec"):
+        assert re.fullmatch(r"\d+\.\d+\S*", told[name]), name
+    assert "Kafka of streamlet broker" in told
+    alone = subprocess.run([*words, "--verbose"], capture_output=True, text=True)
+    assert (alone.returncode, "goes with --version" in alone.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("loading", ["streamlet.tools.main", "streamlet.tools.run"])
