@@ -9,14 +9,19 @@ CHECKED := streamlet tests examples bench docs/hooks
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
+OLDEST ?= $(shell for p in $(BIN)/python python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
+
 .DEFAULT_GOAL := help
-.PHONY: help setup installed compiled demo demo-spark test lint docs bench
+.PHONY: help setup installed compiled demo demo-spark test test-pythons test-lowest lint docs bench
 .SUFFIXES:
 
 help:
 	@echo 'make demo    real flights through a real Kafka, tasks handed over live, a kill -9, checked with pandas'
 	@echo 'make demo-spark  the same application as one query in Spark; no Java needed'
 	@echo 'make test    all tests; ROOM=assignor for those of one room: $(ROOMS)'
+	@echo 'make test-pythons  the demo and tests on each Python found here; PYTHONS="..." names others'
+	@echo 'make test-lowest   unit tests with the lowest versions that pyproject.toml allows'
 	@echo 'make lint    format, lint, types, order of imports'
 	@echo 'make docs    the documentation with the API reference, into build/site'
 	@echo 'make bench   word count against a bare loop; BENCH="restore --runs 5" for another'
@@ -93,6 +98,20 @@ ifneq ($(filter-out $(ROOMS),$(ROOM)),)
 $(error there is no room $(filter-out $(ROOMS),$(ROOM)); ROOM is one of: $(ROOMS))
 endif
 TESTS := $(strip $(foreach room,$(ROOM),$(patsubst %,tests/unit/%,$(filter $(room),$(FOLDERS))) $(SUITES_$(room))))
+
+# Each Python of this machine in an environment of its own; a table at the end says what ran where.
+test-pythons: $(VENV)/.setup-all
+	@$(BIN)/python -m tests.pythons $(if $(STEPS),--steps $(STEPS))
+
+# The lower bounds of pyproject.toml hold on the oldest Python. What uv resolves is installed into an
+# environment of its own.
+LOWEST := build/lowest
+test-lowest: $(VENV)/.setup-all
+	@test -n '$(OLDEST)' || { echo 'Python 3.11 is needed; OLDEST=/path/to/it' >&2; exit 2; }
+	$(OLDEST) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[dev,docs,demo,spark]'
+	$(LOWEST)/bin/python -m pytest -q -p no:cacheprovider -n 2 tests/unit
 
 lint: $(VENV)/.setup-all
 	$(BIN)/ruff format --check $(CHECKED)
