@@ -16,6 +16,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from streamlet.broker.folders import writable
 from streamlet.broker.progress import arriving
 from streamlet.errors import BrokerError
 
@@ -27,7 +28,7 @@ _FETCHERS = 6
 
 def cache_folder() -> Path:
     """The folder of files that can be fetched or made again."""
-    return Path(user_cache_path("streamlet"))
+    return writable(Path(user_cache_path("streamlet")))
 
 
 def jars(name: str, coordinates: Sequence[str], *, transitive: bool = True) -> list[Path]:

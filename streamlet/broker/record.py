@@ -18,6 +18,7 @@ from pathlib import Path
 import attrs
 from platformdirs import user_state_path
 
+from streamlet.broker.folders import writable
 from streamlet.broker.port import HOST
 from streamlet.broker.probe import serves
 from streamlet.clock import Clock, SystemClock
@@ -67,7 +68,6 @@ class BrokerRecord:
     def save(self) -> None:
         """Remember it; whole or not at all, since another command may be reading."""
         folder = _folder()
-        folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
             json.dump(attrs.asdict(self), file)
         Path(file.name).rename(folder / f"{self.port}.json")
@@ -121,4 +121,4 @@ def _read(file: Path) -> BrokerRecord | None:
 
 
 def _folder() -> Path:
-    return Path(user_state_path("streamlet")) / "brokers"
+    return writable(Path(user_state_path("streamlet")) / "brokers")
