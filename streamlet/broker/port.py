@@ -16,6 +16,15 @@ from streamlet.errors import BrokerError
 HOST = "127.0.0.1"
 
 
+def localhost_is_ipv6_only() -> bool:
+    """Whether ``localhost``, where clients look for a broker by default, is ``::1`` alone."""
+    try:
+        found = socket.getaddrinfo("localhost", None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    return {str(address[0]) for *_, address in found} == {"::1"}
+
+
 class PortReservation:
     """A port of the loopback interface, asked from the system unless given.
 

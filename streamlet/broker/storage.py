@@ -17,7 +17,7 @@ from pathlib import Path
 
 from streamlet.broker.jars import cache_folder, jars, locked
 from streamlet.broker.java import java_executable
-from streamlet.broker.port import HOST
+from streamlet.broker.port import HOST, localhost_is_ipv6_only
 from streamlet.errors import BrokerError
 
 KAFKA_VERSION = "4.1.1"
@@ -63,14 +63,19 @@ def write_settings(
     file: Path, logs: Path, port: int, controller_port: int, extra: Mapping[str, str]
 ) -> None:
     """Write the broker's properties; ``extra`` wins over what is set here."""
+    clients = f"PLAINTEXT://{HOST}:{port}"
     settings = {
         **_SETTINGS,
-        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "listeners": f"{clients},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": clients,
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
         "log.dirs": str(logs),
-        **extra,
     }
+    if localhost_is_ipv6_only():
+        settings["listeners"] += f",IPV6://[::1]:{port}"
+        settings["advertised.listeners"] += f",IPV6://[::1]:{port}"
+        settings["listener.security.protocol.map"] += ",IPV6:PLAINTEXT"
+    settings.update(extra)
     file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from examples.wordcount import words
+from streamlet.broker.jars import cache_folder
 
 pytestmark = pytest.mark.integration
 
@@ -91,10 +93,29 @@ def test_word_count_counts_words_until_it_is_interrupted(
     assert counts == wanted
 
 
-def test_flights_match_pandas_while_instances_join_and_leave() -> None:
-    """The demo on its own broker, with the flights of the first weeks."""
+def test_flights_match_pandas_while_instances_join_and_leave(tmp_path: Path) -> None:
+    """The demo on its own broker, with the flights of the first weeks.
+
+    On a poor machine: folders with spaces in their names, a home that cannot be written, no
+    locale, and no git or other program on PATH.
+    """
+    folder, temporary, home = tmp_path / "a folder", tmp_path / "temporary files", tmp_path / "home"
+    for name in ("streamlet", "examples"):
+        shutil.copytree(ROOT / name, folder / name)
+    temporary.mkdir()
+    home.write_text("no folder, into which no user can write, not even root")
+    environment = {
+        "PATH": str(Path(sys.executable).parent),
+        "PYTHONPATH": str(folder),
+        "HOME": str(home),
+        "XDG_CACHE_HOME": str(cache_folder().parent),  # or it would fetch Kafka again
+        "TMPDIR": str(temporary),
+        "LANG": "C",
+    }
     demo = [sys.executable, "-m", "examples.flights.demo", "--flights", "20000", "--seconds", "12"]
-    done = subprocess.run(demo, cwd=ROOT, capture_output=True, text=True, timeout=400)
+    done = subprocess.run(
+        demo, cwd=folder, env=environment, capture_output=True, text=True, timeout=400
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "each flight counts once: matches pandas"
     assert " hours are closed and compared" in done.stdout

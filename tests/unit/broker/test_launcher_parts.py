@@ -172,6 +172,21 @@ def test_given_properties_win(tmp_path: Path) -> None:
     assert "mine=x" in lines
 
 
+def test_a_localhost_of_ipv6_alone_has_a_listener_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def written(*addresses: str) -> str:
+        found = [(0, 0, 0, "", (address, 0)) for address in addresses]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        storage.write_settings(tmp_path / "server.properties", tmp_path, 1, 2, {})
+        return (tmp_path / "server.properties").read_text()
+
+    assert "::1" not in written("127.0.0.1")
+    assert "::1" not in written("::1", "127.0.0.1")
+    assert "IPV6://[::1]:1" in written("::1")
+    assert "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,IPV6:PLAINTEXT" in written("::1")
+
+
 def test_a_record_of_a_process_that_is_no_broker_is_dropped_with_its_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
