@@ -1,4 +1,4 @@
-"""Folders of the user's that streamlet keeps files in, also where the home cannot be written."""
+"""Folders for files of the user, also where the home cannot be written."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ HOST = "127.0.0.1"
 
 
 def localhost_is_ipv6_only() -> bool:
-    """Whether ``localhost``, where clients look for a broker by default, is ``::1`` alone."""
+    """True if ``localhost``, where clients look for a broker by default, is ``::1`` alone."""
     try:
         found = socket.getaddrinfo("localhost", None, type=socket.SOCK_STREAM)
     except OSError:

@@ -32,7 +32,7 @@ def version_lines() -> list[str]:
 
 
 def _rocksdb_version() -> str:
-    """As a database names it that is made in a temporary folder."""
+    """The version that a database in a temporary folder notes."""
     from streamlet.state.rocksdb import RocksEngine
 
     with tempfile.TemporaryDirectory() as folder:
