@@ -107,19 +107,16 @@ class Model:
                 self.versions.setdefault(key, {})[time] = value
 
     def add(self, key: str | None, value: str | None, time: int) -> list[Result]:
-        self.stream_time = max(self.stream_time, time)
         if value is None or (key is None and not self.left_join):
-            return []
+            return []  # one that is left out moves no time
         if self.grace is None or key is None:
             return self.joined(key, value, time)[0]
-        limit, out = self.stream_time - self.grace, []
-        if time < limit:
-            out, good = self.joined(key, value, time)
-            if not good:
-                return out
-        else:
-            self.count += 1
-            self.waits.append((time, key, self.count, value))
+        self.stream_time = max(self.stream_time, time)
+        limit, out = self.stream_time - self.grace, list[Result]()
+        if time < limit:  # it does not wait, and sends nothing else
+            return self.joined(key, value, time)[0]
+        self.count += 1
+        self.waits.append((time, key, self.count, value))
         while (first := min(self.waits, default=None)) is not None and first[0] <= limit:
             self.waits.remove(first)
             some, good = self.joined(first[1], first[3], first[0])
