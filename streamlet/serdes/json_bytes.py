@@ -10,9 +10,11 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
 from operator import attrgetter, itemgetter
 from types import NoneType
 from typing import Any
+from uuid import UUID
 
 import attrs
 import msgspec
@@ -159,6 +161,49 @@ def _with(value: Any, changed: Mapping[str, Any]) -> Any:
     return copied
 
 
+#: The exact types of values by the kind of their field, where JSON reads just these back.
+_FIELD_TYPES: dict[type[kinds.Type], frozenset[type]] = {
+    kinds.BoolType: frozenset({bool}),
+    kinds.IntType: frozenset({int}),
+    kinds.FloatType: frozenset({float, int}),
+    kinds.StrType: frozenset({str}),
+    kinds.BytesType: frozenset({bytes}),
+    kinds.DateTimeType: frozenset({datetime}),
+    kinds.DateType: frozenset({date}),
+    kinds.TimeType: frozenset({time}),
+    kinds.TimeDeltaType: frozenset({timedelta}),
+    kinds.UUIDType: frozenset({UUID}),
+    kinds.NoneType: frozenset({NoneType}),
+}
+
+
+def survives(described: kinds.Type) -> Callable[[list[Any]], bool] | None:
+    """A function that tells of values whether the plain fields have values of their types.
+
+    Of a record type; Python sets a field to anything, also to what could not be read back. None:
+    the type has no such fields.
+    """
+    fields = []
+    for field in getattr(described, "fields", ()):
+        allowed = _allowed(field.type)
+        if allowed and not isinstance(described, kinds.TypedDictType):
+            fields.append((attrgetter(field.name), allowed))
+    if not fields:
+        return None
+    return lambda column: all(
+        allowed.issuperset(map(type, map(get, column))) for get, allowed in fields
+    )
+
+
+def _allowed(kind: kinds.Type) -> frozenset[type]:
+    """The types of a field's values; empty if they are not plain."""
+    kind = bare_kind(kind)
+    if not isinstance(kind, kinds.UnionType):
+        return _FIELD_TYPES.get(type(kind), frozenset())
+    members = [_allowed(one) for one in kind.types]
+    return frozenset().union(*members) if all(members) else frozenset()
+
+
 @attrs.frozen
 class RoundTripCheck:
     """Refuses values that would not be read back as they are, which each class can be given.
@@ -188,12 +233,13 @@ class RoundTripCheck:
         loses = has_numbers and any(map(takes_none, found))
         return cls(name, decode, has_demands(found), has_numbers, loses)
 
-    def checking(self, encode: Encode) -> Encode:
+    def checking(self, encode: Encode, *, by_itself: bool) -> Encode:
         """The same function, for values that can be read back.
 
-        It raises ``SerdeError`` for others.
+        It raises ``SerdeError`` for others. ``by_itself``: each value is read back, since it stands
+        for one that is to be kept.
         """
-        check, always = self._check, self.always
+        check, always = self._check, self.always or by_itself
 
         def checked(value: Any) -> bytes:
             try:

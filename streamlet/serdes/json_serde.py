@@ -15,7 +15,7 @@ import attrs
 import msgspec
 import msgspec.inspect as kinds
 
-from streamlet.serdes.json_bytes import Encode, RoundTripCheck, encoders, plain
+from streamlet.serdes.json_bytes import Encode, RoundTripCheck, encoders, plain, survives
 from streamlet.serdes.json_decoders import decoder_of
 from streamlet.serdes.json_types import accepted_types, describe, is_immutable, parts, type_name
 from streamlet.serdes.serde import Serde, build, encode_error
@@ -56,8 +56,11 @@ def json(of: Any = Any) -> Serde[Any]:
     Equal keys have one form: names in dicts and members of sets are sorted, and fields that a
     document leaves out are written with their defaults. Values keep the order of their dicts.
 
-    JSON has no NaN and no infinity: a typed value with one is refused when it is written, as is any
-    that could not be read back; in an untyped document they are written as null.
+    JSON has no NaN and no infinity: a typed value with one is refused when it is written, as is one
+    with None where its annotation has none; in an untyped document they are written as null. A
+    value whose fields are of other types than their annotations is refused where it is kept.
+    Numbers and times keep their form, also in keys: ``Decimal("1.0")`` and ``Decimal("1.00")``, or
+    one moment in two time zones, are two keys.
     An untyped document returns as JSON knows it (a tuple as a list, a datetime as text); dict keys
     other than str, sets and bytes are refused there: in each document that is kept in a store, in
     a batch that is written to a topic in the first one.
@@ -75,10 +78,10 @@ def json(of: Any = Any) -> Serde[Any]:
         return _documents(name, decode, accepts, shortest, canonical)
     check = RoundTripCheck.of(name, described, decode)
 
-    def typed(encode: Encode, looked_at: bool = True) -> Serde[Any]:
-        return build(
+    def typed(encode: Encode, looked_at: bool = True, kept: bool = False) -> Serde[Any]:
+        serde = build(
             name,
-            check.checking(encode) if looked_at else encode,
+            check.checking(encode, by_itself=kept) if looked_at else encode,
             decode,
             accepts=accepts,
             immutable=is_immutable(described),
@@ -87,10 +90,9 @@ def json(of: Any = Any) -> Serde[Any]:
             shortest=shortest,
             declared=of,
         )
+        return attrs.evolve(serde, survives=survives(described)) if kept else serde
 
-    if canonical is not in_order or not check.for_keys:
-        return attrs.evolve(typed(canonical, check.for_keys), as_value=typed(in_order))
-    return typed(canonical)
+    return attrs.evolve(typed(canonical, check.for_keys), as_value=typed(in_order, kept=True))
 
 
 def document(of: type[T]) -> Serde[T]:

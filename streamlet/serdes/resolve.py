@@ -95,7 +95,7 @@ def _plain(of: Any) -> Serde[Any]:
         lambda value: inner.encode(meets(value)),
         lambda raw: meets(inner.decode(raw)),
         accepts=inner.accepts,
-        exact=inner.exact,
+        exact=None,  # demands are asked where a key becomes bytes
         immutable=inner.immutable,
         encode_all=encode_all,
         decode_all=decode_all,

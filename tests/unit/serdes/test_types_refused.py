@@ -7,6 +7,7 @@ import functools
 import math
 from collections import Counter, OrderedDict, deque
 from dataclasses import InitVar, dataclass, field
+from decimal import Decimal
 from typing import Annotated, Any, cast
 
 import attr
@@ -169,3 +170,24 @@ def test_classes_are_as_before_when_their_serde_is_made() -> None:
     assert "__attrs_post_init__" not in vars(Open)
     assert one.decode(b"{}") == Set()
     assert vars(serde(Frozen).decode('{"länge":1}'.encode())) == vars(Frozen(1))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Number(cast(Any, "a")),
+        Number(1.0, cast(Any, 5)),
+        Maybe(cast(Any, "a")),
+        Number(cast(Any, Decimal(1))),
+        Number(True),
+    ],
+)
+def test_a_field_of_another_type_is_refused_where_it_is_kept(value: Any) -> None:
+    """Python sets a field to anything; after a restart such a row could not be read."""
+    own: Any = serde(type(value)).as_value
+    good = type(value)()
+    assert own.encode_rows([good, None, good]) == own.encode_column([good, None, good])
+    with pytest.raises(ColumnError, match=r"entry 2: .*could not be read back: Expected"):
+        own.encode_rows([good, None, value])
+    with pytest.raises(SerdeError, match="could not be read back"):
+        own.encode(value)
