@@ -13,7 +13,6 @@ a user gave is as there: results of time windows that are older are lost, counte
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from heapq import merge
 from itertools import accumulate, islice
@@ -25,13 +24,14 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_updates import WindowUpdates
 from streamlet.dsl.windows import ClosingWindows, SessionWindows
+from streamlet.logs import get_logger
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
 from streamlet.state.window_rows import sent_bytes
 from streamlet.state.window_store import WindowRowStore
 from streamlet.topology.operator import Operator, TaskContext
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 #: Keys, values and times of windows.
 Results: TypeAlias = tuple[list[Any], list[Any], list[int]]

@@ -6,7 +6,6 @@ change what it has.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
 
@@ -14,6 +13,7 @@ from streamlet.dsl.aggregations import accepting, copier
 from streamlet.dsl.processor_record import checked_time
 from streamlet.dsl.store_expiry import StoreExpiry
 from streamlet.errors import TopologyError
+from streamlet.logs import get_logger
 from streamlet.serdes import Serde, SerdeLike
 from streamlet.serdes import serde as serde_of
 from streamlet.state.rows import NO_TIME
@@ -21,7 +21,7 @@ from streamlet.state.store import CachedStore
 from streamlet.state.version_rows import VersionedRecord
 from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from streamlet.logs import get_logger
 from streamlet.spark.checkpoint import is_local
 from streamlet.spark.kafka.placement import shuffle_partitions
 
@@ -21,7 +21,7 @@ SHUFFLE: Final = "spark.sql.shuffle.partitions"
 #: So many times the shuffle partitions that do are worth a warning.
 _MANY: Final = 4
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 

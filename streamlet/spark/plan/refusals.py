@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from streamlet.dsl.record_context import InContext
 from streamlet.errors import ConfigError, TopologyError
 
 if TYPE_CHECKING:
@@ -182,6 +181,8 @@ def check_topology(topology: Topology) -> None:
     Raises:
         TopologyError: naming those of the first kind that is found.
     """
+    from streamlet.dsl.record_context import InContext  # with the topology, which not all here need
+
     processors = [node for part in topology.subtopologies for node in part.processors]
     inside = set(topology.repartition_topics)
     sinks = (sink for part in topology.subtopologies for sink in part.sinks)

@@ -179,7 +179,7 @@ def test_a_join_of_the_result_with_the_left_table_is_refused_by_name() -> None:
     left = table(app, "left")
     left.join(join(left, table(app, "right")), lambda a, b: f"{a}{b}", value=str)
     topology = query_topology(app)
-    with pytest.raises(TopologyError, match=r"what .*fk-subscription-.* comes from"):
+    with pytest.raises(TopologyError, match=r"of their own output \(fk-subscription-.*back-fk-"):
         plan(f"{HERE}app", topology, dict.fromkeys(topology.source_topics, 1))
 
 

@@ -180,7 +180,7 @@ def test_a_subtopology_that_writes_to_itself_is_refused() -> None:
     stream.join(total, lambda value, count: value + count).to("out", value=int)
     with pytest.raises(
         TopologyError,
-        match=r"AGGREGATE-\d+ reads through circle-total-repartition.*--engine native can",
+        match=r"AGGREGATE-\d+ by way of circle-total-repartition.*--engine native can",
     ):
         plan(HERE + "circle", app.topology(), {"a": 2})
 
