@@ -1,8 +1,8 @@
 """Entries of the control topic as Kafka records: JSON keys and values, for every Kafka tool.
 
 A key says which kind of entry it is and whose; it must be the same bytes for ever, for compaction
-goes by it. A kind that is not known here, a field that is not known, and what is no JSON stem from
-a later version or from another program and are passed over.
+goes by it. A kind that is not known here and a field that is not known stem from a later version
+and are passed over. Any other bytes are an error of their own, which ends nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 import msgspec
 
+from streamlet.bounded import INT32_MAX, Int32, whole
 from streamlet.control.values import (
     Command,
     Endpoint,
@@ -46,7 +47,7 @@ _DECODERS: dict[type[Entry], msgspec.json.Decoder[Any]] = {
 class _Key:
     kind: str
     instance: str | None = None
-    number: int | None = None
+    number: Int32 | None = None
     id: str | None = None
 
 
@@ -82,25 +83,49 @@ def encode_value(entry: Entry) -> bytes:
     return msgspec.json.encode(entry)
 
 
+class ControlRecordError(ValueError):
+    """A record of the control topic that cannot be an entry."""
+
+
 def decode(key: bytes | None, value: bytes | None) -> Change | None:
-    """Read a record; None for what this version does not know."""
+    """Read a record; None for a kind of entry that this version does not know.
+
+    Raises:
+        ControlRecordError: it is no JSON, no UTF-8, nests too deeply, has a wrong shape or a number
+            that cannot be, or its value is about another place than its key.
+    """
     try:
-        place = _place(_KEY.decode(key or b""))
+        known = _KEY.decode(key or b"")
+        place = _place(known)
         if place is None or value is None:
             return None if place is None else Change(place, None)
-        return Change(place, _DECODERS[place[0]].decode(value))
-    except msgspec.DecodeError:  # no JSON, or none of the right shape
-        return None
+        entry = _DECODERS[place[0]].decode(value)
+        _check(place, entry)
+    except (ValueError, RecursionError) as error:  # msgspec's errors and those of UTF-8 are values'
+        raise ControlRecordError(str(error) or type(error).__name__) from error
+    return Change(place, entry)
+
+
+def _check(place: Place, entry: Entry) -> None:
+    if place_of(entry) != place:
+        raise ValueError("key and value are about different entries")
+    if isinstance(entry, ResetEpoch):
+        for topic in entry.pending or ():
+            whole(topic.partitions, 1, INT32_MAX)
+            whole(topic.replication, -1, INT32_MAX)
 
 
 def _place(key: _Key) -> Place | None:
     kind = _KINDS.get(key.kind)
+    if kind is None:
+        return None
     if kind in SINGLE:
         return kind, None
-    if kind is Command:
-        return None if key.id is None else (kind, key.id)
-    if kind is None or key.instance is None:
-        return None
-    if kind is Mark:
-        return kind, key.instance
-    return None if key.number is None else (kind, MemberKey(key.instance, key.number))
+    whose = key.id if kind is Command else key.instance
+    if whose is None:
+        raise ValueError(f"a key of {key.kind} without whose it is")
+    if kind in (Command, Mark):
+        return kind, whose
+    if key.number is None:
+        raise ValueError(f"a key of {key.kind} without a number")
+    return kind, MemberKey(whose, key.number)

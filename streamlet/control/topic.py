@@ -10,12 +10,15 @@ from types import TracebackType
 from typing import Self
 
 from streamlet.clock import Clock
-from streamlet.control.records import Place, encode_key, encode_value, place_of
+from streamlet.control.records import ControlRecordError, Place, encode_key, encode_value, place_of
 from streamlet.control.values import Entry
 from streamlet.control.view import ControlView
 from streamlet.errors import StreamletError, TimedOutError, TopologyError
-from streamlet.kafka.ports import Admin, NewTopic, RecordSink, RecordSource
+from streamlet.kafka.ports import Admin, NewTopic, PartitionBatch, RecordSink, RecordSource
+from streamlet.logs import get_logger
 from streamlet.types import TopicPartition
+
+log = get_logger(__name__)
 
 SUFFIX = "-streamlet-control"
 
@@ -30,6 +33,9 @@ CONFIG = (
 #: Records of one poll, and how long one waits while there must be more.
 POLL_RECORDS = 1_000
 POLL_MS = 20
+
+#: Of the reason why a record cannot be read, in the log.
+_REASON_CHARS = 200
 
 
 def control_topic_name(application: str) -> str:
@@ -94,6 +100,9 @@ class ControlTopic:
         self.name = control_topic_name(application)
         #: What holds after all records read so far.
         self.view = ControlView()
+        #: Records that could not be read, and were passed over.
+        self.unreadable = 0
+        self._looked_at = 0
         self._partition = TopicPartition(self.name, 0)
         self._source = source
         self._sink = sink
@@ -147,8 +156,29 @@ class ControlTopic:
         if batches:
             batches += self._source.poll(POLL_RECORDS, 0)
         for batch in batches:
-            self.view = self.view.apply_all(zip(batch.keys, batch.values, strict=True))
+            self._apply(batch)
         return self.view is not before
+
+    def _apply(self, batch: PartitionBatch) -> None:
+        """Take the records of a batch; name those that cannot be read, each once."""
+        strange: list[tuple[int, ControlRecordError]] = []
+        self.view = self.view.apply_all(
+            zip(batch.keys, batch.values, strict=True),
+            lambda index, error: strange.append((batch.offsets[index], error)),
+        )
+        fresh = [(offset, error) for offset, error in strange if offset >= self._looked_at]
+        if fresh:
+            self.unreadable += len(fresh)
+            (offset, error), more = fresh[0], len(fresh) - 1
+            log.warning(
+                "%s: the record at offset %d%s cannot be read and is passed over: %s",
+                self.name,
+                offset,
+                f" (and {more} more up to {fresh[-1][0]})" if more else "",
+                repr(str(error)[:_REASON_CHARS]),  # no control character reaches a terminal
+            )
+        if batch.offsets:
+            self._looked_at = max(self._looked_at, batch.offsets[-1] + 1)
 
     def _position(self, start: int) -> int:
         return self._source.positions([self._partition]).get(self._partition, start)

@@ -1,16 +1,22 @@
 """The entries of an application's control topic; values only.
 
 Times are wall-clock ms. An instance is named by its process id, which is kept with its state folder
-and outlives restarts, because several instances may bear one ``--name``.
+and outlives restarts, because several instances may bear one ``--name``. The types of fields bound
+what is read from the topic.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import attrs
+import msgspec
 
+from streamlet.bounded import Int32, Int64, TimeMs
 from streamlet.kafka.ports import NewTopic
+
+#: A task as printed.
+TaskText: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,6}_[0-9]{1,6}\Z")]
 
 
 @attrs.frozen(order=True)
@@ -18,7 +24,7 @@ class MemberKey:
     """A member for as long as its instance has this state folder, whatever its member ids are."""
 
     instance: str  # process id
-    number: int
+    number: Int32
 
 
 @attrs.frozen
@@ -32,8 +38,8 @@ class Mark:
     """
 
     instance: str
-    since_ms: int
-    deadline_ms: int | None = None
+    since_ms: TimeMs
+    deadline_ms: TimeMs | None = None
     name: str = ""  # what people call the instance
     unlimited: bool = False
     successors: tuple[str, ...] = ()
@@ -60,19 +66,19 @@ class TaskProgress:
     whose keys do not lie where its partitioner puts them.
     """
 
-    task: str  # as printed, 0_3
+    task: TaskText  # as printed, 0_3
     role: str
     stage: str
-    lag: int | None = None
-    restored: int | None = None
-    end: int | None = None
+    lag: Int64 | None = None
+    restored: Int64 | None = None
+    end: Int64 | None = None
     rate: float | None = None
     eta_s: float | None = None
-    generation: int = -1
+    generation: Int32 = -1
     problem: str | None = None
     misplaced: str | None = None
-    late: int | None = None
-    dropped: int | None = None
+    late: Int64 | None = None
+    dropped: Int64 | None = None
 
 
 @attrs.frozen
@@ -86,18 +92,18 @@ class MemberProgress:
     """
 
     instance: str
-    number: int
+    number: Int32
     member: str  # what people call it, h1-0
     member_id: str
-    at_ms: int
+    at_ms: TimeMs
     state: str = ""  # of the worker, as Kafka Streams calls it
-    generation: int = -1
+    generation: Int32 = -1
     leaving: bool = False
     tasks: tuple[TaskProgress, ...] = ()
     busy: float | None = None  # share of the time it processed records since it said so last
     plans_by: tuple[tuple[str, str], ...] | None = None
     repartitions: tuple[tuple[str, str], ...] | None = None
-    global_tables: tuple[tuple[str, int], ...] | None = None
+    global_tables: tuple[tuple[str, Int64], ...] | None = None
 
     @property
     def key(self) -> MemberKey:
@@ -114,10 +120,10 @@ class Endpoint:
     """The HTTP address of a member: metrics and health."""
 
     instance: str
-    number: int
+    number: Int32
     member: str
     host: str
-    port: int
+    port: Int32
 
     @property
     def key(self) -> MemberKey:
@@ -135,8 +141,8 @@ class ResetEpoch:
     backfill has read files: the state has their keys where their partitioners put them.
     """
 
-    epoch: int
-    at_ms: int = 0
+    epoch: Int32
+    at_ms: TimeMs = 0
     pending: tuple[NewTopic, ...] | None = None
     sources: tuple[str, ...] = ()
     filled: tuple[str, ...] = ()
@@ -156,7 +162,7 @@ class Shutdown:
 
     instance: str  # process id of the one that decided
     name: str
-    at_ms: int
+    at_ms: TimeMs
     reason: str = ""
 
     @property
@@ -175,7 +181,7 @@ class Command:
 
     id: str
     what: str  # for people: "scale-down on host-7"
-    at_ms: int
+    at_ms: TimeMs
 
     @property
     def key(self) -> str:

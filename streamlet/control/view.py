@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import attrs
 
-from streamlet.control.records import Place, decode
+from streamlet.control.records import ControlRecordError, Place, decode
 from streamlet.control.values import (
     Command,
     Endpoint,
@@ -48,14 +48,26 @@ class ControlView:
     shutdown: Shutdown | None = None
 
     def apply(self, key: bytes | None, value: bytes | None) -> Self:
-        """The view after one more record."""
+        """The view after one more record; itself after one that cannot be read."""
         return self.apply_all([(key, value)])
 
-    def apply_all(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> Self:
-        """The view after more records, in their order; itself if they say nothing new."""
+    def apply_all(
+        self,
+        records: Iterable[tuple[bytes | None, bytes | None]],
+        unreadable: Callable[[int, ControlRecordError], None] = lambda _, __: None,
+    ) -> Self:
+        """The view after more records, in their order; itself if they say nothing new.
+
+        Records that cannot be read are passed over: each client that may write to the topic
+        can write any bytes. ``unreadable`` is told the index of each, and why.
+        """
         found: dict[str, Any] = {}
-        for key, value in records:
-            change = decode(key, value)
+        for index, (key, value) in enumerate(records):
+            try:
+                change = decode(key, value)
+            except ControlRecordError as error:
+                unreadable(index, error)
+                continue
             if change is None:
                 continue
             kind, whose = change.place

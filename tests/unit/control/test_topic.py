@@ -67,3 +67,21 @@ def test_reading_goes_to_the_end_and_over_gaps() -> None:
 def test_reading_a_topic_that_is_not_there_finds_nothing() -> None:
     with opened(MemoryLog()) as reader:
         assert reader.read().marks == {}
+
+
+def test_records_that_cannot_be_read_are_counted_named_once_and_passed_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = MemoryLog()
+    prepare_control(MemoryAdmin(log), APP)
+    keys: list[bytes | None] = [b"caf\xe9", b'{"kind":"mark","instance":"\xff"}', None]
+    with opened(log) as topic:
+        topic.write(Mark("p1", 1))
+        topic.flush()
+        MemorySink(log).send(TOPIC, keys, [b"x", b"{}", None], None, 0)
+        topic.write(Mark("p2", 2))
+        topic.flush()
+        assert topic.read().marks.keys() == topic.read().marks.keys() == {"p1", "p2"}
+        assert topic.unreadable == 3
+    (line,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert line.startswith(f"{TOPIC}: the record at offset 1 (and 2 more up to 3) cannot be read")

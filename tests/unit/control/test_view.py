@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlet.control.records import Place, decode, encode_key, encode_value, place_of
+from streamlet.control.records import (
+    ControlRecordError,
+    Place,
+    decode,
+    encode_key,
+    encode_value,
+    place_of,
+)
 from streamlet.control.values import (
     Command,
     Endpoint,
@@ -111,6 +118,50 @@ def test_fields_that_a_later_version_adds_are_passed_over() -> None:
 def test_what_is_not_understood_changes_nothing(key: bytes | None, value: bytes | None) -> None:
     view = folded(*ENTRIES)
     assert view.apply(key, value) is view
+
+
+MARK_KEY = b'{"kind":"mark","instance":"p1"}'
+DEEP = b"[" * 5_000 + b"]" * 5_000
+UNREADABLE = (
+    (b'{"kind":"mark","instance":"\xff"}', None),
+    (b'{"kind":"shutdown"}', b'{"instance":"\xff","name":"x","at_ms":1}'),
+    (b'{"kind":"zzz","x":' + DEEP + b"}", b"{}"),
+    (MARK_KEY, b'{"instance":"p1","since_ms":1,"x":' + DEEP + b"}"),
+    (b"caf\xe9", b"x"),
+    (b'"\x80"', b"x"),
+    (b'{"kind":7}', b"{}"),
+    (b'{"kind":"mark","instance":["p1"]}', b"{}"),
+    (b'{"kind":"progress","instance":"p1","number":%d}' % 2**70, b"{}"),
+    (MARK_KEY, b'{"instance":"p1","since_ms":"1"}'),
+    (MARK_KEY, b'{"instance":"p1","since_ms":-1}'),
+    (MARK_KEY, b'{"instance":"p1","since_ms":%d}' % 2**62),
+    (MARK_KEY, b'{"instance":"p1","since_ms":1' + b"0" * 5_000 + b"}"),
+    (MARK_KEY, b'{"instance":"p1","since_ms":1e400}'),
+    (MARK_KEY, b'{"instance":"p1","since_ms":NaN}'),
+    (MARK_KEY, b'{"instance":"\\ud800","since_ms":1}'),
+    (MARK_KEY, b'{"instance":"another","since_ms":1}'),
+    (b'{"kind":"reset"}', b'{"epoch":%d}' % 2**40),
+    (b'{"kind":"reset"}', b'{"epoch":1,"pending":[{"name":"t","partitions":%d}]}' % 2**40),
+)
+
+
+@pytest.mark.parametrize(("key", "value"), UNREADABLE)
+def test_a_record_that_cannot_be_read_is_told_and_passed_over(
+    key: bytes, value: bytes | None
+) -> None:
+    with pytest.raises(ControlRecordError):
+        decode(key, value)
+    view, told = folded(*ENTRIES), []
+    records = [(key, value), record(Mark("p9", 1))]
+    after = view.apply_all(records, lambda index, _: told.append(index))
+    assert (after.marks["p9"], told) == (Mark("p9", 1), [0])
+
+
+@pytest.mark.parametrize("task", ["x", "²_0", "0_", "0_99999999", "0_1\n"])
+def test_a_report_on_a_task_that_cannot_be_is_passed_over(task: str) -> None:
+    said = MemberProgress("p1", 0, "h1-0", "id-1", 7, tasks=(TaskProgress(task, "active", "x"),))
+    with pytest.raises(ControlRecordError):
+        decode(*record(said))
 
 
 @given(st.lists(st.tuples(st.sampled_from(ENTRIES), st.booleans()), max_size=20))
