@@ -161,7 +161,7 @@ class App(Sources):
         settings: Settings | None = None,
         name: str | None = None,
         metrics_port: int | None = None,
-        metrics_host: str = "0.0.0.0",
+        metrics_host: str = "127.0.0.1",
         wait_for_broker: timedelta | float | None = None,
     ) -> list[OutputValue]:
         """Run one worker in this thread until ``close``, Ctrl-C, or what is said here.
@@ -176,7 +176,7 @@ class App(Sources):
             name: of the instance; the host's name if none is given.
             metrics_port: serve ``/metrics``, ``/health`` and ``/ready`` meanwhile; 0 takes any free
                 port, ``metrics_url`` tells which.
-            metrics_host: interface to serve them on.
+            metrics_host: interface to serve them on; by default this machine's, ``0.0.0.0``: all.
             wait_for_broker: how long to wait at the start for a broker, seconds or a ``timedelta``;
                 None is as long as it takes, but not longer than ``timeout``.
 

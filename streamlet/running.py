@@ -33,7 +33,7 @@ from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.rebalance.leader import Assignor
 from streamlet.runtime.listeners import Listeners
-from streamlet.runtime.metrics.server import ANY_HOST, serving
+from streamlet.runtime.metrics.server import LOCAL_HOST, serving
 from streamlet.runtime.restarts import run_replaced
 from streamlet.runtime.signals import GracefulStop
 from streamlet.runtime.stream_thread import StreamThread
@@ -168,7 +168,7 @@ class Run:
         timeout_ms: int | None,
         name: str | None,
         metrics_port: int | None = None,
-        metrics_host: str = ANY_HOST,
+        metrics_host: str = LOCAL_HOST,
         wait_for_broker_ms: int | None = None,
     ) -> list[OutputValue]:
         """Work until stopped, or ``count`` results or ``timeout_ms`` are reached; the results.

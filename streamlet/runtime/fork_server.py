@@ -17,6 +17,7 @@ import json
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import threading
 import traceback
@@ -24,7 +25,7 @@ from collections.abc import Callable
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from multiprocessing.reduction import recv_handle, send_handle
+from multiprocessing.reduction import recv_handle, sendfds
 from typing import IO, Protocol
 
 import attrs
@@ -86,6 +87,8 @@ class ForkServer:
     def __init__(self, module: str) -> None:
         self._module = module
         self._channel: Connection | None = None
+        #: The channel once more: what sends file descriptors is to need no new one.
+        self._socket: socket.socket | None = None
         self._forked: dict[int, ForkedProcess] = {}
         #: Process id of the server; 0 before it runs.
         self.pid = 0
@@ -104,7 +107,8 @@ class ForkServer:
                 os._exit(code)  # the frames above are the supervisor's
         theirs.close()
         in_children(ours.close)
-        self._channel = ours
+        self._channel, self._socket = ours, socket.socket(fileno=os.dup(ours.fileno()))
+        in_children(self._socket.close)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -112,6 +116,8 @@ class ForkServer:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+            if self._socket is not None:
+                self._socket.close()
             os.waitpid(self.pid, 0)
 
     def launch(self) -> Launched:
@@ -119,9 +125,15 @@ class ForkServer:
 
         Raises:
             StreamletError: the server is gone.
+            OSError: no file descriptor is free (EMFILE, ENFILE); nothing was started.
         """
         orders, to_worker = os.pipe()
-        events, from_worker = os.pipe()
+        try:
+            events, from_worker = os.pipe()
+        except OSError:
+            os.close(orders)
+            os.close(to_worker)
+            raise
         try:
             pid = self._ask_for_fork(orders, from_worker)
         except (OSError, EOFError) as error:
@@ -140,11 +152,11 @@ class ForkServer:
 
     def _ask_for_fork(self, orders: int, events: int) -> int:
         channel = self._channel
-        if channel is None:
+        if channel is None or self._socket is None:
             raise BrokenPipeError("the server has ended")
         channel.send(None)
         for fd in (orders, events):
-            send_handle(channel, fd, self.pid)
+            sendfds(self._socket, [fd])
         while True:
             pid, code = channel.recv()
             if code is None:

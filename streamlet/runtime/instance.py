@@ -221,15 +221,20 @@ class Supervisor:
     def _start(self, worker: WorkerProcess) -> None:
         try:
             launched = self._launch()
+        except OSError as error:  # no descriptor is free
+            pause = worker.pause_ms = self._restart.no_room_ms(worker.pause_ms)
+            worker.start_at_ms = self._clock.now_ms() + pause
+            text = "worker %d cannot start (%s), trying again in %d ms"
+            log.warning(text, worker.member, error.strerror, pause)
+            return
         except StreamletError as error:
             log.error("%s; stopping", error)
             worker.exit_code = 1
             self._begin_stop()
             return
         worker.process, worker.events = launched.process, launched.events
-        worker.unread, worker.passing = b"", False
-        worker.drained, worker.reported, worker.member_id = False, None, ""
-        worker.answer, worker.began = None, False
+        worker.unread, worker.passing, worker.drained = b"", False, False
+        worker.reported, worker.member_id, worker.answer, worker.began = None, "", None, False
         worker.started_ms = self._clock.now_ms()
         self._tell(worker, {**self._orders, "member": worker.member})
         if self._drain_since_ms is not None and not self._marked:

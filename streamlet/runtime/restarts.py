@@ -52,6 +52,13 @@ class RestartPolicy:
             failures -= 2
         return min(self.first_ms << failures, self.longest_ms)
 
+    def no_room_ms(self, last_ms: int) -> int:
+        """The pause before the next try where no file descriptor is free for a worker.
+
+        ``last_ms`` is the pause before this try.
+        """
+        return min(max(self.first_ms, 2 * last_ms), self.longest_ms)
+
 
 def how_ended(reported: int | None, returncode: int, *, began: bool) -> str:
     """Describe for the log how a worker ended.

@@ -58,7 +58,9 @@ MetricsPort = Annotated[
         metavar="P", min=0, max=65535, help="Serve /metrics, /health, /ready; 0: any free port."
     ),
 ]
-MetricsHost = Annotated[str, typer.Option(metavar="H", help="Interface to serve them on.")]
+MetricsHost = Annotated[
+    str, typer.Option(metavar="H", help="Interface to serve them on; 0.0.0.0: all.")
+]
 DrainOnSigterm = Annotated[
     bool,
     typer.Option(
@@ -94,7 +96,7 @@ def run(
     ] = Engine.NATIVE,
     spark: SparkArguments = _NO_ARGUMENTS,
     metrics_port: MetricsPort = None,
-    metrics_host: MetricsHost = "0.0.0.0",
+    metrics_host: MetricsHost = "127.0.0.1",
 ) -> None:
     """Run one instance of an application until Ctrl-C: once is graceful, twice is now.
 

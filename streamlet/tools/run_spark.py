@@ -44,7 +44,7 @@ class SparkOptions:
     aggregations: Aggregations | None = None
     #: None: no metrics are served.
     metrics_port: int | None = None
-    metrics_host: str = "0.0.0.0"
+    metrics_host: str = "127.0.0.1"
     #: Of the Spark application; None: the application's reference.
     name: str | None = None
     deploy_mode: str = "client"

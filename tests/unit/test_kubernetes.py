@@ -46,6 +46,7 @@ def test_pods_are_run_drained_and_probed_as_streamlet_has_it(objects: dict[str, 
     assert (mount["name"], mount["mountPath"]) == (claim["metadata"]["name"], "/state")
     [port] = container["ports"]
     assert str(port["containerPort"]) == run["--metrics-port"]
+    assert run["--metrics-host"] == "0.0.0.0"  # probes come from outside the pod
     paths = {container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")}
     assert paths == {"/health", "/ready"}
     settings = Settings.load(overrides=[run["--set"]])

@@ -5,37 +5,108 @@ from __future__ import annotations
 import errno
 import io
 import json
+import logging
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import ThreadingHTTPServer
 from typing import Any, Self, TypeAlias
 
 from prometheus_client import CollectorRegistry, MetricsHandler
 
-from streamlet.clock import SystemClock
+from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
 from streamlet.forks import in_children
+from streamlet.logs import get_logger
 from streamlet.runtime.metrics.exposition import Exposition
 from streamlet.runtime.metrics.health import HealthLimits
 
-#: Every interface: Prometheus and the kubelet come from outside.
-ANY_HOST = "0.0.0.0"  # metrics tell no record
+#: Every interface, which Prometheus and the kubelet of another machine need.
+ANY_HOST = "0.0.0.0"
+#: The interface without another wish: programs of this machine only.
+LOCAL_HOST = "127.0.0.1"
 
 MOST_PORT = 65_535
+
+log = get_logger(__name__)
 
 #: Gives the document of a probe.
 Page: TypeAlias = Callable[[], dict[str, Any]]
 #: How long ``close`` waits for the thread to look up, at most.
 _LOOK_UP_S = 0.1
+#: Connections at a time. One more has the oldest closed.
+MOST_CONNECTIONS = 32
+#: The time for a request and its answer, ms.
+MOST_MS = 10_000
+#: How long a new connection waits for the end of the oldest, s.
+_ROOM_S = 1.0
 
 
 class _Server(ThreadingHTTPServer):
+    """A server whose connections are bounded in number and in time.
+
+    One that sends nothing, or half a request, or does not read its answer would otherwise keep a
+    file descriptor and a thread of the supervisor for ever.
+    """
+
     daemon_threads = True
     #: Two instances on one port would each get half of the scrapes.
     allow_reuse_port = False
+
+    def __init__(self, address: tuple[Any, ...], handler: type, clock: Clock) -> None:
+        self._clock = clock
+        self._ended = threading.Condition()
+        #: Open connections and since when, oldest first.
+        self._open: dict[socket.socket, int] = {}
+        super().__init__(address, handler)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; without a free file descriptor, wait a moment before the next."""
+        try:
+            return super().get_request()
+        except OSError:
+            with self._ended:
+                self._ended.wait(_LOOK_UP_S)  # the listening socket stays readable
+            raise
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Count a connection in; False if there is no room for it."""
+        with self._ended:
+            if len(self._open) >= MOST_CONNECTIONS:
+                _hang_up(next(iter(self._open)))
+                self._ended.wait_for(lambda: len(self._open) < MOST_CONNECTIONS, _ROOM_S)
+            if len(self._open) >= MOST_CONNECTIONS:
+                return False
+            self._open[request] = self._clock.now_ms()
+            return True
+
+    def service_actions(self) -> None:
+        """Hang up on those whose time is over; between two connections."""
+        with self._ended:
+            before = self._clock.now_ms() - MOST_MS
+            for late in [one for one, since in self._open.items() if since <= before]:
+                _hang_up(late)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection, and count it out."""
+        super().shutdown_request(request)
+        with self._ended:
+            self._open.pop(request, None)
+            self._ended.notify_all()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log a request that failed; a connection that broke is nothing to report."""
+        level = logging.DEBUG if isinstance(sys.exception(), OSError) else logging.WARNING
+        log.log(level, "metrics: a request of %s failed", client_address, exc_info=True)
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """Have a connection's thread see its end; the thread closes it."""
+    with suppress(OSError):  # it was closed by the other side
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class MetricsServer:
@@ -47,16 +118,23 @@ class MetricsServer:
         ready: gives that of the readiness probe.
         port: 0 for one that the system chooses; ``port`` tells which.
         host: interface to listen on.
+        clock: the time, for that of a request.
 
     Raises:
         ConfigError: it cannot listen there.
     """
 
     def __init__(
-        self, registry: CollectorRegistry, alive: Page, ready: Page, port: int, host: str = ANY_HOST
+        self,
+        registry: CollectorRegistry,
+        alive: Page,
+        ready: Page,
+        port: int,
+        host: str = LOCAL_HOST,
+        clock: Clock | None = None,
     ) -> None:
-        handler = MetricsHandler.factory(registry)
-        self._server = _listen(host, port, _routed(handler, {"/health": alive, "/ready": ready}))
+        handler = _routed(MetricsHandler.factory(registry), {"/health": alive, "/ready": ready})
+        self._server = _listen(host, port, handler, clock or SystemClock())
         self._forget = in_children(self._server.socket.close)
         self.host = host
         self.port: int = self._server.server_address[1]
@@ -93,7 +171,7 @@ class MetricsServer:
         self.close()
 
 
-def _listen(host: str, port: int, handler: type) -> _Server:
+def _listen(host: str, port: int, handler: type, clock: Clock) -> _Server:
     if not 0 <= port <= MOST_PORT:
         raise ConfigError([f"metrics: expected a port from 0 to {MOST_PORT}, not {port}"])
     try:
@@ -101,7 +179,7 @@ def _listen(host: str, port: int, handler: type) -> _Server:
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         kind = type("_Server", (_Server,), {"address_family": family})
-        made: _Server = kind(address[:2], handler)
+        made: _Server = kind(address[:2], handler, clock)
     except socket.gaierror as error:
         raise ConfigError([f"metrics: there is no address {host!r} ({error.strerror})"]) from error
     except OSError as error:
@@ -160,7 +238,7 @@ def serving(
     settings: Settings,
     port: int | None,
     *,
-    host: str = ANY_HOST,
+    host: str = LOCAL_HOST,
     told: Callable[[str], None],
 ) -> Iterator[Exposition | None]:
     """An exposition that is served for as long as the block lasts; None without a port.

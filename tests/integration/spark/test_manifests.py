@@ -80,7 +80,7 @@ def test_the_driver_is_run_by_options_that_there_are() -> None:
     options = {name: value for name, _, value in words if name != "conf"}
     conf = dict(value.split("=", 1) for name, _, value in words if name == "conf")
     known = {one.name.replace("_", "-") for one in attrs.fields(SparkArguments)}
-    assert options.keys() <= known | {"engine", "name", "metrics-port"}
+    assert options.keys() <= known | {"engine", "name", "metrics-port", "metrics-host"}
     assert "://" in options["checkpoint"]
     assert conf["spark.kubernetes.container.image"] == container["image"]
     assert conf["spark.driver.host"] == service["metadata"]["name"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from streamlet.clock import SystemClock
+from streamlet.runtime.fork_server import Launched
 from streamlet.runtime.instance import Supervisor
 from streamlet.runtime.signals import GracefulStop
 from tests.unit.runtime.test_instance import Events, drained, instance, launch
@@ -45,3 +49,21 @@ def test_signals_that_came_before_it_ran_are_obeyed(wish: str) -> None:
     assert running.run() == 0
     assert drained(events) == ([0] if wish == "drain" else [])
     assert len(events.ups()) == len(drained(events)), "a stop starts nothing"
+
+
+def test_an_instance_without_a_free_file_descriptor_waits_with_a_workers_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    events, refusals = Events(), [errno.EMFILE, errno.ENFILE, errno.EMFILE, errno.EMFILE]
+
+    def crowded() -> Launched:
+        if refusals:
+            number = refusals.pop()
+            raise OSError(number, os.strerror(number))
+        return launch()
+
+    running = instance(events, launch=crowded)
+    events.react = lambda member, event: running.stop() if "up" in event else None
+    assert running.run() == 0
+    assert len(events.ups()) == 1
+    assert caplog.text.count("worker 0 cannot start (Too many open files") == 4

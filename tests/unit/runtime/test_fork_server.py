@@ -6,6 +6,7 @@ Each test runs the server in a program of its own: a fork of pytest would be one
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -195,13 +196,14 @@ def test_a_server_that_dies_before_it_answers_is_gone_as_well() -> None:
         theirs.close()
 
     server = ForkServer("nothing")
-    server._channel = ours
+    server._channel, server._socket = ours, socket.socket(fileno=os.dup(ours.fileno()))
     dying = threading.Thread(target=die)
     dying.start()
     with pytest.raises(StreamletError, match="is gone"):
         server.launch()
     dying.join()
     ours.close()
+    server._socket.close()
 
 
 def test_workers_and_server_end_with_the_supervisor_however_that_ends() -> None:
@@ -215,3 +217,33 @@ os._exit(0)
         [psutil.Process(int(pid)) for pid in pids.split() if psutil.pid_exists(int(pid))], 10
     )
     assert not alive
+
+
+def test_a_worker_starts_again_once_file_descriptors_are_free() -> None:
+    """None is free for pipes, then one pair, then two: nothing is lost, the server goes on."""
+    run("""
+import errno, resource
+with ForkServer(MODULE) as server:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    for spare in range(4):
+        taken = []
+        try:
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError as error:
+            assert error.errno == errno.EMFILE
+        for fd in taken[:spare]:
+            os.close(fd)
+        try:
+            server.launch()
+        except OSError as error:
+            assert error.errno == errno.EMFILE
+        else:
+            raise AssertionError("there were descriptors")
+        for fd in taken[spare:]:
+            os.close(fd)
+    begin(server)
+    process, _ = begin(server)
+    order(process, "exit 0")
+    assert process.wait() == 0
+""")

@@ -37,7 +37,7 @@ def test_spark_submit_gets_its_options_and_the_driver_those_of_the_run() -> None
         *("run", "shop:app", "--engine=spark", "--config=s.properties"),
         *("--checkpoint=hdfs:///words", "--trigger=1s", "--max-records-per-batch=1000000"),
         *("--restarts=5", "--output=updates"),
-        "--metrics-host=0.0.0.0",
+        "--metrics-host=127.0.0.1",
     ]
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
+import socket
 import urllib.error
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ from streamlet.runtime.metrics import health
 from streamlet.runtime.metrics.consumer import ConsumerCollector
 from streamlet.runtime.metrics.exposition import Exposition
 from streamlet.runtime.metrics.health import HealthLimits, MemberReport
-from streamlet.runtime.metrics.server import MetricsServer, serving
+from streamlet.runtime.metrics.server import MOST_CONNECTIONS, MOST_MS, MetricsServer, serving
 from streamlet.runtime.metrics.spark_table import SPARK, SPARK_LAG, SPARK_SECONDS, SPARK_TASKS
 from streamlet.runtime.metrics.table import METRICS, Metric
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
@@ -301,3 +304,50 @@ def test_a_consumers_counters_are_shown() -> None:
     text = generate_latest(registry).decode()
     assert 'streamlet_consumer_num_incompatible_rebalance_total{group="g"} 2.0' in text
     assert 'streamlet_consumer_assigned_partitions{group="g"} 4.0' in text
+
+
+def probe(of: MetricsServer) -> int:
+    """The status of the readiness probe."""
+    connection = http.client.HTTPConnection("127.0.0.1", of.port, timeout=10)
+    connection.request("GET", "/ready")
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def idle(of: MetricsServer, sent: bytes = b"") -> socket.socket:
+    """A connection that has sent this, and no more."""
+    made = socket.create_connection(("127.0.0.1", of.port), 10)
+    made.sendall(sent)
+    return made
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\nx: "])
+def test_connections_that_say_nothing_are_bounded_and_hinder_no_probe(sent: bytes) -> None:
+    with server(exposition()) as served, ExitStack() as held:
+        before = len(os.listdir("/proc/self/fd"))
+        ours = 3 * MOST_CONNECTIONS
+        for _ in range(ours):
+            held.enter_context(idle(served, sent))
+        assert probe(served) == 503
+        opened = len(os.listdir("/proc/self/fd")) - before
+        assert opened <= ours + MOST_CONNECTIONS
+
+
+def test_a_connection_has_its_time_and_no_more() -> None:
+    clock, of = ManualClock(), exposition()
+    with (
+        MetricsServer(registry(of), of.alive, of.ready, 0, clock=clock) as served,
+        idle(served) as silent,
+        idle(served, b"GET /he") as half,
+    ):
+        assert probe(served) == 503  # so both are accepted
+        clock.advance(MOST_MS)
+        assert [silent.recv(1), half.recv(1)] == [b"", b""]
+
+
+def test_without_another_wish_only_this_machine_is_served() -> None:
+    of = exposition()
+    with MetricsServer(registry(of), of.alive, of.ready, 0) as served:
+        assert served.address == ("127.0.0.1", served.port)
+        assert served.url == f"http://127.0.0.1:{served.port}"
