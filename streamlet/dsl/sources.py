@@ -233,9 +233,10 @@ class Sources:
         The topic is the table's own changelog, so it should be compacted: a start warns of one
         whose ``cleanup.policy`` deletes rows by age or size. ``key`` and ``value`` as of
         ``stream``. ``store`` is the name of the store, or a ``Materialized``, whose ``history``
-        makes the table versioned; it has a changelog of its own then. ``partitioner`` is as of
-        ``stream``. ``name`` is that of its node,
-        with ``-source`` behind it that of the node that reads the topic.
+        makes the table versioned; it has a changelog of its own then. Without a name, the store is
+        there only if something looks rows up: a join, ``group_by``, ``suppress``, a processor.
+        ``partitioner`` is as of ``stream``. ``name`` is that of its node, with ``-source`` behind
+        it that of the node that reads the topic.
 
         - Nulls: a record without a value deletes the row; one without a key is left out and counted
           as dropped.

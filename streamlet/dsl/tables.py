@@ -76,6 +76,18 @@ class TableSource:
         return done, olds if wanted else None, None
 
 
+@attrs.frozen
+class UnreadTable:
+    """Passes a topic's records on as changes of a table whose store nothing reads.
+
+    As in Kafka Streams all go on, tombstones of rows that never were included.
+    """
+
+    def process(self, batch: Batch) -> Batch:
+        """The batch; it never had previous values."""
+        return batch
+
+
 class PuttingSource(Protocol):
     """Puts changes into the store of a table, whose values have a serde."""
 

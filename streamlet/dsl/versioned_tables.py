@@ -14,18 +14,19 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import copied, copier, keyed
-from streamlet.dsl.builder import Builder, Make
+from streamlet.dsl.builder import Builder, Make, NodeFlags
 from streamlet.dsl.copies import Own, owner
 from streamlet.dsl.joins import StreamTableJoin, TableView
 from streamlet.dsl.nulls import Skip, SkipNulls, SkipNullsInParts
 from streamlet.dsl.table_node import TableNode
-from streamlet.dsl.tables import PuttingSource, TableSource
+from streamlet.dsl.tables import PuttingSource, TableSource, UnreadTable
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import StateError
 from streamlet.serdes import Serde
 from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
 from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
+from streamlet.topology.unread_stores import SourceTable
 
 
 @attrs.frozen
@@ -159,13 +160,16 @@ def source_node(
     history_ms = None if spec.versions is None else spec.versions.history_ms
     # What is out of the history depends on the latest record of any key: so near to each other,
     # none is out of it because of another.
+    flags = NodeFlags(by_key=True, spread_ms=history_ms, values="passed on")
     builder.named_processor(
         *(own, (parent,), make, spec.name),
         skip_nulls="key",
-        by_key=True,
-        spread_ms=history_ms,
-        values="passed on",
+        **flags,
     )
+    if spec.source_topic is not None and not spec.named:
+        passing = builder.node(own, (parent,), lambda _: UnreadTable(), skip_nulls="key", **flags)
+        passing = attrs.evolve(passing, unread=spec)
+        builder.graph.add_source_table(SourceTable(spec.name, passing, lambda: use.olds))
     views = () if history_ms is None else (newest_view(owner(value)),)
     return TableNode(builder, own, use, spec, views, history_ms=history_ms)
 

@@ -60,11 +60,15 @@ class _Found:
 
 @attrs.frozen
 class _Plan:
-    """Folders to rename by the task they are for, and folders to remove and to set aside."""
+    """Folders to rename by the task they are for, and folders to remove and to set aside.
+
+    ``needless`` are those to remove since nothing reads their stores.
+    """
 
     moves: Mapping[TaskId, _Found]
     removed: Sequence[_Found]
     aside: Sequence[_Found]
+    needless: Sequence[_Found]
 
 
 def adopt_folders(directory: StateDirectory, lock: FolderLock, topology: Topology) -> None:
@@ -103,21 +107,25 @@ def _plan(topology: Topology, found: Sequence[_Found]) -> _Plan:
     numbers = [frozenset(where[name] for name in one.layout if name in where) for one in found]
     filled = {number for some in numbers if len(some) == 1 for number in some}
     candidates: dict[TaskId, list[_Found]] = {}
-    aside = []
+    unread = {spec.name for part in topology.subtopologies for spec in part.unread_stores}
+    aside, needless = [], []
     for one, some in zip(found, numbers, strict=True):
+        if one.layout and one.layout.keys() <= unread:
+            needless.append(one)
+            continue
         number = min(some) if len(some) == 1 else one.task.subtopology
         if one.layout and not some and (number in filled or one.is_aside):
             aside.append(one)
             continue
         if one.meta is not None and number in parts:
-            one.meta.check_layout(_layout(parts[number]), str(one.folder.path))
+            one.meta.check_layout(_layout(parts[number]), str(one.folder.path), unread)
         candidates.setdefault(TaskId(number, one.task.partition), []).append(one)
     kept = {task: max(some, key=lambda one: one.worth) for task, some in candidates.items()}
     removed = [one for task, some in candidates.items() for one in some if one is not kept[task]]
     for one in removed:
         _check_spare(one, topology)
     moves = {task: one for task, one in kept.items() if one.folder.path.name != str(task)}
-    return _Plan(moves, removed, [one for one in aside if not one.is_aside])
+    return _Plan(moves, removed, [one for one in aside if not one.is_aside], needless)
 
 
 def _layout(part: Subtopology) -> dict[str, tuple[str, str]]:
@@ -139,7 +147,8 @@ def _check_spare(one: _Found, topology: Topology) -> None:
 
 def _carry_out(directory: StateDirectory, plan: _Plan) -> None:
     with ExitStack() as held:
-        removed = [held.enter_context(directory.lock_folder(one.folder)) for one in plan.removed]
+        gone = (*plan.removed, *plan.needless)
+        removed = [held.enter_context(directory.lock_folder(one.folder)) for one in gone]
         moves = {
             task: held.enter_context(directory.lock_folder(one.folder))
             for task, one in plan.moves.items()
@@ -155,6 +164,9 @@ def _carry_out(directory: StateDirectory, plan: _Plan) -> None:
     for one in plan.aside:
         names = ", ".join(sorted(one.layout))
         log.warning("state of task %s is set aside: no subtopology has %s now", one.task, names)
+    for one in plan.needless:
+        names = ", ".join(sorted(one.layout))
+        log.info("state in %s is removed: nothing reads %s", one.folder.path, names)
     for one in plan.removed:
         if one.meta is not None:
             log.warning("state in %s is removed, another folder has the task", one.folder.path)

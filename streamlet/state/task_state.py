@@ -13,7 +13,7 @@ written down, so that a restart reads their changelogs from the start.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -51,6 +51,7 @@ class TaskState:
         cache_bytes: int,
         changelogs: Mapping[str, TopicPartition],
         engine: StorageEngine | None = None,
+        unread: Collection[str] = (),
     ) -> None:
         self.cache_bytes = cache_bytes  # bound on all caches together, an estimate
         self.changelogs = dict(changelogs)
@@ -81,6 +82,7 @@ class TaskState:
         self._outstanding: Drained | None = None
         self._latest: Mapping[str, int] = {}  # as the medium says, of stores not yet made
         self._layout = {s.name: (s.key.name, s.value.name) for s in specs}
+        self._unread = unread
         memory = [s.name for s in specs if folder is None or not s.persistent]
         self._in_memory = frozenset(memory)
         self._memory = MemoryEngine(memory) if engine is None else engine
@@ -98,6 +100,7 @@ class TaskState:
         specs: Sequence[StoreFacts],
         cache_bytes: int,
         changelogs: Mapping[str, TopicPartition] | None = None,
+        unread: Collection[str] = (),
     ) -> Self:
         """Open the stores of a task, made if they are missing.
 
@@ -107,12 +110,13 @@ class TaskState:
             cache_bytes: bound on the Python objects kept in memory, an estimate in bytes.
             changelogs: the changelog partition of each store that has one; for a store over a
                 source topic that topic's partition.
+            unread: stores that are dropped if the folder has them, since nothing reads them.
 
         Raises:
             TaskCorruptedError: the files are damaged; wipe them and restore.
             StateError: the folder cannot be used, or holds stores of another topology.
         """
-        return cls(folder, specs, cache_bytes, changelogs or {})
+        return cls(folder, specs, cache_bytes, changelogs or {}, unread=unread)
 
     # One commit.
 
@@ -384,7 +388,9 @@ class TaskState:
         if raw is None:
             return
         meta = TaskMeta.from_bytes(raw, str(folder))
-        meta.check_layout(self._layout, str(folder))
+        meta.check_layout(self._layout, str(folder), self._unread)
+        if meta.layout.keys() - self._layout.keys():  # what is said of them must not come back
+            meta = meta.of(self._layout.keys(), set(self.changelogs.values()))
         for tp in self.changelogs.values():
             meta.check_partition(tp.partition, str(folder))
         if meta.unreadable:

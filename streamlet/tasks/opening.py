@@ -120,7 +120,8 @@ class TaskOpener:
     def _state(self, lock: FolderLock, task: TaskId) -> TaskState:
         part = self.topology.subtopology(task.subtopology)
         folder = lock.folder if part.stores else None
-        parts = (folder, part.stores, self.cache_bytes, changelogs_of(part, task))
+        unread = [spec.name for spec in part.unread_stores]
+        parts = (folder, part.stores, self.cache_bytes, changelogs_of(part, task), unread)
         try:
             return TaskState.open(*parts)
         except TaskCorruptedError as error:

@@ -33,6 +33,7 @@ from streamlet.topology.partitioners import with_partitioners
 from streamlet.topology.reach import answers_before, global_before, joined_before, timed_before
 from streamlet.topology.self_joins import with_single_stores
 from streamlet.topology.subtopologies import Node, Subtopology, own_topics, split
+from streamlet.topology.unread_stores import SourceTable, without_unread_stores
 from streamlet.types import TaskId
 
 
@@ -60,6 +61,12 @@ class Topology:
         made = set(self.repartition_topics)
         read = {topic for part in self.subtopologies for topic in part.input_topics}
         return tuple(sorted(read - made))
+
+    @property
+    def table_topics(self) -> frozenset[str]:
+        """Topics that are read as tables, with or without a store."""
+        specs = (one for part in self.subtopologies for one in (*part.stores, *part.unread_stores))
+        return frozenset(spec.source_topic for spec in specs if spec.source_topic is not None)
 
     def source_topics_among(self, names: Iterable[str]) -> tuple[str, ...]:
         """Topics that are read, those that match a pattern among these names included, sorted."""
@@ -121,6 +128,7 @@ class Graph:
         self._mergeable: list[MergeableRepartition] = []
         self._joins: list[InnerJoin] = []
         self._foreign_joins: list[ForeignJoin] = []
+        self._tables: list[SourceTable] = []
         self._frozen: dict[frozenset[str], Topology] = {}
 
     @property
@@ -279,6 +287,10 @@ class Graph:
         """Declare a join by foreign keys; its own nodes are added like others."""
         self._foreign_joins.append(join)
 
+    def add_source_table(self, table: SourceTable) -> None:
+        """Declare a table whose store is there only if something reads it."""
+        self._tables.append(table)
+
     def freeze(self, optimizations: Iterable[str] = ()) -> Topology:
         """The finished topology; nothing can be added afterwards.
 
@@ -322,7 +334,7 @@ class Graph:
         self, rules: frozenset[str]
     ) -> tuple[Mapping[str, Node], tuple[Optimization, ...]]:
         """The nodes by name, and the changes that the rules made to them."""
-        nodes, changes = dict(self._nodes), []
+        nodes, changes = without_unread_stores(self._nodes, self._tables), []
         if MERGE_REPARTITION_TOPICS in rules:
             nodes, merged = with_merged_topics(self.application, nodes, self._mergeable)
             changes += merged

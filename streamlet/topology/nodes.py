@@ -186,7 +186,8 @@ class ProcessorNode:
     keeps them in its first store, and looks rows up when the latest of them is so far ahead.
     ``results`` are the "same" records or some of them, the records "rekeyed", or "others".
     ``values`` says what becomes of those of its records: where nothing uses them, branches need no
-    copies. One that ``keeps`` its results sends on the objects that are in its store.
+    copies. One that ``keeps`` its results sends on the objects that are in its store. ``unread`` is
+    the store of a table that is not there, since nothing reads it.
     """
 
     name: str
@@ -207,6 +208,7 @@ class ProcessorNode:
     results: Results = "others"
     values: Values = "used"
     keeps: bool = False
+    unread: StoreSpec | None = None
 
 
 #: One partition, several, none, or None for what the key decides.

@@ -122,6 +122,11 @@ class Subtopology:
         return changelog_name(self.application, spec.name) if spec.logged else None
 
     @property
+    def unread_stores(self) -> tuple[StoreSpec, ...]:
+        """Stores of tables of topics that it does not have, since nothing reads them."""
+        return tuple(node.unread for node in self.processors if node.unread is not None)
+
+    @property
     def changelog_topics(self) -> tuple[str, ...]:
         """Changelog topics that streamlet makes for it, in order of its stores."""
         own = (spec for spec in self.stores if spec.logged and spec.source_topic is None)

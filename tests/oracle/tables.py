@@ -69,7 +69,6 @@ OTHER_DESCRIPTION: Mapping[str, str] = {
     "stream-table-versioned-grace": _TWIN,
     "stream-table-versioned-grace-left": _TWIN,
     "table-filter-group-by": _FILTER,
-    "table-filter-no-store": "the source table has a store, which Java leaves out",
     "table-group-by-aggregate": _FILTER,
     "table-group-by-count": _FILTER,
     "table-group-by-null-key": _FILTER,

@@ -105,7 +105,7 @@ def layout_of(topology: Topology, topic: str, source: NamedColumns) -> Layout:
     for name, which, serde in (("key", key, key_serde), ("value", value, value_serde)):
         if which is not None:
             _check_type(topic, name, which, serde, frame)
-    tables = {spec.source_topic for part in topology.subtopologies for spec in part.stores}
+    tables = topology.table_topics
     return Layout(topic, key, value, time, 0 if time is None and topic in tables else None)
 
 
@@ -127,7 +127,7 @@ def _check_keyless(topology: Topology, topic: str, names: Sequence[str], *, mean
     Raises:
         ConfigError: operators look them up by their keys.
     """
-    tables = {spec.source_topic for part in topology.subtopologies for spec in part.stores}
+    tables = topology.table_topics
     keyed = [] if meant else _keyed_operators(topology, topic)
     if topic in tables:
         remedy = "name it with key="

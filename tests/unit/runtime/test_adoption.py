@@ -217,3 +217,57 @@ def test_a_folder_that_a_process_still_has_open_is_not_renamed(host: Host) -> No
     held.release()
     host.start(new)
     assert host.stores(new) == {"1_0": {"a-0": 1}}
+
+
+def tables(*, read: bool, counts: str = "") -> Topology:
+    """A table of ``t`` whose store is or is not read, and a count beside it in its subtopology."""
+    app = App("app")
+    table = app.table("t", key=str, value=int)
+    stream = table.to_stream()
+    if read:
+        stream.left_join(table, lambda one, two: one).to("joined")
+    if counts:
+        stream.group_by_key().count(store=counts)
+    return app.topology()
+
+
+ROWS = "t-STATE-STORE-0000000000"
+
+
+def test_a_store_that_nothing_reads_any_more_is_dropped_and_the_others_stay(host: Host) -> None:
+    """A table read again is restored from the beginning: nothing is said of what was dropped."""
+    old, new = (tables(read=read, counts="counts") for read in (True, False))
+    task = TaskId(0, 0)
+    host.write(old, task, 7)
+    host.start(new)
+    opened = TaskOpener(new, host.directory, 1 << 20)(task)
+    assert {name: dict(s.range()) for name, s in opened.state.stores.items()} == {
+        "counts": {"counts-0": 7}
+    }
+    assert opened.state.state == StateNumber(1, 7)
+    assert {tp.topic for tp in opened.state.positions} == {"app-counts-changelog"}
+    opened.close()
+
+    host.start(old)
+    again = TaskOpener(old, host.directory, 1 << 20)(task)
+    assert dict(again.state.stores["counts"].range()) == {"counts-0": 7}
+    assert dict(again.state.stores[ROWS].range()) == {}
+    assert {tp.topic for tp in again.state.positions} == {"app-counts-changelog"}
+    again.close()
+
+
+def test_a_folder_with_nothing_but_what_nothing_reads_is_removed(host: Host) -> None:
+    old, new = tables(read=True), tables(read=False)
+    host.write(old, TaskId(0, 0), 7)
+    host.write(old, TaskId(0, 1), 7)
+    host.start(new)
+    assert host.directory.folders() == []
+
+
+def test_a_store_of_another_topology_is_refused_beside_one_that_nothing_reads(host: Host) -> None:
+    host.write(tables(read=True, counts="counts"), TaskId(0, 0), 7)
+    new = tables(read=False, counts="others")
+    for start in (host.start, lambda made: TaskOpener(made, host.directory, 1 << 20)(TaskId(0, 0))):
+        with pytest.raises(StateMismatchError, match="store counts is not in the topology") as said:
+            start(new)
+        assert ROWS not in str(said.value)

@@ -8,6 +8,7 @@ from streamlet.app import App
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.windows import tumbling, unlimited
 from streamlet.errors import ConfigError, MissingTopicError, TopologyError
+from streamlet.topology.graph import Topology
 from streamlet.topology.internal_topics import (
     MIN_COMPACTION_LAG_MS,
     TIME_CONFIG,
@@ -87,13 +88,17 @@ def test_what_is_merged_after_a_repartition_keeps_the_count_of_its_own() -> None
 
 def test_a_table_has_a_partition_for_each_task_beside_it() -> None:
     """Its topic is its changelog, which a task without one of its partitions would lack."""
-    app = App("merge")
-    table = app.table("people", key=str, value=str)
-    table.to_stream().merge(app.stream("more", key=str, value=str)).to("out")
-    topology = app.topology()
-    assert len(topology.tasks({"people": 3, "more": 2})) == 3
+
+    def merged(store: str | None) -> Topology:
+        app = App("merge")
+        table = app.table("people", key=str, value=str, store=store)
+        table.to_stream().merge(app.stream("more", key=str, value=str)).to("out")
+        return app.topology()
+
+    assert len(merged("people").tasks({"people": 3, "more": 2})) == 3
     with pytest.raises(TopologyError, match="people is read as a table and has 2 partitions, but"):
-        topology.tasks({"people": 2, "more": 3})
+        merged("people").tasks({"people": 2, "more": 3})
+    assert len(merged(None).tasks({"people": 2, "more": 3})) == 3, "it has no store to restore"
 
 
 def test_a_repartition_topic_takes_the_count_of_what_it_is_joined_with() -> None:
