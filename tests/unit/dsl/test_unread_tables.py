@@ -37,7 +37,7 @@ USES: dict[str, Callable[[KTable[Any, Any]], KTable[Any, Any]]] = {
 
 
 def sent(use: str, store: StoreLike, batch: int) -> tuple[list[tuple[Any, Any, int]], int]:
-    """What comes out, and how many records were dropped; with ``batch`` 2 they come at once, at 0."""
+    """What comes out, and how many were dropped; with ``batch`` 2 they come at once, at 0."""
     app = App("a")
     USES[use](app.table("t", key=str, value=int, store=store)).to_stream().to("out")
     with TopologyTestDriver(app) as driver:

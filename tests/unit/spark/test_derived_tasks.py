@@ -21,19 +21,28 @@ _shown = _long.transform_values(lambda k, v: f"{k} {v}", value=str, store="shown
 _kept.to_stream().to("kept")
 _shown.to_stream(lambda k, v: v, key=str).to("shown")
 
+#: The same of a table that has no store, since nothing reads it.
+unread = sl.App("unread")
+_passed = unread.table("rows", key=str, value=str)
+_passed.filter(lambda k, v: v < "5").to_stream().to("kept")
+_passed.map_values(lambda v: None if v.endswith("2") else f"{v}!", value=str).to_stream().to(
+    "shown"
+)
+
 TOPICS = ("kept", "shown")
-HERE = f"{__name__}:derived"
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_row_is_that_of_a_native_task(seed: int) -> None:
+@pytest.mark.parametrize("name", ["derived", "unread"])
+def test_every_row_is_that_of_a_native_task(name: str, seed: int) -> None:
     """The workers take turns, so that one of them begins cold."""
-    laid_out = plan(HERE, derived.topology(), {"rows": 1})
+    app = globals()[name]
+    laid_out = plan(f"{__name__}:{name}", app.topology(), {"rows": 1})
     runners, kept = [Runner(laid_out, SMALL), Runner(laid_out, SMALL)], KeptInMemory()
     dice, first = random.Random(seed), 0
     native: list[tuple[str, bytes, bytes | None]] = []
     found: list[tuple[str, bytes | None, bytes | None]] = []
-    with TopologyTestDriver(derived) as driver:
+    with TopologyTestDriver(app) as driver:
         for batch in range(30):
             given = [
                 (dice.choice("abc"), dice.choice([*"012345678", None]), batch)
