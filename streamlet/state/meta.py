@@ -127,8 +127,24 @@ class TaskMeta:
                 f"{where} holds state of partition {min(found)}, not of {partition}"
             )
 
-    def of(self, stores: Collection[str], changelogs: Collection[TopicPartition]) -> Self:
-        """The fields of these stores and these changelog partitions, without what others left."""
+    def checked(
+        self,
+        layout: Mapping[str, tuple[str, str]],
+        unread: Collection[str],
+        changelogs: Collection[TopicPartition],
+        where: str,
+    ) -> Self:
+        """Compare with the stores that are opened; what is said of those that are dropped goes.
+
+        Raises:
+            StateMismatchError: as ``check_layout``, whose arguments are the same.
+            TaskCorruptedError: as ``check_partition``, of each of the ``changelogs``.
+        """
+        self.check_layout(layout, where, unread)
+        for tp in changelogs:
+            self.check_partition(tp.partition, where)
+        if self.layout.keys() <= layout.keys():
+            return self
         topics = {tp.topic for tp in changelogs}
         return attrs.evolve(
             self,
@@ -137,8 +153,8 @@ class TaskMeta:
             times={tp: at_ms for tp, at_ms in self.times.items() if tp in changelogs},
             topic_ids={name: one for name, one in self.topic_ids.items() if name in topics},
             time_indexes={tp: one for tp, one in self.time_indexes.items() if tp in changelogs},
-            layout={name: types for name, types in self.layout.items() if name in stores},
-            latest={name: at_ms for name, at_ms in self.latest.items() if name in stores},
+            layout={name: types for name, types in self.layout.items() if name in layout},
+            latest={name: at_ms for name, at_ms in self.latest.items() if name in layout},
         )
 
     def check_layout(

@@ -81,8 +81,7 @@ class TaskState:
         self._held: dict[TopicPartition, int] = {}  # positions not to pass while `again` waits
         self._outstanding: Drained | None = None
         self._latest: Mapping[str, int] = {}  # as the medium says, of stores not yet made
-        self._layout = {s.name: (s.key.name, s.value.name) for s in specs}
-        self._unread = unread
+        self._layout, self._unread = {s.name: (s.key.name, s.value.name) for s in specs}, unread
         memory = [s.name for s in specs if folder is None or not s.persistent]
         self._in_memory = frozenset(memory)
         self._memory = MemoryEngine(memory) if engine is None else engine
@@ -384,15 +383,10 @@ class TaskState:
 
     def _take_meta(self, disk: RocksEngine, folder: Path) -> None:
         """Believe what the disk says, if it speaks of these stores and still has them."""
-        raw = disk.read_meta()
-        if raw is None:
+        if (raw := disk.read_meta()) is None:
             return
         meta = TaskMeta.from_bytes(raw, str(folder))
-        meta.check_layout(self._layout, str(folder), self._unread)
-        if meta.layout.keys() - self._layout.keys():  # what is said of them must not come back
-            meta = meta.of(self._layout.keys(), set(self.changelogs.values()))
-        for tp in self.changelogs.values():
-            meta.check_partition(tp.partition, str(folder))
+        meta = meta.checked(self._layout, self._unread, set(self.changelogs.values()), str(folder))
         if meta.unreadable:
             self._empty(disk, folder)
             return
