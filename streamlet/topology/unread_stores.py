@@ -16,7 +16,7 @@ from streamlet.topology.subtopologies import Node
 
 @attrs.frozen(eq=False)
 class SourceTable:
-    """A table of a topic whose store nobody asked for.
+    """A table of a topic whose store has no name of the user's.
 
     Args:
         store: its store.
