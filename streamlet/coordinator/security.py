@@ -6,6 +6,8 @@ cannot do is refused here, at the start, and not met as a failing handshake late
 
 from __future__ import annotations
 
+import logging
+import re
 import ssl
 from collections.abc import Mapping
 
@@ -35,6 +37,29 @@ _TLS = frozenset(
 _MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"})
 _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _OURS = ("security.", "sasl.", "ssl.", "enable.ssl.")
+#: OpenSSL's name for a certificate or a protocol that one of both sides refuses.
+_TLS_REFUSAL = re.compile(
+    r"(?:Handshake failed: )?"
+    r"\[SSL: (CERTIFICATE_VERIFY_FAILED|UNSUPPORTED_PROTOCOL|[A-Z0-9]+_ALERT_[A-Z_]+)\]"
+)
+#: Alerts of a broker that is in trouble itself, or that goes away.
+_PASSING_ALERTS = frozenset({"TLSV1_ALERT_INTERNAL_ERROR", "TLSV1_ALERT_USER_CANCELLED"})
+
+
+def refused_by_tls(text: str) -> bool:
+    """True if a connection ended since one side refuses the other's certificate or protocol.
+
+    Args:
+        text: kafka-python's, which is all it leaves of OpenSSL's error. With TLS 1.3 the broker's
+            alert comes behind the handshake, so it does not begin with "Handshake failed".
+    """
+    found = _TLS_REFUSAL.match(text)
+    return found is not None and found[1] not in _PASSING_ALERTS
+
+
+def without_requests(record: logging.LogRecord) -> bool:
+    """Filter for kafka-python's loggers of requests and their bytes, which contain passwords."""
+    return record.levelno > logging.DEBUG
 
 
 def client_settings(config: Mapping[str, object]) -> dict[str, object]:

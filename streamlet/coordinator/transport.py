@@ -27,7 +27,7 @@ from streamlet.coordinator.codes import name_of
 from streamlet.coordinator.events import Connection, FailureKind
 from streamlet.coordinator.messages import Answer, GroupDescription, GroupListing, Request
 from streamlet.coordinator.ports import CoordinatorRefused, TransportError
-from streamlet.coordinator.security import client_settings
+from streamlet.coordinator.security import client_settings, refused_by_tls, without_requests
 from streamlet.coordinator.sockets import DataFirstSocket
 from streamlet.coordinator.transport_codec import (
     WireRequest,
@@ -479,6 +479,8 @@ def _hush() -> None:
     for name in ("kafka.net", "kafka.cluster"):
         if logging.getLogger(name).level == logging.NOTSET:
             logging.getLogger(name).setLevel(logging.CRITICAL)
+    for name in ("kafka.protocol.parser", "kafka.net.connection"):
+        logging.getLogger(name).addFilter(without_requests)
 
 
 _KINDS = {
@@ -497,9 +499,8 @@ def _kind(error: kafka_errors.KafkaError) -> FailureKind:
     for foreign, kind in _KINDS.items():
         if isinstance(error, foreign):
             return kind
-    if str(*error.args[:1]).startswith("Handshake failed: [SSL: CERTIFICATE_VERIFY_FAILED]"):
-        return FailureKind.AUTHENTICATION
-    return FailureKind.DISCONNECTED
+    refused = refused_by_tls(str(*error.args[:1]))
+    return FailureKind.AUTHENTICATION if refused else FailureKind.DISCONNECTED
 
 
 def _text(error: kafka_errors.KafkaError) -> str:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
+import shutil
 import socket
+import ssl
 import struct
+import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +20,7 @@ import pytest
 from streamlet.coordinator.events import Connection, FailureKind
 from streamlet.coordinator.messages import Heartbeat, OffsetFetch, OffsetFetchAnswer
 from streamlet.coordinator.ports import TransportError
-from streamlet.coordinator.security import client_settings
+from streamlet.coordinator.security import client_settings, refused_by_tls
 from streamlet.coordinator.sockets import DataFirstSocket
 from streamlet.coordinator.transport import Transport
 from streamlet.coordinator.transport_codec import WireRequest
@@ -265,3 +271,83 @@ def test_a_coordinator_that_does_not_answer_is_looked_up_again_next_time(
         transport.ask(wanted, 300_000).result(300)
     assert transport.ask(wanted, 300_000).result(300) == OffsetFetchAnswer(0, {})
     assert looked_up == ["words"] * 2
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a self-signed certificate for loopback."""
+    folder = tmp_path_factory.mktemp("tls")
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl to make a certificate")
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-keyout", "key.pem", "-out", "ca.pem"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_client_without_the_certificate_that_is_wanted_is_refused_not_let_wait(
+    certificate: Path, version: ssl.TLSVersion
+) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=certificate / "ca.pem")
+    context.load_cert_chain(certificate / "ca.pem", certificate / "key.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.minimum_version = context.maximum_version = version
+
+    def refuse(listening: socket.socket) -> None:
+        while True:
+            try:
+                taken, _ = listening.accept()
+            except OSError:
+                return  # the test is over
+            with taken, suppress(OSError), context.wrap_socket(taken, server_side=True) as secured:
+                secured.recv(1)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=refuse, args=(listening,))
+        thread.start()
+        config = {"security.protocol": "SSL", "ssl.ca.location": str(certificate / "ca.pem")}
+        transport = Transport(f"127.0.0.1:{listening.getsockname()[1]}", config)
+        try:
+            with pytest.raises(TransportError, match=r"\[SSL: .*ALERT") as refused:
+                transport.check_version(4_000).result(20)
+        finally:
+            transport.close()
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+    assert refused.value.kind is FailureKind.AUTHENTICATION
+    assert not refused.value.passing
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("Handshake failed: [SSL: SSLV3_ALERT_HANDSHAKE_FAILURE] sslv3 alert", True),
+        ("[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca (_ssl.c:2580)", True),
+        ("[SSL: TLSV1_ALERT_INTERNAL_ERROR] tlsv1 alert internal error", False),
+        ("Handshake failed: [SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred", False),
+        ("socket disconnected", False),
+    ],
+)
+def test_alerts_of_tls_are_refusals_and_lost_connections_are_not(text: str, refused: bool) -> None:
+    assert refused_by_tls(text) is refused
+
+
+def test_passwords_are_written_to_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever level a program sets, before or after the client is made."""
+    # Here, since they are to be loaded by the transport, which knows their warnings.
+    parser = importlib.import_module("kafka.protocol.parser")
+    sasl = importlib.import_module("kafka.protocol.sasl")
+    names = ("kafka.protocol.parser", "kafka.net.connection")
+    caplog.set_level(logging.DEBUG)
+    Transport("127.0.0.1:1").close()
+    request = sasl.SaslAuthenticateRequest(version=1, auth_bytes=b"\0alice\0open-sesame")
+    for name in names:
+        caplog.set_level(logging.DEBUG, logger=name)
+        logging.getLogger(name).info("goes through")
+    parser.KafkaProtocol(client_id="x", api_version=(2, 5)).send_request(request)
+    logging.getLogger(names[1]).debug("Request %d: %s", 1, request)
+    assert "open-sesame" not in caplog.text
+    assert caplog.text.count("goes through") == 2
