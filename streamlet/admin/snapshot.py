@@ -214,20 +214,22 @@ _COPIES = frozenset({Role.LEARNER, Role.STANDBY, Role.DORMANT})
 
 
 def tasks(group: GroupSnapshot) -> tuple[TaskInfo, ...]:
-    """The tasks there must be: all that members hold, those missing between them, unassigned ones.
+    """The tasks there must be: all of the leader's plan, and those missing between them.
 
-    How many there are beyond the last one known only the topology knows.
+    How many there are beyond the last one known only the topology knows. Without a plan the
+    members' claims count; beside one they do not, for a member may claim a task that is none.
     """
     held: set[TaskId] = {*group.newest.unassigned}
+    claimed: set[TaskId] = set()
     stateful: set[int] = set()
     for member in group.members:
         for task, copy in member.reported.copies.items():
-            held.add(task)
+            claimed.add(task)
             if copy.role in _COPIES:
                 stateful.add(task.subtopology)
         stateful |= member.reported.stateful
-        for task, _ in member.tasks:
-            held.add(task)
+        held.update(task for task, _ in member.tasks)
+    held = held or claimed
     last: dict[int, int] = defaultdict(int)
     for task in held:
         last[task.subtopology] = max(last[task.subtopology], task.partition)

@@ -42,6 +42,9 @@ log = get_logger(__name__)
 #: How many members' reasons are listed, and how many names of members that have gone.
 _REASONS = 3
 
+#: Of an error about a member's bytes, in the log.
+_REASON_CHARS = 200
+
 Assignor: TypeAlias = Callable[[GroupState], Plan]
 
 
@@ -94,20 +97,24 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
 
     A member whose description cannot be read may hold anything: then no member gains a task, and it
     is asked to describe itself otherwise. Likewise while members have topologies that cannot run in
-    one group: those that run tasks go on, the others are refused.
-
-    Raises:
-        Exception: whatever the assignor raises.
+    one group: those that run tasks go on, the others are refused. A description with which no plan
+    can be made counts as one that cannot be read.
     """
     read = [_read(member, view.protocol_type, view.latest) for member in run.members]
     said = {r.member_id: r.said for r in read if r.said is not None}
     gone: list[str] = []
-    refused = _refused(run.member_id, view, said)
-    if len(said) == len(read) and not refused:
-        decided, flip = _decide(run, view, read, said, assign)
-        gone = _gone(view.before, said.values())
-    else:
-        decided, flip = _keep_claims(said), None
+    refused: dict[str, str] = {}
+    try:
+        refused = _refused(run.member_id, view, said)
+        if len(said) == len(read) and not refused:
+            decided, flip = _decide(run, view, read, said, assign)
+            gone = _gone(view.before, said.values())
+        else:
+            decided, flip = _keep_claims(said), None
+    except Exception as error:
+        read = _without_culprits(run, view, read, assign, error)
+        said = {r.member_id: r.said for r in read if r.said is not None}
+        decided, flip, refused = _keep_claims(said), None, {}
     reason = _reason(said.values(), gone)
     log.info("generation %d is planned: %s", run.generation, reason)
     turns = release_delays(decided.members)
@@ -118,6 +125,41 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
         answers[run.member_id] = _signed(answers[run.member_id], run, view, decided, reason)
     answers |= {member: _refusal(said[member], why) for member, why in refused.items()}
     return {r.member_id: _encoded(view, answers[r.member_id], r) for r in read}
+
+
+def _without_culprits(
+    run: RunAssignor,
+    view: LeaderView,
+    read: Sequence[_Read],
+    assign: Assignor,
+    error: Exception,
+) -> list[_Read]:
+    """The descriptions, without those with which no plan can be made."""
+    culprits = {
+        r.member_id for r in read if r.said is not None and not _plannable(run, view, r, assign)
+    }
+    log.error(
+        "generation %d has no plan, all tasks stay where they are: %s: %r. No plan can be made "
+        "with the descriptions of: %s",
+        run.generation,
+        type(error).__name__,
+        str(error)[:_REASON_CHARS],
+        _first(sorted(map(repr, culprits))) or "no single member",
+    )
+    return [attrs.evolve(r, said=None, head=None) if r.member_id in culprits else r for r in read]
+
+
+def _plannable(run: RunAssignor, view: LeaderView, read: _Read, assign: Assignor) -> bool:
+    """True if a plan for this member alone can be made."""
+    assert read.said is not None
+    said = {read.member_id: read.said}
+    try:
+        _refused(run.member_id, view, said)
+        _decide(run, view, [read], said, assign)
+    except Exception as error:
+        log.warning("no plan with %r: %r", read.member_id, error)
+        return False
+    return True
 
 
 def _refused(leader: str, view: LeaderView, said: Mapping[str, Subscription]) -> dict[str, str]:
@@ -218,7 +260,12 @@ def _read(member: JoinedMember, protocol_type: str, latest: int) -> _Read:
         return attrs.evolve(unread, said=said)
     except wire.TooNewError:
         return unread
-    except wire.WireError:
+    except Exception as error:  # bytes of others: what else they can bring about is not known
+        log.warning(
+            "what member %r says cannot be read, it gains nothing: %r",
+            member.member_id,
+            str(error)[:_REASON_CHARS],
+        )
         return attrs.evolve(unread, head=None)
 
 

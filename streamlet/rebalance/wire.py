@@ -41,8 +41,11 @@ _HASH_BYTES = 8
 _IDENTITY_BYTES = 4
 #: Above this two numbers are no head of ours but the beginning of something else.
 _VERSION_MAX = 9_999
-#: No body may unpack to more: bytes from the network must not decide how much memory we take.
-_UNPACKED_MAX = 16 * 1024 * 1024
+#: No body may unpack to more: bytes from the network must not decide how much memory we take. Items
+#: of one byte take a hundred times as much once they are values; 100,000 tasks are 100 kB here.
+_UNPACKED_MAX = 512 * 1024
+#: Bounds of capacities and bands, so that no sum or quotient of them is infinite.
+_LEAST, _MOST = 1e-100, 1e100
 _ROLES = tuple(Role)
 _USUAL_TYPE, _USUAL_MODE = "stream", "incremental"
 
@@ -198,7 +201,7 @@ def _checked(build: Callable[[dict[str, Any]], T], record: dict[str, Any]) -> T:
     """Make a value of a record whose fields may not fit together."""
     try:
         return build(record)
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise WireError(f"the record does not fit together: {error}") from error
 
 
@@ -225,6 +228,9 @@ def _subscription(r: dict[str, Any]) -> Subscription:
     if len(hashes) % _HASH_BYTES:
         raise ValueError(f"{len(hashes)} bytes of hashes")
     starts = range(0, len(hashes), _HASH_BYTES)
+    _between(r["capacity"], _LEAST)
+    if r["imbalance"] is not None:
+        _between(r["imbalance"], 0.0)
     successors = tuple(map(_unpack_id, r.pop("successors", ())))
     return Subscription(
         **{
@@ -240,6 +246,11 @@ def _subscription(r: dict[str, Any]) -> Subscription:
             "belongings": tuple(r.get("belongings", ())),
         }
     )
+
+
+def _between(value: float, least: float) -> None:
+    if not least <= value <= _MOST:  # also for a NaN
+        raise ValueError(f"{value} is no capacity or imbalance")
 
 
 def _leaving(r: dict[str, Any] | None, successors: tuple[str, ...]) -> Leaving | None:
@@ -268,8 +279,10 @@ def _copies_record(copies: dict[TaskId, Copy], version: int) -> list[dict[str, A
 
 def _copies(records: list[dict[str, Any]]) -> dict[TaskId, Copy]:
     copies: dict[TaskId, Copy] = {}
+    count = 0
     for record in records:
         tasks = schemas.tasks_of(record["tasks"])
+        schemas.check_count(count := count + len(tasks))
         lags = record["lags"] or [0] * len(tasks)
         if record["role"] < 0:
             raise ValueError(f"role {record['role']}")
@@ -315,7 +328,9 @@ def _orders_record(orders: dict[TaskId, str]) -> list[dict[str, Any]]:
 
 
 def _orders(records: list[dict[str, Any]]) -> dict[TaskId, str]:
-    return {TaskId(r["subtopology"], r["partition"]): _unpack_id(r["member"]) for r in records}
+    return {
+        schemas.task_of(r["subtopology"], r["partition"]): _unpack_id(r["member"]) for r in records
+    }
 
 
 _UUID_CHARS = 36

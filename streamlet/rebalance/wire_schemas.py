@@ -17,7 +17,11 @@ from typing import Any
 
 import fastavro
 
+from streamlet.bounded import TASK_NUMBER_MAX, whole
 from streamlet.types import TaskId
+
+#: Tasks in one list of a subscription or an assignment.
+TASKS_MAX = 100_000
 
 
 def _record(record: str, /, **fields: Any) -> dict[str, Any]:
@@ -134,14 +138,38 @@ def tasks_of(record: list[Any]) -> list[TaskId]:
     """The tasks of a list of any version.
 
     Raises:
-        ValueError: if no task has such a number.
+        ValueError: if no task has such a number, one is there twice, or there are too many.
     """
     if not record or isinstance(record[0], dict):
-        return [TaskId(r["subtopology"], part) for r in record for part in r["partitions"]]
+        check_count(sum(len(r["partitions"]) for r in record))
+        return [task_of(r["subtopology"], part) for r in record for part in r["partitions"]]
+    check_count(len(record) - 1)
     stride, *distances = record
-    if stride < 1 or min(distances, default=0) < 0:
-        raise ValueError(f"tasks {record}")
+    # Tasks rise from one to the next, so the last number is the highest.
+    if min(distances, default=0) < 0 or 0 in distances[1:]:
+        raise ValueError("tasks that do not rise")
+    whole(stride, 1, TASK_NUMBER_MAX + 1)
+    whole(sum(distances) // stride, 0, TASK_NUMBER_MAX)
     return [TaskId(number % stride, number // stride) for number in accumulate(distances)]
+
+
+def task_of(subtopology: int, partition: int) -> TaskId:
+    """The task of these numbers.
+
+    Raises:
+        ValueError: if no task has them.
+    """
+    return TaskId(whole(subtopology, 0, TASK_NUMBER_MAX), whole(partition, 0, TASK_NUMBER_MAX))
+
+
+def check_count(tasks: int) -> None:
+    """Refuse more tasks than an application can have.
+
+    Raises:
+        ValueError: there are more.
+    """
+    if tasks > TASKS_MAX:
+        raise ValueError(f"{tasks} tasks, more than {TASKS_MAX}")
 
 
 def _by_partition(task: TaskId) -> tuple[int, int]:
