@@ -177,5 +177,5 @@ def test_a_topology_shows_where_late_records_go() -> None:
 def test_other_ways_are_refused() -> None:
     with pytest.raises(TopologyError, match=r"late=\) expects a topic or a function, got 5"):
         application(sl.tumbling(20), 5)
-    with pytest.raises(TopologyError, match="a topic that is written"):
+    with pytest.raises(TopologyError, match="in a topic's name, not 'no such topic'"):
         application(sl.tumbling(20), "no such topic")
