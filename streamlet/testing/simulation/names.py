@@ -17,11 +17,19 @@ class Names:
         self.specs: dict[str, TaskSpec] = {}
         self.instances: dict[str, InstanceSpec] = {}
         self._partitions: dict[int, int] = {}  # subtopology -> tasks so far
+        self._kinds: dict[int, bool] = {}  # subtopology -> whether its tasks have state
 
     def tasks(self, where: str, value: object) -> tuple[TaskSpec, ...]:
-        """New tasks, numbered within their subtopologies in the order they come."""
-        found = []
-        for label, one in self.reader.mapping(where, value).items():
+        """New tasks, numbered within their subtopologies in the order they come.
+
+        A task whose subtopology is not given is in the first that has tasks of its kind, or none.
+        """
+        found, given = [], self.reader.mapping(where, value)
+        for one in given.values():  # those that are given come first
+            number = one.get("subtopology") if isinstance(one, dict) else None
+            if type(number) is int:
+                self._kinds.setdefault(number, one.get("stateful", True))
+        for label, one in given.items():
             if label.startswith("x-"):
                 continue
             spec = self._task(f"{where}.{label}", label, one)
@@ -35,13 +43,21 @@ class Names:
         r = self.reader
         given = r.mapping(where, value)
         r.keys(where, given, ("stateful", "weight", "subtopology", "changelog_end"))
-        subtopology = r.whole(f"{where}.subtopology", given.get("subtopology", 0), 0, 1_000)
+        stateful = r.boolean(f"{where}.stateful", given.get("stateful", True))
+        usual = next(n for n in range(1_001) if self._kinds.get(n, stateful) == stateful)
+        subtopology = r.whole(f"{where}.subtopology", given.get("subtopology", usual), 0, 1_000)
+        if self._kinds.setdefault(subtopology, stateful) != stateful:
+            r.problem(
+                f"{where}.subtopology",
+                f"{subtopology} has tasks {'without' if stateful else 'with'} state; all of a "
+                "subtopology have state, or none has: give it another number",
+            )
         partition = self._partitions.get(subtopology, 0)
         self._partitions[subtopology] = partition + 1
         return TaskSpec(
             label,
             TaskId(subtopology, partition),
-            r.boolean(f"{where}.stateful", given.get("stateful", True)),
+            stateful,
             r.whole(f"{where}.weight", given.get("weight", 1), 1),
             r.whole(f"{where}.changelog_end", given.get("changelog_end", 100_000)),
         )

@@ -10,7 +10,25 @@ Json: TypeAlias = dict[str, Any]
 
 def random_cluster(seed: str, dice: random.Random) -> Json:
     """The scenario of a history before its first step."""
-    return _Cluster(dice).head(seed)
+    head = _Cluster(dice).head(seed)
+    _add_stateless(head, random.Random(f"stateless tasks of {seed}"))
+    return head
+
+
+def _add_stateless(head: Json, dice: random.Random) -> None:
+    """Perhaps more tasks without state, in a subtopology of their own, which run and move, too."""
+    if dice.random() < 0.6:
+        return
+    number = 1 + max((task["subtopology"] for task in head["tasks"].values()), default=0)
+    starting = [*head.get("start", {}).values(), None]
+    for n in range(1, dice.randint(2, 6)):
+        task: Json = {"subtopology": number, "stateful": False}
+        if dice.random() < 0.3:
+            task["weight"] = dice.randint(2, 4)
+        head["tasks"][f"P{n}"] = task
+        owner = dice.choice(starting)
+        if owner is not None:
+            owner["active"].append(f"P{n}")
 
 
 class _Cluster:

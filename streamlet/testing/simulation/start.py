@@ -147,7 +147,7 @@ def _run(world: World, member: SimMember, held: Held) -> None:
     offsets: dict[TopicPartition, tuple[int, str]] = {}
     for label in held.active:
         active = _running(world, member, by_label[label].task)
-        ends = {changelog_of(active.task): 1}
+        ends = {changelog_of(active.task): 1} if active.subtopology.stateful else {}
         by = member.machine.view.member_id
         offset = active.committed[input_of(active.task)]
         world.protocol.begun(member, input_of(active.task), offset)

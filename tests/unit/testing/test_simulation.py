@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from streamlet.testing.simulation import (
     simulate,
 )
 from streamlet.testing.simulation.cluster import input_of
+from streamlet.testing.simulation.random_cluster import random_cluster
 from streamlet.testing.simulation.run import Simulation
 from streamlet.testing.simulation.scenario import GrowingScenario
 from streamlet.types import NO_STATE
@@ -53,6 +55,11 @@ def changed(**parts: object) -> dict[str, Any]:
         ),
         (changed(seed=10**30), "seed: expected a whole number, 0 to 1000000000000, not 1000"),
         (changed(tasks={"T1": []}), "tasks.T1: expected an object, not a list"),
+        (
+            changed(tasks={"T1": {"subtopology": 2}, "P1": {"subtopology": 2, "stateful": False}}),
+            "tasks.P1.subtopology: 2 has tasks with state; all of a subtopology have state, or",
+        ),
+        (changed(tasks={"T1": {"subtopology": [2]}}), "tasks.T1.subtopology: expected a whole"),
         (changed(instances={"S1": {"capacity": 0}}), "instances.S1.capacity: expected a number"),
         (changed(instances={"S1": {"mode": "fast"}}), "instances.S1.mode: unknown mode 'fast'"),
         (
@@ -352,3 +359,24 @@ def test_held_tasks_that_are_resumed_though_others_worked_on_them_are_seen(
     monkeypatch.setattr(Positions, "are", lambda *_: True)
     broken = {one["rule"] for one in simulate(read_scenario(stale)).result["violations"]}
     assert "S1" in broken
+
+
+def test_tasks_of_one_kind_are_in_a_subtopology_of_their_own() -> None:
+    tasks: dict[str, Any] = {
+        "P1": {"stateful": False},
+        "T1": {},
+        "P2": {"stateful": False},
+        "T2": {"subtopology": 1},
+        "P3": {"subtopology": 2, "stateful": False},
+    }
+    scenario = parse_scenario(changed(tasks=tasks, start={}))
+    places = {spec.label: str(spec.task) for spec in scenario.tasks}
+    assert places == {"P1": "0_0", "T1": "1_0", "P2": "0_1", "T2": "1_1", "P3": "2_0"}
+
+
+def test_random_histories_have_stateless_tasks_of_their_own() -> None:
+    heads = [random_cluster(str(seed), random.Random(seed)) for seed in range(20)]
+    added = [head for head in heads if "P1" in head["tasks"]]
+    assert 2 <= len(added) < 18
+    running = [one["active"] for head in added for one in head.get("start", {}).values()]
+    assert any(label.startswith("P") for active in running for label in active)
