@@ -27,6 +27,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.columns import collect
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import SerdeError, StateError
+from streamlet.lazy_results import refuse_promise
 from streamlet.serdes import ColumnError, Serde
 
 Function = Callable[..., Any]
@@ -309,6 +310,7 @@ def accepting(serde: Serde[Any]) -> Callable[[Any], None]:
 
     def check(value: Any) -> None:
         if type(value) not in accepts and value is not None:
+            refuse_promise(value)
             raise SerdeError(f"{serde.name}: expected {expected}, got {type(value).__name__}")
 
     return check

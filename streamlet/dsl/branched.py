@@ -21,6 +21,7 @@ from streamlet.dsl.expressions import plain
 from streamlet.dsl.functions import check_not_marked, check_takes
 from streamlet.dsl.record_context import ContextFunction, applied
 from streamlet.errors import TopologyError
+from streamlet.lazy_results import looked_at, refuse_promise
 
 if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
@@ -164,7 +165,10 @@ def chosen(predicates: tuple[Any, ...], default: int) -> Any:
 
         def number(key: Any, value: Any) -> int:
             for index, predicate in enumerate(predicates):
-                if predicate(key, value):
+                answer = predicate(key, value)
+                if answer:
+                    if answer is not True:
+                        refuse_promise(answer)
                     return index
             return default
 
@@ -173,7 +177,9 @@ def chosen(predicates: tuple[Any, ...], default: int) -> Any:
 
     def number_in_context(key: Any, value: Any, context: Any) -> int:
         for index, (predicate, asks) in enumerate(asking):
-            if predicate(key, value, context) if asks else predicate(key, value):
+            answer = predicate(key, value, context) if asks else predicate(key, value)
+            if answer:
+                refuse_promise(answer)
                 return index
         return default
 
@@ -203,7 +209,7 @@ class NumberTwo:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the predicate fails."""
-        others: Iterable[Any] = map(not_, map(self.predicate, batch.keys, batch.values))
+        others: Iterable[Any] = map(not_, looked_at(map(self.predicate, batch.keys, batch.values)))
         if self.default != 1:
             others = map((0, self.default).__getitem__, others)
         return _numbered(batch, others)

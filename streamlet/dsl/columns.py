@@ -10,12 +10,15 @@ from itertools import chain, islice, repeat
 from operator import is_, is_not
 from typing import Any
 
+from streamlet.lazy_results import count_before_promise, promise_text
+
 
 def collect(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseException | None]:
     """All results, or those before the first failure together with the failure.
 
     ``results`` is lazy (a ``map``): ``list.extend`` keeps what it took before an exception, so the
-    number of results is the index of the record that failed.
+    number of results is the index of the record that failed. A first result that is a coroutine or
+    the like fails, too.
     """
     out: list[Any] = []
     try:
@@ -26,10 +29,23 @@ def collect(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseExcep
         BaseException
     ) as error:  # a user function may raise anything, or exit; the policy decides
         return out, error
+    if out and (reason := promise_text(out[0])) is not None:
+        count_before_promise(out)  # which closes the others
+        return [], TypeError(reason)
     if len(out) != expected:
         # A StopIteration from inside ends a map without a sound.
         return out, RuntimeError("the function raised StopIteration")
     return out, None
+
+
+def collect_unused(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseException | None]:
+    """The same for results that nothing uses: a coroutine among them fails its record."""
+    out, error = collect(results, expected)
+    if any(out):  # else all are None, as of most functions that are called for what they do
+        count, reason = count_before_promise(out)
+        if reason:
+            return out[:count], TypeError(reason)
+    return out, error
 
 
 _END = object()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable
@@ -12,17 +13,22 @@ from streamlet.errors import TopologyError
 
 
 def check_takes(
-    call: str, function: Callable[..., Any], *arguments: str, context: bool = False
+    call: str,
+    function: Callable[..., Any],
+    *arguments: str,
+    context: bool = False,
+    yields: bool = False,
 ) -> None:
     """Make sure that a function can be called with these positional arguments.
 
-    ``context`` if it may ask for the ``RecordContext``, which then comes behind them.
+    ``context`` if it may ask for the ``RecordContext``, which then comes behind them; ``yields`` if
+    it may be a generator function.
 
     Raises:
         TopologyError: it cannot; the message names the call and the arguments.
     """
     function, arguments = _asking(call, function, arguments, context)
-    _check_callable(call, function)
+    _check_callable(call, function, yields)
     _check_binds(call, function, arguments)
 
 
@@ -39,10 +45,16 @@ def _check_binds(call: str, function: Callable[..., Any], arguments: tuple[str, 
         ) from error
 
 
-def takes(call: str, function: Callable[..., Any], *arguments: str, context: bool = False) -> int:
+def takes(
+    call: str,
+    function: Callable[..., Any],
+    *arguments: str,
+    context: bool = False,
+    yields: bool = False,
+) -> int:
     """The number of arguments a function takes: all of them, or all but the first.
 
-    ``context`` as of ``check_takes``; it is not counted.
+    ``context`` and ``yields`` as of ``check_takes``; the context is not counted.
 
     A function that requires all gets all; anything else, and what Python cannot tell of (some
     builtins), goes without the first: ``map_values(str.upper)`` and
@@ -52,7 +64,7 @@ def takes(call: str, function: Callable[..., Any], *arguments: str, context: boo
         TopologyError: neither number will do.
     """
     function, wanted = _asking(call, function, arguments, context)
-    _check_callable(call, function)
+    _check_callable(call, function, yields)
     signature = _signature(function)
     if signature is None or _required(signature) < len(wanted):
         _check_binds(call, function, wanted[1:])
@@ -134,7 +146,7 @@ def check_not_marked(call: str, function: Any) -> None:
         )
 
 
-def _check_callable(call: str, function: Any) -> None:
+def _check_callable(call: str, function: Any, yields: bool = False) -> None:
     if not callable(function):
         raise TopologyError(f"{call} expects a function, got {function!r}")
     if is_async(function):
@@ -142,6 +154,17 @@ def _check_callable(call: str, function: Any) -> None:
             f"{call} cannot await, and {name_of(function)} is an async function: its results would "
             "be coroutines that never run; pass a function that returns the result itself, or have "
             "KStream.map_values_async() await it"
+        )
+    if makes_manager(function):
+        raise TopologyError(
+            f"{call} enters no context manager, and {name_of(function)} makes one: its code would "
+            "never run; pass a function that uses it in a with statement"
+        )
+    if not yields and is_generator(function):
+        raise TopologyError(
+            f"{call} goes through no results, and {name_of(function)} is a generator function: its "
+            "code would never run; let it return, or let flat_map_values() or flat_map() take what "
+            "it yields"
         )
 
 
@@ -151,6 +174,17 @@ def is_async(function: Any) -> bool:
         inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one)
         for one in _called(function)
     )
+
+
+def is_generator(function: Any) -> bool:
+    """True if calling it returns a generator, as far as Python can tell."""
+    return any(map(inspect.isgeneratorfunction, _called(function)))
+
+
+def makes_manager(function: Any) -> bool:
+    """True for what ``contextlib.contextmanager`` made of a function, or its async sister."""
+    codes = [getattr(one, "__code__", None) for one in _called(function)]
+    return any(code is not None and code.co_filename == contextlib.__file__ for code in codes)
 
 
 def _called(function: Any) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.aggregations import HotStore, keyed
 from streamlet.dsl.columns import collect, has_null, not_null, nth, with_gaps
 from streamlet.dsl.copies import Own, copies, snapshots
+from streamlet.lazy_results import refuse_promise
 from streamlet.topology.operator import TaskContext
 
 Function = Callable[..., Any]
@@ -118,7 +119,12 @@ def filter_view(function: Function, keep: bool) -> TableView:
     """The rows of a filtered table."""
 
     def view(key: Any, row: Any) -> Any:
-        return row if row is not None and bool(function(key, row)) is keep else None
+        if row is None:
+            return None
+        answer = function(key, row)
+        if answer is not True and answer is not False:
+            refuse_promise(answer)
+        return row if bool(answer) is keep else None
 
     return TableView(lambda _: view)
 

@@ -13,7 +13,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.arguments import check_callable
 from streamlet.dsl.builder import Builder
-from streamlet.dsl.columns import collect
+from streamlet.dsl.columns import collect_unused
 from streamlet.dsl.functions import check_takes
 from streamlet.dsl.kinds import Kind
 from streamlet.errors import TopologyError
@@ -121,7 +121,7 @@ class CallLate:
             )
             for key, value, time, headers, offset, (window, stream_time) in columns
         )
-        done, error = collect(map(self.function, records), len(batch))
+        done, error = collect_unused(map(self.function, records), len(batch))
         nothing = batch.slice(0, 0)
         if error is not None:
             raise OperatorFailed(len(done), nothing) from error

@@ -10,8 +10,16 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.columns import collect, has_null, not_null, over_values, spread
+from streamlet.dsl.columns import (
+    collect,
+    collect_unused,
+    has_null,
+    not_null,
+    over_values,
+    spread,
+)
 from streamlet.dsl.copies import Own, groups, snapshots
+from streamlet.lazy_results import looked_at
 from streamlet.topology.operator import TaskContext
 from streamlet.user_code import shown
 
@@ -27,7 +35,7 @@ class Filter:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function, or the truth of its answer, fails."""
-        answers = map(self.function, batch.keys, batch.values)
+        answers = looked_at(map(self.function, batch.keys, batch.values))
         mask, error = collect(map(truth if self.keep else not_, answers), len(batch))
         if error is not None:
             done = batch.slice(0, len(mask)).select(mask)
@@ -87,7 +95,7 @@ class Map:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or returns no pair."""
-        pairs = map(_pair, map(self.function, batch.keys, batch.values))
+        pairs = map(_pair, looked_at(map(self.function, batch.keys, batch.values)))
         out, error = collect(snapshots(pairs, self.own), len(batch))
         if error is not None:
             raise OperatorFailed(
@@ -110,7 +118,7 @@ class FlatMapValues:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or returns nothing iterable."""
         results = over_values(self.function, self.takes, batch.keys, batch.values)
-        made, error = collect(groups(results, self.own), len(batch))
+        made, error = collect(groups(looked_at(results, yields=True), self.own), len(batch))
         if error is not None:
             done = _expanded(batch.slice(0, len(made)), made)
             raise OperatorFailed(len(made), done, again=True) from error
@@ -129,8 +137,8 @@ class FlatMap:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or yields something else than pairs."""
-        pairs = map(_pairs, map(self.function, batch.keys, batch.values))
-        made, error = collect(groups(pairs, self.own), len(batch))
+        results = looked_at(map(self.function, batch.keys, batch.values), yields=True)
+        made, error = collect(groups(map(_pairs, results), self.own), len(batch))
         part = batch if error is None else batch.slice(0, len(made))
         expanded = _expanded(part, made)
         out = _with_pairs(expanded, expanded.values)
@@ -147,7 +155,7 @@ class Peek:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails."""
-        out, error = collect(map(self.function, batch.keys, batch.values), len(batch))
+        out, error = collect_unused(map(self.function, batch.keys, batch.values), len(batch))
         if error is not None:
             raise OperatorFailed(len(out), batch.slice(0, len(out)), again=True) from error
         return batch
@@ -161,7 +169,7 @@ class Foreach:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails."""
-        out, error = collect(map(self.function, batch.keys, batch.values), len(batch))
+        out, error = collect_unused(map(self.function, batch.keys, batch.values), len(batch))
         if error is not None:
             raise OperatorFailed(len(out), batch.slice(0, 0), again=True) from error
         return batch.slice(0, 0)

@@ -166,7 +166,7 @@ class StreamRecords(Generic[K, V]):
             >>> run(orders=[("lamp", 2), ("desk", 0)])
             {'pieces': [('lamp-0', 1), ('lamp-1', 1)]}
         """
-        check_takes("flat_map()", function, "key", "value", context=True)
+        check_takes("flat_map()", function, "key", "value", context=True, yields=True)
         inferred = pair_types(element_type(result_type(function)))
         kinds = self._pair_kinds("flat_map()", (key, value), inferred)
         own = owner_of(*kinds)
@@ -202,7 +202,7 @@ class StreamRecords(Generic[K, V]):
             >>> run(orders=[("lamp", 2), ("desk", 0)])
             {'pieces': [('lamp', 1), ('lamp', 1)]}
         """
-        count = takes("flat_map_values()", function, "key", "value", context=True)
+        count = takes("flat_map_values()", function, "key", "value", context=True, yields=True)
         inferred = element_type(result_type(function, *(self._key.of, self._value.of)[-count:]))
         kind = self._node.builder.result(value, inferred, "flat_map_values()", "value")
         own = owner_of(kind)

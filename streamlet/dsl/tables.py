@@ -23,6 +23,7 @@ from streamlet.dsl.copies import Own, snapshots
 from streamlet.dsl.failed_rows import Made, changed_rows
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import StateError
+from streamlet.lazy_results import looked_at, refuse_promise
 from streamlet.serdes import Serde
 
 Function = Callable[..., Any]
@@ -152,10 +153,12 @@ class TableFilter:
         function = self.function
         if has_null(values):
             pairs = zip(keys, values, strict=True)
-            answers = (value is not None and test(function(key, value)) for key, value in pairs)
+            answers = (
+                value is not None and test(_kept(function(key, value))) for key, value in pairs
+            )
             mask, error = collect(answers, len(values))
         else:
-            mask, error = collect(map(test, map(function, keys, values)), len(values))
+            mask, error = collect(map(test, looked_at(map(function, keys, values))), len(values))
         kept = zip(values, mask, strict=False)
         return [value if passes else None for value, passes in kept], error
 
@@ -204,6 +207,12 @@ class ToStream:
         if batch.behind is not None:
             return attrs.evolve(batch, olds=None, behind=None)
         return batch if batch.olds is None else batch.with_values(batch.values)
+
+
+def _kept(answer: Any) -> Any:
+    """The answer of a predicate, unless it is a coroutine or the like."""
+    refuse_promise(answer)
+    return answer
 
 
 def _changes(batch: Batch, rows: list[Any], olds: list[Any], _start: int) -> Batch:

@@ -11,6 +11,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.errors import SerdeError
 from streamlet.kafka.partitioner import KeyPartitioner
+from streamlet.lazy_results import refuse_promise
 from streamlet.processing.outputs import Output
 from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.copies import own_column
@@ -120,6 +121,7 @@ class SinkEncoder:
         chosen = tuple(several) if isinstance(several, list | tuple | range) else (several,)
         for one in chosen:
             if type(one) is not int or not 0 <= one < max(self._count, 1):
+                refuse_promise(one)
                 raise ValueError(
                     f"expected a partition, an int from 0 to {self._count - 1}, several of them "
                     f"or None, got {shown(found)}"
