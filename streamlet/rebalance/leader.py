@@ -99,6 +99,9 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
     is asked to describe itself otherwise. Likewise while members have topologies that cannot run in
     one group: those that run tasks go on, the others are refused. A description with which no plan
     can be made counts as one that cannot be read.
+
+    Raises:
+        Exception: whatever an assignor raises that has no plan for any member.
     """
     read = [_read(member, view.protocol_type, view.latest) for member in run.members]
     said = {r.member_id: r.said for r in read if r.said is not None}
@@ -134,10 +137,16 @@ def _without_culprits(
     assign: Assignor,
     error: Exception,
 ) -> list[_Read]:
-    """The descriptions, without those with which no plan can be made."""
+    """The descriptions, without those with which no plan can be made.
+
+    Raises:
+        Exception: the error itself, where a plan fails with each of them.
+    """
     culprits = {
         r.member_id for r in read if r.said is not None and not _plannable(run, view, r, assign)
     }
+    if culprits == {r.member_id for r in read if r.said is not None}:
+        raise error  # the fault is the assignor's, not a member's
     log.error(
         "generation %d has no plan, all tasks stay where they are: %s: %r. No plan can be made "
         "with the descriptions of: %s",

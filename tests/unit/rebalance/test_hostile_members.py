@@ -137,6 +137,14 @@ def test_a_member_that_no_plan_can_be_made_with_gains_nothing_by_name(
     assert "'m1'" in caplog.text
 
 
+def test_an_assignor_that_always_fails_is_no_fault_of_a_member() -> None:
+    def broken(group: GroupState) -> Plan:
+        raise LookupError("no such thing")
+
+    with pytest.raises(LookupError, match="no such thing"):
+        planned(HONEST, ROGUE, assignor=broken)
+
+
 def test_a_claim_on_a_task_that_is_none_is_not_counted() -> None:
     rogue = attrs.evolve(ROGUE, copies={TaskId(0, 150_000): Copy(Role.DORMANT)})
     answers = planned(HONEST, rogue)
