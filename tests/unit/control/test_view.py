@@ -121,7 +121,8 @@ def test_what_is_not_understood_changes_nothing(key: bytes | None, value: bytes 
 
 
 MARK_KEY = b'{"kind":"mark","instance":"p1"}'
-DEEP = b"[" * 5_000 + b"]" * 5_000
+#: Deeper than any Python reads; 3.13 reads ten thousand levels.
+DEEP = b"[" * 200_000 + b"]" * 200_000
 UNREADABLE = (
     (b'{"kind":"mark","instance":"\xff"}', None),
     (b'{"kind":"shutdown"}', b'{"instance":"\xff","name":"x","at_ms":1}'),
