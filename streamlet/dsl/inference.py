@@ -62,7 +62,7 @@ def result_type(function: Callable[..., Any], *arguments: Any) -> Any:
         return function
     if isinstance(function, types.BuiltinFunctionType | types.MethodDescriptorType):
         return _BUILTINS.get(function, UNKNOWN)
-    hint = _hint(function, "return")
+    hint = hint_of(function, "return")
     return without_none(_from_code(function, arguments) if hint is UNKNOWN else hint)
 
 
@@ -92,7 +92,8 @@ def pair_types(of: Any) -> tuple[Any, Any]:
     return UNKNOWN, UNKNOWN
 
 
-def _hint(function: Any, name: str) -> Any:
+def hint_of(function: Any, name: str) -> Any:
+    """The annotation of a function's parameter, or of its ``return``; UNKNOWN without a use."""
     if isinstance(function, functools.partial):
         function = function.func
     if not isinstance(function, types.FunctionType | types.MethodType):
@@ -144,7 +145,7 @@ def _attribute(of: Any, name: str) -> Any:
         return UNKNOWN
     found = getattr(of, name, None)
     if isinstance(found, property):
-        return _hint(found.fget, "return")
+        return hint_of(found.fget, "return")
     return _hint_of_class(of, name)
 
 

@@ -98,7 +98,7 @@ class Processing:
         Raises:
             TopologyError: it is neither, or a store is not there.
         """
-        if takes_state(given):
+        if takes_state(self.call, given, options):
             return self._with_state(given, options, fixed_key)
         options.check_unused(self.call)
         supplier = supplier_of(self.call, given)

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.dsl.argument_roles import roles
 from streamlet.dsl.builder import Builder, StreamNode
 from streamlet.dsl.connected import Connected, Connections
 from streamlet.dsl.functions import is_async
@@ -46,11 +47,15 @@ class StateOptions:
             )
 
 
-def takes_state(given: Any) -> bool:
-    """True for a function that takes the state of the key behind the record."""
+def takes_state(call: str, given: Any, options: StateOptions) -> bool:
+    """True for a function that takes the state of the key behind the record.
+
+    Raises:
+        TopologyError: it cannot be told what the function takes.
+    """
     if isinstance(given, type) or not callable(given) or hasattr(given, "process"):
         return False
-    return any(name != "context" for name in parameters(given)[1:])
+    return "state" in roles(call, given, of_state=options != StateOptions())
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -165,8 +170,7 @@ def _called(call: str, function: Callable[..., Any], first: str) -> Callable[[An
     if is_async(function):
         raise TopologyError(f"{call} cannot await, and {function!r} is async")
     names = parameters(function)
-    kinds = tuple("context" if name == "context" else "state" for name in names[1:])
-    match kinds:
+    match roles(call, function, of_state=True, first=first):
         case ():
             if not names:
                 raise TopologyError(f"{call} calls its function with a {first}, but it takes none")

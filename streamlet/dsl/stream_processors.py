@@ -56,10 +56,9 @@ class StreamProcessors(Generic[K, V]):
         """Each record given to a processor of the user's, which forwards any records.
 
         ``processor`` is a class such as ``streamlet.Processor``, with ``process(record)`` and
-        perhaps ``init(context)`` and ``close()``; or a function that returns such an object; or a
-        function ``(record)`` or ``(record, context)`` that returns or yields what is forwarded: a
-        ``Record``, or a pair ``(key, value)`` with the time and headers of the record. Each task
-        makes one of its own.
+        perhaps ``init(context)`` and ``close()``; or a function that returns such an object, one
+        for each task; or a function ``(record)`` or ``(record, context)`` that returns or yields
+        a ``Record``, or a pair ``(key, value)`` with the time and headers of the record.
 
         ``stores`` are the stores that the context gives it: ``streamlet.key_value_store()`` and its
         like, or names of stores; those of operators and of global tables can be read only.
@@ -70,11 +69,12 @@ class StreamProcessors(Generic[K, V]):
 
         A function ``(record, state)``, or ``(record, state, context)``, has a dict for each key,
         its ``State``: what it changes there is kept, in a store with a changelog that moves with
-        the task. ``state.timer(at=…)`` has ``on_timer(timer, state)`` called at a time, which may
-        return or yield the same; timers are kept like the dict. ``timers`` says by which time they
-        go. ``state`` is a type for the dict in place of ``dict``, such as a ``TypedDict``; with
-        ``ttl`` the dict of a key is dropped so long after it was last changed, by the time of the
-        timers. Where the key may have changed, records go through a repartition topic before such a
+        the task. An annotation (``State`` or a dict, ``ProcessorContext``) tells an argument, else
+        its name: ``state``, ``context`` or ``ctx``. ``state.timer(at=…)`` has ``on_timer(timer,
+        state)`` called at a time, which may return or yield the same; timers are kept like the dict
+        and go by ``timers``. ``state`` is a type in place of ``dict``, as a ``TypedDict``; with
+        ``ttl`` the dict of a key is dropped so long after its last change, by the timers' time.
+        Where the key may have changed, records go through a repartition topic before such a
         function. With a ``name`` the stores are ``NAME-state`` and ``NAME-timers``.
 
         - Nulls: the processor gets them as None; before a state function a record without a key is
@@ -139,7 +139,7 @@ class StreamProcessors(Generic[K, V]):
         kinds, options = (self._key, self._value), StateOptions(state, on_timer, timers, ttl)
         processing = Processing(call, above, kinds, stores, name)
         added = processing.added(processor, options, schedules, True)
-        rekeyed = above.rekeyed and not takes_state(processor)
+        rekeyed = above.rekeyed and not takes_state(call, processor, options)
         node = StreamNode(above.builder, added.name, rekeyed, children=added.children)
         kind = above.builder.result(value, added.value, call, "value")
         made: KStream[K, V2] = self._made(node, self._key, kind)
