@@ -243,7 +243,7 @@ def test_a_task_whose_folder_is_held_for_long_says_by_whom(
     for _ in range(LOOK_MS // LOCKED_RETRY_MS):
         bench.clock.advance(LOCKED_RETRY_MS)
         assert bench.step() == []
-    said = f"waits for a lock: state of task 0_0 in .* is held by process {os.getpid()} \\(.*pytest"
+    said = f"waits for a lock: state of task 0_0 in .* is held by process {os.getpid()} \\(.*python"
     assert re.match(said, bench.activation.problems[TASK])
     warnings = [r for r in caplog.records if r.levelname == "WARNING"]
     assert [r.name for r in warnings] == ["streamlet.tasks.lock_waits"], "it is said once"
