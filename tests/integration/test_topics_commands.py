@@ -294,10 +294,19 @@ def test_a_record_that_the_topic_does_not_take_is_named_by_its_line(
 
 
 def test_records_that_are_not_delivered_are_counted_and_fail(topic: Topic) -> None:
-    """The topic wants a time near now, which only the broker knows."""
+    """The topic wants keys, which only the broker knows."""
+    strict = Topic(topic.servers, topic.folder, **{"cleanup.policy": "compact"})
+    failed = strict.write("no key\n", exit_code=1)
+    assert "of 1 records sent: 1 records not delivered" in failed.stderr
+    assert strict.read() == []
+
+
+def test_a_time_that_the_topic_refuses_is_named_with_its_line(topic: Topic) -> None:
     strict = Topic(topic.servers, topic.folder, **{"message.timestamp.before.max.ms": "1000"})
     failed = strict.write("value,timestamp\nold,5\n", "--format", "csv", exit_code=1)
-    assert "of 1 records sent: 1 records not delivered" in failed.stderr
+    assert f"0 records before that were written to {strict.name}" in failed.stderr
+    assert "line 2" in failed.stderr
+    assert "message.timestamp.before.max.ms" in failed.stderr
     assert strict.read() == []
 
 
