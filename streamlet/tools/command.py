@@ -20,7 +20,6 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import sys
 from collections.abc import Callable, Sequence
 from copy import copy
 from enum import StrEnum
@@ -35,7 +34,7 @@ from streamlet.config.sources import variable
 from streamlet.errors import BROKER_ADVICE, BrokerError, StreamletError
 from streamlet.logs import get_logger
 from streamlet.tools.log import set_up_logging
-from streamlet.tools.output import CommandOutput, exit_code_of
+from streamlet.tools.output import CommandOutput, drop_output, exit_code_of
 from streamlet.tools.settings import check_servers, merged, read_file
 
 if TYPE_CHECKING:
@@ -279,7 +278,7 @@ def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, 
         function(common=Common(servers, settings, output, file, assigned), **own)
     except BrokenPipeError as error:
         # The reader of our output has gone; Python would complain once more while it shuts down.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         raise typer.Exit(1) from error
     except (StreamletError, KeyboardInterrupt) as error:
         log.debug("the command failed", exc_info=True)

@@ -8,6 +8,7 @@ standard error either way, so that a pipe never has to pick them out.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -122,7 +123,13 @@ def _written() -> Iterator[None]:
     except BrokenPipeError:
         raise  # its reader has gone, which is no failure
     except OSError as error:
+        drop_output()
         raise StreamletError(f"standard output cannot be written: {error.strerror}") from error
+
+
+def drop_output() -> None:
+    """Drop what is left for standard output, or Python would fail to write it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _console(to: TextIO) -> Console:
