@@ -4,7 +4,8 @@ An object in a batch is held by no store, is in no other branch, and is not one 
 kept. So a function may change what it is given, and return it.
 
 - A store keeps copies, and gives copies to functions (``Serde.copy``: as its bytes would return).
-- What a function returns or yields is copied at once (``snapshots``), since it may have kept it.
+- What a function returns or yields is copied at once (``snapshots``), since it may have kept it,
+  unless its code shows that it cannot (``owner_of_results``).
 - Where a stream goes several ways, or a store keeps what an operator sends on, and where a record
   may be tried again, the column is copied (``processing.value_copies``).
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
+from streamlet.dsl.functions import reaches_only_arguments
 from streamlet.dsl.kinds import Kind
 from streamlet.serdes import Serde
 from streamlet.serdes.copies import own, own_column
@@ -32,6 +34,19 @@ def owner(serde: Serde[Any] | None) -> Own:
 def owner_of(*kinds: Kind) -> Own:
     """Copies values, or tuples of values, of these kinds."""
     return own if any(owner(kind.serde) for kind in kinds) else None
+
+
+#: Types whose operators call no code of the user's, and give nothing that others have.
+_BUILT_IN = (str, bytes, int, float, bool, dict, list)
+
+
+def owner_of_results(function: object, given: Iterable[Kind], result: Kind) -> Own:
+    """Copies what a function returns for values of the given kinds.
+
+    None: that cannot change, or the function returns nothing but parts of them and new objects.
+    """
+    built_in = all(any(one.of is known for known in _BUILT_IN) for one in given)
+    return None if built_in and reaches_only_arguments(function) else owner_of(result)
 
 
 def copies(column: list[Any], of: Own) -> list[Any]:

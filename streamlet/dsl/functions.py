@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable
+from types import CodeType, FunctionType
 from typing import Any
 
 from streamlet.dsl.record_context import ContextFunction, is_marked
@@ -212,3 +213,23 @@ def _required(signature: inspect.Signature) -> int:
 def name_of(function: Callable[..., Any]) -> str:
     """A function as messages name it."""
     return getattr(function, "__qualname__", repr(function))
+
+
+#: Functions of these may leave objects behind them, or go on with them later.
+_LASTING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def reaches_only_arguments(function: object) -> bool:
+    """True if what a function returns is made of its arguments and constants, and kept nowhere.
+
+    Its code has no global name, no attribute, no closure and no default, and so no call: it can
+    only look into its arguments, calculate, and make dicts, lists and the like. False if that is
+    not known.
+    """
+    if type(function) is not FunctionType:
+        return False
+    code = function.__code__
+    if function.__defaults__ or function.__kwdefaults__ or code.co_flags & _LASTING:
+        return False
+    inner = any(isinstance(constant, CodeType) for constant in code.co_consts)
+    return not (inner or code.co_names or code.co_freevars or code.co_cellvars)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from streamlet.dsl.builder import Make, StreamNode
-from streamlet.dsl.copies import owner_of
+from streamlet.dsl.copies import owner_of, owner_of_results
 from streamlet.dsl.expressions import Expression, plain, type_of
 from streamlet.dsl.functions import check_takes, takes
 from streamlet.dsl.inference import element_type, pair_types, result_type
@@ -139,7 +139,9 @@ class StreamRecords(Generic[K, V]):
         count = takes("map_values()", made, "key", "value", context=True)
         inferred = self._result_type(function, count)
         kind = self._node.builder.result(value, inferred, "map_values()", "value")
-        own = owner_of(kind)
+        shared = not owner_of(self._key)  # a result may be the key, which cannot change then
+        given = (self._key, self._value)[-count:]
+        own = owner_of_results(made, given, kind) if shared or count == 1 else owner_of(kind)
         make = applied(made, lambda f: MapValues(f, count, own))
         return self._made(self._below("KSTREAM-MAPVALUES-", make, name), self._key, kind)
 

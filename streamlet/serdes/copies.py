@@ -50,8 +50,12 @@ def own(value: Any) -> Any:
     kind = type(value)
     if kind in _FIXED:
         return value
-    if kind is dict and _all_fixed(map(type, value.values())):
-        return value.copy()
+    if kind is dict:
+        for inner in value.values():
+            if type(inner) not in _FIXED:
+                break
+        else:
+            return value.copy()
     try:
         return _deep(value)
     except RecursionError:  # a dict within itself, perhaps

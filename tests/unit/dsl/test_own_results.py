@@ -1,0 +1,127 @@
+"""Results of functions that reach only their arguments are not copied; all others are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import streamlet as sl
+from streamlet.dsl import copies
+from streamlet.dsl.functions import reaches_only_arguments
+from streamlet.testing import TopologyTestDriver
+
+KEPT: dict[str, int] = {}
+
+
+def with_default(value: Any, kept: list[Any] = []) -> Any:  # noqa: B006
+    return kept
+
+
+def with_keyword(value: Any, *, kept: list[Any] = []) -> Any:  # noqa: B006
+    return kept
+
+
+def yielding(value: Any) -> Any:
+    yield value
+
+
+def around() -> Any:
+    kept: list[Any] = []
+
+    def inside(value: Any) -> Any:
+        nonlocal kept
+        kept = [*kept, value]
+        return kept
+
+    return inside
+
+
+class Called:
+    def __call__(self, value: Any) -> Any:
+        return value
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda word, count: {"word": word, "count": count},
+        lambda value: {**value, "n": value["n"] + 1},
+        lambda value: [value, (value, "x")],
+        lambda left, row: row if left["n"] > 2 else None,
+        lambda value: f"{value}-{value!r}",
+    ],
+)
+def test_a_function_that_looks_into_its_arguments_reaches_only_those(function: Any) -> None:
+    assert reaches_only_arguments(function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda value: KEPT,
+        lambda value: value.row,
+        lambda value: dict(value),
+        lambda value: lambda: value,
+        with_default,
+        with_keyword,
+        yielding,
+        around(),
+        Called(),
+        Called().__call__,
+        str.upper,
+    ],
+)
+def test_one_that_names_anything_else_or_lasts_may_reach_more(function: Any) -> None:
+    assert not reaches_only_arguments(function)
+
+
+Build = Callable[[sl.App, Any], Any]
+
+
+def mapped(app: sl.App, function: Any) -> Any:
+    return app.stream("in", key=str, value=dict).map_values(function, value=dict)
+
+
+def joined(app: sl.App, function: Any) -> Any:
+    rows = app.table("rows", key=str, value=dict)
+    joiner = (lambda left, row: {"n": left["n"]}) if function is fresh else lambda left, row: KEPT
+    return app.stream("in", key=str, value=dict).join(rows, joiner, value=dict)
+
+
+def fresh(value: dict[str, int]) -> dict[str, int]:
+    return {"n": value["n"]}
+
+
+def kept(value: dict[str, int]) -> dict[str, int]:
+    return KEPT
+
+
+@pytest.mark.parametrize("build", [mapped, joined])
+def test_results_are_copied_where_a_function_may_have_kept_them(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    real = copies.owner_of_results
+
+    def noted(*arguments: Any) -> Any:
+        made.append(real(*arguments))
+        return made[-1]
+
+    for module in ("stream_records", "stream_table"):
+        monkeypatch.setattr(f"streamlet.dsl.{module}.owner_of_results", noted)
+    for function in (fresh, kept):
+        build(sl.App("a"), function)
+    assert [one is None for one in made] == [True, False]
+
+
+def test_a_result_that_may_be_the_key_is_copied_where_keys_can_change() -> None:
+    app = sl.App("a")
+    stream = app.stream("in", key=dict, value=dict)
+    swapped = stream.map_values(lambda key, value: key, value=dict)
+    swapped.peek(lambda key, value: value.update(n=2)).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", {"n": 1}, {"n": 5})
+        (out,) = driver.read_output("out")
+        assert (out.key, out.value) == ({"n": 1}, {"n": 2})
