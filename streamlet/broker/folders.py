@@ -9,18 +9,20 @@ import tempfile
 from pathlib import Path
 
 from streamlet.errors import BrokerError
+from streamlet.own_files import make_own_folder
 
 
 def writable(folder: Path) -> Path:
-    """The folder, made if it is missing; one below the temporary folder where it cannot be.
+    """The folder, made for this user alone; one below the temporary folder where it cannot be.
 
-    System users and containers often have a home that does not exist or is read-only.
+    System users and containers often have a home that does not exist, is read-only, or is another
+    user's, as under sudo: what another user can change is not run.
 
     Raises:
         BrokerError: the one below the temporary folder is not the user's own.
     """
     with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_own_folder(folder)
         if os.access(folder, os.W_OK | os.X_OK):
             return folder
     return _temporary(folder.name)

@@ -8,6 +8,7 @@ per version, its file is kept in the cache, and the text is written here.
 from __future__ import annotations
 
 import base64
+import os
 import shutil
 import subprocess
 import tempfile
@@ -19,6 +20,7 @@ from streamlet.broker.jars import cache_folder, jars, locked
 from streamlet.broker.java import java_executable
 from streamlet.broker.port import HOST, localhost_is_ipv6_only
 from streamlet.errors import BrokerError
+from streamlet.own_files import make_own_folder, open_own_file
 
 KAFKA_VERSION = "4.1.1"
 #: Name of the set of its jars.
@@ -62,7 +64,7 @@ def kafka_jars() -> list[Path]:
 def write_settings(
     file: Path, logs: Path, port: int, controller_port: int, extra: Mapping[str, str]
 ) -> None:
-    """Write the broker's properties; ``extra`` wins over what is set here."""
+    """Write the broker's properties, passwords among them; ``extra`` wins over what is set here."""
     clients = f"PLAINTEXT://{HOST}:{port}"
     settings = {
         **_SETTINGS,
@@ -76,14 +78,23 @@ def write_settings(
         settings["advertised.listeners"] += f",IPV6://[::1]:{port}"
         settings["listener.security.protocol.map"] += ",IPV6:PLAINTEXT"
     settings.update(extra)
-    file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    written = open_own_file(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    with os.fdopen(written, "w") as opened:
+        opened.write("".join(f"{key}={value}\n" for key, value in settings.items()))
 
 
 def format_storage(logs: Path) -> None:
-    """Format an empty log folder; one that is formatted already is left as it is."""
+    """Format an empty log folder; one that is formatted already is left as it is.
+
+    Raises:
+        BrokerError: the folder cannot be made, or belongs to another user.
+    """
+    try:
+        make_own_folder(logs)
+    except OSError as error:
+        raise BrokerError(f"cannot use the folder {logs}: {error.strerror or error}") from error
     if (logs / "meta.properties").exists():
         return
-    logs.mkdir(parents=True, exist_ok=True)
     shutil.copy(_bootstrap_records(), logs / "bootstrap.checkpoint")
     ids = f"version=1\nnode.id=1\ncluster.id={_fresh_id()}\ndirectory.id={_fresh_id()}\n"
     (logs / "meta.properties").write_text(ids)

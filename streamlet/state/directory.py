@@ -9,6 +9,8 @@
 A lock is the kernel's (flock): it goes with its process however that ends, since children that
 user code forks close it (``forks``). So a task moves between the workers of an instance without
 copying, and a kill -9 leaves nothing to clean up. The file system must be a local one.
+
+Folders from the application's on down and locks are the user's alone (``own_files``).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import attrs
 
 from streamlet.errors import StateError, StateFolderError, StateLockedError
 from streamlet.forks import OwnDescriptor, no_fork
+from streamlet.own_files import NotOwnError, make_own_folder, open_no_link, open_own_file
 from streamlet.state.lock_holders import holder_text
 from streamlet.state.meta import TaskMeta
 from streamlet.state.rocksdb import CLIENT_FILE, read_meta, wipe_folder
@@ -53,7 +56,7 @@ class FolderLock:
 
     Raises:
         StateLockedError: a live process holds it; names its pid.
-        StateError: the file cannot be written.
+        StateError: folder or file belongs to another user, or cannot be written.
     """
 
     def __init__(self, file: Path, what: str) -> None:
@@ -281,15 +284,17 @@ def _look_at(task: TaskId, path: Path) -> TaskFolder:
 
 
 def holder_of(file: Path) -> int | None:
-    """Pid of the process that holds a lock; None if none does."""
+    """Pid of the process that holds a lock; None if none does, 0 if that cannot be seen."""
     try:
-        fd = os.open(file, os.O_RDONLY)  # which another user may, too
+        fd = open_no_link(file, os.O_RDONLY)
     except FileNotFoundError:
         return None
+    except PermissionError:
+        return 0
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return int(_fields(fd).get("pid", 0))
+        return number_in(_fields(fd), "pid")
     finally:
         os.close(fd)
     return None
@@ -298,13 +303,13 @@ def holder_of(file: Path) -> int | None:
 def _locked(file: Path, what: str) -> int:
     """A descriptor that holds the file's lock."""
     while True:
-        fd = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        fd = open_own_file(file, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.exists(file) and os.path.samestat(os.fstat(fd), os.stat(file)):
+            if os.path.exists(file) and os.path.samestat(os.fstat(fd), os.lstat(file)):
                 return fd
         except BlockingIOError:
-            pid = int(_fields(fd).get("pid", 0)) or None
+            pid = number_in(_fields(fd), "pid") or None
             os.close(fd)
             raise _locked_by(file, what, pid) from None
         except OSError:
@@ -323,7 +328,7 @@ def _locked_by(file: Path, what: str, pid: int | None) -> StateLockedError:
 def fields_of(file: Path) -> dict[str, str | int]:
     """The fields in the file of a lock; empty if it cannot be read."""
     try:
-        fd = os.open(file, os.O_RDONLY)
+        fd = open_no_link(file, os.O_RDONLY)
     except OSError:
         return {}
     try:
@@ -335,19 +340,29 @@ def fields_of(file: Path) -> dict[str, str | int]:
 def _fields(fd: int) -> dict[str, str | int]:
     try:
         fields = json.loads(os.pread(fd, 4096, 0))
-    except ValueError:
-        return {}  # new, or its holder died while writing it
-    return fields if isinstance(fields, dict) else {}
+    except (ValueError, RecursionError):
+        return {}  # new, or damaged
+    if not isinstance(fields, dict):
+        return {}
+    return {name: value for name, value in fields.items() if isinstance(value, str | int)}
+
+
+def number_in(fields: Mapping[str, str | int], name: str) -> int:
+    """A number in the fields of a lock; 0 if there is none, or something else."""
+    value = fields.get(name, 0)
+    return value if isinstance(value, int) else 0
 
 
 def _make(folder: Path) -> None:
-    """Make a folder with those above it.
+    """Make a folder with those above it, for this user alone.
 
     Raises:
-        StateError: naming the folder, and the one in which the next cannot be made.
+        StateError: naming the folder, and the one in which the next cannot be made; or the owner.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_own_folder(folder)
+    except NotOwnError as error:
+        raise StateError(f"cannot use the folder {folder}: {error.strerror}") from error
     except OSError as error:
         reason = error.strerror or error
         there = next(path for path in folder.parents if os.path.exists(path))

@@ -14,7 +14,7 @@ import attrs
 
 from streamlet.errors import StateError
 from streamlet.logs import get_logger
-from streamlet.state.directory import INSTANCE_LOCK, FolderLock, fields_of, holder_of
+from streamlet.state.directory import INSTANCE_LOCK, FolderLock, fields_of, holder_of, number_in
 
 log = get_logger(__name__)
 
@@ -42,8 +42,8 @@ class InstanceFolder:
             pid=holder_of(file),
             name=str(fields.get("name", "")),
             drains=bool(fields.get("drains")),
-            leaving_since_ms=int(fields.get("leaving_since_ms", 0)),
-            tasks=int(fields.get("tasks", 0)),
+            leaving_since_ms=number_in(fields, "leaving_since_ms"),
+            tasks=number_in(fields, "tasks"),
             ended=str(fields.get("ended", "")),
         )
 

@@ -2,6 +2,7 @@
 
 A lock's file says who took it. A child that this process forked may still have it open when that
 has ended, if it was forked by C code or by another version of streamlet; Linux shows it in /proc.
+What other users have open it shows to root alone, but to all the process that took a lock.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+from streamlet.own_files import user_name
 
 _PROC = Path("/proc")
 #: Characters of a command that are shown.
@@ -23,7 +26,7 @@ def holder_text(file: Path, taken_by: int | None) -> str:
         taken_by: the process id in it; None: it says none.
     """
     if taken_by is None or not _has_open(taken_by, file):
-        other = next((pid for pid in _pids() if _has_open(pid, file)), None)
+        other = next((pid for pid in _pids() if _has_open(pid, file)), None) or _locking(file)
         if other is not None and taken_by is not None and not _runs(taken_by):
             return f"{_named(other)}, which has it from process {taken_by} that has ended"
         if other is not None:
@@ -31,20 +34,44 @@ def holder_text(file: Path, taken_by: int | None) -> str:
     return "another process" if taken_by is None else _named(taken_by)
 
 
+def _locking(file: Path) -> int | None:
+    """The process that the system has noted for a lock of the file, if it runs."""
+    try:
+        wanted, lines = os.stat(file), (_PROC / "locks").read_text().splitlines()
+    except OSError:
+        return None
+    # 1: FLOCK  ADVISORY  WRITE 4711 08:01:131085 0 EOF; a process of another container is 0
+    device = f"{os.major(wanted.st_dev):02x}:{os.minor(wanted.st_dev):02x}"
+    place = f"{device}:{wanted.st_ino}"
+    pids = (int(words[4]) for words in map(str.split, lines) if words[5:6] == [place])
+    return next((pid for pid in pids if pid > 0 and _runs(pid)), None)
+
+
 def _named(pid: int) -> str:
-    command = _command(pid)
-    return f"process {pid}" + (f" ({command})" if command else "")
+    command, user = _command(pid), _user(pid)
+    return f"process {pid}" + (f" of user {user}" if user else "") + command
+
+
+def _user(pid: int) -> str:
+    """The user of a process, if it is another one than ours."""
+    try:
+        uid = (_PROC / str(pid)).stat().st_uid
+    except OSError:
+        return ""
+    return "" if uid == os.geteuid() else user_name(uid)
 
 
 def _command(pid: int) -> str:
-    """The command line of a process; empty where it cannot be had."""
+    """The command line of a process in brackets; empty where it cannot be had."""
     try:
         words = (_PROC / str(pid) / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
     except OSError:
         return ""
     text = " ".join(word.decode(errors="replace") for word in words)
     shown = "".join(one if one.isprintable() else "?" for one in text)
-    return shown if len(shown) <= _MOST else shown[: _MOST - 1] + "…"
+    if not shown:
+        return ""
+    return f" ({shown})" if len(shown) <= _MOST else f" ({shown[: _MOST - 1]}…)"
 
 
 def _runs(pid: int) -> bool:

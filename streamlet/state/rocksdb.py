@@ -37,6 +37,7 @@ from rocksdict import (
 
 from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.logs import get_logger
+from streamlet.own_files import make_own_folder
 from streamlet.state.backing import Columns
 from streamlet.state.rocksdb_errors import state_error
 
@@ -341,9 +342,9 @@ def _manifest(folder: Path) -> tuple[str, int]:
 
 
 def _prepare(folder: Path) -> None:
-    """Make the folder, and clear away what a process left that died at a bulk write."""
+    """Make the folder, this user's alone, and clear away what a killed bulk write left."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_own_folder(folder)
         for left in sorted(folder.glob(f"{_BULK}*")):
             left.unlink()
     except OSError as error:

@@ -38,3 +38,15 @@ def test_a_link_that_another_user_laid_there_is_refused(tmp_path: Path, temporar
     temporary.symlink_to(tmp_path / "theirs")
     with pytest.raises(BrokerError, match="not a folder of this user"):
         writable(tmp_path / "home" / "cache")
+
+
+def test_a_folder_of_another_user_is_not_used(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the home of the user who called sudo: what lies there would be run by root."""
+    cache = tmp_path / "home" / "cache"
+    cache.mkdir(parents=True)
+    temporary.mkdir()
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    assert writable(cache) == temporary / "cache"
