@@ -3,13 +3,17 @@
 They lie in the user's cache folder, a folder per name that appears whole or not at all: it is made
 aside and renamed. A lock keeps two processes from fetching the same at once, and the process that
 holds it sweeps what a killed one left behind.
+
+A jar is code that will run, so each has the SHA-256 that the package carries (``sums``): when it
+was fetched, and again each time before it is given to a JVM.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +28,8 @@ from streamlet.errors import BrokerError
 _ATTEMPTS = 3
 #: Jars on their way at the same time.
 _FETCHERS = 6
+#: Hash sums of each set of jars, in the format of ``sha256sum``.
+_SUMS = Path(__file__).parent / "sums"
 
 
 def cache_folder() -> Path:
@@ -31,23 +37,59 @@ def cache_folder() -> Path:
     return writable(Path(user_cache_path("streamlet")))
 
 
-def jars(name: str, coordinates: Sequence[str], *, transitive: bool = True) -> list[Path]:
+def jars(
+    name: str, coordinates: Sequence[str], *, transitive: bool = True, sums: Path | None = None
+) -> list[Path]:
     """All jars that the coordinates need to run, fetched when they are not there yet.
 
     Args:
         name: folder in the cache, with the version in it: another version is another name.
         coordinates: ``group:artifact:version``.
         transitive: False for these and nothing that they depend on.
+        sums: file with the SHA-256 of each jar; the package's own for that name if None.
 
     Raises:
-        BrokerError: they cannot be fetched.
+        BrokerError: they cannot be fetched, or one of them does not have its SHA-256.
     """
+    expected = read_sums(sums or _SUMS / f"{name}.sha256")
     folder = cache_folder() / "jars" / name
     if not folder.is_dir():
         with locked(folder.with_name(f"{name}.lock")):
             if not folder.is_dir():
-                _fetch(name, coordinates, folder, transitive)
-    return sorted(folder.glob("*.jar"))
+                _fetch(name, coordinates, folder, transitive, expected)
+    wrong = _wrong(folder, expected)
+    if wrong is not None:
+        raise BrokerError(
+            f"jars of {name} were not run: {wrong}; delete the folder {folder} and start again, "
+            "which fetches them again"
+        )
+    return [folder / jar for jar in sorted(expected)]
+
+
+def read_sums(file: Path) -> dict[str, str]:
+    """The SHA-256 of each jar by its name, from a file in the format of ``sha256sum``."""
+    lines = (line.split() for line in file.read_text().splitlines())
+    return {name: digest for digest, name in lines}
+
+
+def _wrong(folder: Path, expected: Mapping[str, str]) -> str | None:
+    """The first jar in the folder that is missing or another one, and how it shows."""
+    with ThreadPoolExecutor(_FETCHERS) as pool:
+        found = pool.map(lambda jar: _sha256(folder / jar), expected)
+        for (jar, digest), own in zip(expected.items(), found, strict=True):
+            if own is None:
+                return f"{jar} is missing or cannot be read"
+            if own != digest:
+                return f"{jar} has the SHA-256 {own}, expected {digest}"
+    return None
+
+
+def _sha256(file: Path) -> str | None:
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 @contextmanager
@@ -59,7 +101,13 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(name: str, coordinates: Sequence[str], folder: Path, transitive: bool) -> None:
+def _fetch(
+    name: str,
+    coordinates: Sequence[str],
+    folder: Path,
+    transitive: bool,
+    expected: Mapping[str, str],
+) -> None:
     aside = folder.with_name(f"{name}.part")
     for attempt in range(1, _ATTEMPTS + 1):
         # Always from nothing: a jar cut short would be taken for one that is there.
@@ -73,8 +121,15 @@ def _fetch(name: str, coordinates: Sequence[str], folder: Path, transitive: bool
                 raise BrokerError(f"cannot fetch the jars of {name}: {error}") from error
         else:
             break
-    (aside / "jars").rename(folder)
+    wrong = _wrong(aside / "jars", expected)
+    if wrong is None:
+        (aside / "jars").rename(folder)
     shutil.rmtree(aside, ignore_errors=True)
+    if wrong is not None:
+        raise BrokerError(
+            f"jars of {name} were fetched and not kept: {wrong}; the package registry, or a proxy "
+            "on the way to it, gave another file. Start again to fetch them again"
+        )
 
 
 def _resolve(name: str, coordinates: Sequence[str], aside: Path, transitive: bool) -> None:

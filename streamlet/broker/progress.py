@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from rich.console import Console
 from rich.progress import (
     DownloadColumn,
     Progress,
@@ -19,6 +18,8 @@ from rich.progress import (
     TimeElapsedColumn,
     TransferSpeedColumn,
 )
+
+from streamlet.terminal import console
 
 #: Called with the name and size in bytes of each file that begins to arrive.
 FileStarted: TypeAlias = Callable[[str, int], None]
@@ -29,11 +30,11 @@ BytesCame: TypeAlias = Callable[[int], None]
 @contextmanager
 def arriving(what: str) -> Iterator[tuple[FileStarted, BytesCame]]:
     """Show that ``what`` arrives for as long as the block runs."""
-    console = Console(file=sys.stderr)
-    if not console.is_terminal:
-        console.print(f"fetching {what}, once ...", highlight=False)
+    people = console(sys.stderr)
+    if not people.is_terminal:
+        people.print(f"fetching {what}, once ...")
         yield (lambda name, size: None), (lambda count: None)
-        console.print(f"fetched {what}", highlight=False)
+        people.print(f"fetched {what}")
         return
     columns = (
         SpinnerColumn(),
@@ -43,7 +44,7 @@ def arriving(what: str) -> Iterator[tuple[FileStarted, BytesCame]]:
         TimeElapsedColumn(),
         TextColumn("[dim]{task.fields[file]}"),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=people, transient=True) as progress:
         row = progress.add_task(what, total=None, file="")
         yield (
             lambda name, size: progress.update(row, file=name),

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.integration
 VERSION = "2.4.1"
 COORDINATES = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.28")
 APP = "of-today"
+SUMS = Path(__file__).with_name(f"kafka-{VERSION}.sha256")
 #: Java ends with whoever holds the shell's standard input, however that ends.
 LEASHED = '"$@" & read word; kill -KILL $!; wait'
 
@@ -55,7 +56,7 @@ offsets.topic.replication.factor=1
 @contextmanager
 def java(main: str, settings: Path) -> Iterator[None]:
     """A program of the old distribution, for as long as the block runs."""
-    class_path = ":".join(map(str, jars(f"kafka-{VERSION}", COORDINATES)))
+    class_path = ":".join(map(str, jars(f"kafka-{VERSION}", COORDINATES, sums=SUMS)))
     options = ("-Xmx256m", "-XX:+UseSerialGC", "-cp", class_path)
     command = (str(java_executable()), *options, main, str(settings))
     with settings.with_suffix(".log").open("wb") as log:

@@ -111,20 +111,13 @@ def test_the_version_of_a_java_is_read_from_its_folder(
     assert java_version(tmp_path) == version
 
 
-def test_jars_that_are_there_are_not_fetched(cache: Path) -> None:
-    folder = cache / "jars" / "thing-1.2.3"
-    folder.mkdir(parents=True)
-    (folder / "b.jar").touch()
-    (folder / "a.jar").touch()
-    assert jars("thing-1.2.3", ["no.such:thing:1.2.3"]) == [folder / "a.jar", folder / "b.jar"]
-
-
 def test_jars_that_do_not_exist_fail_and_leave_no_folder(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jgo.maven", None)  # as if the package were not installed
+    (cache / "sums").write_text("")
     with pytest.raises(BrokerError, match=re.escape("pip install 'streamlet[broker]'")):
-        jars("thing-1.2.3", ["no.such:thing:1.2.3"])
+        jars("thing-1.2.3", ["no.such:thing:1.2.3"], sums=cache / "sums")
     assert not (cache / "jars" / "thing-1.2.3").exists()
 
 
