@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -22,6 +23,7 @@ from streamlet.dsl.windows import Duration, milliseconds
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 from streamlet.topology.operator import TaskContext
+from streamlet.visible import visible
 
 if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
@@ -229,7 +231,7 @@ class StreamProcessors(Generic[K, V]):
         """Prints each record to standard output: ``[label]: key, value``.
 
         ``label`` is the name of the stream's node without one, as in Kafka Streams; ``name`` is
-        that of the node that prints.
+        that of the node that prints. A terminal is shown control characters and does not obey them.
 
         - Nulls: printed as None.
         - Key, timestamp, headers: nothing comes after it.
@@ -245,7 +247,8 @@ class StreamProcessors(Generic[K, V]):
         shown = self._node.name if label is None else label
 
         def show(key: Any, value: Any) -> None:
-            print(f"[{shown}]: {key}, {value}", flush=True)
+            text = f"[{shown}]: {key}, {value}"
+            print(visible(text) if sys.stdout.isatty() else text, flush=True)
 
         builder.named_processor(own, (self._node.name,), applied(show, Foreach))
 

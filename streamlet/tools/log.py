@@ -6,6 +6,8 @@ import json
 import logging
 import sys
 
+from streamlet.visible import visible, visible_json
+
 
 class JsonLines(logging.Formatter):
     """One JSON object per record: time, level, logger, message, and the traceback if any."""
@@ -20,7 +22,15 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return visible_json(json.dumps(line, ensure_ascii=False))
+
+
+class PlainLines(logging.Formatter):
+    """Lines for people, in which control characters of others' names are shown, not obeyed."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as text, with its traceback if any."""
+        return visible(super().format(record))
 
 
 def is_json() -> bool:
@@ -31,7 +41,7 @@ def is_json() -> bool:
 def set_up_logging(level: str, as_json: bool) -> None:
     """Send the log of everything in this process to standard error, from ``level`` on."""
     handler = logging.StreamHandler(sys.stderr)
-    plain = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    plain = PlainLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if as_json else plain)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # Its debug log is every byte sent, several times a heartbeat, passwords included.

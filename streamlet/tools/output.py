@@ -12,14 +12,19 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from streamlet.errors import StreamletError
+from streamlet.terminal import console
 from streamlet.user_code import text_of
+from streamlet.visible import visible_json, visible_line
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 #: Columns that a table in a pipe may take.
 _WIDEST = 10_000
@@ -66,14 +71,20 @@ class CommandOutput:
         with _written():
             if self.as_json:
                 self.answered = True
-                print(json.dumps(document, ensure_ascii=False), file=self._out, flush=True)
+                text = visible_json(json.dumps(document, ensure_ascii=False))
+                print(text, file=self._out, flush=True)
             elif people is not None:
                 self._people.print(Text(people) if isinstance(people, str) else people)
 
     def lines(self, texts: Sequence[str]) -> None:
-        """Print many results as they are, a line each; documents in JSON lines among them."""
+        """Print many results, a line each; documents in JSON lines among them.
+
+        Control characters are shown to people at a terminal; a pipe gets them as they are.
+        """
         self._wipe()
         self.answered = True
+        if self._people.is_terminal:
+            texts = [*map(visible_json if self.as_json else visible_line, texts)]
         with _written():
             self._out.write("".join(f"{text}\n" for text in texts))
             self._out.flush()
@@ -95,7 +106,7 @@ class CommandOutput:
         """
         if self.draws:
             self._drawn = True
-            self._err.write(f"\r{_CLEAR}{text[: self._notes.width - 1]}\r")
+            self._err.write(f"\r{_CLEAR}{visible_line(text)[: self._notes.width - 1]}\r")
             self._err.flush()
 
     def _wipe(self) -> None:
@@ -134,10 +145,18 @@ def drop_output() -> None:
 
 def _console(to: TextIO) -> Console:
     """A console that cuts nothing off where no terminal sets the width, such as in a pipe."""
-    console = Console(file=to, highlight=False, soft_wrap=True)
-    if not console.is_terminal:
-        console.width = _WIDEST
-    return console
+    made = console(to, soft_wrap=True)
+    if not made.is_terminal:
+        made.width = _WIDEST
+    return made
+
+
+def live() -> Live | None:
+    """A part of standard output that is drawn again; None where it is no terminal."""
+    from rich.live import Live
+
+    people = console()
+    return Live(console=people, auto_refresh=False) if people.is_terminal else None
 
 
 def exit_code_of(error: BaseException) -> int:
@@ -153,7 +172,9 @@ def table(*columns: str, rows: list[tuple[object, ...]]) -> Table:
     for index, column in enumerate(columns):
         numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
         # In a narrow terminal a cell goes on in the next line: a path that ends in … is of no use.
-        made.add_column(column, justify="right" if numbers else "left", overflow="fold")
+        made.add_column(
+            visible_line(column), justify="right" if numbers else "left", overflow="fold"
+        )
     for row in rows:
-        made.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+        made.add_row(*(Text("-" if cell is None else visible_line(str(cell))) for cell in row))
     return made

@@ -12,6 +12,7 @@ import typer
 from streamlet.errors import RefusedError
 from streamlet.runtime.signals import GracefulStop, Handler, handled
 from streamlet.tools.output import CommandOutput
+from streamlet.visible import visible
 
 #: How soon a signal is noticed that came as Python began to read.
 _LOOK_S = 0.2
@@ -72,7 +73,7 @@ def confirm(output: CommandOutput, questions: Sequence[str], nothing: str) -> No
 def _confirmed(question: str, nothing: str) -> bool:
     try:
         with _breakable():
-            return typer.confirm(question, err=True)
+            return typer.confirm(visible(question), err=True)
     except typer.Abort as error:  # by the end of input, or by either signal
         typer.echo(err=True)
         if isinstance(error.__context__, KeyboardInterrupt):

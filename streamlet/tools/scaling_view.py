@@ -7,13 +7,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from streamlet.errors import TimedOutError
 from streamlet.tools.command import Common
-from streamlet.tools.output import CommandOutput, table
+from streamlet.tools.output import CommandOutput, live, table
 from streamlet.tools.prompt import StopAfterConsent, can_ask, confirm
 
 if TYPE_CHECKING:
@@ -130,8 +129,7 @@ class ProgressView:
 
     def __init__(self, output: CommandOutput) -> None:
         self._output = output
-        people = not output.as_json and Console().is_terminal
-        self._live = Live(auto_refresh=False) if people else None
+        self._live = None if output.as_json else live()
         self._before: Progress | None = None
         self._started = False
 

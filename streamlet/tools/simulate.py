@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import Progress
 
+from streamlet.terminal import console
 from streamlet.tools.command import Common, command
 
 
@@ -83,7 +83,7 @@ def _make_up(common: Common, seed: int, steps: int) -> bool:
 def _progress(steps: int) -> Iterator[Callable[[int], None]]:
     """A line on a terminal that says how far we are."""
     with Progress(
-        console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()
+        console=console(sys.stderr), transient=True, disable=not sys.stderr.isatty()
     ) as bar:
         task = bar.add_task("steps", total=steps)
         yield lambda done: bar.update(task, completed=done)

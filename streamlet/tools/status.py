@@ -15,6 +15,7 @@ from streamlet.errors import BrokerError, NoSuchGroupError, TimedOutError
 from streamlet.runtime.signals import GracefulStop
 from streamlet.tools.application import AppArgument, named
 from streamlet.tools.command import Common, command
+from streamlet.tools.output import live
 from streamlet.tools.status_view import view
 
 if TYPE_CHECKING:
@@ -125,13 +126,9 @@ def look_once(common: Common, look: GroupInspector, window_s: float = 0.0) -> bo
 
 def look_on(common: Common, look: GroupInspector, every_s: float = 1.0) -> bool:
     """Look until Ctrl-C; whether what was checked held the last time."""
-    from rich.console import Console
-    from rich.live import Live
-
-    people = not common.output.as_json and Console().is_terminal
-    live = Live(auto_refresh=False) if people else None
+    drawn = None if common.output.as_json else live()
     held, waiting = True, False
-    with GracefulStop() as stop, live or contextlib.nullcontext():
+    with GracefulStop() as stop, drawn or contextlib.nullcontext():
         look = attrs.evolve(look, stopped=stop.asked)
         while not stop.asked.is_set():
             try:
@@ -146,10 +143,10 @@ def look_on(common: Common, look: GroupInspector, every_s: float = 1.0) -> bool:
                 waiting = False
                 held = not found["violations"]
                 shown = view(found, look.check)
-                if live is None:
+                if drawn is None:
                     common.output.tick(found, shown)
                 else:
-                    live.update(shown, refresh=True)
+                    drawn.update(shown, refresh=True)
             _forget_old(look)
             stop.asked.wait(every_s)
     return held

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from streamlet.errors import ConfigError, SparkFailedError, StreamletError
 from streamlet.runtime.signals import handled
+from streamlet.visible import visible
 
 _NOISE = re.compile(
     rb"(Starting )?Streaming TransformWithState"
@@ -249,4 +250,5 @@ def _pass_on(reader: int, verbose: bool) -> None:
     with os.fdopen(reader, "rb") as lines:
         for line in shown_events(telling(lines), verbose=verbose):
             # Whatever stands there now: a test runner or a notebook may have replaced it.
-            print(line.decode(errors="replace"), end="", file=sys.stderr, flush=True)
+            text = visible(line.decode(errors="replace"))
+            print(text, end="", file=sys.stderr, flush=True)
