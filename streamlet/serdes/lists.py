@@ -76,13 +76,16 @@ def _of_one_size(
         expected = start + size * (length - count)
         if expected != len(raw):
             raise ValueError(f"expected {expected} bytes, got {len(raw)}")
-        if not set(nulls) <= set(range(length)) or len(set(nulls)) < count:
-            raise ValueError(f"nulls at {nulls} in a list of {length}")
-        present = [raw[at : at + size] for at in range(start, len(raw), size)]
-        entries = _decoded(inner, present)
-        for place in sorted(nulls):
-            entries.insert(place, None)
-        return entries
+        gone = frozenset(nulls)
+        if len(gone) < count or (gone and not 0 <= min(gone) <= max(gone) < length):
+            raise ValueError(f"the places of {count} nulls are not those of a list of {length}")
+        present = _decoded(inner, [raw[at : at + size] for at in range(start, len(raw), size)])
+        following = iter(present)
+        return (
+            [None if place in gone else next(following) for place in range(length)]
+            if gone
+            else present
+        )
 
     return encode, decode
 
