@@ -5,7 +5,8 @@ each column's size, and a list column answers in time that grows with the batch.
 packed.
 
 Columns ``key``, ``value`` and ``timestamp`` are always there; ``offset``, ``partition`` and
-``headers`` only where they say something.
+``headers`` only where they say something. Arrow trusts the places that its bytes name, and a single
+damaged one has it read beyond them: so all of them are checked before anything is read.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
+from streamlet.errors import StateError
 from streamlet.kafka.ports import Headers
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 _FIRST = b"first"
+_ALWAYS = frozenset({"key", "value", "timestamp"})
 _TYPES = {
     "key": pa.binary(),
     "value": pa.binary(),
@@ -57,8 +60,34 @@ def blob(rows: pa.RecordBatch, first: int | None = None) -> bytes:
 
 
 def rows_of(packed: bytes) -> pa.RecordBatch:
-    """The packed rows, without a copy."""
-    return pa.ipc.open_stream(pa.py_buffer(packed)).read_next_batch()
+    """The packed rows, without a copy.
+
+    Raises:
+        StateError: the bytes are damaged.
+    """
+    try:
+        rows = pa.ipc.open_stream(pa.py_buffer(packed)).read_next_batch()
+        rows.validate(full=True)
+        columns = {field.name: field.type for field in rows.schema}
+        _first_of(rows)
+    except (pa.ArrowException, OSError, StopIteration, ValueError) as error:
+        raise _damaged(packed, str(error) or "they end too early") from error
+    if _ALWAYS - columns.keys() or any(_TYPES.get(name) != columns[name] for name in columns):
+        raise _damaged(packed, f"their columns are {columns}")
+    return rows
+
+
+def _first_of(rows: pa.RecordBatch) -> int | None:
+    """The offset of the first record, if it is noted."""
+    noted = (rows.schema.metadata or {}).get(_FIRST)
+    return None if noted is None else int(noted)
+
+
+def _damaged(packed: bytes, reason: str) -> StateError:
+    return StateError(
+        f"{len(packed)} bytes of records between two stages of the query are damaged: {reason}; "
+        "nothing of them was processed, and the batch can be run again"
+    )
 
 
 def pack(records: Records) -> bytes:
@@ -77,16 +106,19 @@ def pack(records: Records) -> bytes:
 
 
 def unpack(packed: bytes) -> Records:
-    """The columns that were packed."""
+    """The columns that were packed.
+
+    Raises:
+        StateError: the bytes are damaged.
+    """
     rows = rows_of(packed)
-    metadata = rows.schema.metadata or {}
     columns = {name: rows[name].to_pylist() for name in rows.schema.names}
     headers = columns.get("headers")
     return Records(
         columns["key"],
         columns["value"],
         columns["timestamp"],
-        int(metadata[_FIRST]) if _FIRST in metadata else None,
+        _first_of(rows),
         columns.get("offset"),
         columns.get("partition"),
         None if headers is None else list(map(_as_pairs, headers)),
