@@ -12,8 +12,8 @@ from streamlet.dsl.record_context import checked_header
 from streamlet.types import LATEST_MS, is_time
 from streamlet.user_code import shown
 
-K = TypeVar("K")
-V = TypeVar("V")
+K = TypeVar("K", covariant=True)
+V = TypeVar("V", covariant=True)
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 

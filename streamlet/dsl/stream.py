@@ -22,6 +22,7 @@ from streamlet.dsl.stateless import (
     SelectKey,
 )
 from streamlet.dsl.stream_calls import StreamCalls
+from streamlet.dsl.stream_deduplication import StreamDeduplication
 from streamlet.dsl.stream_joins import StreamJoins
 from streamlet.dsl.stream_processors import StreamProcessors
 from streamlet.dsl.stream_records import StreamRecords
@@ -38,7 +39,13 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
 
-class KStream(StreamRecords[K, V], StreamJoins[K, V], StreamProcessors[K, V], StreamCalls[K, V]):
+class KStream(
+    StreamRecords[K, V],
+    StreamJoins[K, V],
+    StreamProcessors[K, V],
+    StreamDeduplication[K, V],
+    StreamCalls[K, V],
+):
     """A stream of records. All methods but ``to`` and ``foreach`` return a new stream or table.
 
     User functions take ``(key, value)``; those that only make a new value may take ``(value)``.

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import attrs
 
 from streamlet.dsl.builder import StreamNode
-from streamlet.dsl.deduplication import Deduplicate, deduplication_store
+from streamlet.dsl.keyed_state import State
 from streamlet.dsl.kinds import Kind
-from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.process_types import (
+    S2,
+    Forwarded,
+    S,
+    StateFunction,
+    TakesRecords,
+    TimerFunction,
+    Valued,
+)
 from streamlet.dsl.processing import Processing
 from streamlet.dsl.processor import Processor
+from streamlet.dsl.processor_record import Record
 from streamlet.dsl.punctuators import PunctuationType
-from streamlet.dsl.record_context import applied
-from streamlet.dsl.state_functions import StateOptions, repartitioned, takes_state
+from streamlet.dsl.state_functions import StateOptions, takes_state
 from streamlet.dsl.state_stores import Stores
-from streamlet.dsl.stateless import Foreach, PassOn
-from streamlet.dsl.windows import Duration, milliseconds
+from streamlet.dsl.stateless import PassOn
+from streamlet.dsl.windows import Duration
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
-from streamlet.topology.operator import TaskContext
-from streamlet.visible import visible
 
 if TYPE_CHECKING:
+    from streamlet.dsl.process_types import StateOrContext
     from streamlet.dsl.stream import KStream
 
 K = TypeVar("K")
@@ -41,9 +47,83 @@ class StreamProcessors(Generic[K, V]):
     _key: Kind
     _value: Kind
 
+    @overload
     def process(
         self,
-        processor: Callable[[], Processor[K, V, K2, V2]] | Callable[..., Any],
+        processor: Callable[[], Processor[K, V, K2, V2]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K2, V2]: ...
+    @overload
+    def process(
+        self,
+        processor: Callable[[], TakesRecords[K, V]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K2, V2]: ...
+    @overload
+    def process(
+        self,
+        processor: Callable[[Record[K, V]], Forwarded[K2, V2]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K2, V2]: ...
+    @overload
+    def process(
+        self,
+        processor: Callable[[Record[K, V], StateOrContext[K, K2, V2]], Forwarded[K2, V2]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K2, V2]: ...
+    @overload
+    def process(
+        self,
+        processor: Callable[[Record[K, V], State[K]], Forwarded[K2, V2]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+        state: SerdeLike[Any] = None,
+        on_timer: TimerFunction[K, Forwarded[Any, Any], S2, Any, Any] | None = None,
+        timers: PunctuationType = "stream_time",
+        ttl: Duration | None = None,
+    ) -> KStream[K2, V2]: ...
+    @overload
+    def process(
+        self,
+        processor: StateFunction[K, V, Forwarded[K2, V2], S, K2, V2],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+        state: SerdeLike[Any] = None,
+        on_timer: TimerFunction[K, Forwarded[Any, Any], S2, Any, Any] | None = None,
+        timers: PunctuationType = "stream_time",
+        ttl: Duration | None = None,
+    ) -> KStream[K2, V2]: ...
+    def process(
+        self,
+        processor: Callable[..., Any],
         *,
         stores: Stores = (),
         name: str | None = None,
@@ -102,9 +182,97 @@ class StreamProcessors(Generic[K, V]):
         )
         return made
 
+    @overload
     def process_values(
         self,
-        processor: Callable[[], Processor[K, V, K, V2]] | Callable[..., Any],
+        processor: Callable[[], Processor[K, V, K, V2]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: Callable[[], TakesRecords[K, V]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: Callable[[Record[K, V]], Iterator[Record[K, V2]] | Record[K, V2] | None],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: Callable[[Record[K, V]], Iterator[V2]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: Callable[[Record[K, V]], V2 | None],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: Callable[[Record[K, V], StateOrContext[K, K, V2]], Any],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: Callable[[Record[K, V], State[K]], Any],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+        state: SerdeLike[Any] = None,
+        on_timer: TimerFunction[K, Valued[K, Any], S2, Any, Any] | None = None,
+        timers: PunctuationType = "stream_time",
+        ttl: Duration | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: StateFunction[K, V, Any, S, K, V2],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+        state: SerdeLike[Any] = None,
+        on_timer: TimerFunction[K, Valued[K, Any], S2, Any, Any] | None = None,
+        timers: PunctuationType = "stream_time",
+        ttl: Duration | None = None,
+    ) -> KStream[K, V2]: ...
+    def process_values(
+        self,
+        processor: Callable[..., Any],
         *,
         stores: Stores = (),
         name: str | None = None,
@@ -180,77 +348,6 @@ class StreamProcessors(Generic[K, V]):
         below = attrs.evolve(above, name=node, children=None)
         made: KStream[K, V] = self._made(below, self._key, self._value)
         return made
-
-    def deduplicate(
-        self,
-        within: Duration,
-        *,
-        grace: Duration | None = None,
-        store: StoreLike = None,
-        name: str | None = None,
-    ) -> KStream[K, V]:
-        """The records that repeat none of their key within a time.
-
-        A record goes on unless one of its key did whose timestamp is at most ``within`` before or
-        after its own. So of records that come out of order the one that comes first goes on. Times
-        are kept until stream time, the highest timestamp, is ``within`` and ``grace`` past them; a
-        record that is older than ``grace`` by stream time cannot be compared any more, so it is
-        left out and counted as late. Without ``grace`` that is ``within``. ``store`` is the name of
-        the store, or a ``Materialized``; ``name`` that of the node, and of the repartition topic,
-        if there is one.
-
-        - Nulls: a record without a key is left out and counted as dropped; values are kept.
-        - Key, timestamp, headers: kept.
-
-        Raises:
-            TopologyError: a time is no duration, or the type of the keys is not known.
-
-        Examples:
-            >>> orders.deduplicate("10s").to("first")
-            >>> run(orders=[("lamp", 3, 0), ("lamp", 3, 9_000), ("lamp", 3, 30_000)])
-            {'first': [('lamp', 3), ('lamp', 3)]}
-        """
-        call, above = "deduplicate()", self._node
-        within_ms = milliseconds(f"{call}: within", within)
-        grace_ms = within_ms if grace is None else milliseconds(f"{call}: grace", grace)
-        parent = repartitioned(call, above, self._key, self._value, name)
-        key = self._key.needed(call, "key", takes=False)
-        spec = deduplication_store(above.builder, store, key, within_ms, grace_ms)
-        own = above.builder.graph.new_name("KSTREAM-DEDUPLICATE-", name)
-
-        def make(context: TaskContext) -> Deduplicate:
-            return Deduplicate(own, context, context.store(spec.name), within_ms, grace_ms)
-
-        above.builder.named_processor(
-            own, (parent,), make, writes=spec.name, skip_nulls="key", values="passed on"
-        )
-        made: KStream[K, V] = self._made(StreamNode(above.builder, own), self._key, self._value)
-        return made
-
-    def print(self, label: str | None = None, *, name: str | None = None) -> None:
-        """Prints each record to standard output: ``[label]: key, value``.
-
-        ``label`` is the name of the stream's node without one, as in Kafka Streams; ``name`` is
-        that of the node that prints. A terminal is shown control characters and does not obey them.
-
-        - Nulls: printed as None.
-        - Key, timestamp, headers: nothing comes after it.
-
-        Examples:
-            >>> orders.print("order")
-            >>> run(orders=[("lamp", 3)])
-            [order]: lamp, 3
-            {}
-        """
-        builder = self._node.builder
-        own = builder.graph.new_name("KSTREAM-PRINTER-", name)
-        shown = self._node.name if label is None else label
-
-        def show(key: Any, value: Any) -> None:
-            text = f"[{shown}]: {key}, {value}"
-            print(visible(text) if sys.stdout.isatty() else text, flush=True)
-
-        builder.named_processor(own, (self._node.name,), applied(show, Foreach))
 
     def _made(self, node: StreamNode, key: Kind, value: Kind) -> Any:
         return type(self)(node, key, value)  # type: ignore[call-arg]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
@@ -15,6 +16,7 @@ from streamlet.dsl.record_context import applied
 from streamlet.dsl.stateless import Filter, FlatMap, FlatMapValues, Foreach, Map, MapValues, Peek
 from streamlet.serdes import SerdeLike
 from streamlet.topology.nodes import Results
+from streamlet.visible import visible
 
 if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
@@ -245,6 +247,31 @@ class StreamRecords(Generic[K, V]):
         """
         check_takes("foreach()", function, "key", "value", context=True)
         self._below("KSTREAM-FOREACH-", applied(function, Foreach), name)
+
+    def print(self, label: str | None = None, *, name: str | None = None) -> None:
+        """Prints each record to standard output: ``[label]: key, value``.
+
+        ``label`` is the name of the stream's node without one, as in Kafka Streams; ``name`` is
+        that of the node that prints. A terminal is shown control characters and does not obey them.
+
+        - Nulls: printed as None.
+        - Key, timestamp, headers: nothing comes after it.
+
+        Examples:
+            >>> orders.print("order")
+            >>> run(orders=[("lamp", 3)])
+            [order]: lamp, 3
+            {}
+        """
+        builder = self._node.builder
+        own = builder.graph.new_name("KSTREAM-PRINTER-", name)
+        shown = self._node.name if label is None else label
+
+        def show(key: Any, value: Any) -> None:
+            text = f"[{shown}]: {key}, {value}"
+            print(visible(text) if sys.stdout.isatty() else text, flush=True)
+
+        builder.named_processor(own, (self._node.name,), applied(show, Foreach))
 
     def _result_type(self, function: Any, count: int) -> Any:
         """The type of what a function of ``(value)`` or ``(key, value)`` returns."""

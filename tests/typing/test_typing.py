@@ -22,8 +22,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("mypy")
 
 
-def test_types_survive_a_topology(cache: Path) -> None:
-    assert mypy(HERE / "api.py", cache) == ""
+@pytest.mark.parametrize("file", ["api.py", "processors.py"])
+def test_types_survive_a_topology(file: str, cache: Path) -> None:
+    assert mypy(HERE / file, cache) == ""
 
 
 def test_mistakes_are_found_where_they_are(cache: Path) -> None:

@@ -32,3 +32,91 @@ sl.App("shut", uncaught_handler="skip")  # error
 sl.App("shut", uncaught_handler=lambda error: None)  # error
 sl.App("shut", uncaught_handler=lambda error: "replace_thread")
 words.group_by_key().count(store=sl.Materialized("recent", ttl=1.5))  # error
+
+
+class NoProcessor:
+    pass
+
+
+class OtherProcessor:
+    def process(self, record: sl.Record[str, bytes]) -> None:
+        pass
+
+
+class Made(sl.Processor[str, str, str, str]):
+    def process(self, record: sl.Record[str, str]) -> None:
+        pass
+
+
+def three(record: sl.Record[str, str], one: int, two: int) -> None:
+    pass
+
+
+def four(
+    record: sl.Record[str, str],
+    state: sl.State[str],
+    context: sl.ProcessorContext[str, str],
+    more: int,
+) -> None:
+    pass
+
+
+def of_other_records(record: sl.Record[str, int]) -> tuple[str, str]:
+    return record.key, ""
+
+
+def with_number(record: sl.Record[str, str], state: int) -> tuple[str, str]:
+    return record.key, ""
+
+
+def with_record_context(record: sl.Record[str, str], ctx: sl.RecordContext) -> tuple[str, str]:
+    return record.key, ctx.topic
+
+
+def twice(record: sl.Record[str, str], one: sl.State[str], two: sl.State[str]) -> tuple[str, str]:
+    return record.key, ""
+
+
+def number(record: sl.Record[str, str]) -> int:
+    return 1
+
+
+def with_context(record: sl.Record[str, str], ctx: sl.ProcessorContext[str, str]) -> None:
+    pass
+
+
+def with_state(record: sl.Record[str, str], state: sl.State[str]) -> str:
+    return state["a"] or ""
+
+
+def late(timer: sl.Timer[int], state: sl.State[str]) -> None:
+    pass
+
+
+words.process(NoProcessor, key=str, value=str)  # error
+words.process(OtherProcessor, key=str, value=str)  # error
+words.process(Made(), key=str, value=str)  # error
+words.process("Made", key=str, value=str)  # error
+words.process(three, key=str, value=str)  # error
+words.process(four, key=str, value=str)  # error
+words.process(of_other_records)  # error
+words.process(with_number)  # error
+words.process(with_record_context)  # error
+words.process(twice)  # error
+words.process(number)  # error
+words.process(with_context, key=str, value=str, ttl="1h")  # error
+words.process(with_context, key=int, value=str)  # error
+words.process(with_state)  # error
+words.process_values(with_state, on_timer=late)  # error
+words.process_values(NoProcessor, value=str)  # error
+words.process_values(Made(), value=str)  # error
+words.process_values(three, value=str)  # error
+words.process_values(of_other_records, value=str)  # error
+words.process_values(with_number, value=str)  # error
+words.process_values(with_record_context, value=str)  # error
+words.process_values(with_state)
+words.process_values(number, value=int)
+words.process_values(with_context, value=str, ttl="1h")  # error
+words.process_values(four, value=str)  # error
+words.process_values(twice, value=str)  # error
+words.process_values(with_context, value=str)
