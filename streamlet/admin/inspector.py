@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -17,6 +17,7 @@ from streamlet.admin.advice import Observation, advise
 from streamlet.admin.current import CurrentGroup, loads
 from streamlet.admin.snapshot import GroupSnapshot, last_round, read, tasks, unassigned_for_good
 from streamlet.admin.status import document
+from streamlet.admin.unread import reported_inputs, unread_partitions, unread_violations
 from streamlet.assignor.validate import validate
 from streamlet.assignor.values import Rules, Violation
 from streamlet.clock import Clock, SystemClock
@@ -147,11 +148,17 @@ class GroupInspector:
         if self.check and live.stable:
             violations = self._violations(live) + self._lasting(CurrentGroup(live, control))
         seen = self.observe()
-        found = document(live, seen.lag(), violations, control)
+        inputs = reported_inputs(live, control)
+        told = inputs is not None or not live.members
+        unread = self._unread(inputs, seen) if told else {}
+        if self.check and live.stable:
+            violations += unread_violations(unread)
+        found = document(live, seen.lag(), violations, control, unread)
         if self.history is not None:
             self.history.append(seen)
             members = loads(CurrentGroup(live, control))
-            found["advice"] = advise(self.history, members, len(tasks(live))).to_dict()
+            advice = advise(self.history, members, len(tasks(live))).to_dict()
+            found["advice"] = advice | {"unread": sum(unread.values())}
         return found
 
     def _settled(self) -> GroupSnapshot:
@@ -186,6 +193,16 @@ class GroupInspector:
         again = CurrentGroup(live, self.control()).violations() if live.stable else []
         kept = {(violation.rule, violation.tasks, violation.members) for violation in again}
         return [one for one in found if (one.rule, one.tasks, one.members) in kept]
+
+    def _unread(
+        self, inputs: Mapping[str, int] | None, seen: Observation
+    ) -> dict[TopicPartition, int]:
+        """The input partitions that no task reads, with the records that each holds."""
+        unread = unread_partitions(self.offsets.topics(), seen.committed, inputs)
+        if not unread:
+            return {}
+        starts, ends = self.offsets.start_offsets(unread), self.offsets.readable_ends(unread)
+        return {tp: ends[tp] - starts[tp] for tp in unread if tp in starts and tp in ends}
 
     def exists(self) -> None:
         """Raise NotFoundError if there is no such application."""

@@ -18,6 +18,7 @@ from streamlet.admin.snapshot import (
     tasks,
     unassigned,
 )
+from streamlet.admin.unread import by_topic
 from streamlet.assignor.values import Copy, Role, Violation
 from streamlet.control.values import MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
@@ -33,23 +34,23 @@ def document(
     input_lag: Mapping[TopicPartition, int],
     violations: Sequence[Violation] = (),
     control: ControlView | None = None,
+    unread: Mapping[TopicPartition, int] | None = None,
 ) -> dict[str, Any]:
     """The status document, in plain values.
 
     ``control`` is what the members have said since the last rebalance; None: nothing is known.
+    ``unread`` are the input partitions that no task reads, with the records in them: they are lag.
     """
     view = control or ControlView()
     present = CurrentGroup(named(group, view), view)
-    lag: dict[str, dict[str, int]] = {}
-    for (topic, partition), records in sorted(input_lag.items()):
-        lag.setdefault(topic, {})[str(partition)] = records
     return {
         "application": group.described.group,
         "group": _group_part(group),
         "instances": _instances(present),
         "handovers": [_handover(one) for one in present.handovers()],
         "unassigned": [one.as_dict() for one in unassigned(group)],
-        "input_lag": lag,
+        "input_lag": _by_topic({**input_lag, **(unread or {})}),
+        "unread": _by_topic(unread or {}),
         "repartitions": _repartitions(present),
         "shutdown": _shutdown(view),
         "violations": [
@@ -62,6 +63,11 @@ def document(
             for violation in violations
         ],
     }
+
+
+def _by_topic(records: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    topics = by_topic(records)
+    return {topic: {str(p): n for p, n in parts.items()} for topic, parts in topics.items()}
 
 
 def _repartitions(present: CurrentGroup) -> list[dict[str, Any]]:

@@ -88,7 +88,9 @@ class MemberProgress:
     ``plans_by`` are the settings it would plan by as leader, as far as they are not the defaults;
     None: it does not say. ``repartitions`` are the repartition topics, each with the reason why
     state behind it is not exact; empty if it is. ``global_tables`` are the topics of global tables,
-    each with the records that the member's copy lacks; None: it does not say.
+    each with the records that the member's copy lacks; None: it does not say. ``inputs`` are the
+    topics that the tasks read, each with the number of partitions that are read, as the leader
+    reports them; None: it is another member, or they are too many.
     """
 
     instance: str
@@ -104,6 +106,7 @@ class MemberProgress:
     plans_by: tuple[tuple[str, str], ...] | None = None
     repartitions: tuple[tuple[str, str], ...] | None = None
     global_tables: tuple[tuple[str, Int64], ...] | None = None
+    inputs: tuple[tuple[str, Int32], ...] | None = None
 
     @property
     def key(self) -> MemberKey:

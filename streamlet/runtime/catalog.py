@@ -32,6 +32,9 @@ from streamlet.types import TaskId, TopicPartition
 
 log = get_logger(__name__)
 
+#: Inputs that a report in the control topic names at most: a record there stays small.
+MOST_REPORTED = 500
+
 
 @attrs.define(eq=False)
 class Catalog:
@@ -63,6 +66,7 @@ class Catalog:
     _first: dict[str, int] | None = attrs.field(default=None, init=False)
     #: Partitions of the topics that each subtopology reads.
     _read: dict[int, dict[str, int]] = attrs.field(factory=dict, init=False)
+    _reported_inputs: tuple[tuple[str, int], ...] | None = attrs.field(default=None, init=False)
 
     def prepare(self) -> None:
         """Check topics, and create those that are ours.
@@ -130,6 +134,11 @@ class Catalog:
         """Topics that are read, those that match a pattern now included; from any thread."""
         return tuple(sorted({topic for read in self._read.values() for topic in read}))
 
+    @property
+    def reported_inputs(self) -> tuple[tuple[str, int], ...] | None:
+        """The topics that are read, each with its partitions; None: more than a report takes."""
+        return self._reported_inputs
+
     def came_later(self, partition: TopicPartition) -> bool:
         """True if an input was not there when the instance began; from any thread."""
         return partition.partition >= (self._first or {}).get(partition.topic, 0)
@@ -195,6 +204,9 @@ class Catalog:
         if self._topology.subtopologies and not tasks:
             raise TopologyError("the topology has no task: its topics have no partitions")
         self._read = self._read_among(counts)
+        read = {topic: number for part in self._read.values() for topic, number in part.items()}
+        few = len(read) <= MOST_REPORTED
+        self._reported_inputs = tuple(sorted(read.items())) if few else None
         if self._first is None:
             begun = counts if self._known is None else self._known
             self._first = {topic: begun[topic] for topic in self.inputs if topic in begun}

@@ -86,15 +86,16 @@ class Reporter:
         activation: Activation,
         copies: StateUpdater | None,
         tables: GlobalTables | None = None,
+        inputs: tuple[tuple[str, int], ...] | None = None,
     ) -> None:
-        """Say what there is to say, if it is time to look."""
+        """Say what there is to say, if it is time to look; ``inputs`` as a report has them."""
         if now_ms < self._look_at_ms:
             return
         self._look_at_ms = now_ms + LOOK_MS
         problems = self._open.problems(holdings.tasks.values(), source, now_ms)
         problems |= _problems(holdings, activation, copies)
         with self._board.manager() as manager:
-            outline = self._outline(manager, state)
+            outline = self._outline(manager, state, inputs)
         traits = outline, problems
         if not self._due(traits, now_ms):
             return
@@ -113,7 +114,9 @@ class Reporter:
         wall, busy = self._clock.wall_ms(), self._busy(now_ms)
         self._publish(attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy, global_tables=lags))
 
-    def _outline(self, manager: TaskManager, state: str) -> MemberProgress:
+    def _outline(
+        self, manager: TaskManager, state: str, inputs: tuple[tuple[str, int], ...] | None
+    ) -> MemberProgress:
         """All but what moves by itself: as long as it is the same there is no news."""
         return MemberProgress(
             instance=self._member.instance,
@@ -126,6 +129,7 @@ class Reporter:
             leaving=manager.leaving is not None,
             plans_by=self._plans_by,
             repartitions=self._repartitions,
+            inputs=inputs,
             tasks=tuple(_of_record(*item) for item in sorted(manager.records.items())),
         )
 

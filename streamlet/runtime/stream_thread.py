@@ -382,6 +382,7 @@ class StreamThread:
             activation=self._activation,
             copies=self._copies,
             tables=self._globals,
+            inputs=self._catalog.reported_inputs if self._link and self._link.leads else None,
         )
 
     def _set_state(self, state: str) -> None:

@@ -24,6 +24,7 @@ def view(document: dict[str, Any], checked: bool) -> RenderableType:
         parts += [Text(), _handovers(document["handovers"])]
     if document["input_lag"]:
         parts += [Text(), _lag(document["input_lag"])]
+    parts += [Text(line, "bold red") for line in _unread(document["unread"])]
     copies = _global_copies(document["instances"])
     if copies:
         parts += [Text(), _global_tables(copies)]
@@ -171,6 +172,13 @@ def _lag(lag: dict[str, dict[str, int]]) -> RenderableType:
         most = _most_behind(in_order)
         rows.append((topic, len(partitions), sum(partitions.values()), most))
     return table("INPUT", "PARTITIONS", "LAG", "BY PARTITION", rows=rows)
+
+
+def _unread(unread: dict[str, dict[str, int]]) -> Iterable[str]:
+    """A line for each topic with partitions that no task reads."""
+    for topic, parts in unread.items():
+        numbers = " ".join(sorted(parts, key=int))
+        yield f"not read: {topic} {numbers} ({sum(parts.values()):,} records)"
 
 
 def _global_copies(instances: list[dict[str, Any]]) -> dict[str, dict[str, int]]:

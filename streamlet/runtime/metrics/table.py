@@ -317,6 +317,11 @@ _ALL = (
         "How that lag moves, records per second over the last five minutes at most",
         of=lambda m: m.advised("lag_per_s"),
     ),
+    gauge(
+        "streamlet_application_unread_records",
+        "Records in partitions of the inputs that no task reads; not part of that lag",
+        of=lambda m: m.advised("unread"),
+    ),
     # Moves.
     histogram(
         "streamlet_handover_release_seconds",

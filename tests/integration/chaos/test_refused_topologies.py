@@ -15,6 +15,7 @@ from tests.integration.chaos.support import PARTITIONS, Cluster
 from tests.integration.chaos.test_failures import database, settled_once
 from tests.integration.chaos.topics import Load
 from tests.integration.learners.scenes import await_line, await_owners
+from tests.integration.scaling.commands import operate
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -97,6 +98,12 @@ def test_partitions_beyond_those_of_the_state_are_refused_and_nothing_stops(
     assert "was made for 2: keys would meet" in refused.log()
     assert "another id" in refused.log()
     assert "streamlet reset" in refused.log()
+    found = operate(cluster, "status", cluster.name, "--check")
+    assert found.code == 1, found
+    checked = found.document
+    assert checked["unread"] == {cluster.topic("in"): {"2": 0, "3": 1}}
+    assert checked["input_lag"][cluster.topic("in")]["3"] == 1
+    assert [one["rule"] for one in checked["violations"]] == ["T3"]
     load.send(1_000)
     true = load.finish()
     await_owners(cluster, a, b)

@@ -123,6 +123,7 @@ def test_a_stable_group_is_shown_in_the_shape_that_is_promised() -> None:
         "handovers": [],
         "unassigned": [],
         "input_lag": {"flights": {"0": 12, "1": 0}},
+        "unread": {},
         "repartitions": [],
         "shutdown": None,
         "violations": [],

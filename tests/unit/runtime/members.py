@@ -77,7 +77,7 @@ def advised() -> Advisor:
         raise AssertionError("nobody leads here")
 
     advisor = Advisor(opened, lambda: False)
-    advisor.advice = {"instances": 3, "current": 2, "lag": 7, "lag_per_s": 0.5}
+    advisor.advice = {"instances": 3, "current": 2, "lag": 7, "lag_per_s": 0.5, "unread": 0}
     return advisor
 
 

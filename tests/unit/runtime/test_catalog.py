@@ -10,7 +10,7 @@ from streamlet import App, Materialized
 from streamlet.config import Settings
 from streamlet.dsl.windows import tumbling
 from streamlet.errors import TopologyError
-from streamlet.runtime.catalog import Catalog
+from streamlet.runtime.catalog import MOST_REPORTED, Catalog
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
@@ -147,6 +147,21 @@ def test_tasks_with_state_go_on_without_new_partitions(
     assert "in has 4 partitions, but app-" in caplog.text
     assert not catalog.look(2_000_000)
     assert caplog.text.count("in has 4 partitions") == 2, "said again as long as it is so"
+
+
+def test_a_leader_reports_the_partitions_that_are_read(log: MemoryLog) -> None:
+    """Those the tasks read, whatever the topic has by now; nothing where they are too many."""
+    kept, taken = prepared(log, stateful()), prepared(log, stateless())
+    grow(log, 4)
+    looked(kept)
+    looked(taken)
+    assert kept.reported_inputs == (("in", 2),)
+    assert taken.reported_inputs == (("in", 4),)
+    for number in range(MOST_REPORTED):
+        log.create(f"in-{number}", 1)
+    app = App("app")
+    app.stream(re.compile("in.*"), key=str, value=int).to("out")
+    assert prepared(log, app.topology()).reported_inputs is None
 
 
 def test_behind_a_repartition_of_its_own_size_state_takes_any_growth(log: MemoryLog) -> None:

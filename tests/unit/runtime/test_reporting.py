@@ -86,6 +86,7 @@ class Bench:
         self.parts, self.locks = Parts(), Parts()
         self.said: list[MemberProgress] = []
         self.tables: Tables | None = None
+        self.inputs: tuple[tuple[str, int], ...] | None = None
         self.reporter = Reporter(
             MemberKey("p", 0),
             "h-0",
@@ -111,6 +112,7 @@ class Bench:
             activation=parts,
             copies=copies,
             tables=tables,
+            inputs=self.inputs,
         )
         return self.said[-1] if len(self.said) > before else None
 
@@ -141,6 +143,18 @@ def test_news_are_told_at_the_next_look_and_nothing_is_told_every_half_minute() 
     leaving = bench.look()
     assert leaving is not None
     assert leaving.leaving
+
+
+def test_what_the_leader_reads_is_told_as_soon_as_it_leads_or_reads_more() -> None:
+    bench = Bench()
+    said = bench.look()
+    assert said is not None
+    assert said.inputs is None
+    for inputs in ((("words", 2),), (("words", 4),)):
+        bench.inputs = inputs
+        said = bench.look()
+        assert said is not None
+        assert said.inputs == inputs
 
 
 def test_a_learner_is_told_of_each_second_with_its_rate_until_it_is_ready() -> None:
