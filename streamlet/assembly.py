@@ -86,8 +86,8 @@ def open_worker(
     """A worker that is ready to run; topics are checked, and created where they are ours.
 
     ``measured`` is given what the worker measures, once a second, on the worker's thread; others
-    find that at ``endpoint``, host and port, with advice where the worker leads the group. On some
-    thread ``on_leaving`` is called when the instance is marked to leave, or is not any more, and
+    find it at ``endpoint``, host and port, with advice where the worker leads. On some thread
+    ``on_leaving`` is called when the instance is marked to leave, or is not any more, and
     ``on_member_id`` with each member id. ``known_counts`` as ``known`` of ``Catalog``.
 
     Raises:
@@ -124,7 +124,7 @@ def open_worker(
                 topology, settings, targets, copies, catalog, edges, policy, clock, tables
             ),
             copies=copies,
-            commit=_commit(topology.application, settings, session, sink, admin, clock),
+            commit=_commit(catalog, settings, session, sink, admin, clock),
             catalog=catalog,
             purge=Purge(admin, frozenset(topology.repartition_topics), session.alive),
             clock=clock,
@@ -153,20 +153,21 @@ def _directory(
 
 
 def _commit(
-    application: str,
+    catalog: Catalog,
     settings: Settings,
     session: GroupSession,
     sink: KafkaSink,
     admin: KafkaAdmin,
     clock: Clock,
 ) -> AtLeastOnceCommit:
+    name = f"{catalog.topology.application}-check"
     delivery = ChangelogDelivery(
         *(sink, admin, clock),
-        open_source=lambda: _source(settings, f"{application}-check", headers=True),
+        open_source=lambda: _source(settings, name, headers=True),
         flush_timeout_ms=settings.session_timeout_ms,
     )
     look_ms = min(LOOK_MS, settings.metadata_max_age_ms)
-    return AtLeastOnceCommit(session, delivery, clock, look_ms=look_ms)
+    return AtLeastOnceCommit(session, delivery, clock, texts=catalog.texts, look_ms=look_ms)
 
 
 def _cleanup(
@@ -258,8 +259,7 @@ def _link(
 
     noted = fields_of(StateDirectory(settings.state_dir, application).path / INSTANCE_LOCK)
     link = ControlLink(
-        member.key,
-        member.name,
+        *(member.key, member.name),
         lambda: open_control(application, settings, clock),
         clock,
         leave_timeout_ms=settings.scale_down_timeout_ms,

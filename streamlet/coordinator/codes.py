@@ -86,6 +86,8 @@ NAMES: dict[int, str] = {
 
 #: A topic or its id is not known.
 NO_TOPIC = frozenset({3, 100})
+#: The text beside a position is longer than the broker takes.
+TEXT_TOO_LONG = 12
 
 #: What the codes mean that each of the answers may bear.
 _EVERYWHERE: dict[Remedy, tuple[int, ...]] = {

@@ -16,27 +16,32 @@ than that of its last commit:
 
     "input": {"inc": 1766000000, "applied": "<base 85>", "open": true}
 
-``applied`` has an entry per edge: four bytes of its source, lowest first, then as varints its
-incarnation, the offset of the highest origin plus one, and the rest of that origin. The lowest bit
-of the rest says whether the next record must follow on it.
+``applied`` has an entry per edge (``commit_packing``).
+
+A broker takes a text of 4,096 bytes, or what its ``offset.metadata.max.bytes`` says. Where names of
+many changelogs are longer than that, the text is in compact form, of which each has some 15 bytes,
+whatever its name: version 2 has ``logs`` in place of ``ends`` and of ``from``. Programs that know
+version 1 only cannot read it, so it is written only if all members of the group can.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
 
+from streamlet.coordinator.commit_packing import (
+    named,
+    pack_applied,
+    pack_logs,
+    unpack_applied,
+    unpack_logs,
+)
 from streamlet.coordinator.messages import Committed
 from streamlet.errors import GroupError
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
-
-#: Bits of an origin that are not its offset, the lowest of them for null values.
-_REST_BITS = 20
-_REST = (1 << _REST_BITS) - 1
 
 
 @attrs.frozen
@@ -65,7 +70,7 @@ class InputNote:
         if self.incarnation:
             fields["inc"] = self.incarnation
         if self.applied:
-            fields["applied"] = self._text()
+            fields["applied"] = pack_applied(self.applied, self.loose)
         if self.open:
             fields["open"] = True
         return fields or None
@@ -77,62 +82,16 @@ class InputNote:
         Raises:
             ValueError, TypeError, AttributeError: it is damaged.
         """
-        applied, loose = _parsed(fields.get("applied", ""))
+        applied, loose = unpack_applied(fields.get("applied", ""))
         return cls(int(fields.get("inc", 0)), applied, loose, bool(fields.get("open", False)))
-
-    def _text(self) -> str:
-        found = bytearray()
-        for edge, origin in sorted(self.applied.items()):
-            rest = (origin & _REST & ~1) | (edge not in self.loose)
-            found += (edge >> 32).to_bytes(4, "little")
-            for number in (edge & 0xFFFFFFFF, origin >> _REST_BITS, rest):
-                _add_varint(found, number)
-        return base64.b85encode(bytes(found)).decode()
-
-
-def _parsed(text: str) -> tuple[dict[int, int], frozenset[int]]:
-    data, at = base64.b85decode(text), 0
-    applied: dict[int, int] = {}
-    loose = set()
-    while at < len(data):
-        source = int.from_bytes(data[at : at + 4], "little")
-        numbers = []
-        at += 4
-        for _ in range(3):
-            number, at = _varint(data, at)
-            numbers.append(number)
-        incarnation, offset, rest = numbers
-        edge = source << 32 | incarnation
-        applied[edge] = offset << _REST_BITS | rest | 1
-        if not rest & 1:
-            loose.add(edge)
-    return applied, frozenset(loose)
-
-
-def _add_varint(found: bytearray, number: int) -> None:
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        if at >= len(data):
-            raise ValueError("an entry of applied origins is cut off")
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at
-        shift += 7
 
 
 #: The broker's ``offset.metadata.max.bytes`` unless it was changed.
 METADATA_MAX_BYTES = 4_096
 
 VERSION = 1
+#: Of the compact form.
+COMPACT_VERSION = 2
 
 
 class CommitMetadataError(GroupError):
@@ -196,37 +155,40 @@ class CommitMetadata:
         """
         return self.release_to == member_id and self.generation == generation
 
-    def to_text(self, max_bytes: int = METADATA_MAX_BYTES) -> str:
-        """Write the text.
-
-        Raises:
-            CommitMetadataError: if it is longer than the broker takes.
-        """
+    def to_text(self, *, compact: bool = False) -> str:
+        """Write the text, in compact form if asked."""
+        rebuilt = self.rebuilt
+        starts = {} if rebuilt is None else rebuilt.starts
         record: dict[str, Any] = {
-            "v": VERSION,
+            "v": COMPACT_VERSION if compact else VERSION,
             "epoch": self.epoch,
             "by": self.by,
             "gen": self.generation,
-            "ends": _by_topic(self.ends),
-            "state": list(self.state),
         }
-        if self.rebuilt is not None:
-            starts = _by_topic(self.rebuilt.starts)
-            rebuilt = {"epoch": self.rebuilt.epoch, "whole": self.rebuilt.whole, "from": starts}
-            record["rebuilt"] = rebuilt
+        if compact:
+            record["logs"] = pack_logs(self.ends, starts)
+        else:
+            record["ends"] = _by_topic(self.ends)
+        record["state"] = list(self.state)
+        if rebuilt is not None:
+            record["rebuilt"] = {"epoch": rebuilt.epoch, "whole": rebuilt.whole}
+            if not compact:
+                record["rebuilt"]["from"] = _by_topic(starts)
         if (note := self.note.as_json()) is not None:
             record["input"] = note
         if self.release_to is not None:
             record["release"] = {"to": self.release_to}
-        text = json.dumps(record, separators=(",", ":"), ensure_ascii=False)
-        size = len(text.encode())
-        if size > max_bytes:
-            raise CommitMetadataError(
-                f"commit metadata takes {size} bytes for {len(self.ends)} changelog partitions, the"
-                f" broker takes {max_bytes}; use fewer or shorter-named stores in one subtopology,"
-                " or raise the broker's offset.metadata.max.bytes"
-            )
-        return text
+        return json.dumps(record, separators=(",", ":"), ensure_ascii=False)
+
+    def named(self, topics: Iterable[str]) -> CommitMetadata:
+        """The same with the names of these changelogs in place of the numbers of a compact text.
+
+        Other changelogs of that text are left out.
+        """
+        rebuilt = self.rebuilt
+        if rebuilt is not None:
+            rebuilt = attrs.evolve(rebuilt, starts=named(rebuilt.starts, topics))
+        return attrs.evolve(self, ends=named(self.ends, topics), rebuilt=rebuilt)
 
     @classmethod
     def read(cls, text: str | None) -> CommitMetadata | None:
@@ -257,9 +219,10 @@ class CommitMetadata:
             return None
         if not isinstance(record, dict) or "v" not in record:
             return None
-        if record["v"] != VERSION:
+        if record["v"] not in (VERSION, COMPACT_VERSION):
             raise CommitMetadataError(
-                f"commit metadata has version {record['v']!r}, this streamlet reads {VERSION}"
+                f"commit metadata has version {record['v']!r}, this streamlet reads {VERSION} "
+                f"and {COMPACT_VERSION}"
             )
         try:
             return _from_record(record)
@@ -285,6 +248,12 @@ class Positions:
         offsets = {partition: committed[partition].offset for partition in inputs}
         texts = (committed[partition].metadata for partition in inputs)
         return cls(offsets, tuple(map(CommitMetadata.read, texts)))
+
+    def named(self, topics: Iterable[str]) -> Positions:
+        """The same with the names of these changelogs, as ``CommitMetadata.named``."""
+        topics = tuple(topics)
+        texts = (None if one is None else one.named(topics) for one in self.metadata)
+        return Positions(self.offsets, tuple(texts))
 
     @property
     def notes(self) -> dict[TopicPartition, InputNote]:
@@ -325,21 +294,23 @@ class Positions:
 def _from_record(record: dict[str, Any]) -> CommitMetadata:
     epoch, number = record["state"]
     rebuilt = record.get("rebuilt")
+    if record["v"] == COMPACT_VERSION:
+        ends, starts = unpack_logs(_text(record["logs"]))
+    else:
+        ends = _by_partition(record["ends"])
+        starts = {} if rebuilt is None else _by_partition(rebuilt["from"])
     return CommitMetadata(
         _whole(record["epoch"]),
         _text(record["by"]),
         _whole(record["gen"]),
-        _by_partition(record["ends"]),
+        ends,
         StateNumber(_whole(epoch), _whole(number)),
         _text(record["release"]["to"]) if "release" in record else None,
-        None if rebuilt is None else _rebuilt_from(rebuilt),
+        None
+        if rebuilt is None
+        else Rebuilt(_whole(rebuilt["epoch"]), bool(rebuilt["whole"]), starts),
         InputNote.from_json(record["input"]) if "input" in record else InputNote(),
     )
-
-
-def _rebuilt_from(record: dict[str, Any]) -> Rebuilt:
-    starts = _by_partition(record["from"])
-    return Rebuilt(_whole(record["epoch"]), bool(record["whole"]), starts)
 
 
 def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

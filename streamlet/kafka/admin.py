@@ -16,6 +16,7 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as RawPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
+    ClusterMetadata,
     ConfigResource,
     ConfigSource,
     OffsetSpec,
@@ -101,7 +102,7 @@ class KafkaAdmin:
         """All topics by name, without ids (see ``topic_ids``)."""
         return {
             name: TopicInfo(name, len(topic.partitions), internal=name.startswith("__"))
-            for name, topic in sorted(self._listed().items())
+            for name, topic in sorted(self._metadata().topics.items())
         }
 
     def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
@@ -127,6 +128,15 @@ class KafkaAdmin:
             return {key: str(entry.value) for key, entry in found[resource].result().items()}
         except KafkaException as error:
             raise self._failed(f"settings of topic {name}", error) from error
+
+    def broker_setting(self, name: str) -> str | None:
+        """A setting of a broker; None where the user may not see it."""
+        broker = ConfigResource(ConfigResource.Type.BROKER, str(min(self._metadata().brokers)))
+        try:
+            found = self._described([broker])[broker].result().get(name)
+        except (KafkaException, BrokerError):
+            return None
+        return None if found is None else str(found.value)
 
     def alter_topics(self, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         """Set settings of topics; of those that refuse, the reason."""
@@ -174,7 +184,7 @@ class KafkaAdmin:
 
     def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
         """The definitions that would create each of these topics again, own settings included."""
-        found = self._listed()
+        found = self._metadata().topics
         resources = {
             ConfigResource(ConfigResource.Type.TOPIC, name): found[name]
             for name in names
@@ -220,7 +230,7 @@ class KafkaAdmin:
         """Wait until each has leaders; how many partitions it has."""
         deadline = self._clock.now_ms() + self._timeout_ms
         while True:
-            found = self._listed()
+            found = self._metadata().topics
             ready = [
                 name
                 for name in names
@@ -352,12 +362,12 @@ class KafkaAdmin:
     def close(self) -> None:
         """Do nothing: the client has no connection state to close."""
 
-    def _listed(self) -> dict[str, Any]:
-        """Topics as the client knows them."""
+    def _metadata(self) -> ClusterMetadata:
+        """Topics and brokers as the client knows them."""
         patience = RetryBudget(self._clock, self._timeout_ms)
         while True:
             try:
-                found: dict[str, Any] = self._client.list_topics(timeout=patience.next_s()).topics
+                found: ClusterMetadata = self._client.list_topics(timeout=patience.next_s())
             except KafkaException as error:
                 if patience.over or error.args[0].code() not in NO_ANSWER:
                     raise self._unreachable(error) from error

@@ -215,6 +215,10 @@ class Admin(Protocol):
         """
         ...
 
+    def broker_setting(self, name: str) -> str | None:
+        """A setting of a broker; None where brokers do not tell it to us."""
+        ...
+
     def alter_topics(self, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         """Set these settings of topics and leave the others; of those that refuse, the reason."""
         ...

@@ -121,8 +121,9 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
     reason = _reason(said.values(), gone)
     log.info("generation %d is planned: %s", run.generation, reason)
     turns = release_delays(decided.members)
-    prefixes = all(r.head is not None and r.head.latest >= wire.PREFIX_VERSION for r in read)
-    for_all = Assignment(flip=flip, prefixes=prefixes)
+    known = min((0 if r.head is None else r.head.latest for r in read), default=wire.VERSION)
+    prefixes, compact = known >= wire.PREFIX_VERSION, known >= wire.COMPACT_VERSION
+    for_all = Assignment(flip=flip, prefixes=prefixes, compact=compact)
     answers = {r.member_id: _answer(decided, for_all, r, turns.get(r.member_id, 0)) for r in read}
     if run.member_id in said:
         answers[run.member_id] = _signed(answers[run.member_id], run, view, decided, reason)

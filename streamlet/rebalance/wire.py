@@ -34,6 +34,8 @@ VERSION = schemas.VERSION
 
 #: Programs that know this version read prefixes in repartition topics.
 PREFIX_VERSION = 7
+#: Programs that know this version read the compact form of commit metadata.
+COMPACT_VERSION = 8
 
 _HEAD = struct.Struct(">ii")
 _HASH_BYTES = 8

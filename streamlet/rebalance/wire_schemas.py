@@ -101,10 +101,11 @@ _ASSIGNMENT: dict[int, dict[str, Any]] = {
     5: {"awaited": _array("Tasks")},  # the standbys whose readiness the group waits for
     6: dict.fromkeys(TASK_SETS, _COLUMN),
     7: {"prefixes": "boolean"},  # whether repartition topics may bear prefixes
+    8: {"compact": "boolean"},  # whether the texts of commits may be in compact form
 }
 
 #: The latest version.
-VERSION = 7
+VERSION = 8
 
 
 def _schemas(name: str, changes: dict[int, dict[str, Any]]) -> dict[int, Any]:

@@ -14,6 +14,7 @@ import attrs
 
 from streamlet.admin.inspector import fetch_positions
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
+from streamlet.coordinator.commit_texts import TextRules, commit_limit
 from streamlet.errors import NotFoundError, RefusedError
 from streamlet.reset.plan import EARLIEST, LATEST, ResetPlan, StartPosition
 from streamlet.reset.reset import Reset
@@ -131,8 +132,8 @@ class Backfill:
         ends = admin.end_offsets(
             [TopicPartition(name, p) for name in sorted(changelogs) for p in range(counts[name])]
         )
-        note = InputNote(emptied.incarnation)
-        found = {}
+        note, rules = InputNote(emptied.incarnation), TextRules(commit_limit(admin), compact=True)
+        found: dict[TopicPartition, tuple[int, str]] = {}
         for task in topology.tasks({name: counts[name] for name in topology.source_topics}):
             part = topology.subtopology(task.subtopology)
             own = {
@@ -140,7 +141,8 @@ class Backfill:
                 for tp in (TopicPartition(name, task.partition) for name in part.changelog_topics)
             }
             state = state_number(plan.epoch) if own else NO_STATE
-            text = CommitMetadata(plan.epoch, BY, -1, own, state, note=note).to_text()
-            for tp in part.inputs(task.partition, counts):
-                found[tp] = (plan.positions.get(tp, 0), text)
+            metadata = CommitMetadata(plan.epoch, BY, -1, own, state)
+            inputs = part.inputs(task.partition, counts)
+            texts = rules.texts(metadata, dict.fromkeys(inputs, note))
+            found |= {tp: (plan.positions.get(tp, 0), text) for tp, text in texts.items()}
         return found

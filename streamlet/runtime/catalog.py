@@ -13,10 +13,12 @@ import attrs
 
 from streamlet.assignor.values import TaskInfo
 from streamlet.config import Settings
+from streamlet.coordinator.commit_texts import TextRules, commit_limit
 from streamlet.errors import MissingTopicError, TopologyError
 from streamlet.kafka.limits import NO_LIMITS, TopicLimits
 from streamlet.kafka.ports import Admin, NewTopic
 from streamlet.logs import get_logger
+from streamlet.runtime.commit_sizes import check_commits
 from streamlet.topology.graph import Topology
 from streamlet.topology.internal_topics import (
     PURGING_CONFIG,
@@ -59,6 +61,8 @@ class Catalog:
     #: Partitions by topic; ids of the topics that are read.
     counts: dict[str, int] = attrs.field(factory=dict, init=False)
     topic_ids: dict[str, str] = attrs.field(factory=dict, init=False)
+    #: What the texts beside committed positions may be.
+    texts: TextRules = attrs.field(factory=TextRules, init=False)
     _next_look_ms: int | None = attrs.field(default=None, init=False)
     #: What topics that are written do not take.
     limits: TopicLimits = attrs.field(default=NO_LIMITS, init=False)
@@ -85,7 +89,9 @@ class Catalog:
             self._take({**counts, **self._known})
             self._tell_refused(error)
         self.topic_ids = self._admin.topic_ids(sorted(self.inputs))
+        self.texts.max_bytes = commit_limit(self._admin)
         if self._known is None:  # else the instance has said so
+            check_commits(self._topology, self.counts, self.texts.max_bytes, self._settings)
             self._tell_unapplied()
             self._tell_left_over()
             for table in deleting_tables(self._topology, self._admin):

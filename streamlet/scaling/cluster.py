@@ -39,6 +39,7 @@ from streamlet.scaling.sizes import (
     task_sizes,
 )
 from streamlet.topology.graph import Topology
+from streamlet.topology.names import CHANGELOG_SUFFIX
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
 
@@ -162,7 +163,11 @@ class ApplicationInspector:
         running = {
             task: member.member_id for task, member in owners(state).items() if task in stateful
         }
-        return changelogs_by_subtopology(commits, running)
+        own = f"{self.application.name}-"
+        topics = (name for name in self.admin.topics() if name.startswith(own))
+        return changelogs_by_subtopology(
+            commits, running, (name for name in topics if name.endswith(CHANGELOG_SUFFIX))
+        )
 
     def _bytes(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         topics: dict[str, list[int]] = {}

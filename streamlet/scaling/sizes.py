@@ -22,7 +22,9 @@ RECORD_BYTES = 100
 
 
 def changelogs_by_subtopology(
-    commits: Mapping[TopicPartition, CommitMetadata], running: Mapping[TaskId, str]
+    commits: Mapping[TopicPartition, CommitMetadata],
+    running: Mapping[TaskId, str],
+    topics: Iterable[str],
 ) -> dict[int, frozenset[str]]:
     """Changelog topics of each subtopology with state, as its commits name them.
 
@@ -33,10 +35,13 @@ def changelogs_by_subtopology(
     Args:
         commits: what is known beside each committed position.
         running: the member id that runs each stateful task.
+        topics: the changelogs there are; commits may have numbers in place of names.
     """
     named: dict[str, set[str]] = defaultdict(set)
+    topics = tuple(topics)
     for partition, metadata in commits.items():
-        named[partition.topic] |= {changelog.topic for changelog in metadata.ends}
+        changelogs = metadata.named(topics).ends
+        named[partition.topic] |= {changelog.topic for changelog in changelogs}
     fits: Counter[_Fit] = Counter()
     for partition, metadata in commits.items():
         together = tuple(sorted(named[partition.topic]))
@@ -46,9 +51,9 @@ def changelogs_by_subtopology(
                 fits[task.subtopology, between, together] += member == metadata.by
     found: dict[int, frozenset[str]] = {}
     for fit in sorted(fits, key=lambda fit: (-fits[fit], fit)):
-        subtopology, changelogs = fit[0], frozenset(fit[2])
-        if subtopology not in found and changelogs not in found.values():
-            found[subtopology] = changelogs
+        subtopology, together = fit[0], fit[2]
+        if subtopology not in found and frozenset(together) not in found.values():
+            found[subtopology] = frozenset(together)
     return found
 
 

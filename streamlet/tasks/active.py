@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import attrs
 
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote, Rebuilt, started
+from streamlet.coordinator.commit_texts import TextRules
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.outputs import Output
 from streamlet.processing.task import Task
@@ -219,8 +220,14 @@ class TaskCommit:
         """The note of this commit about changelogs that lack records."""
         return started(self.active.rebuilt, self.starts)
 
-    def metadata(self, member_id: str, generation: int) -> dict[TopicPartition, str]:
-        """The metadata to write beside the offset of each input."""
+    def metadata(
+        self, member_id: str, generation: int, rules: TextRules
+    ) -> dict[TopicPartition, str]:
+        """The metadata to write beside the offset of each input.
+
+        Raises:
+            CommitMetadataError: it is longer than the broker takes.
+        """
         plain = CommitMetadata(
             epoch=self.active.epoch,
             by=member_id,
@@ -230,9 +237,7 @@ class TaskCommit:
             release_to=self.release_to,
             rebuilt=self.rebuilt,
         )
-        texts = dict.fromkeys(self.active.inputs, plain.to_text())
-        noted = {tp: note for tp, note in self.notes.items() if note != InputNote()}
-        return texts | {tp: attrs.evolve(plain, note=one).to_text() for tp, one in noted.items()}
+        return rules.texts(plain, dict.fromkeys(self.active.inputs, InputNote()) | self.notes)
 
     def accepted(self, by: str) -> None:
         """Make this the task's last commit; ``by``: the member id it was sent under."""

@@ -24,7 +24,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 
 from streamlet.clock import Clock
-from streamlet.coordinator.codes import NO_TOPIC, name_of
+from streamlet.coordinator.codes import NO_TOPIC, TEXT_TOO_LONG, name_of
+from streamlet.coordinator.commit_texts import LIMIT, TextRules
 from streamlet.coordinator.events import CommitOutcome
 from streamlet.coordinator.session import GroupSession
 from streamlet.errors import BrokerError, StateError, TaskMigratedError
@@ -108,6 +109,7 @@ class AtLeastOnceCommit:
         group: our membership.
         delivery: brings entries to the changelogs.
         clock: for measuring.
+        texts: what the texts beside positions may be.
         look_ms: how often a stateful task is committed though it has nothing to say, to find what
             others wrote to its changelogs, and to note the age of its stores.
     """
@@ -115,6 +117,7 @@ class AtLeastOnceCommit:
     _group: GroupSession
     _delivery: ChangelogDelivery
     _clock: Clock
+    texts: TextRules = attrs.field(factory=TextRules, kw_only=True)
     _look_ms: int = attrs.field(default=LOOK_MS, kw_only=True)
     #: Ends the batch of a task: ``RecordLoop.settle``, and what fails there ends the worker.
     settle: Callable[[ActiveTask], None] = attrs.field(default=lambda active: None, init=False)
@@ -286,7 +289,7 @@ class AtLeastOnceCommit:
         current.by = member_id
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         for part in current.parts:
-            texts = part.metadata(member_id, generation)
+            texts = part.metadata(member_id, generation, self.texts)
             offsets |= {tp: (offset, texts[tp]) for tp, offset in part.offsets.items()}
         self._token += 1
         current.move_to(CommitPhase.SENT)
@@ -339,7 +342,14 @@ class AtLeastOnceCommit:
 def _refusal(code: int, parts: Sequence[TaskCommit]) -> BrokerError:
     """The error for a commit that the coordinator refused; it does not say for which topics."""
     topics = ", ".join(sorted({tp.topic for part in parts for tp in part.offsets}))
-    gone = (
-        "; one of them was deleted, perhaps: a start reads the others" if code in NO_TOPIC else ""
-    )
-    return BrokerError(f"the group coordinator refused a commit of {topics}: {name_of(code)}{gone}")
+    advice = ""
+    if code in NO_TOPIC:
+        advice = "; one of them was deleted, perhaps: a start reads the others"
+    elif code == TEXT_TOO_LONG:
+        stores = max(len(part.active.changelogs) for part in parts)
+        advice = (
+            f"; raise the brokers' {LIMIT}, or use fewer stores in one subtopology: a task here "
+            f"has {stores}"
+        )
+    refused = f"the group coordinator refused a commit of {topics}: {name_of(code)}"
+    return BrokerError(refused + advice)

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import attrs
 
+from streamlet.coordinator.commit_texts import TextRules
 from streamlet.coordinator.events import CommitDone, CommitOutcome
 from streamlet.tasks.active import ActiveTask, TaskCommit
 from streamlet.types import TaskId
@@ -41,11 +42,13 @@ class CommitPort(Protocol):
     Attributes:
         accepted: commits accepted so far.
         flush_ns: nanoseconds that the delivery of what they cover took.
+        texts: the rules for the texts beside positions.
         settle: called with a task before its share is taken: ends the batch that it has under way.
     """
 
     accepted: int
     flush_ns: int
+    texts: TextRules
     settle: Callable[[ActiveTask], None]
 
     @property

@@ -216,6 +216,7 @@ class Targets:
 
         That is the end of each changelog, and the position of each input: a new one has none.
         """
+        positions = self._named(task, positions)
         metadata = positions.newest
         if metadata is None or not set(self._changelogs(task)) <= set(metadata.ends):
             return None
@@ -282,7 +283,11 @@ class Targets:
 
     def _committed(self, task: TaskId) -> Positions:
         inputs, timeout_ms = self.inputs(task), self._settings.session_timeout_ms
-        return Positions.of(inputs, self._positions.fetch_committed(inputs, timeout_ms))
+        committed = self._positions.fetch_committed(inputs, timeout_ms)
+        return self._named(task, Positions.of(inputs, committed))
+
+    def _named(self, task: TaskId, positions: Positions) -> Positions:
+        return positions.named(tp.topic for tp in self._changelogs(task))
 
     # On the thread.
 
@@ -304,7 +309,7 @@ class Targets:
         found = {}
         for task in tasks:
             found[task] = Target.of(
-                Positions.of(inputs[task], committed),
+                self._named(task, Positions.of(inputs[task], committed)),
                 {tp: ends[tp] for tp in logs[task]},
                 starts={tp: starts[tp] for tp in logs[task]},
                 ranges={tp: ranges[tp] for tp in inputs[task]},

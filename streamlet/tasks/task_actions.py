@@ -116,6 +116,7 @@ class TaskActions:
             self.precopy.ordered(orders.release, orders.turn_ms, now)
             if not orders.error:
                 self._activation.edges.agreement.prefixes = orders.prefixes
+                self._commit.texts.compact = orders.compact
             self._meters.rebalanced()
             self._forget_unit()  # it answered orders that are replaced
             log.info("generation %d: %s", assigned.generation, orders.summary())

@@ -346,6 +346,10 @@ class MemoryAdmin:
         """The settings a topic was created with; no defaults."""
         return self._log.config(name)
 
+    def broker_setting(self, name: str) -> str | None:
+        """None: there is no broker."""
+        return None
+
     def alter_topics(self, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         """Set settings; none is refused."""
         self._log.alter(settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,8 @@ from uuid import uuid4
 
 import pytest
 
+from streamlet.coordinator.commit_metadata import METADATA_MAX_BYTES
+from streamlet.coordinator.commit_texts import commit_limit
 from streamlet.errors import (
     DeliveryError,
     OutOfRangeError,
@@ -105,6 +108,12 @@ def test_a_topic_that_does_not_exist_is_told_apart_from_a_broker_that_is_away(
     with pytest.raises(DeliveryError, match=r"to client-no-such-topic: .*; create") as no:
         sink.flush(60_000)
     assert not isinstance(no.value, UndeliveredError)
+
+
+def test_a_broker_tells_how_long_the_text_beside_a_position_may_be(bootstrap_servers: str) -> None:
+    with contextlib.closing(KafkaAdmin(bootstrap_servers)) as admin:
+        assert commit_limit(admin) == METADATA_MAX_BYTES
+        assert admin.broker_setting("no.such.setting") is None
 
 
 def test_a_push_sends_what_would_linger(

@@ -67,6 +67,11 @@ def test_what_others_wrote_is_none_of_ours(text):
     [
         '{"v":1',
         '{"v":2,"epoch":1}',
+        '{"v":3,"epoch":1}',
+        '{"v":2,"epoch":1,"by":"a","gen":1,"state":[1,1],"logs":7}',
+        '{"v":2,"epoch":1,"by":"a","gen":1,"state":[1,1],"logs":"000"}',
+        '{"v":2,"epoch":1,"by":"a","gen":1,"state":[1,1],"logs":"0|7=x"}',
+        '{"v":2,"epoch":1,"by":"a","gen":1,"state":[1,1],"logs":"\\u00e9"}',
         '{"v":1}',
         '{"v":1,"epoch":"1","by":"a","gen":1,"ends":{},"state":[1,1]}',
         '{"v":1,"epoch":1,"by":2,"gen":1,"ends":{},"state":[1,1]}',
@@ -97,16 +102,6 @@ def test_a_mark_counts_only_for_the_order_it_answers():
     assert not mark.is_mark_for("b", 6)
     assert not mark.is_mark_for("b-restarted", 5)
     assert not CommitMetadata(1, "a", 5).is_mark_for("b", 5)
-
-
-def test_text_longer_than_the_broker_takes_is_not_sent():
-    """A subtopology with very many stores: the message says what to do about it."""
-    ends = {
-        TopicPartition(f"application-with-a-long-name-store-{n}-changelog", 3): n for n in range(90)
-    }
-    with pytest.raises(CommitMetadataError, match=r"90 changelog partitions.*4096"):
-        CommitMetadata(1, "a", 5, ends).to_text()
-    assert CommitMetadata(1, "a", 5, ends).to_text(max_bytes=8_192)
 
 
 def test_a_changelog_that_is_being_written_again_is_told_from_one_that_was():

@@ -1,4 +1,4 @@
-"""The leader allows prefixes in repartition topics once every member can read them."""
+"""The leader allows a form of records or commits once every member can read it."""
 
 from __future__ import annotations
 
@@ -26,6 +26,24 @@ def test_prefixes_are_allowed_if_all_members_can_read_them(
     said = {name: one.say() for name, one in zip("ab", members, strict=False)}
     answers = members[0].plan(**said)
     assert [answer.prefixes for answer in answers.values()] == [allowed] * len(members)
+
+
+@pytest.mark.parametrize(
+    ("versions", "allowed"),
+    [
+        ((wire.VERSION, wire.VERSION), True),
+        ((wire.VERSION, wire.COMPACT_VERSION - 1), False),
+    ],
+)
+def test_compact_commits_are_allowed_if_all_members_can_read_them(
+    versions: tuple[int, ...], allowed: bool
+) -> None:
+    members = [Bench(latest=latest) for latest in versions]
+    said = {name: one.say() for name, one in zip("ab", members, strict=True)}
+    answers = members[0].plan(**said)
+    assert answers["a"].compact == allowed
+    assert not answers["b"].compact or allowed, "an older version knows no such field"
+    assert answers["a"].prefixes
 
 
 def test_a_leader_of_an_earlier_version_allows_none() -> None:
