@@ -2,15 +2,17 @@
 
 A call of an async or a generator function does nothing by itself. Where the function can be looked
 at, ``dsl/functions`` refuses it when the topology is built. What is behind a lambda or a decorator
-shows in its results: the first one of each batch is looked at, and all where nothing else uses
-them.
+shows in its results. The first one of each batch is looked at, by ``dsl/columns`` for most; of
+predicates that of the first batch, and of each ``LARGE`` one. All are looked at where nothing else
+uses them, and where they go no further than to the next function.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from types import AsyncGeneratorType, GeneratorType, NoneType
 from typing import Any
@@ -19,8 +21,12 @@ _MANAGERS: tuple[type, ...] = (
     contextlib._GeneratorContextManager,
     contextlib._AsyncGeneratorContextManager,
 )
-#: Types of most results, which are known at once.
-_PLAIN = frozenset({NoneType, bool, int, str, float, bytes, dict, list, tuple})
+#: Types of results that are meant; those that were looked at are added, so that each is once.
+FINE: set[type] = {NoneType, bool, int, str, float, bytes, dict, list, tuple}
+#: A batch so large that the first result of each can be looked at.
+LARGE = 64
+#: More types than a program has are those that it makes as it runs, and they are not kept.
+_MOST = 1_000
 _AWAITED = (
     "nothing awaits it, so it never runs; return the result itself, or await it by "
     "map_values_async()"
@@ -38,7 +44,7 @@ def promise_text(result: Any, *, yields: bool = False) -> str | None:
     ``yields`` if a generator may be. A coroutine is closed, so that Python does not warn of it too.
     """
     kind = type(result)
-    if kind in _PLAIN:
+    if kind in FINE:
         return None
     if hasattr(kind, "__await__"):
         if inspect.iscoroutine(result):
@@ -48,6 +54,8 @@ def promise_text(result: Any, *, yields: bool = False) -> str | None:
         return f"the function returned {_named(result)}: {_YIELDED}"
     if kind in _MANAGERS:
         return f"the function returned {_named(result)}: {_ENTERED}"
+    if kind is not GeneratorType and len(FINE) < _MOST:
+        FINE.add(kind)
     return None
 
 
@@ -57,9 +65,26 @@ def refuse_promise(result: Any, *, yields: bool = False) -> None:
     Raises:
         TypeError: it is a coroutine or the like.
     """
+    if type(result) in FINE:
+        return
     text = promise_text(result, yields=yields)
     if text is not None:
         raise TypeError(text)
+
+
+def looking(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, of whose results each is looked at: for those that are called seldom."""
+    if hasattr(function, "made_of"):  # streamlet's own
+        return function
+
+    @functools.wraps(function)
+    def looked(*arguments: Any) -> Any:
+        result = function(*arguments)
+        if type(result) not in FINE:
+            refuse_promise(result)
+        return result
+
+    return looked
 
 
 def looked_at(results: Iterable[Any], *, yields: bool = False) -> Iterator[Any]:

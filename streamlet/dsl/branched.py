@@ -6,7 +6,7 @@ a node below it that takes its own records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from operator import eq, not_
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -21,7 +21,7 @@ from streamlet.dsl.expressions import plain
 from streamlet.dsl.functions import check_not_marked, check_takes
 from streamlet.dsl.record_context import ContextFunction, applied
 from streamlet.errors import TopologyError
-from streamlet.lazy_results import looked_at, refuse_promise
+from streamlet.lazy_results import LARGE, looked_at, refuse_promise
 
 if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
@@ -200,19 +200,25 @@ class NumberBranches:
         return _numbered(batch, map(self.function, batch.keys, batch.values))
 
 
-@attrs.frozen
+@attrs.define
 class NumberTwo:
     """``NumberBranches`` with one predicate: its records have the number 0."""
 
     predicate: Callable[[Any, Any], object]
     default: int
+    _looked: bool = attrs.field(default=False, init=False)
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the predicate fails."""
-        others: Iterable[Any] = map(not_, looked_at(map(self.predicate, batch.keys, batch.values)))
+        answers: Iterator[Any] = map(self.predicate, batch.keys, batch.values)
+        if not self._looked or len(batch) > LARGE:
+            answers = looked_at(answers)
+        others: Iterable[int] = map(not_, answers)
         if self.default != 1:
             others = map((0, self.default).__getitem__, others)
-        return _numbered(batch, others)
+        out = _numbered(batch, others)
+        self._looked = True
+        return out
 
 
 def _numbered(batch: Batch, numbers: Iterable[int]) -> Batch:

@@ -29,6 +29,7 @@ from streamlet.dsl.window_stores import (
 )
 from streamlet.dsl.windows import UnlimitedWindows, Windows, check_windows
 from streamlet.errors import TopologyError
+from streamlet.lazy_results import looking
 from streamlet.serdes import Serde, SerdeLike, Windowed
 from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import Operator, TaskContext
@@ -211,7 +212,9 @@ class WindowedCogroupedKStream(Generic[K, A]):
         of = WindowStoreOf(windows, False, key, kind.needed("aggregate()", "value"))
         spec = of.added(first._builder, "aggregate()", "COGROUPKSTREAM-AGGREGATE-", store)
         folds = [
-            noticed_folding(Folding(initializer, aggregator, merger), of.value)
+            noticed_folding(
+                Folding(looking(initializer), aggregator, merger and looking(merger)), of.value
+            )
             for _, aggregator in self._streams
         ]
         make = [
@@ -255,13 +258,11 @@ def merged(
 
 def folding(spec: StoreSpec, use: TableUse, initializer: Any, aggregator: Any) -> MakeNamed:
     """A factory of the operator of one stream."""
-    step = noticed(aggregator, spec.value, 2)
+    step, begin = noticed(aggregator, spec.value, 2), looking(initializer)
 
     def named(name: str) -> Callable[[TaskContext], Operator]:
         name_operator(name, step)
-        return lambda context: Aggregate(
-            context.store(spec.name), initializer, step, spec.value, use
-        )
+        return lambda context: Aggregate(context.store(spec.name), begin, step, spec.value, use)
 
     return named
 

@@ -10,7 +10,7 @@ from itertools import chain, islice, repeat
 from operator import is_, is_not
 from typing import Any
 
-from streamlet.lazy_results import count_before_promise, promise_text
+from streamlet.lazy_results import FINE, count_before_promise, promise_text
 
 
 def collect(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseException | None]:
@@ -29,7 +29,7 @@ def collect(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseExcep
         BaseException
     ) as error:  # a user function may raise anything, or exit; the policy decides
         return out, error
-    if out and (reason := promise_text(out[0])) is not None:
+    if out and type(out[0]) not in FINE and (reason := promise_text(out[0])) is not None:
         count_before_promise(out)  # which closes the others
         return [], TypeError(reason)
     if len(out) != expected:

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from streamlet.dsl.store_views import KeyValueStore
 from streamlet.errors import StreamletError, error_text
+from streamlet.lazy_results import refuse_promise
 from streamlet.serdes import Serde
 from streamlet.state.store import CachedStore
 
@@ -86,6 +87,7 @@ def object_of(task: Any, name: str, make: Callable[[], Any]) -> Any:
     if name not in objects:
         try:
             made = make()
+            refuse_promise(made)
         except (StreamletError, KeyboardInterrupt):
             raise
         except BaseException as error:  # a user function may raise anything, or exit

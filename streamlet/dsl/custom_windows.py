@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from streamlet.errors import error_text
+from streamlet.lazy_results import refuse_promise
 from streamlet.serdes import SerdeLike, Windowed
 from streamlet.serdes import serde as serde_of
 from streamlet.serdes.serde import Serde
@@ -187,6 +188,7 @@ class CustomWindows(VaryingWindows):
         try:
             found = sorted((start, end) for start, end in given)
         except (TypeError, ValueError) as error:
+            refuse_promise(given, yields=True)
             raise ValueError(
                 f"{self.text}: expected pairs of start and end for the time {time}, got {given!r}: "
                 f"{error_text(error)}"

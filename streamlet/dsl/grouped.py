@@ -26,6 +26,7 @@ from streamlet.dsl.uses import TableUse
 from streamlet.dsl.windowed import WindowedKStream
 from streamlet.dsl.windows import Duration, UnlimitedWindows, Windows, milliseconds
 from streamlet.errors import TopologyError
+from streamlet.lazy_results import looking
 from streamlet.serdes import SerdeLike
 from streamlet.topology.nodes import StoreSpec, Timed
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
@@ -204,10 +205,10 @@ class KGroupedStream(Generic[K, V]):
         if value is None and given is None:
             inferred = first_type(initializer)
         kind = self._builder.result(kept_as(given, value), inferred, "aggregate()", "value")
-        step = noticed(aggregator, kind.serde, 2)
+        step, begin = noticed(aggregator, kind.serde, 2), looking(initializer)
 
         def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
-            return Aggregate(kept, initializer, step, spec.value, use)
+            return Aggregate(kept, begin, step, spec.value, use)
 
         table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, emit, kind, fold, name)
         name_operator(table._node.name, step)

@@ -25,6 +25,7 @@ from streamlet.dsl.table_folds import (
 from streamlet.dsl.table_node import TableNode
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.versioned_tables import for_newest
+from streamlet.lazy_results import looking
 from streamlet.serdes import Serde, SerdeLike
 from streamlet.topology.nodes import Timed
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
@@ -119,7 +120,7 @@ class KGroupedTable(Generic[K, V]):
         check_takes("reduce()", adder, "aggregate", "value")
         check_takes("reduce()", subtractor, "aggregate", "value")
         steps = [noticed(one, self._value.serde, 0) for one in (adder, subtractor)]
-        folding = reducing_rows(*steps)
+        folding = reducing_rows(steps[0], looking(steps[1]))
         table = self._folded("reduce()", "KTABLE-REDUCE-", store, emit, self._value, folding, name)
         name_operator(table._node.name, *steps)
         return table
@@ -161,7 +162,7 @@ class KGroupedTable(Generic[K, V]):
         inferred = first_type(initializer) if value is None else UNKNOWN
         kind = self._node.builder.result(value, inferred, "aggregate()", "value")
         steps = [noticed(one, kind.serde, 2) for one in (adder, subtractor)]
-        folding = TableFolding(initializer, *steps)
+        folding = TableFolding(looking(initializer), steps[0], looking(steps[1]))
         table = self._folded("aggregate()", "KTABLE-AGGREGATE-", store, emit, kind, folding, name)
         name_operator(table._node.name, *steps)
         return table

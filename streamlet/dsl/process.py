@@ -17,6 +17,7 @@ from streamlet.dsl.processor import ProcessorContext
 from streamlet.dsl.processor_record import Record
 from streamlet.dsl.store_expiry import RecordTimes
 from streamlet.errors import ProcessingError, StateError, StreamletError, error_text
+from streamlet.lazy_results import refuse_promise
 from streamlet.logs import get_logger
 from streamlet.topology.operator import TaskContext
 
@@ -67,7 +68,7 @@ class Process:
         if init is None:
             return
         try:
-            init(self._context)
+            refuse_promise(init(self._context))
         except (StreamletError, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -79,7 +80,7 @@ class Process:
         if close is None:
             return
         try:
-            close()
+            refuse_promise(close())
         except Exception:
             log.exception("%s: close() failed", self._name)
 

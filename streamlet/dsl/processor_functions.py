@@ -10,11 +10,12 @@ from typing import Any, get_args, get_origin
 
 import attrs
 
-from streamlet.dsl.functions import is_async
+from streamlet.dsl.functions import is_async, is_generator
 from streamlet.dsl.inference import UNKNOWN, result_type, without_none
 from streamlet.dsl.processor import Processor
 from streamlet.dsl.processor_record import Record
 from streamlet.errors import TopologyError
+from streamlet.lazy_results import FINE, refuse_promise
 from streamlet.user_code import shown
 
 #: Makes the processor of one task.
@@ -87,6 +88,13 @@ def made(call: str, supplier: Supplier) -> Any:
         raise TopologyError(f"{call}: the processor cannot be made: {error!r}") from error
     if not callable(getattr(one, "process", None)):
         raise TopologyError(f"{call}: {type(one).__name__} has no method process(record)")
+    for name in ("init", "process", "close"):
+        method = getattr(one, name, None)
+        if is_async(method) or (name != "process" and is_generator(method)):
+            does = "cannot await" if is_async(method) else "goes through nothing that it yields"
+            raise TopologyError(
+                f"{call}: {name}() of {type(one).__name__} would never run: {call} {does}"
+            )
     if one is other:
         raise TopologyError(f"{call}: its function returns the same processor for each task")
     return one
@@ -141,6 +149,7 @@ def as_record(result: Any, record: Record[Any, Any] | None, time: int) -> Record
     if type(result) is Record:
         return result
     if type(result) is not tuple or len(result) != 2:
+        refuse_promise(result)
         raise TypeError(f"expected a Record or a pair (key, value), got {shown(result)}")
     return Record(*result, time, () if record is None else record.headers)
 
@@ -153,6 +162,8 @@ def as_value(result: Any, record: Record[Any, Any] | None, time: int) -> Record[
     """
     if type(result) is Record:
         return result
+    if type(result) not in FINE:
+        refuse_promise(result)
     if record is None:
         raise TypeError("process_values() forwards with a record only, not in punctuators")
     return record.with_value(result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from operator import not_, truth
 from typing import Any
@@ -19,24 +19,28 @@ from streamlet.dsl.columns import (
     spread,
 )
 from streamlet.dsl.copies import Own, groups, snapshots
-from streamlet.lazy_results import looked_at
+from streamlet.lazy_results import LARGE, looked_at, refuse_promise
 from streamlet.topology.operator import TaskContext
 from streamlet.user_code import shown
 
 Function = Callable[..., Any]
 
 
-@attrs.frozen
+@attrs.define
 class Filter:
     """Keeps records for which ``function(key, value)`` is true (``keep``) or false."""
 
     function: Function
     keep: bool
+    _looked: bool = attrs.field(default=False, init=False)
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function, or the truth of its answer, fails."""
-        answers = looked_at(map(self.function, batch.keys, batch.values))
+        answers: Iterator[Any] = map(self.function, batch.keys, batch.values)
+        if not self._looked or len(batch) > LARGE:
+            answers = looked_at(answers)
         mask, error = collect(map(truth if self.keep else not_, answers), len(batch))
+        self._looked = self._looked or bool(mask)
         if error is not None:
             done = batch.slice(0, len(mask)).select(mask)
             raise OperatorFailed(len(mask), done, again=True) from error
@@ -95,7 +99,7 @@ class Map:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or returns no pair."""
-        pairs = map(_pair, looked_at(map(self.function, batch.keys, batch.values)))
+        pairs = map(_pair, map(self.function, batch.keys, batch.values))
         out, error = collect(snapshots(pairs, self.own), len(batch))
         if error is not None:
             raise OperatorFailed(
@@ -137,7 +141,7 @@ class FlatMap:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or yields something else than pairs."""
-        results = looked_at(map(self.function, batch.keys, batch.values), yields=True)
+        results = map(self.function, batch.keys, batch.values)
         made, error = collect(groups(map(_pairs, results), self.own), len(batch))
         part = batch if error is None else batch.slice(0, len(made))
         expanded = _expanded(part, made)
@@ -202,14 +206,17 @@ class DropNullKeys:
 
 def _pair(result: Any) -> tuple[Any, Any]:
     if type(result) is not tuple or len(result) != 2:
+        refuse_promise(result)
         raise TypeError(f"expected a pair (key, value), got {shown(result)}")
     return result
 
 
 def _pairs(results: Any) -> Iterable[tuple[Any, Any]]:
     """The pairs, each checked; one by one where the function makes one after the other."""
-    pairs = map(_pair, results)
-    return list(pairs) if type(results) in (list, tuple) else pairs
+    if type(results) not in (list, tuple):
+        refuse_promise(results, yields=True)
+        return map(_pair, results)
+    return list(map(_pair, results))
 
 
 def _with_pairs(batch: Batch, pairs: list[Any]) -> Batch:

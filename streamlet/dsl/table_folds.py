@@ -26,6 +26,7 @@ from streamlet.dsl.aggregations import (
 from streamlet.dsl.columns import collect
 from streamlet.dsl.uses import TableUse
 from streamlet.dsl.window_updates import taken
+from streamlet.lazy_results import refuse_promise
 from streamlet.serdes import Serde
 from streamlet.serdes.copies import own
 from streamlet.serdes.serde import build
@@ -144,6 +145,8 @@ class Regroup:
         place = own(self.function(key, value))
         if place is None:
             return None
+        if type(place) is not tuple:
+            refuse_promise(place)
         group, found = place
         return None if group is None or found is None else (group, found)
 

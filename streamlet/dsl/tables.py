@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import not_, truth
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from streamlet.dsl.copies import Own, snapshots
 from streamlet.dsl.failed_rows import Made, changed_rows
 from streamlet.dsl.uses import TableUse
 from streamlet.errors import StateError
-from streamlet.lazy_results import looked_at, refuse_promise
+from streamlet.lazy_results import LARGE, looked_at, refuse_promise
 from streamlet.serdes import Serde
 
 Function = Callable[..., Any]
@@ -119,7 +119,7 @@ class ToTable:
         return self.source.process(batch)
 
 
-@attrs.frozen
+@attrs.define
 class TableFilter:
     """Keeps rows for which ``function(key, value)`` is true (``keep``) or false.
 
@@ -130,6 +130,7 @@ class TableFilter:
     function: Function
     keep: bool
     versioned: bool = False
+    _looked: bool = attrs.field(default=False, init=False)
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function, or the truth of its answer, fails."""
@@ -153,12 +154,14 @@ class TableFilter:
         function = self.function
         if has_null(values):
             pairs = zip(keys, values, strict=True)
-            answers = (
-                value is not None and test(_kept(function(key, value))) for key, value in pairs
-            )
-            mask, error = collect(answers, len(values))
+            some = (value is not None and test(_kept(function(key, value))) for key, value in pairs)
+            mask, error = collect(some, len(values))
         else:
-            mask, error = collect(map(test, looked_at(map(function, keys, values))), len(values))
+            answers: Iterator[Any] = map(function, keys, values)
+            if not self._looked or len(values) > LARGE:
+                answers = looked_at(answers)
+            mask, error = collect(map(test, answers), len(values))
+            self._looked = self._looked or bool(mask)
         kept = zip(values, mask, strict=False)
         return [value if passes else None for value, passes in kept], error
 

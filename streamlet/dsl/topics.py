@@ -9,6 +9,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.columns import collect
+from streamlet.lazy_results import refuse_promise
 from streamlet.topology.names import check_topic_name
 
 
@@ -23,6 +24,7 @@ class TopicNames(dict[Any, str]):
             TopologyError: Kafka takes no such name.
         """
         if type(topic) is not str:
+            refuse_promise(topic)
             raise TypeError(f"expected the name of a topic, got {topic!r}")
         check_topic_name(topic, "a record's topic")
         self[topic] = topic

@@ -23,6 +23,7 @@ from streamlet.dsl.aggregations import Function, keyed
 from streamlet.dsl.columns import has_null
 from streamlet.dsl.join_sides import PART, RECORDS, Side
 from streamlet.errors import StateError
+from streamlet.lazy_results import FINE, refuse_promise
 from streamlet.serdes import Serde
 from streamlet.state.join_store import JoinStore, Kept
 from streamlet.state.unmatched_store import LEFT, RIGHT, UnmatchedStore
@@ -277,6 +278,8 @@ class MatchOrWait:
                 match = copy_other(match)
             mine = value if own_value is None else own_value(value)
             joined = self.side.joiner(*self.side.columns(key, mine, match))
+            if type(joined) not in FINE:
+                refuse_promise(joined)
             joined = joined if own_result is None else own_result(joined)
             out.add(at, key, joined, max(time, other_time))
         if matches or not self.waits:
@@ -319,4 +322,6 @@ class MatchOrWait:
         """The result of a record of a side without a match."""
         pair = (value, None) if left else (None, value)
         made = self.side.joiner(*(pair if self.side.takes == 2 else (key, *pair)))
+        if type(made) not in FINE:
+            refuse_promise(made)
         return made if self.side.own is None else self.side.own(made)

@@ -40,6 +40,7 @@ from streamlet.dsl.windows import (
     Windows,
     check_windows,
 )
+from streamlet.lazy_results import looking
 from streamlet.serdes import SerdeLike, Windowed
 from streamlet.topology.nodes import Timed
 from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
@@ -200,7 +201,9 @@ class WindowedKStream(Generic[K, V]):
             inferred = first_type(initializer)
         kind = grouped._builder.result(kept_as(given, value), inferred, "aggregate()", "value")
         check_merger(self._windows, merger)
-        folding = noticed_folding(Folding(initializer, aggregator, merger), kind.serde)
+        folding = noticed_folding(
+            Folding(looking(initializer), aggregator, merger and looking(merger)), kind.serde
+        )
         table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, folding, name)
         name_operator(table._node.name, folding.step, folding.merge)
         return finished(table, given, value, of)

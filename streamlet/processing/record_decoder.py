@@ -14,6 +14,7 @@ import attrs
 from streamlet.batch import Batch
 from streamlet.errors import SerdeError
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.lazy_results import refuse_promise
 from streamlet.processing.edges.plan import TaskEdges
 from streamlet.processing.policy import FailedRecord, RecordFailure
 from streamlet.processing.record_failures import RecordFailures
@@ -45,6 +46,7 @@ def _milliseconds(time: object) -> int:
     """The result of a user's extractor: a time, or a negative one to leave the record out."""
     if type(time) is int and time <= LATEST_MS:
         return max(time, -1)
+    refuse_promise(time)
     raise TypeError(f"expected ms since the epoch as an int up to {LATEST_MS}, got {shown(time)}")
 
 

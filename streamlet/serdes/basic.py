@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 
 from streamlet.errors import SerdeError
+from streamlet.lazy_results import FINE, count_before_promise, refuse_promise
 from streamlet.serdes.serde import Serde, build
 
 _UUID_CHARACTERS = 36
@@ -208,22 +209,37 @@ def custom(
 ) -> Serde[Any]:
     """A serde out of a user's two functions.
 
-    What ``encode`` returns must be bytes; whatever the functions raise becomes a ``SerdeError``.
+    What ``encode`` returns must be bytes; whatever the functions raise becomes a ``SerdeError``,
+    and so does what ``decode`` returns first and never runs, such as a coroutine.
     """
+
+    def decode_one(raw: bytes) -> Any:
+        value = decode(raw)
+        if type(value) not in FINE:
+            refuse_promise(value)
+        return value
+
+    def decode_all(column: list[bytes]) -> list[Any]:
+        out = list(map(decode, column))
+        if out:
+            refuse_promise(out[0])
+        return out
 
     def encode_one(value: Any) -> bytes:
         raw = encode(value)
         if type(raw) is not bytes:
+            refuse_promise(raw)
             raise SerdeError(f"{name}: encode returned {type(raw).__name__}, not bytes")
         return raw
 
     def encode_all(column: list[Any]) -> list[bytes]:
         out = list(map(encode, column))
         if set(map(type, out)) - {bytes}:
+            count_before_promise(out)  # which closes them
             raise SerdeError(f"{name}: encode returned something else than bytes")
         return out
 
-    return build(name, encode_one, decode, encode_all=encode_all)
+    return build(name, encode_one, decode_one, encode_all=encode_all, decode_all=decode_all)
 
 
 #: What is asked for by the plain type itself.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
-from streamlet.errors import ProcessingError, TopologyError
+from streamlet.errors import ProcessingError, StreamletError, TopologyError
 from streamlet.testing import TopologyTestDriver
 
 Stream = sl.KStream[str, int]
@@ -115,11 +115,122 @@ OPERATORS: dict[str, tuple[int, Callable[[Stream, Any], object]]] = {
 }
 
 
-def fed(build: Callable[[Stream, Any], object], function: Any) -> None:
+def other(stream: Stream) -> sl.KTable[str, int]:
+    return stream.map_values(lambda v: v, value=int).to_table()
+
+
+def groups(stream: Stream) -> sl.KGroupedTable[str, int]:
+    return table(stream).group_by(lambda k, v: (k, v), key=str, value=int)
+
+
+def nothing(*arguments: Any) -> int:
+    return 1
+
+
+class Begins:
+    """A processor that calls a function in one of its methods."""
+
+    def __init__(self, function: Any, where: str) -> None:
+        self.function, self.where = function, where
+
+    def init(self, context: Any) -> Any:
+        if self.where in ("stream_time", "wall_clock"):
+            context.schedule("1s", self.where, lambda time: self.function())
+        return self.function() if self.where == "init" else None
+
+    def process(self, record: Any) -> Any:
+        return self.function() if self.where == "process" else None
+
+
+def processed(where: str, *, keyed: bool = False) -> Callable[[Stream, Any], object]:
+    def build(stream: Stream, function: Any) -> object:
+        call: Any = stream.process_values if keyed else stream.process
+        return call(lambda: Begins(function, where), schedules=True)
+
+    return build
+
+
+def timed(record: Any, state: Any) -> None:
+    state.timer(at=record.timestamp)
+
+
+WITHIN = sl.join_windows("1h")
+#: Further functions, some of which may yield.
+FUNCTIONS: dict[str, tuple[int, Callable[[Stream, Any], object]]] = {
+    "topic": (2, lambda s, f: s.to(f)),
+    "left join of streams": (2, lambda s, f: s.left_join(s, f, within=WITHIN)),
+    "outer join of streams": (3, lambda s, f: s.outer_join(s, f, within=WITHIN)),
+    "join of tables": (2, lambda s, f: table(s).join(other(s), f).to_stream()),
+    "outer join of tables": (
+        3,
+        lambda s, f: table(s).outer_join(other(s), f, store="j", value=int),
+    ),
+    "foreign key": (
+        1,
+        lambda s, f: table(s).join(other(s), nothing, foreign_key=f, value=int).to_stream(),
+    ),
+    "join by foreign key": (
+        2,
+        lambda s, f: table(s).left_join(other(s), f, foreign_key=str, value=int).to_stream(),
+    ),
+    "view of a filter": (2, lambda s, f: s.join(table(s).filter(f), nothing)),
+    "view of values": (1, lambda s, f: s.join(table(s).map_values(f), nothing)),
+    "transform_values": (2, lambda s, f: table(s).transform_values(f).to_stream()),
+    "key of a table": (2, lambda s, f: table(s).to_stream(f).foreach(nothing)),
+    "groups of a table": (2, lambda s, f: table(s).group_by(f, key=str, value=int).count()),
+    "adder": (3, lambda s, f: groups(s).aggregate(int, f, nothing, value=int)),
+    "subtractor": (3, lambda s, f: groups(s).aggregate(int, nothing, f, value=int)),
+    "subtractor of reduce": (2, lambda s, f: groups(s).reduce(nothing, f)),
+    "initializer": (0, lambda s, f: s.group_by_key().aggregate(f, nothing, value=int)),
+    "initializer of windows": (
+        0,
+        lambda s, f: (
+            s.group_by_key().windowed_by(sl.tumbling("1h")).aggregate(f, nothing, value=int)
+        ),
+    ),
+    "initializer of cogroup": (
+        0,
+        lambda s, f: s.group_by_key().cogroup(nothing).aggregate(f, value=int),
+    ),
+    "initializer of a table": (
+        0,
+        lambda s, f: groups(s).aggregate(f, nothing, nothing, value=int),
+    ),
+    "merger": (
+        3,
+        lambda s, f: (
+            s.group_by_key()
+            .windowed_by(sl.session("1h"))
+            .aggregate(int, nothing, merger=f, value=int)
+        ),
+    ),
+    "reduce": (2, lambda s, f: s.group_by_key().reduce(f)),
+    "windows of a function": (
+        1,
+        lambda s, f: s.group_by_key().windowed_by(sl.custom_windows("m", f, max_size="1m")).count(),
+    ),
+    "process": (1, lambda s, f: s.process(f)),
+    "process in context": (2, lambda s, f: s.process(lambda record, context: f(1, 2))),
+    "process_values": (1, lambda s, f: s.process_values(f)),
+    "process_values with state": (2, lambda s, f: s.process_values(lambda r, state: f(1, 2))),
+    "timer": (1, lambda s, f: s.process(timed, on_timer=f)),
+    "timer of process_values": (1, lambda s, f: s.process_values(timed, on_timer=f)),
+    "method": (0, processed("process")),
+    "method of process_values": (0, processed("process", keyed=True)),
+    "init": (0, processed("init")),
+    "punctuator": (0, processed("stream_time")),
+    "punctuator of process_values": (0, processed("stream_time", keyed=True)),
+    "encode": (1, lambda s, f: s.to("out", value=(f, nothing))),
+    "decode": (1, lambda s, f: s.to_table(store="rows", value=(lambda v: b"1", f))),
+}
+
+
+def fed(build: Callable[[Stream, Any], object], function: Any, count: int = 1) -> None:
     app = sl.App("lazy")
     build(app.stream("in", key=str, value=int), function)
     with TopologyTestDriver(app) as driver:
-        driver.pipe_input("in", "a", 1)
+        for time in range(count):
+            driver.pipe_input("in", "a", 1 + time, time)
 
 
 @pytest.mark.parametrize("kind", SEEN)
@@ -141,6 +252,52 @@ def test_what_is_hidden_is_refused_at_the_first_record(operator: str, kind: str)
     function, message = HIDDEN[kind]
     with pytest.raises(ProcessingError, match=message):
         fed(build, arity(function, count))
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "manager"])
+@pytest.mark.parametrize("operator", FUNCTIONS)
+def test_each_function_of_a_user_is_looked_at(operator: str, kind: str) -> None:
+    count, build = FUNCTIONS[operator]
+    function, message = HIDDEN[kind]
+    with pytest.raises(StreamletError, match=message):
+        fed(build, arity(function, count), 2)
+
+
+@pytest.mark.parametrize("method", ["init", "process", "close"])
+def test_a_method_that_never_runs_is_refused_when_the_topology_is_built(method: str) -> None:
+    async def run(self: Any, *arguments: Any) -> None:
+        pass
+
+    kind = type("Mine", (), {"process": lambda self, record: None, method: run})
+    for given in (kind, lambda: kind()):
+        with pytest.raises(TopologyError, match="cannot await"):
+            sl.App("lazy").stream("in", key=str, value=int).process(given)
+
+
+@pytest.mark.parametrize("which", ["key", "joiner"])
+def test_functions_of_a_join_with_a_global_table_are_looked_at(which: str) -> None:
+    app = sl.App("lazy")
+    stream, earth = (
+        app.stream("in", key=str, value=int),
+        app.global_table("earth", key=str, value=int),
+    )
+    on = (lambda k, v: awaited(k)) if which == "key" else (lambda k, v: k)
+    stream.left_join(earth, lambda v, w: nothing() if which == "key" else awaited(v), on=on)
+    with (
+        pytest.raises(ProcessingError, match="a coroutine of awaited"),
+        TopologyTestDriver(app) as driver,
+    ):
+        driver.pipe_input("in", "a", 1)
+
+
+def test_a_time_is_looked_at() -> None:
+    app = sl.App("lazy")
+    app.stream("in", key=str, value=int, timestamp=lambda k, v, t: awaited(k)).to("out")
+    with (
+        pytest.raises(ProcessingError, match="a coroutine of awaited: nothing awaits it"),
+        TopologyTestDriver(app) as driver,
+    ):
+        driver.pipe_input("in", "a", 1)
 
 
 @pytest.mark.parametrize("operator", ["reduce", "join of streams", "initializer", "topic"])
