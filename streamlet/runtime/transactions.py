@@ -12,13 +12,11 @@ from collections.abc import Iterable
 import attrs
 
 from streamlet.kafka.ports import RecordSource
+from streamlet.kafka.stable_offsets import HeldPartitions, held_text
 from streamlet.tasks.active import ActiveTask
-from streamlet.types import TopicPartition
 
 #: How often to look at positions while no records come.
 LOOK_MS = 200
-#: How long a transaction may be open before the task that waits for it is named.
-OPEN_MS = 10_000
 
 
 @attrs.define
@@ -48,26 +46,13 @@ class OffsetGaps:
 class OpenTransactions:
     """Names transactions that have been open for long, by the tasks that wait for them."""
 
-    _since: dict[TopicPartition, tuple[int, int]] = attrs.field(factory=dict)
+    _held: HeldPartitions = attrs.field(factory=HeldPartitions)
 
     def problems(
         self, tasks: Iterable[ActiveTask], source: RecordSource, now_ms: int
     ) -> dict[str, str]:
         """The reason why each task waits, if it is the same transaction for ``OPEN_MS``."""
-        found: dict[str, str] = {}
-        seen: dict[TopicPartition, tuple[int, int]] = {}
-        for active in tasks:
-            for tp in active.inputs:
-                offset = source.held_from(tp)
-                if offset is None:
-                    continue
-                before, since_ms = self._since.get(tp, (-1, now_ms))
-                since_ms = since_ms if before == offset else now_ms
-                seen[tp] = offset, since_ms
-                if now_ms - since_ms >= OPEN_MS:
-                    found[str(active.task)] = (
-                        f"a transaction that is open since offset {offset} of {tp} holds back what "
-                        "is behind it, until it is committed or aborted"
-                    )
-        self._since = seen
-        return found
+        task_of = {tp: str(active.task) for active in tasks for tp in active.inputs}
+        held = {tp: at for tp in task_of if (at := source.held_from(tp)) is not None}
+        for_long = self._held.for_long(held, now_ms)
+        return {task_of[tp]: held_text(tp, offset) for tp, offset in for_long.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import attrs
@@ -13,6 +14,7 @@ from streamlet import errors
 from streamlet.errors import SparkFailedError
 from streamlet.spark.checkpoint_lock import lost
 from streamlet.spark.cluster.executors import reason
+from streamlet.spark.kafka.held import held_in
 from streamlet.spark.rows.task_reports import TaskReport, reports_in
 from streamlet.types import TopicPartition
 
@@ -94,6 +96,26 @@ def batches(
     return [one for one in found if one.batch > after]
 
 
+@attrs.frozen
+class HeldBack:
+    """The partitions that open transactions hold back, as of a report.
+
+    ``offsets`` are those from which on; what is behind them is no lag. ``at_ms`` is the time of the
+    report, ms since the epoch.
+    """
+
+    offsets: Mapping[TopicPartition, int]
+    at_ms: int
+
+    @classmethod
+    def of(cls, progress: Mapping[str, Any]) -> Self:
+        """Read what Spark reports, with or without a batch."""
+        reports = (_parsed(source.get("latestOffset")) for source in progress["sources"])
+        found = {where: offset for one in reports for where, offset in held_in(one).items()}
+        at = datetime.fromisoformat(progress["timestamp"])
+        return cls(found, int(at.timestamp() * 1000))
+
+
 def _is_batch(report: Mapping[str, Any]) -> bool:
     """False if there was nothing to do; the report has the number of the next batch then."""
     return "addBatch" in report["durationMs"]
@@ -106,6 +128,7 @@ def follow(
     keep_going: Callable[[], bool] = lambda: True,
     every_s: float = 0.5,
     ends: Ends | None = None,
+    on_held: Callable[[HeldBack], None] | None = None,
 ) -> None:
     """Wait for a query's end, telling of each batch.
 
@@ -116,6 +139,7 @@ def follow(
             finished and the query stopped. It is asked meanwhile too; what it raises ends this.
         every_s: how often Spark is asked, seconds.
         ends: the ends of partitions in Kafka, for the lag of the first batch after a restart.
+        on_held: called with what open transactions hold back, at each look at the query.
 
     Raises:
         SparkFailedError: the query failed; the message has the reason, such as which record, and
@@ -138,6 +162,8 @@ def follow(
         for one in new:
             shown = one.batch
             on_batch(one)
+        if on_held is not None and (said := query.lastProgress) is not None:
+            on_held(HeldBack.of(json.loads(said.json)))
         if not keep_going() and not last:
             last, every_s = True, _LAST_LOOKS_S
     if taken := lost(query):
@@ -191,14 +217,17 @@ def _lags(source: Mapping[str, Any], ends: Ends | None) -> Iterator[tuple[TopicP
         yield where, max(0, offset - end.get(where, offset))
 
 
+def _parsed(said: Any) -> dict[str, Any]:
+    """The JSON that a source reported, read; nothing if it is something else."""
+    found = json.loads(said) if isinstance(said, str) and said.startswith("{") else said
+    return found if isinstance(found, dict) else {}
+
+
 def _offsets(said: Any) -> dict[TopicPartition, int]:
     """Kafka's offsets by topic and partition; nothing for any other source."""
-    found = json.loads(said) if isinstance(said, str) and said.startswith("{") else said
-    if not isinstance(found, dict):
-        return {}
     return {
         TopicPartition(topic, int(partition)): offset
-        for topic, partitions in found.items()
+        for topic, partitions in _parsed(said).items()
         if isinstance(partitions, dict)
         for partition, offset in partitions.items()
         if isinstance(offset, int) and partition.isdigit()

@@ -11,6 +11,7 @@ import attrs
 
 from streamlet.config.spark import MAX_RECORDS_PER_BATCH, RESTARTS
 from streamlet.errors import BrokerError, SparkFailedError, UnreachableError
+from streamlet.kafka.stable_offsets import HeldPartitions, held_text
 from streamlet.tools.output import CommandOutput
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from streamlet.spark.cluster.submit import Submission
     from streamlet.spark.metrics import QueryMetrics
     from streamlet.spark.plan.prepare import Aggregations, OutputKind
-    from streamlet.spark.progress import BatchProgress
+    from streamlet.spark.progress import BatchProgress, HeldBack
     from streamlet.spark.restarts import Restarts
     from streamlet.spark.rows.task_reports import TaskReport
     from streamlet.types import TopicPartition
@@ -114,6 +115,10 @@ class SparkReport:
     records: int = 0
     lag: int = 0
     tasks: dict[str, TaskReport] = attrs.field(factory=dict)
+    #: The offset from which on an open transaction holds each partition back, and those named.
+    held: Mapping[TopicPartition, int] = attrs.field(factory=dict)
+    _named: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
+    _since: HeldPartitions = attrs.field(factory=HeldPartitions, init=False)
 
     def batch(self, one: BatchProgress) -> None:
         """Report one batch."""
@@ -127,8 +132,24 @@ class SparkReport:
         self.restarts.succeeded()
         self.output.note(line(one))
 
+    def held_back(self, found: HeldBack) -> None:
+        """Name each transaction that is open for long, once."""
+        self.held = found.offsets
+        self._name(self._since.for_long(found.offsets, found.at_ms))
+
+    def _name(self, held: Mapping[TopicPartition, int]) -> None:
+        for where, offset in sorted(held.items()):
+            if self._named.get(where) != offset:
+                self._named[where] = offset
+                self.output.note(f"warning: {held_text(where, offset)}")
+
     def ended(self, application: str, checkpoint: str) -> None:
         """Print the answer."""
+        self._name(self.held)
+        held = [
+            {"topic": tp.topic, "partition": tp.partition, "offset": offset}
+            for tp, offset in sorted(self.held.items())
+        ]
         document: dict[str, Any] = {
             "application": application,
             "engine": "spark",
@@ -136,6 +157,7 @@ class SparkReport:
             "batches": self.batches,
             "records": self.records,
             "lag": self.lag,
+            "held": held,
             "restarts": self.restarts.total,
             "tasks": [self.tasks[task].document() for task in sorted(self.tasks)],
             "exit_code": 0,
@@ -221,7 +243,13 @@ class SparkQuery:
                 ending.callback(_stop, query)
                 output = self.report.output
                 keep_going = _until_asked(stop, output, query)
-                follow(query, self.report.batch, keep_going=keep_going, ends=self._ends)
+                follow(
+                    query,
+                    self.report.batch,
+                    keep_going=keep_going,
+                    ends=self._ends,
+                    on_held=self.report.held_back if self.settings.read_committed else None,
+                )
         except SparkFailedError as error:
             return self._restarted(error, session, stop)
         return None
@@ -232,9 +260,13 @@ class SparkQuery:
 
         try:
             settings = self.settings
-            admin = KafkaAdmin(settings.bootstrap_servers, settings.client_config("admin"))
+            admin = KafkaAdmin(
+                settings.bootstrap_servers,
+                settings.client_config("admin"),
+                read_committed=settings.read_committed,
+            )
             try:
-                return admin.end_offsets(partitions)
+                return admin.readable_ends(partitions)
             finally:
                 admin.close()
         except BrokerError as error:

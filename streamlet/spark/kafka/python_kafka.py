@@ -20,7 +20,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import attrs
 from pyspark.sql.datasource import (
@@ -38,7 +38,7 @@ from pyspark.sql.streaming.datasource import (
 from streamlet.errors import StateError
 from streamlet.garbage import without_gc
 from streamlet.spark.cluster.daemon import keep_quiet
-from streamlet.spark.kafka import identity
+from streamlet.spark.kafka import held, identity
 from streamlet.spark.kafka.clients import Clients
 from streamlet.spark.kafka.identity import Offsets
 from streamlet.spark.kafka.ranges import HANDED_ON, Ends, Range, capped, shared_out
@@ -141,7 +141,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Offsets:
         """The offsets at which a query without a checkpoint begins."""
-        first, last = self._ask("start"), self._ask("end")
+        first, last = self._ask("start"), self._readable()[0]
         begin = {
             topic: {
                 partition: (first if start == -2 else last)[topic][partition]
@@ -163,18 +163,18 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             PositionsMismatchError: a topic was made again, or ends before ``start``.
         """
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        ids, ends = self._ids(), self._ask("end")
+        ids, (readable, ends) = self._ids(), self._readable()
         identity.compare(start, ids, ends)
         self._compared = True
-        return identity.marked(capped(identity.offsets(start), self._last or ends, most), ids)
+        return identity.marked(capped(identity.offsets(start), self._last or readable, most), ids)
 
-    def reportLatestOffset(self) -> Ends:
-        """The ends of the topics, for the lag."""
-        return self._ask("end")
+    def reportLatestOffset(self) -> Offsets:
+        """The ends of the topics, for the lag, and which of them open transactions hold back."""
+        return held.reported(*self._readable())
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the ends: later records are not read."""
-        self._last = self._last or self._ask("end")
+        self._last = self._last or self._readable()[0]
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[Ranges]:
         """A range for each partition that has records, shared out over Spark's tasks.
@@ -182,9 +182,12 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             PositionsMismatchError: a topic was made again, or ends before ``end``.
             StateError: records behind the checkpoint are gone.
+            BrokerError: an open transaction holds some of them back.
         """
-        if not self._compared:  # planned by a query before this one
-            identity.compare(end, self._ids(), self._ask("end"))
+        if not self._compared:  # planned by a query before this one, and perhaps read_uncommitted
+            readable, ends = self._readable()
+            identity.compare(end, self._ids(), ends)
+            held.check(identity.offsets(end), readable, ends)
         start, end = identity.offsets(start), identity.offsets(end)
         first = self._ask("start")
         found: list[Range] = []
@@ -251,15 +254,29 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ids(self) -> dict[str, str]:
         return self._asked(lambda admin: admin.topic_ids(sorted(self._starts)))
 
-    def _ask(self, which: str) -> Ends:
+    def _readable(self) -> tuple[Ends, Ends]:
+        """The ends of what consumers get, and the ends; the same where all records count."""
+        ends = self._ask("end")
+        return (self._ask("readable") if self._committed else ends), ends
+
+    @property
+    def _committed(self) -> bool:
+        consumer: dict[str, Any] = json.loads(self._given["consumer"])
+        return bool(consumer.get("isolation.level") == "read_committed")
+
+    def _ask(self, which: Literal["start", "readable", "end"]) -> Ends:
         wanted = [
             TopicPartition(topic, int(partition))
             for topic, partitions in self._starts.items()
             for partition in partitions
         ]
-        found = self._asked(
-            lambda admin: (admin.start_offsets if which == "start" else admin.readable_ends)(wanted)
-        )
+
+        def ask(admin: KafkaAdmin) -> dict[TopicPartition, int]:
+            if which == "start":
+                return admin.start_offsets(wanted)
+            return admin.readable_ends(wanted) if which == "readable" else admin.end_offsets(wanted)
+
+        found = self._asked(ask)
         ends: Ends = {}
         for where, offset in found.items():
             ends.setdefault(where.topic, {})[str(where.partition)] = offset
@@ -270,11 +287,10 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from streamlet.kafka.admin import KafkaAdmin
 
         bootstrap, settings = self._given["bootstrap"], self._given["admin"]
-        level = json.loads(self._given["consumer"]).get("isolation.level", "")
-        client = bootstrap + settings + level
+        committed = self._committed
+        client = f"{bootstrap}{settings}{committed}"
         admin = _ADMINS.pop(client, None)
         if admin is None:
-            committed = level == "read_committed"
             admin = KafkaAdmin(bootstrap, json.loads(settings), read_committed=committed)
         try:
             found = ask(admin)
