@@ -87,12 +87,9 @@ def format_storage(logs: Path) -> None:
     """Format an empty log folder; one that is formatted already is left as it is.
 
     Raises:
-        BrokerError: the folder cannot be made, or belongs to another user.
+        OSError: the folder cannot be made, or belongs to another user.
     """
-    try:
-        make_own_folder(logs)
-    except OSError as error:
-        raise BrokerError(f"cannot use the folder {logs}: {error.strerror or error}") from error
+    make_own_folder(logs)
     if (logs / "meta.properties").exists():
         return
     shutil.copy(_bootstrap_records(), logs / "bootstrap.checkpoint")
