@@ -8,7 +8,7 @@ Foreign exceptions become one of these at the edge that met them (``kafka/client
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from streamlet.types import TaskId, TopicPartition
 from streamlet.user_code import raised_at, text_of
@@ -123,9 +123,16 @@ class UnreachableError(BrokerError):
 
 
 class MissingTopicError(BrokerError):
-    """A source topic of the topology does not exist."""
+    """A topic does not exist that is to be read; ``topics`` are those that a broker was asked for.
+
+    Without any it was not asked for one by one.
+    """
 
     exit_code = 3
+
+    def __init__(self, reason: str, topics: Iterable[str] = ()) -> None:
+        super().__init__(reason)
+        self.topics = frozenset(topics)
 
 
 class DeletionDisabledError(BrokerError):

@@ -126,7 +126,8 @@ _OWN: dict[RequestKind, dict[Remedy, tuple[int, ...]]] = {
     RequestKind.LEAVE: {Remedy.PROCEED: (25, 69, 82)},
     RequestKind.COMMIT: {
         Remedy.REJOIN: (27,),
-        Remedy.REFUSED: (3, 12, 17, 28, 29, 100),
+        Remedy.PROCEED: (3, 100),  # of a topic that was deleted: there is nothing to be kept
+        Remedy.REFUSED: (12, 17, 28, 29),
         Remedy.UNKNOWN: (-1, 7, 13, 15, 16),
         Remedy.STALE: (22,),
         Remedy.RESET: (25, 69, 110, 113),

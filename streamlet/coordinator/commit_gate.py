@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from streamlet.coordinator import events as ev
 from streamlet.coordinator import messages as msg
-from streamlet.coordinator.codes import Remedy, RequestKind, judge
+from streamlet.coordinator.codes import NO_TOPIC, Remedy, RequestKind, judge
 from streamlet.coordinator.member import Member
 from streamlet.coordinator.states import ENDED, MembershipState
+from streamlet.types import TopicPartition
 
 #: The coordinator could not be asked, or did not say what it did.
 _LINK_CODES = frozenset({13, 15, 16})
@@ -105,7 +106,9 @@ def on_commit(member: Member, flight: ev.Send, answer: msg.OffsetCommitAnswer) -
         member.lose_link(problem)
     match verdict.remedy:
         case Remedy.PROCEED:
-            _report(member, flight, ev.CommitOutcome.ACCEPTED)
+            gone = frozenset(tp for tp, code in answer.errors.items() if code in NO_TOPIC)
+            code = max((answer.errors[tp] for tp in gone), default=0)
+            _report(member, flight, ev.CommitOutcome.ACCEPTED, code, gone)
         case Remedy.REFUSED:
             _report(member, flight, ev.CommitOutcome.REFUSED, verdict.code)
         case Remedy.UNKNOWN:
@@ -143,5 +146,11 @@ def unknown(member: Member, flight: ev.Send, code: int = 0) -> None:
         member.reason = "the outcome of a commit is unknown"
 
 
-def _report(member: Member, flight: ev.Send, outcome: ev.CommitOutcome, code: int = 0) -> None:
-    member.out.append(ev.CommitDone(flight.token, outcome, code))
+def _report(
+    member: Member,
+    flight: ev.Send,
+    outcome: ev.CommitOutcome,
+    code: int = 0,
+    gone: frozenset[TopicPartition] = frozenset(),
+) -> None:
+    member.out.append(ev.CommitDone(flight.token, outcome, code, gone))

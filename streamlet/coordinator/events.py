@@ -303,11 +303,21 @@ class Lost:
 
 @attrs.frozen
 class CommitDone:
-    """The outcome of a commit; ``code`` is Kafka's where it gave one."""
+    """The outcome of a commit; ``code`` is Kafka's where it gave one.
+
+    ``gone`` are the partitions that no position is kept of any more, since their topics were
+    deleted: what was committed beside them is accepted.
+    """
 
     token: int
     outcome: CommitOutcome
     code: int = 0
+    gone: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def whole(self) -> bool:
+        """True if all of it was accepted."""
+        return self.outcome is CommitOutcome.ACCEPTED and not self.gone
 
 
 @attrs.frozen

@@ -29,19 +29,17 @@ from streamlet.errors import (
     BrokerError,
     BrokerTooOldError,
     DeletionDisabledError,
+    MissingTopicError,
     TimedOutError,
     UnreachableError,
 )
 from streamlet.kafka.broker_loss import BrokerLossDetector
-from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW, STALE_LEADER, opened
+from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW, STALE_LEADER, UNTOLD, opened
 from streamlet.kafka.log import quiet
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.kafka.retry_budget import RetryBudget
 from streamlet.kafka.topic_changes import RefusedDeletions, alterations
 from streamlet.types import TopicPartition
-
-#: Topics that are not listed.
-_UNTOLD = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 
 T = TypeVar("T")
 #: What a request is about, each with the answer to come.
@@ -176,7 +174,7 @@ class KafkaAdmin:
             try:
                 entries = future.result().items()
             except KafkaException as error:
-                if error.args[0].code() not in _UNTOLD:
+                if error.args[0].code() not in UNTOLD:
                     raise self._failed(f"settings of topic {resource.name}", error) from error
             else:
                 settings[resource.name] = {key: str(entry.value) for key, entry in entries}
@@ -344,6 +342,8 @@ class KafkaAdmin:
             except KafkaException as error:
                 failed = self._failed(f"offsets of {raw.topic}-{raw.partition}", error)
                 if error.args[0].code() not in passing:
+                    if error.args[0].code() in NO_TOPIC:
+                        raise MissingTopicError(str(failed), [raw.topic]) from error
                     raise failed from error
                 stale = failed
                 continue

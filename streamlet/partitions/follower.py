@@ -219,12 +219,12 @@ class PartitionsFollower:
             except FutureTimeoutError:
                 break
             match done.outcome:
-                case ev.CommitOutcome.ACCEPTED:
+                case ev.CommitOutcome.ACCEPTED if done.whole:
                     self._reading.note_committed(offsets)
                     return
                 case ev.CommitOutcome.LOST:
                     raise PartitionsLostError(_given_away(sorted(offsets)))
-                case ev.CommitOutcome.REFUSED:
+                case ev.CommitOutcome.REFUSED | ev.CommitOutcome.ACCEPTED:
                     raise BrokerError(f"commit refused: {name_of(done.code)}")
                 case ev.CommitOutcome.GATED | ev.CommitOutcome.SWITCHED | ev.CommitOutcome.UNKNOWN:
                     pass  # again, in the new generation
@@ -250,7 +250,7 @@ class PartitionsFollower:
             future, offsets = self._passing
             if not future.done():
                 return
-            if future.result().outcome is ev.CommitOutcome.ACCEPTED:
+            if future.result().whole:
                 self._reading.note_committed(offsets)
             self._passing = None
         wanted = self._reading.uncommitted(self._reading.positions)
@@ -262,7 +262,7 @@ class PartitionsFollower:
 def log_failure(future: Future[ev.CommitDone]) -> None:
     """Log the outcome of a commit that no caller waits for."""
     done = future.result()
-    if done.outcome is not ev.CommitOutcome.ACCEPTED:
+    if not done.whole:
         log.warning("a commit was not accepted: %s %s", done.outcome, done.code or "")
 
 

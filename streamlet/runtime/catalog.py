@@ -7,24 +7,24 @@ that starts asks; creating a topic that another one creates at the same moment i
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
 from streamlet.assignor.values import TaskInfo
 from streamlet.config import Settings
 from streamlet.coordinator.commit_texts import TextRules, commit_limit
-from streamlet.errors import MissingTopicError, TopologyError
+from streamlet.errors import BrokerError, MissingTopicError, TopologyError
 from streamlet.kafka.limits import NO_LIMITS, TopicLimits
 from streamlet.kafka.ports import Admin, NewTopic
 from streamlet.logs import get_logger
 from streamlet.runtime.commit_sizes import check_commits
+from streamlet.runtime.topic_settings import broker_timed, deleting_tables, unapplied_settings
 from streamlet.topology.graph import Topology
 from streamlet.topology.internal_topics import (
     PURGING_CONFIG,
     Given,
     expiring_changelogs,
-    given_for,
     internal_topics,
     known_settings,
 )
@@ -86,7 +86,8 @@ class Catalog:
             if self._known is None:
                 raise
             counts = {name: info.partitions for name, info in self._admin.topics().items()}
-            self._take({**counts, **self._known})
+            known = self._known.items()
+            self._take({**counts, **{t: n for t, n in known if t in counts or t in self._named}})
             self._tell_refused(error)
         self.topic_ids = self._admin.topic_ids(sorted(self.inputs))
         self.texts.max_bytes = commit_limit(self._admin)
@@ -149,30 +150,73 @@ class Catalog:
         """True if an input was not there when the instance began; from any thread."""
         return partition.partition >= (self._first or {}).get(partition.topic, 0)
 
-    def look(self, now_ms: int) -> bool:
+    def check_named(self, topics: Collection[str]) -> None:
+        """Refuse to go on without these topics, if one of them is read by its name.
+
+        Raises:
+            BrokerError: one is.
+        """
+        if named := sorted(self._named.intersection(topics)):
+            raise BrokerError(
+                f"{' and '.join(named)} does not exist any more, and the application reads it: "
+                "create it again"
+            )
+
+    @property
+    def _named(self) -> frozenset[str]:
+        return frozenset((*self._topology.source_topics, *self._topology.repartition_topics))
+
+    def look(self, now_ms: int, *, at_once: bool = False) -> bool:
         """Look again, at most once each ``metadata.max.age.ms``; whether there are other tasks now.
 
         Counts that the topology cannot run with (a stateful subtopology would outgrow its
-        changelog) are refused: the tasks there are go on.
+        changelog) are refused: the tasks there are go on. A topic that a pattern matched and that
+        is gone is not read any more.
 
         Raises:
             BrokerError: the broker does not answer, or lost a topic.
         """
         if self._next_look_ms is None:
             self._next_look_ms = now_ms + self._settings.metadata_max_age_ms
-        if now_ms < self._next_look_ms:
+        if now_ms < self._next_look_ms and not at_once:
             return False
         self._next_look_ms = now_ms + self._settings.metadata_max_age_ms
         counts = {name: info.partitions for name, info in self._admin.topics().items()}
-        by_name = {*self._topology.source_topics, *self._topology.repartition_topics}
-        if self._read_among(counts) == self._read and by_name <= counts.keys():
-            return False
         before = self._tasks
+        self._leave_out(counts)
+        if self._read_among(counts) == self._read and self._named <= counts.keys():
+            return self._tasks != before
         try:
             self._take(self._prepared())
         except TopologyError as error:
             self._tell_refused(error)
         return self._tasks != before
+
+    def _leave_out(self, counts: Mapping[str, int]) -> None:
+        """Go on without the topics that a pattern matched and that are gone; name them."""
+        gone = set(self.inputs) - self._named - counts.keys()
+        if not gone:
+            return
+        self._set_read(
+            {
+                part: {topic: count for topic, count in read.items() if topic not in gone}
+                for part, read in self._read.items()
+            }
+        )
+        self.counts = {topic: n for topic, n in self.counts.items() if topic not in gone}
+        for topic in gone:  # should it come back, all its records came later
+            (self._first or {}).pop(topic, None)
+        left = tuple(one for one in self._tasks if self.inputs_of(one.task))
+        ended = [str(one.task) for one in self._tasks if one not in left]
+        self._tasks = left
+        log.warning(
+            "%s, which a pattern matched, does not exist any more: its partitions are not read, "
+            "and what came of it stays in the stores of its tasks, which go on%s",
+            " and ".join(sorted(gone)),
+            f"; without another input end, and keep their changelogs: {', '.join(ended)}"
+            if ended
+            else "",
+        )
 
     def _tell_refused(self, error: TopologyError) -> None:
         log.error(
@@ -191,10 +235,9 @@ class Catalog:
 
     def _tell_left_over(self) -> None:
         """Name topics that a pattern matches and that an earlier version may have made."""
-        named = {*self._topology.source_topics, *self._topology.repartition_topics}
         application = self._topology.application
         for topic in self.inputs:
-            if topic not in named and may_be_of(topic, application):
+            if topic not in self._named and may_be_of(topic, application):
                 log.warning(
                     "%s is read, since a pattern matches it; if an earlier version of %s made it, "
                     "delete it (streamlet reset module:attribute does) or change the pattern",
@@ -209,14 +252,17 @@ class Catalog:
         )
         if self._topology.subtopologies and not tasks:
             raise TopologyError("the topology has no task: its topics have no partitions")
-        self._read = self._read_among(counts)
-        read = {topic: number for part in self._read.values() for topic, number in part.items()}
-        few = len(read) <= MOST_REPORTED
-        self._reported_inputs = tuple(sorted(read.items())) if few else None
+        self._set_read(self._read_among(counts))
         if self._first is None:
             begun = counts if self._known is None else self._known
             self._first = {topic: begun[topic] for topic in self.inputs if topic in begun}
         self._tasks = tasks
+
+    def _set_read(self, read: dict[int, dict[str, int]]) -> None:
+        self._read = read
+        all_read = {topic: number for part in read.values() for topic, number in part.items()}
+        few = len(all_read) <= MOST_REPORTED
+        self._reported_inputs = tuple(sorted(all_read.items())) if few else None
 
     def _read_among(self, counts: Mapping[str, int]) -> dict[int, dict[str, int]]:
         return {
@@ -260,7 +306,7 @@ def prepare_topics(
         sources = sorted(topology.source_topics & counts.keys())
         admin.create_topics(known_settings(missing_topics, admin.topic_settings(sources[:1])))
     _allow_purging(expiring_changelogs(topology) & counts.keys(), admin)
-    return {**counts, **{topic.name: topic.partitions for topic in wanted}}
+    return {**{topic.name: topic.partitions for topic in wanted}, **counts}
 
 
 def _allow_purging(changelogs: Iterable[str], admin: Admin) -> None:
@@ -283,83 +329,12 @@ def _purging() -> str:
     return ", ".join(f"{name}={value}" for name, value in PURGING_CONFIG)
 
 
-def unapplied_settings(topology: Topology, admin: Admin, given: Given) -> list[str]:
-    """The given settings that internal topics do not have, because they were created without.
-
-    Raises:
-        BrokerError: the broker does not answer.
-    """
-    if not given:
-        return []
-    changelogs = [name for part in topology.subtopologies for name in part.changelog_topics]
-    found = admin.topic_settings([*topology.repartition_topics, *changelogs])
-    return [
-        f"{topic} has {name} = {has.get(name)}, and the settings say {value}"
-        for topic, has in found.items()
-        for name, value in given_for(topic, given).items()
-        if has.get(name) != value
-    ]
-
-
-def broker_timed(topology: Topology, admin: Admin) -> list[str]:
-    """Of each repartition topic whose broker gives records its own time: what it does, the cure.
-
-    Raises:
-        BrokerError: the broker does not answer.
-    """
-    topics = sorted(topology.repartition_topics)
-    found = admin.topic_settings(topics) if topics else {}
-    return [
-        f"{topic} has message.timestamp.type=LogAppendTime: windows and joins behind it go by the "
-        "broker's clock, not by the times of records. Set CreateTime with kafka-configs.sh"
-        for topic in topics
-        if found.get(topic, {}).get("message.timestamp.type") == "LogAppendTime"
-    ]
-
-
-def deleting_tables(topology: Topology, admin: Admin) -> list[str]:
-    """Of each topic of a ``table()`` that may lose rows: the setting, what it loses, what to do.
-
-    Such a topic is the changelog of its table. A broker that deletes its records by age or size
-    deletes rows that are still rows: where the table is on disk it has them, and where it is
-    restored it has not.
-
-    Raises:
-        BrokerError: the broker does not answer.
-    """
-    stores = (spec for part in topology.subtopologies for spec in part.stores)
-    tables = sorted({spec.source_topic for spec in stores if spec.source_topic is not None})
-    found = admin.topic_settings(tables) if tables else {}
-    return [
-        f"{topic} is read as a table and has {lost}: a host that restores the table does not get "
-        "them, while one with state on its disk still has them. Set cleanup.policy=compact with "
-        "kafka-configs.sh"
-        for topic in tables
-        if (lost := _lost_rows(found.get(topic, {})))
-    ]
-
-
-def _lost_rows(settings: Mapping[str, str]) -> str:
-    """The settings by which a broker deletes rows, and which rows; "" if it deletes none."""
-    policy = settings.get("cleanup.policy", "compact")
-    age, size = (settings.get(f"retention.{what}", "-1") for what in ("ms", "bytes"))
-    limits = []
-    if age != "-1":
-        limits.append((f"retention.ms={age}", f"were not written for {age} ms"))
-    if size != "-1":
-        limits.append((f"retention.bytes={size}", f"lie before the last {size} bytes"))
-    if "delete" not in policy or not limits:
-        return ""
-    names = " and ".join(name for name, _ in limits)
-    return f"cleanup.policy={policy} with {names}, which deletes rows that " + " or ".join(
-        what for _, what in limits
-    )
-
-
 def _check_count(topology: Topology, topic: NewTopic, counts: Mapping[str, int]) -> None:
     """Refuse another number of tasks than the state, or a topic between tasks, was made for."""
     found = counts.get(topic.name)
     if found is None or found == topic.partitions:
+        return
+    if found > topic.partitions and _had_more(topology, topic.name):
         return
     sources = [name for name in _behind(topology, topic.name) if counts[name] == topic.partitions]
     raise TopologyError(
@@ -368,6 +343,16 @@ def _check_count(topology: Topology, topic: NewTopic, counts: Mapping[str, int])
         "application under another id, or stop all its instances and give streamlet reset "
         "module:attribute: both begin without state. With repartition(partitions=...) in front of "
         "its stores the number of an application's tasks does not follow its input any more"
+    )
+
+
+def _had_more(topology: Topology, changelog: str) -> bool:
+    """True if a topic that is gone may have had as many partitions as a changelog has.
+
+    Keys of the others meet the state of the same keys as before.
+    """
+    return any(
+        part.patterns and changelog in part.changelog_topics for part in topology.subtopologies
     )
 
 

@@ -15,10 +15,8 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
-from streamlet.coordinator.events import CommitOutcome
 from streamlet.coordinator.session import GroupSession
 from streamlet.errors import (
-    BrokerError,
     EntryTooLargeError,
     ProcessingError,
     StreamletError,
@@ -42,6 +40,7 @@ from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.placement import placement_check
 from streamlet.runtime.record_loop import RecordLoop
 from streamlet.runtime.reporting import Reporter
+from streamlet.runtime.topic_watch import TopicWatch
 from streamlet.runtime.uncaught import UncaughtErrors
 from streamlet.runtime.watchdog import Watchdog
 from streamlet.tasks.activation import Activation
@@ -149,6 +148,8 @@ class StreamThread:
             meters=self.meters,
             precopy=Precopy(settings.handover_timeout_ms),
         )
+        watched = (self._catalog, self._activation.missing, self._group, self._actions)
+        self._topics = TopicWatch(*watched, clock)
         parts = (self.holdings, self._activation, self._actions, self.meters)
         self._out_of_range = OutOfRange(settings, *parts, clock)
         self._failures = StoreFailures(*parts, self._lose)
@@ -254,6 +255,7 @@ class StreamThread:
         if self._out_of_range.waiting:
             self._out_of_range.step()
         self._activate()
+        self._topics.step()
         try:
             if self._actions.unit is None or self._commit.under_way:
                 self._records.process()
@@ -355,21 +357,13 @@ class StreamThread:
 
     def _settled(self, settled: Settled) -> None:
         self.meters.settled(settled)
-        if settled.outcome is CommitOutcome.ACCEPTED:
-            for part in settled.parts:
-                self._purge.committed(part)
+        for part in settled.accepted:
+            self._purge.committed(part)
+        self._activation.missing.topics |= {tp.topic for tp in settled.gone}
 
     def _tidy(self, now: int) -> None:
         self._purge.run(now)
-        self._look_at_topics(now)
-
-    def _look_at_topics(self, now: int) -> None:
-        try:
-            if self._catalog.look(now):
-                self._group.rejoin("there are other partitions")
-            self._actions.follow_inputs()
-        except (BrokerError, TimedOutError) as error:
-            log.warning("looking at topics: %s", error)
+        self._topics.look(now)
 
     # State.
 

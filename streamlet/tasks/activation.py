@@ -47,6 +47,7 @@ from streamlet.tasks.mismatch import (
     state_entry,
     with_entry,
 )
+from streamlet.tasks.missing_topics import MissingTopics
 from streamlet.tasks.opening import OpenTask, closed_if_refused
 from streamlet.tasks.restore_job import RestoreJob
 from streamlet.tasks.state_updater import StateUpdater
@@ -65,6 +66,7 @@ ASK_AGAIN_MS = 500
 #: Pause before a task whose stores failed is opened again: a full disk stays full for a while.
 REOPEN_MS = 5_000
 _GIVEN_BACK = "task %s is given back%s, another member may have its state: %s"
+_FILLED = "task %s: %s; it is filled from the local state, which is that of the commit"
 _STANDS_STILL = "task %s stands still, and is tried again every %d s: %s"
 
 
@@ -100,6 +102,7 @@ class Activation:
         factory=lambda: defaultdict(TaskTroubles), init=False
     )
     _locks: LockWaits = attrs.field(factory=partial(LockWaits, "task"), init=False)
+    missing: MissingTopics = attrs.field(factory=MissingTopics, init=False)
 
     @property
     def tasks(self) -> frozenset[TaskId]:
@@ -269,7 +272,8 @@ class Activation:
     def _aim(self) -> None:
         """Find out what tasks begin with: from their marks, or by asking."""
         unmarked = []
-        for coming in self._at(OpeningStage.CREATED):
+        there = self.targets.inputs  # without any the leader is about to see that they are gone
+        for coming in [one for one in self._at(OpeningStage.CREATED) if there(one.task)]:
             task, mark = coming.task, coming.mark
             if coming.target is not None:
                 self._complete(coming, coming.target)
@@ -293,7 +297,7 @@ class Activation:
             try:
                 target = coming.answered()
             except StreamletError as error:
-                if not error.passing:
+                if not self.missing.waits_out(error):
                     raise
                 log.warning("task %s waits for its positions or logs: %s", coming.task, error)
                 self._ask_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
@@ -366,11 +370,7 @@ class Activation:
             self._disagree(coming, opened, judged)
             return None
         for tp in sorted(judged.rewrite - target.rewrite):
-            log.warning(
-                "task %s: %s; it is filled from the local state, which is that of the commit",
-                task,
-                lacks(target, state)[tp],
-            )
+            log.warning(_FILLED, task, lacks(target, state)[tp])
         coming.target = judged = judged.placed()
         coming.move_to(OpeningStage.RESTORING)
         if state.stores:

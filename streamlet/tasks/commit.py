@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 
 from streamlet.clock import Clock
-from streamlet.coordinator.codes import NO_TOPIC, TEXT_TOO_LONG, name_of
+from streamlet.coordinator.codes import TEXT_TOO_LONG, name_of
 from streamlet.coordinator.commit_texts import LIMIT, TextRules
 from streamlet.coordinator.events import CommitOutcome
 from streamlet.coordinator.session import GroupSession
@@ -182,7 +182,13 @@ class AtLeastOnceCommit:
         self._drop_if_empty()
         self._go_on()
 
-    def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled | None:
+    def done(
+        self,
+        token: int,
+        outcome: CommitOutcome,
+        code: int,
+        gone: frozenset[TopicPartition] = frozenset(),
+    ) -> Settled | None:
         """Take the coordinator's answer.
 
         What was turned away is sent again without its marks.
@@ -193,11 +199,11 @@ class AtLeastOnceCommit:
         current = self._current
         if token != self._token or not self.sent:
             return None
-        settled = Settled(outcome, tuple(current.parts), current.hold, current.last)
+        settled = Settled(outcome, tuple(current.parts), current.hold, current.last, gone)
         current.hold, current.last = None, False
         match outcome:
             case CommitOutcome.ACCEPTED:
-                self._accepted()
+                self._accepted(settled.accepted)
             case CommitOutcome.LOST:
                 self.abort()
             case _:
@@ -295,13 +301,13 @@ class AtLeastOnceCommit:
         current.move_to(CommitPhase.SENT)
         self._group.commit(self._token, offsets, current.hold)
 
-    def _accepted(self) -> None:
+    def _accepted(self, parts: Sequence[TaskCommit]) -> None:
         current = self._current
-        for part in current.parts:
+        for part in parts:
             part.accepted(current.by)
             if part.look or not part.number:
                 part.active.looked_ms = self._clock.now_ms()
-        current.parts = [part for part in current.parts if part.drained is not None]
+        current.parts = [part for part in parts if part.drained is not None]
         current.move_to(CommitPhase.ACCEPTED)
         self.accepted += 1
         self._drop_if_empty()
@@ -343,9 +349,7 @@ def _refusal(code: int, parts: Sequence[TaskCommit]) -> BrokerError:
     """The error for a commit that the coordinator refused; it does not say for which topics."""
     topics = ", ".join(sorted({tp.topic for part in parts for tp in part.offsets}))
     advice = ""
-    if code in NO_TOPIC:
-        advice = "; one of them was deleted, perhaps: a start reads the others"
-    elif code == TEXT_TOO_LONG:
+    if code == TEXT_TOO_LONG:
         stores = max(len(part.active.changelogs) for part in parts)
         advice = (
             f"; raise the brokers' {LIMIT}, or use fewer stores in one subtopology: a task here "

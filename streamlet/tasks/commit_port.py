@@ -13,7 +13,7 @@ import attrs
 from streamlet.coordinator.commit_texts import TextRules
 from streamlet.coordinator.events import CommitDone, CommitOutcome
 from streamlet.tasks.active import ActiveTask, TaskCommit
-from streamlet.types import TaskId
+from streamlet.types import TaskId, TopicPartition
 
 
 @attrs.frozen(eq=False)
@@ -21,12 +21,27 @@ class Settled:
     """A commit and what became of it.
 
     ``hold`` is the token of the unit that it belongs to, if any; ``last``: it ends that unit.
+    ``gone`` are inputs that no position is kept of any more, since their topics were deleted.
     """
 
     outcome: CommitOutcome
     parts: tuple[TaskCommit, ...]
     hold: int | None = None
     last: bool = False
+    gone: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def accepted(self) -> tuple[TaskCommit, ...]:
+        """The shares that it covers: of tasks that have an input left."""
+        if self.outcome is not CommitOutcome.ACCEPTED:
+            return ()
+        return tuple(part for part in self.parts if not self.gone.issuperset(part.offsets))
+
+    @property
+    def without_input(self) -> tuple[ActiveTask, ...]:
+        """The tasks that all inputs are gone of: nothing of them was committed."""
+        gone = self.gone
+        return tuple(part.active for part in self.parts if gone and gone.issuperset(part.offsets))
 
     @property
     def of_unit(self) -> CommitDone | None:
@@ -96,7 +111,13 @@ class CommitPort(Protocol):
         """
         ...
 
-    def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled | None:
+    def done(
+        self,
+        token: int,
+        outcome: CommitOutcome,
+        code: int,
+        gone: frozenset[TopicPartition] = frozenset(),
+    ) -> Settled | None:
         """Take the coordinator's answer; None if no commit waits for it any more.
 
         A commit that was turned away, or whose outcome is unknown, stays under way and is sent

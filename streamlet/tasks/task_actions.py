@@ -176,18 +176,21 @@ class TaskActions:
 
     def _commit_done(self, event: ev.CommitDone, *, lost: bool) -> None:
         """Take what became of a commit; ``lost``: of tasks that are not ours any more."""
-        settled = self._commit.done(event.token, event.outcome, event.code)
+        settled = self._commit.done(event.token, event.outcome, event.code, event.gone)
         if settled is None:
             return
         self._settled(settled)
         events: list[te.TaskEvent] = []
         if settled.outcome is ev.CommitOutcome.ACCEPTED and not lost:
-            events += [te.TaskClaimed(part.active.task) for part in settled.parts]
+            events += [te.TaskClaimed(part.active.task) for part in settled.accepted]
             self.precopy.committed(self._entries_to_go(settled), self._clock.now_ms())
         if settled.of_unit is not None:
             self._last = None
             events.append(settled.of_unit)
         self._report(*events)
+        for active in settled.without_input:
+            if active.stage is TaskStage.RUNNING:
+                self.restart(active)
 
     def _entries_to_go(self, settled: Settled) -> int:
         """Changed entries of a commit that belong to tasks about to be stopped."""
@@ -254,8 +257,10 @@ class TaskActions:
                 self._group.want(ev.UnblockJoin(event.token))  # no further unit is begun
             elif not isinstance(event, ev.CommitDone):
                 raise TaskMigratedError("the tasks were lost while they were given up")
-            elif settled := self._commit.done(event.token, event.outcome, event.code):
+            elif settled := self._commit.done(event.token, event.outcome, event.code, event.gone):
                 self._settled(settled)
+                for active in settled.without_input:
+                    self._drop(active)
                 if settled.of_unit is not None:
                     self._last = None
                     self._board.handle(settled.of_unit)

@@ -150,7 +150,7 @@ class OutOfRange:
         try:
             target = found.result()[active.task]
         except StreamletError as error:
-            if not error.passing:
+            if not self._activation.missing.waits_out(error):
                 raise
             log.warning("task %s waits for what %s holds: %s", active.task, partition, error)
             self._ask_again_ms[partition] = self._clock.now_ms() + ASK_AGAIN_MS

@@ -71,6 +71,12 @@ class Offsets:
             },
         )
 
+    def delete_topic(self, topic: str) -> None:
+        """Forget the positions of a topic that was deleted, as the coordinator does."""
+        for positions in self._committed.values():
+            for partition in [tp for tp in positions if tp.topic == topic]:
+                del positions[partition]
+
     def mark_unstable(self, group: str, partition: TopicPartition, unstable: bool = True) -> None:
         """Pretend that a transaction with an offset of this partition is open (or over)."""
         (self._unstable.add if unstable else self._unstable.discard)((group, partition))

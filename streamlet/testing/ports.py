@@ -173,7 +173,7 @@ class MemoryLog:
     def _row(self, partition: TopicPartition) -> _Partition:
         topic = self._topics.get(partition.topic)
         if topic is None or partition.partition >= len(topic.partitions):
-            raise MissingTopicError(f"there is no partition {partition}")
+            raise MissingTopicError(f"there is no partition {partition}", [partition.topic])
         return topic.partitions[partition.partition]
 
 
@@ -213,8 +213,9 @@ class MemorySource:
         return None
 
     def known_end(self, partition: TopicPartition) -> int | None:
-        """End of the partition."""
-        return self._log.end(partition)
+        """End of the partition; None once its topic was deleted."""
+        there = self._log.infos().get(partition.topic)
+        return None if there is None else self._log.end(partition)
 
     def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
         """Take what is there, an equal share of each partition's first; returns at once."""
@@ -231,6 +232,8 @@ class MemorySource:
                 if batches:
                     break  # raised by the next poll: what was read must not be lost to it
                 raise
+            except MissingTopicError:
+                continue  # it was deleted: a client says nothing and waits for it to come back
             if records:
                 left -= len(records)
                 batches.append(self._columns(partition, records))

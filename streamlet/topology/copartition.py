@@ -33,7 +33,7 @@ def partition_counts(
     groups = [(part, group) for part in parts for group in joined_topics(part, there)]
     waiting = [(part, group) for part, group in groups if not _settle(part, group, ours, counts)]
     while waiting:
-        left = [one for one in waiting if not _inherit(*one, parts, ours, counts)]
+        left = [one for one in waiting if not _inherit(*one, parts, ours, counts, source_counts)]
         if len(left) == len(waiting):
             names = ", ".join(topic for _, group in left for topic in group)
             raise TopologyError(
@@ -168,8 +168,13 @@ def _inherit(
     parts: Sequence[Subtopology],
     ours: Mapping[str, InternalTopic],
     counts: dict[str, int],
+    there: Mapping[str, int],
 ) -> bool:
-    """Give a group the largest count of the parts that write its topics, once all are known."""
+    """Give a group the largest count of the parts that write its topics, once all are known.
+
+    A topic of ours that has more keeps them if it is written from a pattern: one that matched may
+    have had so many, and be gone.
+    """
     read = {topic for topic in group if not ours[topic].follows}
     writers = [
         other for other in parts if other is not part and read.intersection(other.output_topics)
@@ -177,5 +182,8 @@ def _inherit(
     behind = {topic for writer in writers for topic in writer.topics_among(counts)}
     if not behind or not behind <= counts.keys():
         return False
-    counts.update(dict.fromkeys(group, max(counts[topic] for topic in behind)))
+    most = max(counts[topic] for topic in behind)
+    if any(writer.patterns for writer in writers):
+        most = max(most, *(there.get(topic, 0) for topic in group))
+    counts.update(dict.fromkeys(group, most))
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from uuid import uuid4
@@ -68,3 +69,49 @@ def test_a_topic_that_matches_a_pattern_is_read_when_it_is_made_later(
     write(out, partitions=1)
     results = app.run(count=2, timeout=300)
     assert [(r.key, r.value) for r in results] == [(early, 1), (late, 1)]
+
+
+def test_others_go_on_when_a_topic_that_matched_a_pattern_is_deleted(
+    bootstrap_servers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The only topic with two partitions goes: the state of the second task has no input then."""
+    mark = uuid4().hex[:8]
+    stays, goes, out = (f"orders-{mark}-{name}" for name in ("stays", "goes", "out"))
+    admin = KafkaAdmin(bootstrap_servers)
+    admin.create_topics([NewTopic(stays, 1, 1), NewTopic(goes, 2, 1), NewTopic(out, 1, 1)])
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+
+    def write(topic: str, partition: int) -> None:
+        producer.produce(topic, b"x", f"{topic}-{partition}".encode(), partition)
+        assert producer.flush(30) == 0
+
+    def seen(key: str, value: str) -> None:
+        if key == f"{goes}-1":
+            admin.delete_topics([goes])
+
+    class Writes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "does not exist any more" in record.getMessage():
+                write(stays, 0)
+
+    for place in ((stays, 0), (goes, 0), (goes, 1)):
+        write(*place)
+    config = {"state.dir": str(tmp_path), "commit.interval.ms": "100"}
+    app = App(f"app-{mark}", bootstrap_servers=bootstrap_servers, config=config)
+    orders = app.stream(re.compile(f"orders-{mark}-(stays|goes)"), key=str, value=str)
+    orders.peek(seen).group_by_key().count(store="counts").to_stream().to(out)
+    told = Writes()
+    logging.getLogger("streamlet.runtime.catalog").addHandler(told)
+    try:
+        results = app.run(count=4, timeout=300)
+    finally:
+        logging.getLogger("streamlet.runtime.catalog").removeHandler(told)
+    assert sorted((r.key, r.value) for r in results) == [
+        *((f"{goes}-0", 1), (f"{goes}-1", 1), (f"{stays}-0", 1), (f"{stays}-0", 2)),
+    ]
+    lines = [one.getMessage() for one in caplog.records if goes in one.getMessage()]
+    assert [line for line in lines if "does not exist any more" in line] == [
+        f"{goes}, which a pattern matched, does not exist any more: its partitions are not read, "
+        "and what came of it stays in the stores of its tasks, which go on; without another "
+        "input end, and keep their changelogs: 0_1"
+    ]

@@ -91,10 +91,10 @@ DOES: dict[RequestKind, dict[str, list[int]]] = {
         "looks up": [13, 15, 16],
     },
     KIND.COMMIT: {
-        "accepted": [0],
+        "accepted": [0, 3, 100],
         "gated": [14, 89],
         "gated, joins again": [27],
-        "refused": [3, 12, 17, 28, 29, 100],
+        "refused": [12, 17, 28, 29],
         "unknown": [-1, 7],
         "unknown, looks up": [13, 15, 16],
         "lost, drops its tasks": [22],

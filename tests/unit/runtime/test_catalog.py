@@ -9,7 +9,7 @@ import pytest
 from streamlet import App, Materialized
 from streamlet.config import Settings
 from streamlet.dsl.windows import tumbling
-from streamlet.errors import TopologyError
+from streamlet.errors import BrokerError, TopologyError
 from streamlet.runtime.catalog import MOST_REPORTED, Catalog
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.topology.graph import Topology
@@ -285,3 +285,44 @@ def test_a_table_with_a_history_has_a_changelog_of_its_own_and_may_lie_on_any_to
     app.table("rows", key=str, value=int, store=Materialized("rows", history="1h"))
     prepared(log, app.topology())
     assert caplog.messages == []
+
+
+def by_pattern(regroup: bool) -> Topology:
+    app = App("app")
+    words = app.stream(re.compile("in|more"), key=str, value=int)
+    groups = words.group_by(lambda k, v: k, key=str) if regroup else words.group_by_key()
+    groups.count(store="counts")
+    return app.topology()
+
+
+@pytest.mark.parametrize("regroup", [False, True])
+def test_a_start_goes_on_with_fewer_partitions_of_a_pattern(log: MemoryLog, regroup: bool) -> None:
+    """The topic with the most partitions was deleted; keys of the others lie where they did."""
+    log.create("more", 4)
+    running = prepared(log, by_pattern(regroup))
+    count, behind = len(running.tasks()), 4 if regroup else 0
+    assert count == 4 + behind
+    log.delete("more")
+    assert running.look(0, at_once=True)
+    started = prepared(log, by_pattern(regroup), running.counts)
+    for catalog in (running, started, prepared(log, by_pattern(regroup))):
+        assert len(catalog.tasks()) == 2 + behind
+        assert catalog.inputs_of(TaskId(0, 1)) == (TopicPartition("in", 1),)
+        assert catalog.inputs_of(TaskId(0, 3)) == ()
+
+
+def test_the_last_topic_of_a_pattern_may_go(
+    log: MemoryLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog = prepared(log, by_pattern(regroup=False))
+    log.delete("in")
+    assert catalog.look(0, at_once=True)
+    assert catalog.tasks() == ()
+    assert "without another input end, and keep their changelogs: 0_0, 0_1" in caplog.text
+
+
+def test_a_topic_that_is_read_by_name_is_missed(log: MemoryLog) -> None:
+    catalog = prepared(log, stateful())
+    catalog.check_named(["other"])
+    with pytest.raises(BrokerError, match="in does not exist any more, and the application reads"):
+        catalog.check_named(["in"])

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
 from streamlet.app import App
+from streamlet.testing.coordinator import FakeCoordinator
+from streamlet.testing.coordinator_transport import FakeCluster
 from streamlet.testing.ports import MemoryLog
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
-from tests.unit.runtime.members import PARTITIONS, Group, wait_for
+from tests.unit.runtime.members import CLOCK, PARTITIONS, Group, wait_for
 from tests.unit.runtime.test_task_manager import running
 
 #: What is merged with ``words``, with a partition less than that has at last.
@@ -45,6 +50,36 @@ def last(group: Group, *, words: int) -> None:
     for key, numbers in group.counts().items():
         count = words if key[1:].isdigit() else 1
         assert (set(numbers), numbers[-1]) == ({*range(1, count + 1)}, count), key
+
+
+class Counts(Mapping[str, int]):
+    """Partitions of the topics that a log has just now, as the coordinator knows them."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+
+    def __getitem__(self, topic: str) -> int:
+        return self._log.infos()[topic].partitions
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._log.infos())
+
+    def __len__(self) -> int:
+        return len(self._log.infos())
+
+
+def group_over(root: Path, topology: Topology, **config: str) -> Group:
+    """A group whose coordinator keeps no positions of topics that are not there."""
+    group = Group(root, topology, **config)
+    coordinator = FakeCoordinator(topics=Counts(group.log))
+    group.cluster = FakeCluster(coordinator, CLOCK)
+    return group
+
+
+def delete(group: Group, topic: str) -> None:
+    """Delete a topic, and its positions a moment later, as brokers do."""
+    group.log.delete(topic)
+    group.cluster.coordinator.offsets.delete_topic(topic)
 
 
 def write(group: Group, partition: int, key: str) -> None:
@@ -110,3 +145,32 @@ def test_a_topic_that_is_made_later_is_read_once_it_matches(tmp_path: Path) -> N
         wait_for(lambda: done(group, words=3), "the old one is read on")
         group.end()
     last(group, words=3)
+
+
+@pytest.mark.parametrize("more", [PARTITIONS - 1, PARTITIONS + 2])
+def test_others_go_on_when_a_topic_is_deleted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, more: int
+) -> None:
+    """Two of its partitions may be the only inputs of their tasks, which end then."""
+    pattern = re.compile(f"words|{MORE}")
+    group = group_over(tmp_path, merging(pattern))
+    group.log.create(MORE, more)
+    with running(group):
+        for name in ("a", "b"):
+            group.member(name)
+        wait_for(lambda: sum(group.shares()) == max(more, PARTITIONS), "all run")
+        group.produce(1)
+        for partition in range(more):
+            write(group, partition, f"more-{partition}")
+        made = {f"more-{partition}" for partition in range(more)}
+        wait_for(lambda: done(group, words=1) and made <= group.counts().keys(), "all is counted")
+        delete(group, MORE)
+        group.produce(1)
+        wait_for(lambda: done(group, words=2), "the others go on")
+        wait_for(lambda: sum(group.shares()) == PARTITIONS, "each task with an input runs")
+        assert "lost all tasks" not in caplog.text
+        told = [m for m in caplog.messages if "does not exist any more" in m]
+        assert len(told) in (1, 2), "once a worker"
+        assert all(MORE in line for line in told)
+        group.end()
+    last(group, words=2)
