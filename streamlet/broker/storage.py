@@ -37,7 +37,6 @@ _SETTINGS = {
     # After a kill the controller waits this long before it believes that the broker is a new one.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
-    "auto.create.topics.enable": "false",
     "default.replication.factor": "1",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",

@@ -19,22 +19,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ClusterMetadata,
     ConfigResource,
     ConfigSource,
+    NewPartitions,
     OffsetSpec,
 )
 from confluent_kafka.admin import NewTopic as RawTopic  # type: ignore[attr-defined]
 
 from streamlet.clock import Clock, SystemClock
-from streamlet.errors import (
-    BROKER_ADVICE,
-    BrokerError,
-    BrokerTooOldError,
-    DeletionDisabledError,
-    MissingTopicError,
-    TimedOutError,
-    UnreachableError,
-)
+from streamlet.errors import BrokerError, DeletionDisabledError, MissingTopicError, TimedOutError
+from streamlet.kafka.admin_errors import AdminErrors
 from streamlet.kafka.broker_loss import BrokerLossDetector
-from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW, STALE_LEADER, UNTOLD, opened
+from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, STALE_LEADER, UNTOLD, opened
 from streamlet.kafka.log import quiet
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.kafka.retry_budget import RetryBudget
@@ -70,11 +64,12 @@ class KafkaAdmin:
         self._before_creating = before_creating
         level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
         self._isolation = level
-        self._where = bootstrap_servers
+        self._errors = AdminErrors(bootstrap_servers, timeout_ms)
         self._timeout = timeout_ms / 1000
         self._timeout_ms = timeout_ms
         self._clock = clock or SystemClock()
-        self._config = quiet({"bootstrap.servers": bootstrap_servers, **(config or {})}, name)
+        own = {"bootstrap.servers": bootstrap_servers, "allow.auto.create.topics": False}
+        self._config = quiet({**own, **(config or {})}, name)
         self._refused_deletions = RefusedDeletions()
         self._open()
 
@@ -115,7 +110,7 @@ class KafkaAdmin:
                 ids[name] = str(future.result().topic_id)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise self._failed(f"describing topic {name}", error) from error
+                    raise self._errors.failed(f"describing topic {name}", error) from error
         return ids
 
     def topic_config(self, name: str) -> dict[str, str]:
@@ -125,7 +120,7 @@ class KafkaAdmin:
         try:
             return {key: str(entry.value) for key, entry in found[resource].result().items()}
         except KafkaException as error:
-            raise self._failed(f"settings of topic {name}", error) from error
+            raise self._errors.failed(f"settings of topic {name}", error) from error
 
     def broker_setting(self, name: str) -> str | None:
         """A setting of a broker; None where the user may not see it."""
@@ -149,11 +144,23 @@ class KafkaAdmin:
             try:
                 future.result()
             except KafkaException as error:
-                failed = self._failed(f"settings of topic {resource.name}", error)
+                failed = self._errors.failed(f"settings of topic {resource.name}", error)
                 if failed.passing:
                     raise failed from error
                 refused[resource.name] = str(failed)
         return refused
+
+    def grow_topics(self, counts: Mapping[str, int]) -> None:
+        """Give topics so many partitions, and wait until each can be written to.
+
+        One that has as many by now stays as it is.
+        """
+        if not counts:
+            return
+        new = [NewPartitions(name, count) for name, count in counts.items()]
+        answers = self._asked(lambda it: it.create_partitions(new, request_timeout=self._timeout))
+        self._check(answers, "partitions of topic", KafkaError.INVALID_PARTITIONS)
+        self._await_writable(counts)
 
     def delete_retentions(self, names: Sequence[str]) -> dict[str, int]:
         """The time each of these topics keeps deletions, ms, if it is compacted."""
@@ -175,7 +182,8 @@ class KafkaAdmin:
                 entries = future.result().items()
             except KafkaException as error:
                 if error.args[0].code() not in UNTOLD:
-                    raise self._failed(f"settings of topic {resource.name}", error) from error
+                    what = f"settings of topic {resource.name}"
+                    raise self._errors.failed(what, error) from error
             else:
                 settings[resource.name] = {key: str(entry.value) for key, entry in entries}
         return settings
@@ -197,7 +205,7 @@ class KafkaAdmin:
             try:
                 entries = settings[resource].result().values()
             except KafkaException as error:
-                raise self._failed(f"settings of topic {name}", error) from error
+                raise self._errors.failed(f"settings of topic {name}", error) from error
             own = [e for e in entries if e.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value]
             config = tuple(sorted((e.name, str(e.value)) for e in own))
             replicas = len(topic.partitions[0].replicas)
@@ -213,33 +221,41 @@ class KafkaAdmin:
             return
         self._before_creating()
         raw = [RawTopic(t.name, t.partitions, t.replication, config=dict(t.config)) for t in topics]
-        futures = self._asked(lambda it: it.create_topics(raw, request_timeout=self._timeout))
-        for name, future in futures.items():
+        answers = self._asked(lambda it: it.create_topics(raw, request_timeout=self._timeout))
+        self._check(answers, "creating topic", KafkaError.TOPIC_ALREADY_EXISTS)
+        self._await_writable(dict.fromkeys((t.name for t in topics), 1))
+
+    def _check(self, answers: Answers[str], what: str, fine: int) -> None:
+        """Raise the first error but this one."""
+        for name, future in answers.items():
             try:
                 future.result()
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise self._failed(f"creating topic {name}", error) from error
-        counts = self._await_leaders([t.name for t in topics])
+                if error.args[0].code() != fine:
+                    raise self._errors.failed(f"{what} {name}", error) from error
+
+    def _await_writable(self, least: Mapping[str, int]) -> None:
+        """Wait until all partitions of topics that have so many at least can be written to."""
+        counts = self._await_leaders(least)
         made = [TopicPartition(t, p) for t, count in counts.items() for p in range(count)]
         self._offsets(made, OffsetSpec.latest(), STALE_LEADER | NO_TOPIC)  # type: ignore[no-untyped-call]
 
-    def _await_leaders(self, names: Sequence[str]) -> dict[str, int]:
-        """Wait until each has leaders; how many partitions it has."""
+    def _await_leaders(self, least: Mapping[str, int]) -> dict[str, int]:
+        """Wait until each has so many partitions at least, all with leaders; how many it has."""
         deadline = self._clock.now_ms() + self._timeout_ms
         while True:
             found = self._metadata().topics
             ready = [
                 name
-                for name in names
+                for name, partitions in least.items()
                 if name in found
-                and found[name].partitions
+                and len(found[name].partitions) >= partitions
                 and all(p.leader >= 0 for p in found[name].partitions.values())
             ]
-            if len(ready) == len(names):
-                return {name: len(found[name].partitions) for name in names}
+            if len(ready) == len(least):
+                return {name: len(found[name].partitions) for name in least}
             if self._clock.now_ms() > deadline:
-                missing = sorted(set(names) - set(ready))
+                missing = sorted(set(least) - set(ready))
                 raise TimedOutError(f"topics without a leader after creation: {missing}")
             self._client.poll(0.02)
 
@@ -259,7 +275,7 @@ class KafkaAdmin:
                         f"topic {name} cannot be deleted: delete.topic.enable=false on the brokers"
                     ) from error
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise self._failed(f"deleting topic {name}", error) from error
+                    raise self._errors.failed(f"deleting topic {name}", error) from error
 
     def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """First offset of each partition."""
@@ -335,12 +351,12 @@ class KafkaAdmin:
         stale: BrokerError | None = None
         for raw, future in futures.items():
             if future not in answered:
-                stale = self._silent()
+                stale = self._errors.silent()
                 continue
             try:
                 offset = int(future.result().offset)
             except KafkaException as error:
-                failed = self._failed(f"offsets of {raw.topic}-{raw.partition}", error)
+                failed = self._errors.failed(f"offsets of {raw.topic}-{raw.partition}", error)
                 if error.args[0].code() not in passing:
                     if error.args[0].code() in NO_TOPIC:
                         raise MissingTopicError(str(failed), [raw.topic]) from error
@@ -348,7 +364,7 @@ class KafkaAdmin:
                 stale = failed
                 continue
             if offset == OFFSET_INVALID:  # the connection broke: no error, no offset (2.16)
-                stale = self._silent()
+                stale = self._errors.silent()
             else:
                 found[TopicPartition(raw.topic, raw.partition)] = offset
         return stale
@@ -370,7 +386,7 @@ class KafkaAdmin:
                 found: ClusterMetadata = self._client.list_topics(timeout=patience.next_s())
             except KafkaException as error:
                 if patience.over or error.args[0].code() not in NO_ANSWER:
-                    raise self._unreachable(error) from error
+                    raise self._errors.unreachable(error) from error
                 self._open()
                 self._opened.poll(0.02)  # it may have failed at once
             else:
@@ -393,23 +409,5 @@ class KafkaAdmin:
             if not missing:
                 return answers
             if patience.over:
-                raise self._silent()
+                raise self._errors.silent()
             self._open()
-
-    def _silent(self, reason: str = "") -> BrokerError:
-        return UnreachableError(
-            f"no answer from {self._where} within {self._timeout_ms} ms{reason}. {BROKER_ADVICE}"
-        )
-
-    def _unreachable(self, error: KafkaException) -> BrokerError:
-        reason = error.args[0].str()
-        if error.args[0].code() == KafkaError._UNSUPPORTED_FEATURE:
-            return BrokerTooOldError(f"{self._where} is too old, Kafka 2.5 is needed: {reason}")
-        return self._silent(f": {reason}")
-
-    def _failed(self, what: str, error: KafkaException) -> BrokerError:
-        cause = error.args[0]
-        if cause.code() in NO_ANSWER:
-            return self._unreachable(error)
-        kind = UnreachableError if cause.code() in NOT_NOW else BrokerError
-        return kind(f"{what}: {cause.str()} ({cause.name()})")

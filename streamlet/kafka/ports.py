@@ -223,6 +223,10 @@ class Admin(Protocol):
         """Set these settings of topics and leave the others; of those that refuse, the reason."""
         ...
 
+    def grow_topics(self, counts: Mapping[str, int]) -> None:
+        """Give topics so many partitions; one that has as many stays as it is."""
+        ...
+
     def delete_retentions(self, names: Sequence[str]) -> dict[str, int]:
         """The time each of these topics keeps deletions, ms, if it is compacted.
 

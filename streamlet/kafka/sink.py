@@ -71,6 +71,8 @@ class KafkaSink:
                 "message.timeout.ms": delivery_timeout_ms,
                 # Else a topic that does not exist only ever looks like a broker that is away.
                 "topic.metadata.propagation.max.ms": delivery_timeout_ms // 2,
+                # Else a broker may make a topic again that was deleted, with one partition.
+                "allow.auto.create.topics": False,
                 "queue.buffering.max.messages": 200_000,
                 "queue.buffering.max.kbytes": 65_536,
                 **limits.settings,

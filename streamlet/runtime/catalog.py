@@ -19,6 +19,7 @@ from streamlet.kafka.limits import NO_LIMITS, TopicLimits
 from streamlet.kafka.ports import Admin, NewTopic
 from streamlet.logs import get_logger
 from streamlet.runtime.commit_sizes import check_commits
+from streamlet.runtime.remade_topics import make_right
 from streamlet.runtime.topic_settings import broker_timed, deleting_tables, unapplied_settings
 from streamlet.topology.graph import Topology
 from streamlet.topology.internal_topics import (
@@ -297,14 +298,14 @@ def prepare_topics(
         raise MissingTopicError(
             f"topic {missing[0]!r} is written with origins and does not exist; create it"
         )
-    wanted = internal_topics(topology, counts, replication, given)
+    made = internal_topics(topology, counts, replication, given)
     check_moved(topology, topology.application, tuple(existing))
+    sources = sorted(topology.source_topics & counts.keys())
+    wanted = known_settings(made, admin.topic_settings(sources[:1]))
+    counts |= make_right(wanted, counts, admin)
     for topic in wanted:
         _check_count(topology, topic, counts)
-    missing_topics = [topic for topic in wanted if topic.name not in counts]
-    if missing_topics:
-        sources = sorted(topology.source_topics & counts.keys())
-        admin.create_topics(known_settings(missing_topics, admin.topic_settings(sources[:1])))
+    admin.create_topics([topic for topic in wanted if topic.name not in counts])
     _allow_purging(expiring_changelogs(topology) & counts.keys(), admin)
     return {**{topic.name: topic.partitions for topic in wanted}, **counts}
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from streamlet.broker.port import PortReservation
 from streamlet.kafka.ports import NewTopic
@@ -189,6 +190,40 @@ def test_a_changelog_made_anew_is_found_and_filled_from_the_state(
     cluster.await_settled()
     assert other.stop() == 0, other.log()
     assert_counts_exact(cluster, contents(cluster, [other]), true)
+
+
+def test_a_changelog_that_the_broker_makes_again_while_it_runs_is_made_right_and_filled(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """Any client that asks for a deleted topic has a broker make it, with one partition."""
+    cluster = make_cluster()
+    instance = cluster.instance("a").start()
+    load = Load(cluster.servers, cluster.topic("in"))
+    load.send(1_000)
+    load.flush()
+    cluster.await_settled()
+    changelog = cluster.topic("counts-changelog")
+    cluster.admin.delete_topics([changelog])
+    asking = Producer({"bootstrap.servers": cluster.servers})
+    wait_for(lambda: made_by_broker(asking, changelog), "the broker makes it")
+    load.send(1_000)
+    load.flush()
+    cluster.await_settled()
+    assert f"{changelog} was made by a broker, with 1 partitions" in instance.log()
+    assert instance.stop() == 0, instance.log()
+    assert cluster.admin.topics()[changelog].partitions == PARTITIONS
+    assert cluster.admin.topic_config(changelog)["cleanup.policy"] == "compact"
+    load.send(1_000)
+    true = load.finish()
+    other = cluster.instance("b").start()  # on an empty folder
+    cluster.await_settled()
+    assert other.stop() == 0, other.log()
+    assert_counts_exact(cluster, contents(cluster, [other]), true)
+
+
+def made_by_broker(asking: Producer, topic: str) -> bool:
+    """Ask for a topic, as any client; whether the broker has made it by now."""
+    return len(asking.list_topics(topic, timeout=10).topics[topic].partitions) == 1
 
 
 def test_a_topology_that_changed_under_its_state_is_refused(

@@ -49,8 +49,13 @@ def stateless() -> Topology:
     return app.topology()
 
 
-def prepared(log: MemoryLog, topology: Topology, known: dict[str, int] | None = None) -> Catalog:
-    catalog = Catalog(topology, MemoryAdmin(log), SETTINGS, known)
+def prepared(
+    log: MemoryLog,
+    topology: Topology,
+    known: dict[str, int] | None = None,
+    admin: MemoryAdmin | None = None,
+) -> Catalog:
+    catalog = Catalog(topology, admin or MemoryAdmin(log), SETTINGS, known)
     catalog.prepare()
     return catalog
 
