@@ -1,12 +1,13 @@
-"""Bounds of numbers from outside, checked where they enter.
+"""Bounds of numbers and JSON from outside, checked where they enter.
 
 Bytes of a broker, a disk or another member can be any bytes. A number that is read here is within
-the bounds that Kafka's formats have, or a ``ValueError``.
+the bounds that Kafka's formats have, and JSON is JSON, or it is a ``ValueError``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+import json
+from typing import Annotated, Any, NoReturn, TypeAlias
 
 import msgspec
 
@@ -15,6 +16,10 @@ INT64_MAX = (1 << 63) - 1
 INT32_MAX = (1 << 31) - 1
 #: The last ms of the year 9999; a later time is no date.
 TIME_MAX = 253_402_300_799_999
+#: The highest epoch that is read; those that follow on it fit into 32 bits all the same.
+EPOCH_MAX = INT32_MAX
+#: The highest number of a commit of an epoch: one each ms would take 34 years.
+COMMIT_MAX = 1 << 40
 #: The highest number of a subtopology or a partition of an application; clusters have fewer.
 TASK_NUMBER_MAX = 199_999
 
@@ -36,3 +41,19 @@ def whole(value: object, least: int = 0, most: int = INT64_MAX) -> int:
         shown = str(value) if value.bit_length() < 100 else f"a number of {value.bit_length()} bits"
         raise ValueError(f"{shown} is not from {least} to {most}")
     return value
+
+
+def parsed(raw: bytes | str) -> Any:
+    """The value of JSON that others wrote.
+
+    Raises:
+        ValueError: it is no JSON, no UTF-8, nests too deeply, or has numbers that JSON lacks.
+    """
+    try:
+        return json.loads(raw, parse_constant=_refuse)
+    except RecursionError as error:
+        raise ValueError("it nests too deeply") from error
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number of JSON")

@@ -22,9 +22,23 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import attrs
 
+from streamlet.bounded import INT32_MAX, INT64_MAX, whole
+
 ORIGIN_HEADER = "streamlet.origin"
 
 _FIELDS = 7
+_DIGITS = 20
+_INDEX_MAX = (1 << 20) - 1
+_INCARNATION_MAX = (1 << 32) - 1
+#: An origin is none so many offsets of its input behind the one before it, or from the start.
+_FARTHEST = 1 << 32
+_HIGHEST = 1 << 43
+#: Input records between two origins from which on a step is remembered as a leap; how many are.
+_LEAP = 256
+_MOST_LEAPS = 4
+#: Incarnations of positions that are set back by themselves, s since the epoch: 2014 to 2038. Any
+#: other is believed to end an earlier one with its second record only.
+_TIMES = range(1_400_000_000, 1 << 31)
 _Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 _Place: TypeAlias = tuple[int, int]
 
@@ -74,11 +88,17 @@ class Origin:
             before = None
             if previous != "-":
                 of, _, number = previous.partition(".")
-                before = (int(of), int(number))
-            numbers = int(partition), int(offset), int(index)
-            return cls(topic, *numbers, source, int(incarnation), before)
+                before = _number(of), _number(number, _INDEX_MAX)
+            numbers = _number(partition, INT32_MAX), _number(offset), _number(index, _INDEX_MAX)
+            return cls(topic, *numbers, source, _number(incarnation, _INCARNATION_MAX), before)
         except ValueError:
             return None
+
+
+def _number(text: str, most: int = INT64_MAX) -> int:
+    if len(text) > _DIGITS or not text.isdigit():
+        raise ValueError(f"{text[:40]!r} is no number")
+    return whole(int(text), 0, most)
 
 
 def origin_headers(
@@ -141,23 +161,59 @@ class _ReadPartition:
         self.open = True
         self.loose = set(self.highest)
 
+    #: Steps between which no place was met, by input partition; and incarnations of one record.
+    leaps: dict[str, list[tuple[_Place, _Place]]] = attrs.field(factory=dict)
+    young: dict[str, tuple[int, _Place]] = attrs.field(factory=dict)
+
     def takes(self, origin: Origin) -> bool:
         """True for a record that is new, which is noted."""
         key = f"{origin.topic}/{origin.partition}/{origin.source}"
+        place = origin.offset, origin.index
+        if self._is_young(key, origin):
+            self.young[key] = origin.incarnation, place
+            return True
         incarnation, high = self.highest.get(key, (-1, None))
         if origin.incarnation < incarnation:
             return False  # a worker that had lost its task wrote it
         if origin.incarnation > incarnation:
-            high = None
-        place = origin.offset, origin.index
+            incarnation, high = self.young.pop(key, (origin.incarnation, None))
+            self.leaps.pop(key, None)
         if high is not None and place <= high:
-            return False
+            return self._leapt_over(key, place, origin.previous)
+        if origin.offset > (_HIGHEST if high is None else high[0] + _FARTHEST):
+            return True  # no record has that origin: it counts as one without
         behind_gap = origin.previous is not None and (high is None or origin.previous > high)
         if behind_gap and not (self.open if high is None else key in self.loose):
             return False
+        if high is not None or not self.open:
+            self._leap(key, high or (-1, 0), place)
         self.highest[key] = origin.incarnation, place
         self.loose.discard(key)
         return True
+
+    def _is_young(self, key: str, origin: Origin) -> bool:
+        """True for the first record of an incarnation that may be forged, and ends none yet."""
+        known, young = self.highest.get(key), self.young.get(key)
+        return (
+            known is not None
+            and known[0] < origin.incarnation
+            and origin.incarnation not in _TIMES
+            and (young is None or young[0] != origin.incarnation)
+        )
+
+    def _leap(self, key: str, high: _Place, place: _Place) -> None:
+        if place[0] - high[0] > _LEAP:
+            leaps = self.leaps.setdefault(key, [])
+            leaps.append((high, place))
+            del leaps[:-_MOST_LEAPS]
+
+    def _leapt_over(self, key: str, place: _Place, previous: _Place | None) -> bool:
+        """True for a record in a leap that follows on what was met before it: that was forged."""
+        for at, (below, above) in enumerate(leaps := self.leaps.get(key, [])):
+            if below < place < above and (previous is None or previous <= below):
+                leaps[at] = place, above
+                return True
+        return False
 
 
 class RepeatFilter:

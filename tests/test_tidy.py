@@ -31,7 +31,6 @@ LONG_FILES = {
     "streamlet/tasks/state_updater.py": 415,
     "streamlet/runtime/stream_thread.py": 445,
     "streamlet/tasks/task_actions.py": 425,
-    "streamlet/state/changelog.py": 440,
     "streamlet/state/rocksdb.py": 430,
     "streamlet/state/task_state.py": 440,
     "streamlet/testing/coordinator_group.py": 410,

@@ -22,6 +22,8 @@ A broker takes a text of 4,096 bytes, or what its ``offset.metadata.max.bytes`` 
 many changelogs are longer than that, the text is in compact form, of which each has some 15 bytes,
 whatever its name: version 2 has ``logs`` in place of ``ends`` and of ``from``. Programs that know
 version 1 only cannot read it, so it is written only if all members of the group can.
+
+Any member of the group may write any text. A number that cannot be is an error where it is read.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.bounded import EPOCH_MAX, INT32_MAX, TASK_NUMBER_MAX, parsed, whole
 from streamlet.coordinator.commit_packing import (
     named,
     pack_applied,
@@ -43,6 +46,9 @@ from streamlet.coordinator.messages import Committed
 from streamlet.errors import GroupError
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
+#: The highest incarnation that is read: the next one fits into an edge, too.
+_INCARNATION_MAX = (1 << 32) - 2
+
 
 @attrs.frozen
 class InputNote:
@@ -53,12 +59,14 @@ class InputNote:
         applied: highest origin applied of each edge, its lowest bit set.
         loose: edges whose next record need not follow on that, because records were skipped.
         open: an edge that is not in ``applied`` may begin with any record.
+        leaps: the ends of steps between which no origin of an edge was applied, lowest first.
     """
 
     incarnation: int = 0
     applied: Mapping[int, int] = attrs.field(factory=dict)
     loose: frozenset[int] = frozenset()
     open: bool = False
+    leaps: Mapping[int, tuple[tuple[int, int], ...]] = attrs.field(factory=dict)
 
     def skipped(self) -> InputNote:
         """The note where records were skipped: each edge goes on with whatever comes next."""
@@ -70,7 +78,7 @@ class InputNote:
         if self.incarnation:
             fields["inc"] = self.incarnation
         if self.applied:
-            fields["applied"] = pack_applied(self.applied, self.loose)
+            fields["applied"] = pack_applied(self.applied, self.loose, self.leaps)
         if self.open:
             fields["open"] = True
         return fields or None
@@ -82,8 +90,9 @@ class InputNote:
         Raises:
             ValueError, TypeError, AttributeError: it is damaged.
         """
-        applied, loose = unpack_applied(fields.get("applied", ""))
-        return cls(int(fields.get("inc", 0)), applied, loose, bool(fields.get("open", False)))
+        applied, loose, leaps = unpack_applied(fields.get("applied", ""))
+        incarnation = whole(fields.get("inc", 0), 0, _INCARNATION_MAX)
+        return cls(incarnation, applied, loose, _flag(fields.get("open", False)), leaps)
 
 
 #: The broker's ``offset.metadata.max.bytes`` unless it was changed.
@@ -210,8 +219,8 @@ class CommitMetadata:
         """
         text = (text or "").rstrip("\0")
         try:
-            record = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            record = parsed(text)
+        except ValueError as error:
             if text.startswith('{"v":'):
                 raise CommitMetadataError(
                     f"commit metadata cannot be read: {text[:80]!r}"
@@ -226,7 +235,7 @@ class CommitMetadata:
             )
         try:
             return _from_record(record)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CommitMetadataError(
                 f"commit metadata does not fit together: {text[:80]!r}"
             ) from error
@@ -300,15 +309,15 @@ def _from_record(record: dict[str, Any]) -> CommitMetadata:
         ends = _by_partition(record["ends"])
         starts = {} if rebuilt is None else _by_partition(rebuilt["from"])
     return CommitMetadata(
-        _whole(record["epoch"]),
+        whole(record["epoch"], 0, EPOCH_MAX),
         _text(record["by"]),
-        _whole(record["gen"]),
+        whole(record["gen"], -1, INT32_MAX),
         ends,
-        StateNumber(_whole(epoch), _whole(number)),
+        StateNumber(whole(epoch, 0, EPOCH_MAX), whole(number)),
         _text(record["release"]["to"]) if "release" in record else None,
         None
         if rebuilt is None
-        else Rebuilt(_whole(rebuilt["epoch"]), bool(rebuilt["whole"]), starts),
+        else Rebuilt(whole(rebuilt["epoch"], 0, EPOCH_MAX), _flag(rebuilt["whole"]), starts),
         InputNote.from_json(record["input"]) if "input" in record else InputNote(),
     )
 
@@ -322,19 +331,20 @@ def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]
 
 def _by_partition(record: dict[str, dict[str, object]]) -> dict[TopicPartition, int]:
     return {
-        TopicPartition(topic, int(partition)): _whole(offset)
+        TopicPartition(_text(topic), whole(int(partition), 0, TASK_NUMBER_MAX)): whole(offset)
         for topic, parts in record.items()
         for partition, offset in parts.items()
     }
 
 
-def _whole(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is no whole number")
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{str(value)[:40]!r} is neither true nor false")
     return value
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{str(value)[:40]!r} is no text")
+    value.encode()  # half a pair of surrogates is none
     return value

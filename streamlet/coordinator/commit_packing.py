@@ -6,7 +6,8 @@ bits that stand for its topic's name and these two numbers, each plus one: 0 whe
 
 Origins applied (``pack_applied``): for each edge four bytes of its source, lowest first, then as
 varints its incarnation, the offset of the highest origin plus one, and the rest of that origin. The
-lowest bit of the rest says whether the next record must follow on it.
+lowest bit of the rest says whether the next record must follow on it. An edge of several entries
+leapt: each two of them are the ends of a leap, and the last one is its highest origin.
 """
 
 from __future__ import annotations
@@ -15,12 +16,19 @@ import base64
 import functools
 import hashlib
 from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import TypeAlias
 
+from streamlet.bounded import whole
 from streamlet.types import TopicPartition
+
+#: Of each edge the ends of steps between which no origin was applied.
+Leaps: TypeAlias = Mapping[int, tuple[tuple[int, int], ...]]
 
 #: What stands for a topic's name begins so until it is looked up: no name of a topic can.
 NUMBERED = "#"
 _NAME_BITS = 32
+_PARTITION_BITS = 31
 #: No offset has more bits, with its one added.
 _MOST_BITS = 65
 
@@ -69,14 +77,14 @@ def unpack_logs(text: str) -> tuple[dict[TopicPartition, int], dict[TopicPartiti
     """The ends and starts; topics are ``NUMBERED``: ``named`` finds their names.
 
     Raises:
-        ValueError: the text is damaged.
+        ValueError: the text is damaged, or a number of it cannot be.
     """
     data, at = base64.b85decode(text), 0
     ends: dict[TopicPartition, int] = {}
     starts: dict[TopicPartition, int] = {}
     while at < len(data):
-        partition, at = _varint(data, at)
-        count, at = _varint(data, at)
+        partition, at = _varint(data, at, _PARTITION_BITS)
+        count, at = _varint(data, at, _NAME_BITS)
         widths = data[at : at + 2]
         at += 2
         if len(widths) < 2 or max(widths) > _MOST_BITS or count > len(data):
@@ -93,9 +101,9 @@ def unpack_logs(text: str) -> tuple[dict[TopicPartition, int], dict[TopicPartiti
             end = row >> start_bits & (1 << end_bits) - 1
             tp = TopicPartition(_numbered(row >> start_bits + end_bits), partition)
             if end:
-                ends[tp] = end - 1
+                ends[tp] = whole(end - 1)
             if start:
-                starts[tp] = start - 1
+                starts[tp] = whole(start - 1)
     return ends, starts
 
 
@@ -123,39 +131,43 @@ def _bits(data: bytes, first: int, count: int) -> int:
     return around >> -last % 8 & (1 << count) - 1
 
 
-def pack_applied(applied: Mapping[int, int], loose: frozenset[int]) -> str:
-    """The highest origin applied of each edge."""
+def pack_applied(applied: Mapping[int, int], loose: frozenset[int], leaps: Leaps) -> str:
+    """The highest origin applied of each edge, behind the ends of its leaps."""
     found = bytearray()
-    for edge, origin in sorted(applied.items()):
-        rest = (origin & _REST & ~1) | (edge not in loose)
-        found += (edge >> 32).to_bytes(4, "little")
-        for number in (edge & 0xFFFFFFFF, origin >> _REST_BITS, rest):
-            _add_varint(found, number)
+    for edge, high in sorted(applied.items()):
+        for origin in (*chain.from_iterable(leaps.get(edge, ())), high):
+            rest = (origin & _REST & ~1) | (edge not in loose)
+            found += (edge >> 32).to_bytes(4, "little")
+            for number in (edge & 0xFFFFFFFF, origin >> _REST_BITS, rest):
+                _add_varint(found, number)
     return base64.b85encode(bytes(found)).decode()
 
 
-def unpack_applied(text: str) -> tuple[dict[int, int], frozenset[int]]:
-    """The highest origin applied of each edge, and the edges that are loose.
+def unpack_applied(text: str) -> tuple[dict[int, int], frozenset[int], Leaps]:
+    """The highest origin applied of each edge, the edges that are loose, and the leaps of edges.
 
     Raises:
-        ValueError: the text is damaged.
+        ValueError: the text is damaged, or a number of it cannot be.
     """
     data, at = base64.b85decode(text), 0
-    applied: dict[int, int] = {}
+    entries: dict[int, list[int]] = {}
     loose = set()
     while at < len(data):
         source = int.from_bytes(data[at : at + 4], "little")
-        numbers = []
-        at += 4
-        for _ in range(3):
-            number, at = _varint(data, at)
-            numbers.append(number)
-        incarnation, offset, rest = numbers
+        incarnation, at = _varint(data, at + 4, _NAME_BITS)
+        offset, at = _varint(data, at, 64 - _REST_BITS)
+        rest, at = _varint(data, at, _REST_BITS)
         edge = source << 32 | incarnation
-        applied[edge] = offset << _REST_BITS | rest | 1
+        entries.setdefault(edge, []).append(offset << _REST_BITS | rest | 1)
         if not rest & 1:
             loose.add(edge)
-    return applied, frozenset(loose)
+    leaps = {}
+    for edge, origins in entries.items():
+        if len(origins) % 2 == 0 or origins != sorted(origins):
+            raise ValueError("the ends of leaps are not in order")
+        if len(origins) > 1:
+            leaps[edge] = tuple(zip(origins[:-1:2], origins[1::2], strict=True))
+    return {edge: origins[-1] for edge, origins in entries.items()}, frozenset(loose), leaps
 
 
 def _add_varint(found: bytearray, number: int) -> None:
@@ -165,14 +177,17 @@ def _add_varint(found: bytearray, number: int) -> None:
     found.append(number)
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes, at: int, bits: int) -> tuple[int, int]:
     number = shift = 0
-    while True:
+    while shift < bits:
         if at >= len(data):
             raise ValueError("a number of a commit's text is cut off")
         byte = data[at]
         at += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return number, at
+            break
         shift += 7
+    if number >> bits or shift >= bits:
+        raise ValueError(f"a number of a commit's text has more than {bits} bits")
+    return number, at

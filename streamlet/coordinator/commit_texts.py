@@ -63,6 +63,9 @@ class TextRules:
         if self.compact and size > min(self.max_bytes or METADATA_MAX_BYTES, METADATA_MAX_BYTES):
             found = _texts(plain, notes, compact=True)
             size = _longest(found.values())
+        if size > (self.max_bytes or METADATA_MAX_BYTES) and any(n.leaps for n in notes.values()):
+            bare = {tp: attrs.evolve(note, leaps={}) for tp, note in notes.items()}
+            return self.texts(plain, bare)  # they are of use where records were forged only
         if self.max_bytes is not None and size > self.max_bytes:
             old = "" if self.compact else ", or end the members of older versions"
             raise CommitMetadataError(

@@ -42,6 +42,7 @@ _ANSWER_HEAD = bytes((_ANSWER_VERSION,))
 _SOURCE_BYTES = 2 * _INT_BYTES
 _HEADS = [bytes((_VERSION, instruction)) for instruction in range(4)]
 _KEY_START = 2 + _DIGEST_BYTES
+_SHORTEST = _KEY_START + _INT_BYTES
 
 #: Digests of a column of rows, which fail on the first that has none.
 Digests: TypeAlias = Callable[[Iterable[Any]], Iterator[bytes | None]]
@@ -161,8 +162,10 @@ def subscribed(raw: bytes) -> RowSubscription:
     """Instruction, digest, key and partition of a subscription.
 
     Raises:
-        ValueError: another version wrote it.
+        ValueError: another version wrote it, or it is cut off.
     """
+    if len(raw) < _SHORTEST and (raw[:1] == _HEADS[0][:1] or len(raw) < 2 + _INT_BYTES):
+        raise ValueError(f"a subscription of a foreign-key join of {len(raw)} bytes is cut off")
     if raw[0] != _VERSION:
         _check_version(raw[0], _VERSION)
         return raw[1], None, raw[2:-_INT_BYTES], raw[-_INT_BYTES:]
@@ -212,8 +215,10 @@ def answered(raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
     """Source, digest and value of an answer; the source is empty where an older version wrote it.
 
     Raises:
-        ValueError: a version that is not known wrote it.
+        ValueError: a version that is not known wrote it, or it is cut off.
     """
+    if len(raw) <= _INT_BYTES:
+        raise ValueError(f"an answer of a foreign-key join of {len(raw)} bytes is cut off")
     head = raw[_INT_BYTES]
     at = _INT_BYTES + 1
     start = at + _SOURCE_BYTES
@@ -234,7 +239,13 @@ def copy_of(partition: bytes, value: bytes | None) -> bytes:
 
 
 def copied(raw: bytes) -> bytes | None:
-    """The value of a row that was copied."""
+    """The value of a row that was copied.
+
+    Raises:
+        ValueError: it is cut off.
+    """
+    if len(raw) <= _INT_BYTES:
+        raise ValueError(f"a copy of a row of {len(raw)} bytes is cut off")
     return raw[_INT_BYTES + 1 :] if raw[_INT_BYTES] else None
 
 

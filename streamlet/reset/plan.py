@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.bounded import EPOCH_MAX
 from streamlet.clock import moment
 from streamlet.control.values import ResetEpoch
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
@@ -24,6 +25,9 @@ EARLIEST, LATEST = "earliest", "latest"
 
 #: Who committed, where it says that.
 BY = "streamlet reset"
+
+#: Of incarnations, s since the epoch.
+_LAST_INCARNATION = 3 << 30
 
 
 @attrs.frozen
@@ -160,12 +164,14 @@ def merged(wanted: NewTopic, found: NewTopic | None, given: Mapping[str, str]) -
 
 
 def next_incarnation(committed: Mapping[TopicPartition, Committed]) -> int:
-    """One above the incarnations of all inputs."""
+    """One above the incarnations of all inputs; later ones than the year 2072 are forged."""
     found = (CommitMetadata.read(one.metadata) for one in committed.values())
-    return 1 + max((one.note.incarnation for one in found if one is not None), default=0)
+    known = (one.note.incarnation for one in found if one is not None)
+    return 1 + max((one for one in known if one <= _LAST_INCARNATION), default=0)
 
 
 def highest_epoch(committed: Mapping[TopicPartition, Committed]) -> int:
-    """The highest epoch of all commits; 0 without any."""
+    """The highest epoch of all commits, 0 without any; one that leaves few behind it is forged."""
     found = (CommitMetadata.read(one.metadata) for one in committed.values())
-    return max((one.epoch for one in found if one is not None), default=0)
+    known = (one.epoch for one in found if one is not None)
+    return max((epoch for epoch in known if epoch <= EPOCH_MAX // 2), default=0)

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
+import msgspec
+
+from streamlet.bounded import parsed
 from streamlet.errors import StateError
 from streamlet.spark.kafka import identity
 from streamlet.spark.plan.plan import SparkPlan
@@ -27,6 +30,16 @@ _FILE = "streamlet.json"
 #: The form in which tasks keep their state; 3: the head lies among the segments, and runs of these
 #: have trees.
 _FORM = 3
+
+
+class _Facts(TypedDict, total=False):
+    form: int
+    application: Required[str]
+    subtopologies: Required[dict[str, str]]
+    partitions: Required[dict[str, int]]
+    aggregations: dict[str, str]
+    topic_ids: dict[str, str]
+    connector: str | None
 
 
 def described(
@@ -57,7 +70,11 @@ def described(
 
 
 def begun(spark: SparkSession, checkpoint: str) -> tuple[Aggregations | None, Connector | None]:
-    """The engine of the aggregations in a checkpoint, and its client; None if it does not say."""
+    """The engine of the aggregations in a checkpoint, and its client; None if it does not say.
+
+    Raises:
+        StateError: its file is damaged.
+    """
     was = _read(spark, checkpoint)
     if was is None:
         return None, None
@@ -75,7 +92,8 @@ def check(spark: SparkSession, checkpoint: str, now: dict[str, Any], reason: str
 
     Raises:
         StateError: it is of another application, another version of the topology, topics with
-            other partition counts, or aggregations that others did; the message says which.
+            other partition counts, or aggregations that others did; the message says which. Or its
+            file is damaged.
         PositionsMismatchError: a topic was made again.
     """
     was = _read(spark, checkpoint)
@@ -98,10 +116,26 @@ def _read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
         return None
     stream = files.open(path)
     try:
-        found: dict[str, Any] = json.loads(bytes(stream.readAllBytes()))
+        raw = bytes(stream.readAllBytes())
     finally:
         stream.close()
-    return found
+    return read(raw, checkpoint)
+
+
+def read(raw: bytes, checkpoint: str) -> dict[str, Any]:
+    """The facts in a checkpoint's file, as ``described`` or as an older version had them.
+
+    Raises:
+        StateError: it has none.
+    """
+    try:
+        found: dict[str, Any] = parsed(raw)
+        msgspec.convert(found, _Facts)
+        return found
+    except ValueError as error:
+        raise StateError(
+            f"checkpoint {checkpoint}: its file {_FILE} is damaged ({error}). Take a new checkpoint"
+        ) from error
 
 
 def is_local(spark: SparkSession, checkpoint: str) -> bool:

@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from streamlet.bounded import parsed
 from streamlet.errors import StateLockedError
 
 #: How often a holder writes its lease, seconds.
@@ -137,7 +138,7 @@ class Lease:
 def _fields(content: bytes | None) -> dict[str, Any]:
     """The fields of a lease; none where there is no lease, or one that is being written."""
     try:
-        found = json.loads(content or b"{}")
+        found = parsed(content or b"{}")
     except ValueError:
         return {}
     return found if isinstance(found, dict) and {"host", "pid"} <= found.keys() else {}

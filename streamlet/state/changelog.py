@@ -17,16 +17,22 @@ count:
 A skipped record may be the only one that compaction leaves of its key. The reader therefore keeps
 the keys it skipped, and the next owner writes them again, from its store, with its first flush.
 
+A program that may write to the topic may write any number. An epoch far beyond the newest one known
+has had no owner: such a record is skipped and named, and outdates no other. One that is just beyond
+the commit's claim outdates none either, where the commit is known.
+
 Pure: no store, no client, no clock.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from streamlet.errors import StateError
 from streamlet.kafka.ports import Headers
+from streamlet.state.epochs import EpochBound, EpochBoundaries
 from streamlet.state.rows import untimed
 from streamlet.types import NO_STATE, StateNumber
 
@@ -153,12 +159,19 @@ class ChangelogReader:
         limit: apply records up to this number: the state of the commit that the reader starts from.
             None applies all: there is no commit yet.
         highest: highest epoch met before the position that reading starts from.
+        claimed: the epoch of the newest claim; 0: not known.
     """
 
-    def __init__(self, name: str, limit: StateNumber | None, highest: int = 0) -> None:
+    def __init__(
+        self, name: str, limit: StateNumber | None, highest: int = 0, claimed: int = 0
+    ) -> None:
         self._name = name
         self._limit = limit
         self.highest = highest
+        self._bound = EpochBound(name, claimed)
+        #: The highest epoch met that an owner claimed, as far as known: what is below is outdated.
+        self._last = math.inf if limit is None else max(claimed, limit.epoch)
+        self._valid = min(highest, self._last)
         self._rises = EpochBoundaries(highest)
         self.newest = NO_STATE
         self.beyond = NO_STATE
@@ -193,8 +206,7 @@ class ChangelogReader:
         out_keys: list[bytes] = []
         out_values: list[bytes | None] = []
         for run in runs(self._name, offsets, keys, values, headers):
-            self._rises.note(run.state.epoch, run.offsets[0])
-            if self._accepts(run.state):
+            if self._accepts(run):
                 out_keys += run.keys
                 out_values += run.values
                 forget(self.skipped, run.keys, run.offsets)
@@ -202,128 +214,21 @@ class ChangelogReader:
                 remember(self.skipped, run.keys, run.offsets)
         return out_keys, out_values
 
-    def _accepts(self, state: StateNumber) -> bool:
-        if state.epoch < self.highest:
+    def _accepts(self, run: RecordRun) -> bool:
+        state = run.state
+        if not self._bound.holds(run.state, self.highest, run.offsets[0]):
             return False
-        self.highest = state.epoch
+        self._rises.note(state.epoch, run.offsets[0])
+        self.highest = max(self.highest, state.epoch)
+        if state.epoch < self._valid:
+            return False
+        if state.epoch <= self._last:
+            self._valid = state.epoch
         if self._limit is not None and state > self._limit:
             self.beyond = max(self.beyond, state)
             return False
         self.newest = max(self.newest, state)
         return True
-
-
-class HoldingReader:
-    """Reads a changelog as its owner writes it, for a copy that follows.
-
-    A record counts once its commit was accepted, which the log tells a little later: an owner
-    writes number n + 1 only after commit n was accepted. So the newest number is held back until
-    the next one comes. Number 1 of an epoch proves only its claim: records of an earlier epoch that
-    are in doubt stay held back until number 2, when all that was in doubt was written again.
-
-    Args:
-        name: the partition, for messages.
-        highest: highest epoch met before the position that reading starts from.
-    """
-
-    def __init__(self, name: str, highest: int = 0) -> None:
-        self._name = name
-        self.highest = highest
-        self._rises = EpochBoundaries(highest)
-        #: Highest number that was let through.
-        self.newest = NO_STATE
-        self.beyond = NO_STATE
-        self.skipped: dict[bytes, int] = {}
-        self._held: list[RecordRun] = []
-
-    @property
-    def held(self) -> int:
-        """The number of records held back."""
-        return sum(len(run.keys) for run in self._held)
-
-    def position(self, position: int) -> int:
-        """``position``, but not past the first record held back or skipped."""
-        first = self._held[0].offsets[0] if self._held else position
-        return min(position, first, next(iter(self.skipped.values()), position))
-
-    def epoch_before(self, position: int) -> int:
-        """Highest epoch met before a position: what may be written down beside it."""
-        return self._rises.before(position)
-
-    def read(
-        self,
-        offsets: Sequence[int],
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        headers: Sequence[Headers | None] | None,
-        times: Sequence[int] = (),
-    ) -> tuple[list[bytes], list[bytes | None]]:
-        """Keys and rows that count by now, in order. Tombstones need their headers.
-
-        Raises:
-            StateError: a record that streamlet did not write.
-        """
-        out_keys: list[bytes] = []
-        out_values: list[bytes | None] = []
-        for run in runs(self._name, offsets, keys, values, headers):
-            if run.state.epoch < self.highest:
-                remember(self.skipped, run.keys, run.offsets)
-                continue
-            self._rises.note(run.state.epoch, run.offsets[0])
-            self.highest = run.state.epoch
-            if run.state.number > 1 and self._held and self._held[-1].state < run.state:
-                self._release(len(self._held), out_keys, out_values)
-            self._held.append(run)
-        return out_keys, out_values
-
-    def settle(self, limit: StateNumber | None) -> tuple[list[bytes], list[bytes | None]]:
-        """Decide which records held back count; the rest is skipped.
-
-        ``limit`` is the state of the commit to start from; None: there is no commit, all counts.
-        What lies beyond it is mostly of a commit that failed; whether ``beyond`` proves a later one
-        that was accepted, ``restore_job.outruns`` says.
-        """
-        out_keys: list[bytes] = []
-        out_values: list[bytes | None] = []
-        good = len(self._held)
-        if limit is not None:
-            good = next((i for i, run in enumerate(self._held) if run.state > limit), good)
-        self._release(good, out_keys, out_values)
-        for run in self._held:
-            self.beyond = max(self.beyond, run.state)
-            remember(self.skipped, run.keys, run.offsets)
-        self._held = []
-        if limit is not None and self.newest > limit:
-            self.beyond = max(self.beyond, self.newest)
-        return out_keys, out_values
-
-    def _release(self, count: int, out_keys: list[bytes], out_values: list[bytes | None]) -> None:
-        for run in self._held[:count]:
-            out_keys += run.keys
-            out_values += run.values
-            self.newest = max(self.newest, run.state)
-            forget(self.skipped, run.keys, run.offsets)
-        del self._held[:count]
-
-
-class EpochBoundaries:
-    """The offsets in a changelog at which the highest epoch rose.
-
-    A position that is held back must not be written down with an epoch met behind it: a reader that
-    begins there again would take good records of the epoch before for a stale owner's.
-    """
-
-    def __init__(self, highest: int) -> None:
-        self._epochs = [(-1, highest)]
-
-    def note(self, epoch: int, offset: int) -> None:
-        """A record of this epoch lies at the offset."""
-        if epoch > self._epochs[-1][1]:
-            self._epochs.append((offset, epoch))
-
-    def before(self, position: int) -> int:
-        """The highest epoch of the records before a position."""
-        return max(epoch for offset, epoch in self._epochs if offset < position)
 
 
 class RecordRun(NamedTuple):

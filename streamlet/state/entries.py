@@ -17,7 +17,9 @@ from typing import Any, Self
 
 import attrs
 
+from streamlet.bounded import INT32_MAX, parsed, whole
 from streamlet.kafka.ports import Headers
+from streamlet.state.epochs import MOST_CLAIMS
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 ENTRY_HEADER = "p"
@@ -56,14 +58,14 @@ class CommitEntry:
         """The entry of a record with this number; None if it bears none that can be read."""
         raw = next((value for name, value in headers or () if name == ENTRY_HEADER), None)
         try:
-            fields = json.loads(raw or b"null")
+            fields = parsed(raw or b"null")
             inputs = {
-                TopicPartition(topic, int(partition)): int(offset)
+                TopicPartition(topic, whole(int(partition), 0, INT32_MAX)): whole(offset)
                 for topic, parts in fields["in"].items()
                 for partition, offset in parts.items()
             }
-            written = {topic: int(number) for topic, number in fields["log"].items()}
-            starts = {topic: int(offset) for topic, offset in fields.get("from", {}).items()}
+            written = {topic: whole(number) for topic, number in fields["log"].items()}
+            starts = {topic: whole(offset) for topic, offset in fields.get("from", {}).items()}
             application = str(fields.get("app", ""))
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
@@ -74,14 +76,17 @@ class CommitEntry:
 class ChangelogEntries:
     """The entries of one changelog partition, taken record by record in the order of offsets."""
 
-    #: Highest epoch met; records of a lower one are a stale owner's and do not count.
+    #: Highest epoch met; records of a lower one are a stale owner's and do not count, and those far
+    #: above it had no owner.
     highest: int = 0
     newest: StateNumber = NO_STATE
     entries: list[CommitEntry] = attrs.field(factory=list)
+    #: The epoch of the newest claim; 0: not known.
+    claimed: int = 0
 
     def take(self, state: StateNumber, headers: Headers | None) -> None:
         """Note a record's number, and its entry if it has one."""
-        if state.epoch < self.highest:
+        if not self.highest <= state.epoch <= max(self.highest, self.claimed) + MOST_CLAIMS:
             return
         self.highest = state.epoch
         self.newest = max(self.newest, state)

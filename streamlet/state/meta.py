@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import attrs
 
+from streamlet.bounded import EPOCH_MAX, INT32_MAX, INT64_MAX, parsed, whole
 from streamlet.errors import StateMismatchError, TaskCorruptedError
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
@@ -86,25 +87,28 @@ class TaskMeta:
             StateMismatchError: a later version of streamlet wrote it.
         """
         try:
-            fields = json.loads(raw)
+            fields = parsed(raw)
             version = fields["v"]
             if version <= _VERSION:
-                layout = {name: (key, value) for name, (key, value) in fields["layout"].items()}
-                on_disk = frozenset(fields["on_disk"]) if "on_disk" in fields else None
+                layout = {
+                    name: (_text(key), _text(value))
+                    for name, (key, value) in fields["layout"].items()
+                }
+                on_disk = frozenset(map(_text, fields["on_disk"])) if "on_disk" in fields else None
                 if version < _VERSION:
                     return cls(NO_STATE, {}, {}, {}, layout, on_disk, unreadable=True)
-                rows = [(TopicPartition(t, p), o, e) for t, p, o, e in fields["changelogs"]]
+                rows = [_row_of(*row) for row in fields["changelogs"]]
                 return cls(
-                    StateNumber(*fields["state"]),
+                    _number(*fields["state"]),
                     {tp: offset for tp, offset, _ in rows},
                     {tp: epoch for tp, _, epoch in rows},
-                    fields["topic_ids"],
+                    {_text(topic): _text(one) for topic, one in fields["topic_ids"].items()},
                     layout,
                     on_disk,
-                    {TopicPartition(t, p): at_ms for t, p, at_ms in fields.get("times", ())},
+                    {_place(t, p): whole(at_ms) for t, p, at_ms in fields.get("times", ())},
                     _inputs_of(fields.get("inputs")),
-                    StateNumber(*fields["reach"]) if "reach" in fields else None,
-                    {name: int(latest) for name, latest in fields["latest"].items()},
+                    _number(*fields["reach"]) if "reach" in fields else None,
+                    {name: whole(one, -INT64_MAX - 1) for name, one in fields["latest"].items()},
                     time_indexes=_time_indexes_of(fields.get("time_indexes", ())),
                 )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -189,13 +193,35 @@ class TaskMeta:
 
 
 def _inputs_of(rows: list[tuple[str, int, int]] | None) -> dict[TopicPartition, int] | None:
-    return None if rows is None else {TopicPartition(t, p): offset for t, p, offset in rows}
+    return None if rows is None else {_place(t, p): whole(offset) for t, p, offset in rows}
+
+
+def _row_of(
+    topic: object, partition: object, offset: object, epoch: object
+) -> tuple[TopicPartition, int, int]:
+    return _place(topic, partition), whole(offset), whole(epoch, 0, EPOCH_MAX)
+
+
+def _place(topic: object, partition: object) -> TopicPartition:
+    return TopicPartition(_text(topic), whole(partition, 0, INT32_MAX))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:40]!r} is no text")
+    return value
+
+
+def _number(epoch: object, number: object) -> StateNumber:
+    return StateNumber(whole(epoch, 0, EPOCH_MAX), whole(number))
 
 
 def _time_indexes_of(
     rows: Iterable[tuple[str, int, list[tuple[int, int]]]],
 ) -> dict[TopicPartition, tuple[tuple[int, int], ...]]:
     return {
-        TopicPartition(topic, partition): tuple((int(at), int(time)) for at, time in entries)
+        _place(topic, partition): tuple(
+            (whole(at), whole(time, -INT64_MAX - 1)) for at, time in entries
+        )
         for topic, partition, entries in rows
     }

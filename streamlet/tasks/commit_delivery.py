@@ -27,6 +27,7 @@ from streamlet.logs import get_logger
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import encode_column, number_at
 from streamlet.state.entries import CommitEntry, entry_last
+from streamlet.state.epochs import MOST_CLAIMS
 from streamlet.tasks.active import ActiveTask, TaskCommit
 from streamlet.tasks.opening import blamed
 from streamlet.types import StateNumber, TopicPartition
@@ -184,7 +185,8 @@ class ChangelogDelivery:
         """Keys of the records in [start, end) that bear another epoch than ours, once, in order.
 
         Raises:
-            TaskMigratedError: a later epoch is among them: then we are the zombie.
+            TaskMigratedError: a later epoch that can have an owner is among them: then we are the
+                zombie.
             BrokerError: they cannot be read in the time limit of a flush.
             StateError: one is not streamlet's.
         """
@@ -205,7 +207,7 @@ class ChangelogDelivery:
                         theirs = number_at(str(changelog), row, *columns)[0].epoch
                         if offset >= end or key is None or theirs == epoch:
                             continue
-                        if theirs > epoch:
+                        if epoch < theirs <= epoch + MOST_CLAIMS:
                             raise TaskMigratedError(
                                 f"{changelog} has records of epoch {theirs}, ours is {epoch}: "
                                 "another member took the task over"

@@ -27,8 +27,9 @@ import attrs
 
 from streamlet.kafka.ports import Admin, PartitionBatch
 from streamlet.logs import get_logger
-from streamlet.state.changelog import ChangelogReader, HoldingReader, RecordReader
+from streamlet.state.changelog import ChangelogReader, RecordReader
 from streamlet.state.freshness import Freshness
+from streamlet.state.holding_reader import HoldingReader
 from streamlet.state.load import Loader
 from streamlet.state.plain_reader import PlainReader
 from streamlet.state.task_state import TaskState
@@ -194,8 +195,9 @@ class RestoreJob:
     def promote(self, target: Target) -> bool:
         """Read a copy up to the target's ends only, counting what that commit contains.
 
-        Not, which is False, if a changelog lost records that were read. One that is to be rewritten
-        must have been read to the end that it had at the commit.
+        Not, which is False, if a changelog lost records that were read, or if it bears epochs that
+        do not go with the commit's claim. One that is to be rewritten must have been read to the
+        end that it had at the commit.
         """
         ends = self._ends_of(target)
         if target.rewrite:
@@ -205,6 +207,8 @@ class RestoreJob:
                 return False
         elif self.parked:
             return False  # its log was written again since
+        if not all(_agrees(part.reader, target) for part in self.parts):
+            return False
         self.target = attrs.evolve(target, topic_ids=self.target.topic_ids)
         self.ends, self.follow = ends, False
         for part in self.parts:
@@ -240,6 +244,11 @@ class RestoreJob:
         beyond = max([NO_STATE, *(part.reader.beyond for part in self.parts)])
         if state > limit or outruns(beyond, limit, self.target.claimed):
             self.beyond = max(state, beyond)
+
+
+def _agrees(reader: RecordReader, target: Target) -> bool:
+    claimed = target.claimed
+    return claimed is None or not isinstance(reader, HoldingReader) or reader.agrees_with(claimed)
 
 
 def outruns(met: StateNumber, limit: StateNumber, claimed: int | None) -> bool:
@@ -297,10 +306,11 @@ def reader_of(job: RestoreJob, store: str, tp: TopicPartition) -> RecordReader:
     if store in job.state.plain:
         return PlainReader(job.state.stores[store].taken)
     if job.follow:
-        return HoldingReader(str(tp), job.state.epochs.get(tp, 0))
+        return HoldingReader(str(tp), job.state.epochs.get(tp, 0), job.target.epoch)
     if tp in job.target.rewrite:
-        return ChangelogReader(str(tp), NO_STATE)
-    return ChangelogReader(str(tp), job.target.limit, job.state.epochs.get(tp, 0))
+        return ChangelogReader(str(tp), NO_STATE, claimed=job.target.epoch)
+    epoch, target = job.state.epochs.get(tp, 0), job.target
+    return ChangelogReader(str(tp), target.limit, epoch, target.epoch)
 
 
 # -- state that is too old -------------------------------------------------------------------------

@@ -311,7 +311,7 @@ class StateUpdater:
             if self._reader.promote(task, target):
                 copy.move_to(CopyStage.PROMOTING)
                 return
-            reason = "its changelogs lost records"
+            reason = "its changelogs lost records, or bear epochs without a claim"
         if copy is not None:
             self._drop(copy)
         self._tell(CopyFailed(task, reason))

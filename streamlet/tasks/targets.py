@@ -15,10 +15,17 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.config import Settings
-from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote, Positions, Rebuilt
+from streamlet.coordinator.commit_metadata import (
+    CommitMetadata,
+    CommitMetadataError,
+    InputNote,
+    Positions,
+    Rebuilt,
+)
 from streamlet.coordinator.messages import Committed
 from streamlet.errors import UnreachableError
 from streamlet.kafka.ports import Admin, PartitionBatch, RecordSource
+from streamlet.logs import get_logger
 from streamlet.state.changelog import decode
 from streamlet.state.entries import ChangelogEntries, CommitEntry, newest_complete
 from streamlet.state.task_state import TaskState
@@ -27,6 +34,8 @@ from streamlet.tasks.start import InputRange, input_ranges
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
+
+log = get_logger(__name__)
 
 #: One poll of a search for commit entries.
 POLL_MS = 100
@@ -306,6 +315,7 @@ class Targets:
         logs = {task: self._changelogs(task) for task in tasks}
         starts = self.admin.start_offsets(_all(logs.values()))
         ends = self.admin.end_offsets(_all(logs.values()))
+        _name_unreadable(committed)
         found = {}
         for task in tasks:
             found[task] = Target.of(
@@ -324,7 +334,7 @@ class Targets:
             BrokerError: what the client reports as fatal.
         """
         starts, whole = target.starts, target.whole_from()
-        found = {tp: ChangelogEntries() for tp in self._changelogs(task)}
+        found = {tp: ChangelogEntries(claimed=target.epoch) for tp in self._changelogs(task)}
         left = {tp: target.ends[tp] for tp in found if starts[tp] < target.ends[tp]}
         timeout_ms, source = self._settings.session_timeout_ms, self._open_source()
         try:
@@ -362,6 +372,16 @@ class Targets:
 
     def _part(self, task: TaskId) -> Subtopology:
         return self._topology.subtopology(task.subtopology)
+
+
+def _name_unreadable(committed: Mapping[TopicPartition, Committed]) -> None:
+    for tp, one in sorted(committed.items()):
+        try:
+            CommitMetadata.from_text(one.metadata)
+        except CommitMetadataError as error:
+            log.warning(
+                "%s: the text beside its position %d tells nothing: %s", tp, one.offset, error
+            )
 
 
 def _take_entries(entries: ChangelogEntries, batch: PartitionBatch) -> None:

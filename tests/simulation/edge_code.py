@@ -35,7 +35,7 @@ class CodeWriter(Writer):
     ) -> None:
         super().__init__(world, epoch, incarnations, positions)
         sources = [TopicPartition("in", source) for source in range(world.sources)]
-        edges = {tp: edge_of(tp, "", incarnations[tp.partition]) for tp in sources}
+        edges = {tp: edge_of(tp, "", _time(incarnations[tp.partition])) for tp in sources}
         self._edges = EdgeWriter({_TOPIC: world.partitions}, edges)
         self._keys = [_key_of(partition, world.partitions) for partition in range(world.partitions)]
 
@@ -54,6 +54,11 @@ class CodeWriter(Writer):
         assert written.partitions == [partition]
         fields = attrs.asdict(record, recurse=False)
         super()._write(partition, Written(**fields, key=key, value=written.values[0]))
+
+
+def _time(incarnation: int) -> int:
+    """An incarnation as positions that are set back have it: s since the epoch."""
+    return incarnation and 1_700_000_000 + incarnation
 
 
 def _key_of(partition: int, partitions: int) -> bytes:

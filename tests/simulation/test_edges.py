@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from streamlet.processing.edges.applied import LEAP
 from tests.simulation.edge_code import CodeHistory
 from tests.simulation.edges import History, Rules
 
@@ -32,12 +33,17 @@ def test_with_all_rules_nothing_is_lost_or_doubled() -> None:
     assert all(count >= HISTORIES // 20 for count in faults.values()), faults
 
 
+@pytest.mark.parametrize("leap", [LEAP, 0], ids=["as_it_is", "every_step_is_a_leap"])
 @pytest.mark.parametrize("ahead", [False, True], ids=["at_once", "read_ahead"])
-def test_the_code_loses_and_doubles_nothing(ahead: bool) -> None:
+def test_the_code_loses_and_doubles_nothing(
+    ahead: bool, leap: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Prefixes, filter and notes; the second kind of reader has records that wait."""
-    for seed in range(SEED, SEED + HISTORIES // 4):
+    for place in ("applied.LEAP", "applied.LONG_LEAP", "filter.LEAP"):
+        monkeypatch.setattr(f"streamlet.processing.edges.{place}", leap)
+    for seed in range(SEED, SEED + HISTORIES // 8):
         verdict = CodeHistory(seed, Rules(epoch=ahead)).run()
-        assert not verdict, f"EDGE_SEED={seed} EDGE_HISTORIES=4: {verdict}"
+        assert not verdict, f"EDGE_SEED={seed} EDGE_HISTORIES=8: {verdict}"
 
 
 @pytest.mark.parametrize("rule", ["compare", "chain", "base", "stored", "incarnation"])

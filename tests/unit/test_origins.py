@@ -301,3 +301,65 @@ def test_a_topic_with_origins_must_exist() -> None:
     with pytest.raises(MissingTopicError, match="'invoices' is written with origins"):
         prepare_topics(shop().topology(), MemoryAdmin(log), replication=1, given={})
     prepare_topics(shop(origin=False).topology(), MemoryAdmin(log), replication=1, given={})
+
+
+# -- headers that another program wrote ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"in/-1/s/0/1/0/-",
+        b"in/2147483648/s/0/1/0/-",
+        b"in/0/s/0/9223372036854775808/0/-",
+        b"in/0/s/0/1/1048576/-",
+        b"in/0/s/4294967296/1/0/-",
+        b"in/0/s/-3/1/0/-",
+        b"in/0/s/0/1_0/0/-",
+        b"in/0/s/0/ 1/0/-",
+        b"in/0/s/0/1/0/1.-2",
+        b"in/0/s/0/" + b"9" * 5000 + b"/0/-",
+    ],
+)
+def test_numbers_that_cannot_be_are_no_origin(value: bytes) -> None:
+    assert Origin.from_headers([(ORIGIN_HEADER, value)]) is None
+
+
+def _honest(repeats: RepeatFilter, start: int, count: int) -> int:
+    """The number of records that count of those with these input offsets."""
+    headers = (
+        f"in/0/s/0/{at}/0/{f'{at - 1}.0' if at else '-'}" for at in range(start, start + count)
+    )
+    return sum(repeats.takes("out", 0, at, _header(one)) for at, one in enumerate(headers, start))
+
+
+def _header(text: str) -> list[tuple[str, bytes | None]]:
+    return [(ORIGIN_HEADER, text.encode())]
+
+
+@pytest.mark.parametrize("offset", [5_000, 10**9, 1 << 40, (1 << 63) - 1])
+@pytest.mark.parametrize("previous", ["-", "9.0"])
+@pytest.mark.parametrize("before", [0, 10])
+def test_a_forged_origin_silences_no_honest_record(offset: int, previous: str, before: int) -> None:
+    repeats = RepeatFilter()
+    assert _honest(repeats, 0, before) == before
+    repeats.takes("out", 0, before, _header(f"in/0/s/0/{offset}/0/{previous}"))
+    assert _honest(repeats, before, 1000) == 1000
+    assert _honest(repeats, 0, 1000) == 0
+
+
+@pytest.mark.parametrize("incarnation", [1, 7, (1 << 32) - 1])
+def test_a_forged_incarnation_silences_no_honest_record(incarnation: int) -> None:
+    repeats = RepeatFilter()
+    assert _honest(repeats, 0, 10) == 10
+    assert repeats.takes("out", 0, 10, _header(f"in/0/s/{incarnation}/3/0/-"))
+    assert _honest(repeats, 10, 1000) == 1000
+
+
+def test_the_second_record_of_an_incarnation_ends_the_earlier_one() -> None:
+    repeats = RepeatFilter()
+    _honest(repeats, 0, 10)
+    assert repeats.takes("out", 0, 10, _header("in/0/s/1/0/0/-"))
+    assert repeats.takes("out", 0, 11, _header("in/0/s/1/1/0/0.0"))
+    assert not repeats.takes("out", 0, 12, _header("in/0/s/1/0/0/-"))
+    assert _honest(repeats, 10, 10) == 0

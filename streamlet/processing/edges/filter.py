@@ -3,13 +3,14 @@
 Each record says its origin and the one before it on its edge. What is not higher than the highest
 origin applied is a repetition. What does not follow on what was applied stands behind a record
 whose delivery failed: that one will be written again, and this one after it. So both are dropped.
-Records without a prefix pass: a writer that is not exact wrote them.
+Records without a prefix pass: a writer that is not exact wrote them. An origin that no record can
+have is dropped too; one that is forged and could be silences none before it (``edges.applied``).
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby, islice, repeat
 from operator import eq, or_
 
@@ -17,11 +18,15 @@ import attrs
 
 from streamlet.coordinator.commit_metadata import InputNote
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.logs import get_logger
+from streamlet.processing.edges.applied import LEAP, Applied
 from streamlet.processing.edges.records import MARK, Prefixes, unpack
 
+log = get_logger(__name__)
+
 #: What is dropped: ``replay`` had been applied, ``gap`` comes again behind one that is missing,
-#: ``zombie`` is of an incarnation that is over.
-KINDS = ("replay", "gap", "zombie")
+#: ``zombie`` is of an incarnation that is over, ``beyond`` has an origin that cannot be.
+KINDS = ("replay", "gap", "zombie", "beyond")
 
 _MARK_BYTES = MARK.to_bytes(8, "little")
 
@@ -33,25 +38,26 @@ class EdgeFilter:
         note: of the commit that the task begins at.
         buffered: whether records that passed may wait before they are processed. Then ``note``
             tells what was applied up to the position that ``advance`` was last called with.
+        sources: those that lead to the topic (``records.source_of``), as far as known.
     """
 
-    def __init__(self, note: InputNote, *, buffered: bool = False) -> None:
+    def __init__(
+        self, note: InputNote, *, buffered: bool = False, sources: Collection[int] = ()
+    ) -> None:
         self.incarnation = note.incarnation
-        self._applied = dict(note.applied)
-        self._loose = set(note.loose)
-        self._open = note.open
+        self._applied = Applied(note, sources)
         #: Passed but not processed yet: offset, edge and origin; without an edge: records skipped.
         self._waiting: deque[tuple[int, int | None, int]] | None = deque() if buffered else None
-        self._processed = note
+        self._processed = Applied(note, sources)
         #: Records dropped so far, by kind.
         self.dropped = Counter(dict.fromkeys(KINDS, 0))
+        self._healed = 0
 
     @property
     def note(self) -> InputNote:
         """The note of a commit of the present position."""
-        if self._waiting is not None:
-            return self._processed
-        return InputNote(self.incarnation, dict(self._applied), frozenset(self._loose), self._open)
+        found = self._applied if self._waiting is None else self._processed
+        return found.note(self.incarnation)
 
     def take(self, raw: PartitionBatch) -> PartitionBatch:
         """The records that are new, with their values as they were before the prefix."""
@@ -65,44 +71,42 @@ class EdgeFilter:
 
     def skip(self, offset: int) -> None:
         """Expect no record from ``offset`` on to follow on what was applied: some were skipped."""
-        self._open = True
-        self._loose = set(self._applied)
+        self._applied.skip()
         if self._waiting is not None:
             self._waiting.append((offset - 1, None, 0))
 
     def advance(self, position: int) -> None:
         """Note that records before ``position`` were processed."""
-        waiting = self._waiting
-        if not waiting or waiting[0][0] >= position:
-            return
-        note = self._processed
-        applied, loose = dict(note.applied), set(note.loose)
-        is_open = note.open
+        waiting, processed = self._waiting, self._processed
         while waiting and waiting[0][0] < position:
             _, edge, origin = waiting.popleft()
             if edge is None:
-                is_open, loose = True, set(applied)
-                continue
-            if edge not in applied:
-                _forget_earlier(applied, loose, edge)
-            applied[edge] = origin
-            loose.discard(edge)
-        self._processed = InputNote(note.incarnation, applied, frozenset(loose), is_open)
+                processed.skip()
+            else:
+                processed.add(edge, origin)
 
     def _filtered(self, raw: PartitionBatch, found: Prefixes) -> PartitionBatch:
-        keep = self._keep(raw.offsets, found)
+        keep = self._keep(raw, raw.offsets, found)
         where, offsets, keys = (raw.topic, raw.partition), raw.offsets, raw.keys
         bare = PartitionBatch(
             *where, offsets, keys, found.values, raw.timestamps, raw.headers, raw.unreadable
         )
         return bare if all(keep) else bare.select(keep)
 
-    def _keep(self, offsets: Sequence[int], found: Prefixes) -> list[bool]:
+    def _keep(self, raw: PartitionBatch, offsets: Sequence[int], found: Prefixes) -> list[bool]:
         keep: list[bool] = []
         start = 0
         for edge, run in groupby(found.edges):
             end = start + sum(1 for _ in run)
-            keep += self._keep_run(edge, found.origins[start:end], found.previous[start:end])
+            origins, previous = found.origins[start:end], found.previous[start:end]
+            if self._goes_on(edge, origins, previous):
+                self._applied.high[edge] = origins[-1] | 1
+                self._applied.loose.discard(edge)
+                keep += [True] * len(origins)
+            else:
+                keep += map(
+                    self._counts, repeat(raw), offsets[start:end], repeat(edge), origins, previous
+                )
             start = end
         if self._waiting is not None:
             rows_kept = zip(offsets, found.edges, found.origins, keep, strict=True)
@@ -111,41 +115,56 @@ class EdgeFilter:
             )
         return keep
 
-    def _keep_run(self, edge: int, origins: Sequence[int], previous: Sequence[int]) -> list[bool]:
-        """Decide on consecutive records of one edge: at once, if each follows on the one before."""
-        applied, loose = self._applied, self._loose
-        high = applied.get(edge, 0)
-        in_order = all(map(eq, islice(previous, 1, None), map(or_, origins, repeat(1))))
-        if in_order and high and previous[0] <= high < origins[0]:
-            applied[edge] = origins[-1] | 1
-            loose.discard(edge)
-            return [True] * len(origins)
-        keep = []
-        for origin, before in zip(origins, previous, strict=True):
-            high = applied.get(edge, 0)
-            if origin <= high:
-                keep.append(False)
-                self.dropped["replay"] += 1
-            elif not high and self._is_over(edge):
-                keep.append(False)
-                self.dropped["zombie"] += 1
-            elif before > high and not self._may_leap(edge, high):
-                keep.append(False)
-                self.dropped["gap"] += 1
+    def _goes_on(self, edge: int, origins: Sequence[int], previous: Sequence[int]) -> bool:
+        """True if consecutive records of one edge follow each on the one before, without a leap.
+
+        What follows on a forged record is forged too, so a leap is in the first step or the last
+        one, or is far above all steps together.
+        """
+        applied, count = self._applied, len(origins)
+        high = applied.high.get(edge, 0)
+        if not high or applied.young or not previous[0] <= high < origins[0] <= high + LEAP:
+            return False
+        if count > 1 and not 0 < origins[-1] - origins[-2] <= LEAP:
+            return False
+        if origins[-1] - high > LEAP * count:
+            return False
+        return all(map(eq, islice(previous, 1, None), map(or_, origins, repeat(1))))
+
+    def _counts(
+        self, raw: PartitionBatch, offset: int, edge: int, origin: int, before: int
+    ) -> bool:
+        """True for a record that is new, which is noted."""
+        applied = self._applied
+        high = applied.high.get(edge, 0)
+        kind = ""
+        if origin <= high:
+            if applied.leapt_over(edge, origin | 1, before):
+                self._healed += 1
+                self._tell(raw, offset, "goes on before an origin that was met", self._healed)
             else:
-                keep.append(True)
-                if not high:
-                    _forget_earlier(applied, loose, edge)
-                applied[edge] = origin | 1
-                loose.discard(edge)
-        return keep
+                kind = "replay"
+        elif not high and applied.is_over(edge):
+            kind = "zombie"
+        elif not applied.may_be(edge, origin):
+            kind = "beyond"
+            self._tell(raw, offset, "has an origin that cannot be", 1 + self.dropped[kind])
+        elif before > high and not (edge in applied.loose if high else applied.open):
+            kind = "gap"
+        if kind:
+            self.dropped[kind] += 1
+        else:
+            applied.add(edge, origin | 1)
+        return not kind
 
-    def _is_over(self, edge: int) -> bool:
-        """True for an earlier incarnation of a known source: what a zombie still writes."""
-        return any(one > edge for one in self._applied if one >> 32 == edge >> 32)
-
-    def _may_leap(self, edge: int, high: int) -> bool:
-        return edge in self._loose if high else self._open
+    def _tell(self, raw: PartitionBatch, offset: int, what: str, count: int) -> None:
+        """Name a record of forged ones, ever more seldom."""
+        if count & (count - 1) == 0:
+            log.warning(
+                "%s-%d: the record at offset %d %s: another than streamlet wrote to the topic"
+                " (%d so far)",
+                *(raw.topic, raw.partition, offset, what, count),
+            )
 
     def _mixed(self, raw: PartitionBatch, bears: Sequence[bool]) -> PartitionBatch:
         """The slow way: some records bear a prefix and some do not."""
@@ -156,13 +175,6 @@ class EdgeFilter:
             if found is None:
                 keep.append(True)
             else:
-                keep += self._keep([raw.offsets[at]], found)
+                keep += self._keep(raw, [raw.offsets[at]], found)
                 values[at : at + 1] = found.values
         return attrs.evolve(raw, values=values).select(keep)
-
-
-def _forget_earlier(applied: dict[int, int], loose: set[int], edge: int) -> None:
-    """Take out earlier incarnations of an edge that begins."""
-    for one in [one for one in applied if one >> 32 == edge >> 32]:
-        del applied[one]
-        loose.discard(one)

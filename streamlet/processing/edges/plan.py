@@ -7,7 +7,7 @@ prefixes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import attrs
 
@@ -37,6 +37,7 @@ class TaskEdges:
         prefixed: partitions of each repartition topic whose records bear a prefix.
         headed: partitions of each output topic whose records bear their origins in a header.
         agreement: of the group.
+        sources: those that lead to each repartition topic (``records.source_of``).
     """
 
     def __init__(
@@ -47,11 +48,12 @@ class TaskEdges:
         prefixed: Mapping[str, int],
         headed: Mapping[str, int],
         agreement: Agreement,
+        sources: Mapping[str, Collection[int]],
     ) -> None:
         self._notes = dict(notes)
         between = {topic.name for topic in part.repartitions}
         self._filters = {
-            tp: EdgeFilter(note, buffered=len(notes) > 1)
+            tp: EdgeFilter(note, buffered=len(notes) > 1, sources=sources[tp.topic])
             for tp, note in notes.items()
             if tp.topic in between
         }
@@ -147,7 +149,8 @@ class EdgePlan:
         edges = {
             tp: edge_of(tp, ids.get(tp.topic, ""), note.incarnation) for tp, note in notes.items()
         }
-        return TaskEdges(part, notes, edges, self._prefixed, self._headed, self.agreement)
+        sources = {topic.name: self._sources(topic.name) for topic in part.repartitions}
+        return TaskEdges(part, notes, edges, self._prefixed, self._headed, self.agreement, sources)
 
     def _sources(self, topic: str) -> list[int]:
         return [

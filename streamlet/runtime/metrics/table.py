@@ -238,7 +238,8 @@ _ALL = (
     counter(
         _K + "repetitions_dropped_total",
         "Records of exact repartition topics that did not count: replay (had been applied), gap "
-        "(comes again behind one that is missing), zombie (of a source since set back)",
+        "(comes again behind one that is missing), zombie (of a source since set back), "
+        "beyond (with an origin that no record can have)",
         ("task", "kind"),
         lambda m: m.repetitions,
     ),

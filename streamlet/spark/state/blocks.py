@@ -14,6 +14,8 @@ from zlib import crc32
 import attrs
 import msgspec
 
+from streamlet.errors import StateError
+
 #: Store, key, value of a row; None is a tombstone.
 Row = tuple[str, bytes, bytes | None]
 #: Per store its rows, in the order of their keys.
@@ -76,16 +78,38 @@ def fingerprint(store: str, key: bytes) -> int:
 
 
 def decoded_node(entry: bytes) -> Node:
-    """A node out of its entry."""
-    found = _decode_node(entry)
+    """A node out of its entry.
+
+    Raises:
+        StateError: the entry is damaged.
+    """
+    try:
+        found = _decode_node(entry)
+    except (ValueError, RecursionError) as error:  # msgspec's errors, and those of UTF-8
+        raise _damaged(entry, error) from error
+    if any(len(prints) % 2 for prints in found.prints):
+        raise _damaged(entry, "half a fingerprint")
     return Node(found.first, found.places, list(found.prints))
 
 
 def decoded_block(entry: bytes) -> Block:
-    """A block out of its entry."""
-    return {
-        store: dict(zip(keys, values, strict=True)) for store, keys, values in _decode_block(entry)
-    }
+    """A block out of its entry.
+
+    Raises:
+        StateError: the entry is damaged.
+    """
+    try:
+        parts = _decode_block(entry)
+        return {store: dict(zip(keys, values, strict=True)) for store, keys, values in parts}
+    except (ValueError, RecursionError) as error:
+        raise _damaged(entry, error) from error
+
+
+def _damaged(entry: bytes, why: object) -> StateError:
+    return StateError(
+        f"{len(entry)} bytes of the checkpoint's state are damaged ({why}): start again with a new"
+        " checkpoint"
+    )
 
 
 @attrs.define

@@ -250,10 +250,10 @@ _decoder = msgspec.msgpack.Decoder(TaskHeader)
 def _decode_head(raw: bytes) -> TaskHeader:
     try:
         return _decoder.decode(raw)
-    except msgspec.ValidationError as error:
+    except (ValueError, RecursionError) as error:  # msgspec's errors, and those of UTF-8
         raise StateError(
-            "the checkpoint's state was written by another version of streamlet: start again with "
-            "a new checkpoint"
+            "the checkpoint's state was written by another version of streamlet, or is damaged: "
+            "start again with a new checkpoint"
         ) from error
 
 

@@ -17,16 +17,17 @@ from streamlet.coordinator.commit_metadata import (
 )
 from streamlet.types import StateNumber, TopicPartition
 
-COUNTS = st.integers(0, 2**63)
+COUNTS = st.integers(0, 2**63 - 1)
+EPOCHS = st.integers(0, 2**31 - 1)
 IDS = st.text(max_size=20)
 PARTITIONS = st.builds(TopicPartition, st.text(max_size=12), st.integers(0, 10_000))
 METADATA = st.builds(
     CommitMetadata,
-    COUNTS,
+    EPOCHS,
     IDS,
-    st.integers(-1, 2**31),
+    st.integers(-1, 2**31 - 1),
     st.dictionaries(PARTITIONS, COUNTS, max_size=5),
-    st.builds(StateNumber, COUNTS, COUNTS),
+    st.builds(StateNumber, EPOCHS, COUNTS),
     st.none() | IDS,
 )
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from streamlet.errors import StateError
 from streamlet.state.changelog import (
     ChangelogReader,
-    HoldingReader,
     decode,
     encode_column,
     prefix_of,
 )
+from streamlet.state.holding_reader import HoldingReader
 from streamlet.state.plain_reader import PlainReader
 from streamlet.state.rows import rows_of
 from streamlet.types import NO_STATE, StateNumber
@@ -55,8 +55,11 @@ class Log:
         )
 
 
-def reader(limit: tuple[int, int] | None = None, highest: int = 0) -> ChangelogReader:
-    return ChangelogReader("st-changelog-0", StateNumber(*limit) if limit else None, highest)
+def reader(
+    limit: tuple[int, int] | None = None, highest: int = 0, claimed: int = 0
+) -> ChangelogReader:
+    number = StateNumber(*limit) if limit else None
+    return ChangelogReader("st-changelog-0", number, highest, claimed)
 
 
 @given(states, st.lists(cells))
@@ -184,7 +187,7 @@ def test_reading_by_columns_equals_reading_record_by_record(
             wanted[key] = plain
             skipped.pop(key, None)
         highest = max(highest, state.epoch)
-    r = reader(limit)
+    r = reader(limit, claimed=3)
     got: dict[bytes, bytes | None] = {}
     cut = data.draw(st.integers(0, len(log.keys)))
     for part in (slice(0, cut), slice(cut, None)):
@@ -290,3 +293,49 @@ def test_a_position_held_back_goes_with_the_epoch_met_before_it() -> None:
     store = dict(zip(*again.read(range(3), log.keys, log.values, log.headers), strict=True))
     assert settled(again, store, 2, 1) == {b"a": b"1", b"b": b"1", b"c": b"2"}
     assert follower.epoch_before(3) == 2
+
+
+# -- records that another program wrote ------------------------------------------------------------
+
+FORGED = [(1 << 62, 1), (1 << 21, 7), ((1 << 63) - 1, 0), (3, 1 << 41)]
+
+
+@pytest.mark.parametrize("forged", FORGED)
+@pytest.mark.parametrize("limit", [None, (3, 2)])
+def test_a_number_that_no_owner_had_outdates_nothing_and_is_named(
+    forged: tuple[int, int], limit: tuple[int, int] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = Log().flush(3, 1, a=b"1").flush(*forged, z=b"x", a=b"x").flush(3, 2, b=b"2")
+    r = reader(limit)
+    assert log.read(r) == {b"a": b"1", b"b": b"2"}
+    assert r.skipped == {b"z": 1, b"a": 2}  # the next owner writes them again
+    assert (r.highest, r.newest, r.beyond) == (3, (3, 2), NO_STATE)
+    epoch, number = forged
+    assert f"st-changelog-0: the record at offset 1 bears epoch {epoch} and commit {number}" in (
+        caplog.text
+    )
+
+
+def test_an_epoch_behind_the_claim_outdates_nothing_but_is_told() -> None:
+    """The positions may have been set back: who restores decides."""
+    log = Log().flush(3, 1, a=b"1").flush(9, 1, z=b"x").flush(3, 2, b=b"2").flush(2, 9, b=b"old")
+    r = reader((3, 2), claimed=4)
+    assert log.read(r) == {b"a": b"1", b"b": b"2"}
+    assert (r.highest, r.beyond) == (9, (9, 1))
+    assert r.skipped == {b"z": 1, b"b": 3}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_copy_passes_over_a_number_that_no_owner_had(forged: tuple[int, int]) -> None:
+    log = Log().flush(3, 1, a=b"1").flush(3, 2, b=b"2").flush(*forged, z=b"x")
+    follower, store = follow(log.flush(3, 3, c=b"3").flush(3, 4, d=b"4"))
+    assert settled(follower, store, 3, 4) == {b"a": b"1", b"b": b"2", b"c": b"3", b"d": b"4"}
+    assert follower.agrees_with(3)
+
+
+@pytest.mark.parametrize(("forged", "claimed"), [(9, 3), (1 << 22, 1 << 23)])
+def test_a_copy_that_believed_the_wrong_epochs_is_not_promoted(forged: int, claimed: int) -> None:
+    """One that was forged outdated others, or one that was far ahead was true."""
+    follower, _ = follow(Log().flush(3, 1, a=b"1").flush(forged, 1, z=b"x").flush(3, 2, b=b"2"))
+    assert not follower.agrees_with(claimed)
+    assert follower.position(9) <= 2  # it is read again from here

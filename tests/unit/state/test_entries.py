@@ -102,3 +102,25 @@ def test_a_changelog_may_begin_no_later_than_the_entry_says() -> None:
     assert newest_complete({"a": log(whole, cut)}, {"a": 41}) is None
     assert newest_complete({"a": log(whole)}, {"a": 1}) is None
     assert newest_complete({"a": log(whole)}, {}) == whole
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(b'{"in":{"t":{"0":%s}},"log":{}}' % one for one in (b"-1", b"1e400", b"NaN", b"true")),
+        b'{"in":{"t":{"0":%d}},"log":{}}' % (1 << 63),
+        b'{"in":{"t":{"%d":1}},"log":{}}' % (1 << 31),
+        b'{"in":{"t":{"0":1}},"log":{"c":-1}}',
+        b'{"in":{"t":{"0":1}},"log":{},"from":{"c":"1"}}',
+        b'{"in":' + b"[" * 5_000_000 + b"]" * 5_000_000 + b"}",
+        b'{"in":{"t":{"0":1}},"log":{"\xff":1}}',
+    ],
+    ids=range(10),
+)
+def test_an_entry_that_cannot_be_is_none(raw: bytes) -> None:
+    assert CommitEntry.of(StateNumber(2, 7), ((ENTRY_HEADER, raw),)) is None
+
+
+def test_an_epoch_that_no_owner_had_hides_no_entry() -> None:
+    logs = {"a": log(entry(2, 7, a=7), (1 << 40, 1), entry(2, 8, a=8))}
+    assert newest_complete(logs) == entry(2, 8, a=8)

@@ -1,0 +1,66 @@
+"""The epochs that a reader met in a changelog: where they rose, and which had no owner."""
+
+from __future__ import annotations
+
+import math
+
+from streamlet.bounded import COMMIT_MAX
+from streamlet.logs import get_logger
+from streamlet.types import StateNumber
+
+log = get_logger(__name__)
+
+#: Owners that one reader may have missed: each claims the next epoch.
+MOST_CLAIMS = 1 << 20
+
+
+class EpochBoundaries:
+    """The offsets in a changelog at which the highest epoch rose.
+
+    A position that is held back must not be written down with an epoch met behind it: a reader that
+    begins there again would take good records of the epoch before for a stale owner's.
+    """
+
+    def __init__(self, highest: int) -> None:
+        self._epochs = [(-1, highest)]
+
+    def note(self, epoch: int, offset: int) -> None:
+        """A record of this epoch lies at the offset."""
+        if epoch > self._epochs[-1][1]:
+            self._epochs.append((offset, epoch))
+
+    def before(self, position: int) -> int:
+        """The highest epoch of the records before a position."""
+        return max(epoch for offset, epoch in self._epochs if offset < position)
+
+
+class EpochBound:
+    """The epochs that can have had an owner, by the newest ones known.
+
+    Args:
+        name: the changelog partition, for messages.
+        claimed: the epoch of the newest claim; 0: not known.
+    """
+
+    def __init__(self, name: str, claimed: int) -> None:
+        self._name = name
+        self._claimed = claimed
+        self._told = 0
+        #: The lowest epoch that was out of bounds.
+        self.lowest: float = math.inf
+
+    def holds(self, state: StateNumber, highest: int, offset: int) -> bool:
+        """False for a record that no owner wrote, which is named; ``highest``: epoch met."""
+        epoch, number = state
+        if epoch <= max(self._claimed, highest) + MOST_CLAIMS and number <= COMMIT_MAX:
+            return True
+        if number <= COMMIT_MAX:
+            self.lowest = min(self.lowest, epoch)
+        self._told += 1
+        if self._told & (self._told - 1) == 0:  # ever more seldom
+            log.warning(
+                "%s: the record at offset %d bears epoch %d and commit %d, which no owner had: it"
+                " does not count (%d such so far)",
+                *(self._name, offset, epoch, number, self._told),
+            )
+        return False

@@ -1,0 +1,111 @@
+"""Reads a changelog while its owner writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamlet.kafka.ports import Headers
+from streamlet.state.changelog import RecordRun, forget, remember, runs
+from streamlet.state.epochs import EpochBound, EpochBoundaries
+from streamlet.types import NO_STATE, StateNumber
+
+
+class HoldingReader:
+    """Reads a changelog as its owner writes it, for a copy that follows.
+
+    A record counts once its commit was accepted, which the log tells a little later: an owner
+    writes number n + 1 only after commit n was accepted. So the newest number is held back until
+    the next one comes. Number 1 of an epoch proves only its claim: records of an earlier epoch that
+    are in doubt stay held back until number 2, when all that was in doubt was written again.
+
+    Args:
+        name: the partition, for messages.
+        highest: highest epoch met before the position that reading starts from.
+        claimed: the epoch of the newest claim when reading begins; 0: not known.
+    """
+
+    def __init__(self, name: str, highest: int = 0, claimed: int = 0) -> None:
+        self._name = name
+        self.highest = highest
+        self._bound = EpochBound(name, claimed)
+        self._rises = EpochBoundaries(highest)
+        #: Highest number that was let through.
+        self.newest = NO_STATE
+        self.beyond = NO_STATE
+        self.skipped: dict[bytes, int] = {}
+        self._held: list[RecordRun] = []
+
+    @property
+    def held(self) -> int:
+        """The number of records held back."""
+        return sum(len(run.keys) for run in self._held)
+
+    def position(self, position: int) -> int:
+        """``position``, but not past the first record held back or skipped."""
+        first = self._held[0].offsets[0] if self._held else position
+        return min(position, first, next(iter(self.skipped.values()), position))
+
+    def epoch_before(self, position: int) -> int:
+        """Highest epoch met before a position: what may be written down beside it."""
+        return self._rises.before(position)
+
+    def read(
+        self,
+        offsets: Sequence[int],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers | None] | None,
+        times: Sequence[int] = (),
+    ) -> tuple[list[bytes], list[bytes | None]]:
+        """Keys and rows that count by now, in order. Tombstones need their headers.
+
+        Raises:
+            StateError: a record that streamlet did not write.
+        """
+        out_keys: list[bytes] = []
+        out_values: list[bytes | None] = []
+        for run in runs(self._name, offsets, keys, values, headers):
+            if run.state.epoch < self.highest or not self._bound.holds(
+                run.state, self.highest, run.offsets[0]
+            ):
+                remember(self.skipped, run.keys, run.offsets)
+                continue
+            self._rises.note(run.state.epoch, run.offsets[0])
+            self.highest = run.state.epoch
+            if run.state.number > 1 and self._held and self._held[-1].state < run.state:
+                self._release(len(self._held), out_keys, out_values)
+            self._held.append(run)
+        return out_keys, out_values
+
+    def agrees_with(self, claimed: int) -> bool:
+        """False if what was skipped may count, now that the newest claim is known to be this."""
+        return self.highest <= claimed < self._bound.lowest
+
+    def settle(self, limit: StateNumber | None) -> tuple[list[bytes], list[bytes | None]]:
+        """Decide which records held back count; the rest is skipped.
+
+        ``limit`` is the state of the commit to start from; None: there is no commit, all counts.
+        What lies beyond it is mostly of a commit that failed; whether ``beyond`` proves a later one
+        that was accepted, ``restore_job.outruns`` says.
+        """
+        out_keys: list[bytes] = []
+        out_values: list[bytes | None] = []
+        good = len(self._held)
+        if limit is not None:
+            good = next((i for i, run in enumerate(self._held) if run.state > limit), good)
+        self._release(good, out_keys, out_values)
+        for run in self._held:
+            self.beyond = max(self.beyond, run.state)
+            remember(self.skipped, run.keys, run.offsets)
+        self._held = []
+        if limit is not None and self.newest > limit:
+            self.beyond = max(self.beyond, self.newest)
+        return out_keys, out_values
+
+    def _release(self, count: int, out_keys: list[bytes], out_values: list[bytes | None]) -> None:
+        for run in self._held[:count]:
+            out_keys += run.keys
+            out_values += run.values
+            self.newest = max(self.newest, run.state)
+            forget(self.skipped, run.keys, run.offsets)
+        del self._held[:count]
