@@ -11,11 +11,13 @@ import sys
 def main() -> None:
     """Run the command line; Ctrl-C while it is still being loaded ends it without a traceback.
 
-    For ``run`` the other signals wait until it takes them (``streamlet.runtime.signals``).
+    For ``run`` signals wait until it takes them (``streamlet.runtime.signals``), so that they end a
+    start as they end the run, by exit code 0.
     """
     open_streams()
     if sys.argv[1:2] == ["run"]:
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGUSR1))
+        stops = signal.SIGINT, signal.SIGTERM, signal.SIGUSR1
+        signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     try:
         from streamlet.tools.main import main as run
     except KeyboardInterrupt:

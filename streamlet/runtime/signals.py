@@ -38,7 +38,8 @@ def handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
 
 def let_through() -> None:
     """Unblock the signals that ``streamlet.__main__`` blocked while the command was loaded."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGUSR1))
+    stops = signal.SIGINT, signal.SIGTERM, signal.SIGUSR1
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
 
 
 class GracefulStop:
