@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, libversion
 
 from streamlet.errors import BrokerError, ConfigError, UnreachableError
+from streamlet.kafka.address_space import check_room
 
 T = TypeVar("T")
 
@@ -73,9 +74,11 @@ def opened(make: Callable[[dict[str, Any]], T], kind: str, config: dict[str, Any
     """A client of this kind, as ``producer``.
 
     Raises:
-        ConfigError: it refuses a value, or values that do not go together.
+        ConfigError: it refuses a value, or values that do not go together; or its threads have no
+            room.
         BrokerError: it cannot be made for another reason.
     """
+    check_room()
     try:
         return make(config)
     except KafkaException as error:
