@@ -173,13 +173,19 @@ class CurrentGroup:
                     yield Violation("T1", f"stands still: {one.problem}", (task,), (member_id,))
 
     def _misplaced(self) -> Iterator[Violation]:
-        """T2: tasks that read keys which do not lie where their topic's partitioner puts them."""
+        """T2: topics whose keys do not lie where their partitioners put them, each once."""
+        by_topic: dict[str, Violation] = {}
         for member in self.group.members:
-            word = self.word(member)
+            word, member_id = self.word(member), member.described.member_id
             for one in () if word is None else word.tasks:
-                if one.misplaced is not None:
-                    task, member_id = TaskId.parse(one.task), member.described.member_id
-                    yield Violation("T2", one.misplaced, (task,), (member_id,))
+                if one.misplaced is None:
+                    continue
+                topic = one.misplaced.partition(": ")[0]  # members may have seen other shares of it
+                found = by_topic.get(topic, Violation("T2", one.misplaced))
+                tasks = (*found.tasks, TaskId.parse(one.task))
+                members = tuple(dict.fromkeys((*found.members, member_id)))
+                by_topic[topic] = attrs.evolve(found, tasks=tasks, members=members)
+        yield from by_topic.values()
 
     def _twice_active(self) -> Iterator[Violation]:
         """U1: two members that run one task."""
