@@ -49,11 +49,13 @@ class Backfill:
         cluster: where it is.
         live_from: where instances go on in topics whose data comes from files; all other topics
             are read from Kafka, up to their present ends.
+        placed: those of them that instances need not look at: it was said how they are written.
         force: discard state and positions that are there.
     """
 
     cluster: ApplicationInspector
     live_from: Mapping[str, StartPosition]
+    placed: Collection[str] = ()
     force: bool = False
 
     def plan(self) -> BackfillPlan:
@@ -94,7 +96,12 @@ class Backfill:
         reset = Reset(self.cluster, StartPosition(EARLIEST))
         emptied, ids = reset.empty()
         fill()
-        reset.finish(emptied, ids, self._commits(plan, emptied), sorted(self.live_from))
+        reset.finish(emptied, ids, self._commits(plan, emptied), self.filled)
+
+    @property
+    def filled(self) -> list[str]:
+        """The topics in whose place files are read, of which instances look where keys lie."""
+        return sorted(self.live_from.keys() - set(self.placed))
 
     @property
     def _topology(self) -> Topology:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import attrs
 
 from streamlet.errors import ConfigError, StreamletError
+from streamlet.kafka.placements import PartitionerName
 from streamlet.spark.sql.frame_sources import FrameSource
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class DataFiles:
         folder: where they are, or URL.
         key: see ``FrameSource``, as ``value`` and ``time``; empty: records have no keys.
         schema: of CSV, as ``id string, amount double``; None: by a look at the data.
+        partitioner: see ``FrameSource``.
     """
 
     form: FileFormat
@@ -44,6 +46,7 @@ class DataFiles:
     value: str | None = None
     time: str | None = None
     schema: str | None = None
+    partitioner: PartitionerName | None = None
 
     def source(self, spark: SparkSession) -> FrameSource:
         """The files as a stream.
@@ -54,7 +57,11 @@ class DataFiles:
         schema = self._read(spark).schema
         reader = spark.readStream.format(self.form).schema(schema).options(**self._options())
         return FrameSource(
-            reader.load(self.folder), () if self.key == "" else self.key, self.value, self.time
+            reader.load(self.folder),
+            () if self.key == "" else self.key,
+            self.value,
+            self.time,
+            self.partitioner,
         )
 
     def last_time(self, spark: SparkSession) -> int:

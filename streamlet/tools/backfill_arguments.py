@@ -9,6 +9,7 @@ import attrs
 import typer
 
 from streamlet.errors import ConfigError
+from streamlet.kafka.placements import partitioner_name
 from streamlet.tools.settings import key_values
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ class BackfillArguments:
     time: Annotated[str | None, _text("COLUMN", "Column of the times. [default: timestamp]")] = None
     schema: Annotated[
         str | None, _text("DDL", "Columns of CSV files, as 'id string, amount double'.")
+    ] = None
+    partitioner: Annotated[
+        str | None,
+        _text(
+            "NAME",
+            "How the topics' producers put keys into partitions, by librdkafka's name, as "
+            "consistent_random. [default: as partitioner= of the program says]",
+        ),
     ] = None
     live_from: Annotated[
         str | None,
@@ -115,18 +124,25 @@ class BackfillArguments:
         """The files by topic.
 
         Raises:
-            ConfigError: files are needed and not given, or the other way.
+            ConfigError: files are needed and not given, or the other way; or there is no such
+                partitioner.
         """
         from streamlet.spark.backfill_files import DataFiles
 
         paths = key_values(self.path or [], "--path")
-        names = ("path", "key", "value", "time", "schema", "live_from")
+        names = ("path", "key", "value", "time", "schema", "partitioner", "live_from")
         given = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
         if form == "topic" and given:
             what = ", ".join(given)
             raise ConfigError([f"{what}: only with files, --from parquet or --from csv"])
         if form != "topic" and not paths:
             raise ConfigError([f"--path: needed with --from {form}, as topic=folder"])
-        columns = (self.key, self.value, self.time, self.schema)
+        columns = (self.key, self.value, self.time, self.schema, self._partitioner())
         kind = "csv" if form == "csv" else "parquet"
         return {topic: DataFiles(kind, folder, *columns) for topic, folder in paths.items()}  # type: ignore[arg-type]
+
+    def _partitioner(self) -> str | None:
+        try:
+            return self.partitioner and partitioner_name(self.partitioner)
+        except ValueError as error:
+            raise ConfigError([f"--partitioner: {error}"]) from error

@@ -89,23 +89,22 @@ def backfill(
         )
         starts = {topic: _start(one, query, live_from) for topic, one in files.items()}
         report = _BackfillReport(common.output, stop)
-        plan = _carry_out(known, query, starts, report, force=options.force)
+        placed = tuple(files) if options.partitioner else ()
+        plan = _carry_out(known, query, (starts, placed, options.force), report)
         report.ended(known.name, plan)
 
 
 def _carry_out(
     known: ApplicationInfo,
     query: BackfillQuery,
-    starts: dict[str, StartPosition],
+    how: tuple[dict[str, StartPosition], tuple[str, ...], bool],
     report: _BackfillReport,
-    *,
-    force: bool,
 ) -> BackfillPlan:
     from streamlet.reset.backfill import Backfill
     from streamlet.scaling.cluster import opened
 
     with opened(known, report.stop.asked) as cluster:
-        backfill = Backfill(cluster, starts, force)
+        backfill = Backfill(cluster, *how)
         plan = backfill.plan()
         prepared = query.prepared(plan.read, plan.counts)
 

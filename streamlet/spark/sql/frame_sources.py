@@ -14,13 +14,14 @@ from zlib import crc32
 import attrs
 
 from streamlet.errors import ConfigError, SerdeError
-from streamlet.kafka.placements import DEFAULT
-from streamlet.spark.plan.plan import SparkPlan
+from streamlet.kafka.placements import DEFAULT, PartitionerName, partitioner_name
+from streamlet.spark.plan.plan import SparkPlan, partitioners_of
 from streamlet.spark.plan.reference import resolve
 from streamlet.spark.progress import OBSERVED
 from streamlet.spark.query_settings import spread_over
 from streamlet.spark.sql.frame_columns import Layout, layout_of
 from streamlet.spark.sql.typed_columns import encoder, source_serdes
+from streamlet.topology.copartition import joined_sources
 from streamlet.topology.graph import Topology
 from streamlet.types import TopicPartition
 
@@ -64,12 +65,15 @@ class FrameSource:
         time: the column with the record's times, TIMESTAMP, DATE or ms since the epoch. None: the
             column ``timestamp`` if there is one; else rows of a table have the time 0 and
             those of a stream the time at which their batch begins.
+        partitioner: how the topic's producer puts keys into partitions, by librdkafka's name as in
+            ``App.stream``. None: as the application says where it reads the topic.
     """
 
     frame: DataFrame
     key: str | Sequence[str] | None = None
     value: str | Sequence[str] | None = None
     time: str | None = None
+    partitioner: PartitionerName | None = None
 
 
 #: The forms of a source.
@@ -83,7 +87,8 @@ def frame_sources(
 
     Raises:
         TopologyError: the application does not read such a topic.
-        ConfigError: some are bounded and some are streaming.
+        ConfigError: some are bounded and some are streaming, there is no such partitioner, or the
+            topic meets others that lie by another one.
     """
     found = {
         topic: source if isinstance(source, FrameSource) else FrameSource(source)
@@ -93,6 +98,7 @@ def frame_sources(
         raise ConfigError(["sources: no topic has a DataFrame; leave it out to read Kafka"])
     for topic in found:
         source_serdes(topology, topic)
+    _check_partitioners(topology, found)
     streaming = {topic for topic, source in found.items() if source.frame.isStreaming}
     from_kafka = set(topology.source_topics) - found.keys()
     bounded = sorted(found.keys() - streaming)
@@ -106,6 +112,35 @@ def frame_sources(
             ]
         )
     return found, not bounded
+
+
+def _check_partitioners(topology: Topology, sources: Mapping[str, FrameSource]) -> None:
+    """Refuse partitioners of which there are none, or by which records do not meet others.
+
+    Raises:
+        ConfigError: the message names topics and partitioners.
+    """
+    given: dict[str, str] = {}
+    for topic, source in sources.items():
+        if source.partitioner is not None:
+            try:
+                given[topic] = partitioner_name(source.partitioner)
+            except ValueError as error:
+                raise ConfigError([f"{topic}: partitioner: {error}"]) from error
+    found = {**partitioners_of(topology), **given}
+    for part in topology.subtopologies if given else ():
+        for group in joined_sources(part) if part.stateful else ():
+            topics = [topic for one in group for topic in one.topics]
+            for topic in given.keys() & {*topics}:
+                others = [one for one in topics if found.get(one, DEFAULT) != given[topic]]
+                if others:
+                    raise ConfigError(
+                        [
+                            f"{topic}: partitioner={given[topic]!r}, and {', '.join(others)} with "
+                            f"it by {found.get(others[0], DEFAULT)!r}: give partitioner= where the "
+                            "application reads them, which repartition topics follow"
+                        ]
+                    )
 
 
 def default_counts(
@@ -147,7 +182,8 @@ def packed_frame(
     if source.frame.isStreaming:
         counted = f.count(f.lit(1)).alias("records")
         rows = rows.observe(f"{OBSERVED}{topology.application}:{topic}", counted)
-    encoded = rows.mapInArrow(EncodeRows(plan, layout), _ENCODED)
+    by = source.partitioner and partitioner_name(source.partitioner)
+    encoded = rows.mapInArrow(EncodeRows(plan, layout, by), _ENCODED)
     number = spread_over(spark, plan.counts[topic])
     spread = encoded.repartitionById(number, f.col("partition"))
     if source.frame.isStreaming:  # Spark sorts no streams
@@ -182,12 +218,18 @@ def in_time_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 class EncodeRows:
     """Typed rows as the records a producer would have written, in ``mapInArrow``.
 
+    Args:
+        plan: of the query.
+        layout: of the rows.
+        partitioner: of the producer, by its full name; None: as the application says.
+
     Raises:
         SerdeError: when called, a row that is no value of the topic's type, or has no time.
     """
 
     plan: SparkPlan
     layout: Layout
+    partitioner: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Encode the rows of one Spark partition."""
@@ -222,7 +264,7 @@ class EncodeRows:
 
         count = self.plan.counts[self.layout.topic]
         keyless = crc32(b"%d" % _spark_partition()) % count
-        name = self.plan.partitioners.get(self.layout.topic, DEFAULT)
+        name = self.partitioner or self.plan.partitioners.get(self.layout.topic, DEFAULT)
         found = KeyPartitioner(count, name).choose(keys, [0] * len(keys))
         return [keyless if key is None else at for key, at in zip(keys, found, strict=True)]
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import streamlet as sl
+from streamlet.errors import ConfigError
 from streamlet.kafka.placements import place
 from streamlet.spark.plan.plan import plan
 from streamlet.spark.plan.reference import query_topology
-from streamlet.spark.sql.frame_sources import EncodeRows
+from streamlet.spark.sql.frame_sources import EncodeRows, FrameSource, frame_sources
 from tests.unit.spark.staged import StagedQuery
 
 HERE = f"{__name__}:"
@@ -52,3 +53,34 @@ def test_rows_of_files_lie_where_the_topics_producer_puts_them() -> None:
         layout: Any = SimpleNamespace(topic=topic)
         places = EncodeRows(found, layout)._places(keys)
         assert places == [place(by)(key, COUNT) for key in keys]
+
+
+def test_rows_of_files_lie_where_the_source_says() -> None:
+    found = plan(f"{HERE}rekeyed", rekeyed.topology(), {"orders": COUNT, "customers": COUNT})
+    keys = [b"c%d" % n for n in range(100)]
+    layout: Any = SimpleNamespace(topic="orders")
+    assert EncodeRows(found, layout, CRC32)._places(keys) == [place(CRC32)(k, COUNT) for k in keys]
+
+
+def rows(partitioner: Any = None) -> FrameSource:
+    frame: Any = SimpleNamespace(isStreaming=False)
+    return FrameSource(frame, partitioner=partitioner)
+
+
+joined = sl.App("joined")
+joined.table("left", key=str, value=str).join(
+    joined.table("right", key=str, value=str), lambda a, b: a, value=str
+).to_stream().to("out")
+
+
+def test_partitioners_by_which_records_do_not_meet_are_refused() -> None:
+    topology = joined.topology()
+    with pytest.raises(ConfigError, match="left: partitioner: 'md5' is no partitioner"):
+        frame_sources(topology, {"left": rows("md5"), "right": rows()})
+    with pytest.raises(ConfigError, match=r"left: partitioner='consistent_random', and right with"):
+        frame_sources(topology, {"left": rows("crc32"), "right": rows()})
+    frame_sources(topology, {"left": rows("crc32"), "right": rows("consistent")})
+    both = {"orders": rows("crc32"), "customers": rows()}
+    frame_sources(rekeyed.topology(), both)  # goes through a repartition topic
+    with pytest.raises(ConfigError, match=r"customers: partitioner='fnv1a_random', and rekeyed-"):
+        frame_sources(rekeyed.topology(), {"orders": rows(), "customers": rows("fnv1a")})
