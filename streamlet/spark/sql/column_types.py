@@ -106,7 +106,9 @@ def fits(column: pa.DataType, wanted: pa.DataType) -> bool:
         return pa.types.is_list(column) and fits(column.value_type, wanted.value_type)
     if pa.types.is_map(wanted):
         return pa.types.is_struct(column) or (
-            pa.types.is_map(column) and fits(column.item_type, wanted.item_type)
+            pa.types.is_map(column)
+            and fits(column.key_type, wanted.key_type)
+            and fits(column.item_type, wanted.item_type)
         )
     if pa.types.is_floating(wanted):
         return bool(pa.types.is_floating(column) or pa.types.is_integer(column))

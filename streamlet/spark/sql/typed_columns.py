@@ -171,7 +171,8 @@ def encoder(serde: Serde[Any], where: str) -> Callable[[pa.Array], list[bytes | 
 def _python_values(column: pa.Array) -> list[Any]:
     import pyarrow as pa
 
-    column = column.cast(_in_utc(column.type))
+    of = _in_utc(column.type)
+    column = column if of == column.type else column.cast(of)
     # Maps come as lists of pairs otherwise; only new versions of Arrow know how to make dicts.
     how = {"maps_as_pydicts": "strict"} if "map<" in str(column.type) else {}
     if pa.types.is_nested(column.type) or pa.types.is_temporal(column.type):
@@ -180,17 +181,20 @@ def _python_values(column: pa.Array) -> list[Any]:
 
 
 def _in_utc(of: pa.DataType) -> pa.DataType:
-    """The type with moments in UTC, whatever the time zone of the session."""
+    """The type with moments in UTC, whatever the time zone of the session.
+
+    All in it may be null: Spark says of fields that they are never, and a struct of them may be.
+    """
     import pyarrow as pa
 
     if pa.types.is_timestamp(of) and of.tz is not None:
         return pa.timestamp(of.unit, tz="UTC")
     if pa.types.is_struct(of):
-        return pa.struct([field.with_type(_in_utc(field.type)) for field in of])
+        return pa.struct([(field.name, _in_utc(field.type)) for field in of])
     if pa.types.is_list(of):
-        return pa.list_(of.value_field.with_type(_in_utc(of.value_type)))
+        return pa.list_(_in_utc(of.value_type))
     if pa.types.is_map(of):
-        return pa.map_(of.key_field, of.item_field.with_type(_in_utc(of.item_type)))
+        return pa.map_(_in_utc(of.key_type), _in_utc(of.item_type))
     return of
 
 

@@ -113,6 +113,9 @@ def test_the_first_field_that_does_not_fit_is_named() -> None:
     assert misfit(pa.struct([("b", "int8")]), wanted, {"a"}) == ".a is missing (there are b)"
     assert misfit(pa.float64(), pa.int64()) == " is double, and int64 is needed"
     assert misfit(pa.bool_(), pa.int64()) is not None
+    by_name = pa.map_(pa.string(), pa.int64())
+    assert misfit(pa.map_(pa.int32(), pa.int32()), by_name) is not None
+    assert misfit(pa.map_(pa.string(), pa.int32()), by_name) is None
 
 
 def test_rows_become_the_bytes_that_the_serde_writes() -> None:

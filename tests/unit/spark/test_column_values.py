@@ -6,6 +6,7 @@ import datetime as dt
 import subprocess
 import sys
 import uuid
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -110,6 +111,27 @@ def test_an_avro_field_without_a_column_has_its_default(of: Any, default: Any, r
     assert one.decode_column(encoder(one, "in")(pa.array([{"id": 1}]))) == [{"id": 1, "a": read}]
 
 
+MOMENT = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass
+class Stay:
+    a: int
+    at: dt.datetime
+
+
+@dataclass
+class Nullable:
+    rows: list[Stay | None]
+    named: dict[str, Stay | None]
+
+
+@dataclass
+class Whole:
+    rows: list[Stay]
+    named: dict[str, Stay | None]
+
+
 def test_a_column_that_is_left_out_gives_keys_of_the_one_form() -> None:
     for of, row, key in (
         (Frozen, {"länge": 1}, Frozen(1)),
@@ -123,9 +145,8 @@ def test_a_column_that_is_left_out_gives_keys_of_the_one_form() -> None:
 
 
 def test_moments_are_the_same_bytes_in_every_time_zone() -> None:
-    moment = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
     columns = (
-        pa.array([{"a": moment}], pa.struct([("a", pa.timestamp("us", zone))]))
+        pa.array([{"a": MOMENT}], pa.struct([("a", pa.timestamp("us", zone))]))
         for zone in ("UTC", "Asia/Tokyo")
     )
     one = serde(dict[str, dt.datetime])
@@ -164,3 +185,21 @@ rows = pa.array([{"größe": 1.5, "n": 1}])
 assert encoder(serde(A), "in")(rows) == ['{"größe":1.5,"n":1}'.encode()]
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
+def test_what_spark_says_is_never_null_may_be_in_lists_and_maps(zone: str | None) -> None:
+    """The fields of a struct are never null, and arrays of such structs have nulls."""
+    at = pa.field("at", pa.timestamp("us", zone), nullable=False)
+    row = pa.struct([pa.field("a", pa.int32(), nullable=False), at])
+    rows = pa.field("rows", pa.list_(pa.field("element", row, nullable=False)), nullable=False)
+    column = pa.array(
+        [{"rows": [None, {"a": 1, "at": MOMENT}], "named": [("x", None)]}],
+        pa.struct([rows, pa.field("named", pa.map_(pa.string(), row), nullable=False)]),
+    )
+    one = serde(Nullable)
+    [found] = one.decode_column(encoder(one, "in")(column))
+    assert [each and each.a for each in found.rows] == [None, 1]
+    assert found.named == {"x": None}
+    with pytest.raises(SerdeError, match=r"in: .*`object`, got `null` - at `\$\[0\]\.rows\[0\]`"):
+        encoder(serde(Whole), "in")(column)
