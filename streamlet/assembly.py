@@ -342,7 +342,7 @@ def _session(
 
     def describe() -> Mapping[TaskId, Copy]:
         copies = board.describe()
-        protocol.leaving = board.said_leaving
+        protocol.leaving, protocol.disk_fails = board.said_leaving, board.disk_fails
         return copies
 
     def offer(event: SessionEvent) -> None:

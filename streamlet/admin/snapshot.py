@@ -22,14 +22,9 @@ from streamlet.assignor.values import (
     Violation,
 )
 from streamlet.coordinator.messages import GroupDescription, MemberDescription
+from streamlet.rebalance import values
 from streamlet.rebalance.envelope import open_assignment, open_subscription
-from streamlet.rebalance.values import (
-    Assignment,
-    Subscription,
-    member_state,
-    newest_imbalance,
-    staying,
-)
+from streamlet.rebalance.values import Assignment, Subscription, newest_imbalance
 from streamlet.rebalance.wire import WireError, decode_assignment, decode_subscription
 from streamlet.types import TaskId
 
@@ -291,11 +286,8 @@ _GIVEN = frozenset({Role.ACTIVE, Role.PENDING, Role.RELEASED})
 
 def member_states(group: GroupSnapshot) -> tuple[MemberState, ...]:
     """The state of each member when it last joined, as a leader reads it."""
-    stay = staying(member.reported for member in group.members)
     leaders = () if group.leader is None else group.leader.reported.subtopologies
-    return tuple(
-        member_state(m.described.member_id, m.reported, leaders, stay) for m in group.members
-    )
+    return values.member_states({m.described.member_id: m.reported for m in group.members}, leaders)
 
 
 @attrs.frozen

@@ -169,6 +169,7 @@ def _member(
         "member": member.name,
         "member_id": member.described.member_id,
         "instance_id": member.described.instance_id,
+        "disk_fails": member.reported.disk_fails,
         "state": word.state if word is not None and word.state and state == "RUNNING" else state,
         "tasks": [
             _task(task, role, copies.get(task), present.task(member, task), stateful, learned)

@@ -280,6 +280,13 @@ class Settings:
         "stop the instance; keep the newest state and go on at the positions it belongs to; or "
         "drop the task's state and begin by auto.offset.reset.",
     )
+    task_timeout_ms: int = _row(
+        "state",
+        duration(1),
+        300_000,
+        "How long a task may stand still because its stores cannot be used (a full disk, a dead "
+        "one), before other instances are to run the tasks with state of this one.",
+    )
     restore_max_share: float = _row(
         "state",
         fraction(zero=False),

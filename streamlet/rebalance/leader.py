@@ -31,9 +31,8 @@ from streamlet.rebalance.values import (
     RunAssignor,
     Subscription,
     TypeMigration,
-    member_state,
+    member_states,
     newest_imbalance,
-    staying,
 )
 from streamlet.types import TaskId
 
@@ -252,8 +251,7 @@ def _group_state(
         rules = attrs.evolve(rules, imbalance=imbalance)
     if run.reduced >= 2:  # the last resort against a group too large to store
         rules = attrs.evolve(rules, standbys=0)  # each is named in two places
-    stay = staying(said.values())
-    members = tuple(member_state(m, said[m], view.subtopologies, stay) for m in sorted(said))
+    members = member_states({member: said[member] for member in sorted(said)}, view.subtopologies)
     return GroupState(view.tasks, members, run.generation, view.wall_ms, rules)
 
 

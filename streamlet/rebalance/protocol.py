@@ -110,6 +110,8 @@ class TasksProtocol:
         self.migration: TypeMigration | None = None
         #: Says that this member is on its way out, in every description from now on.
         self.leaving: Leaving | None = None
+        #: Says that our stores cannot be used, likewise.
+        self.disk_fails = False
         #: Version to write at; lower than ours while the leader is older.
         self._version = self._latest
         #: What the last description said, to tell answers to it from cached ones.
@@ -139,6 +141,7 @@ class TasksProtocol:
             self._identity,
             copies=dict(sorted(copies.items())),
             leaving=self.leaving,
+            disk_fails=self.disk_fails,
             deferral_deadline_ms=self._deferral_deadline_ms,
             joined_generation=self._joined_generation,
             nonce=need.nonce,

@@ -10,7 +10,7 @@ later version of streamlet reads an older one's bytes.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 
 import attrs
 
@@ -42,6 +42,8 @@ class Subscription:
     ``belongings`` are the topics and stores of each subtopology, as ``numbering.packed`` has them.
     ``imbalance`` is its ``stream.imbalance.percentage`` (None: it does not say) and ``started_ms``
     the wall-clock time its process began: of several that differ the latest counts.
+    ``disk_fails``: its stores could not be used for ``task.timeout.ms``, so tasks with state are
+    to run at other instances, as far as any can run them.
     """
 
     instance: str  # process id, persisted with the state folder
@@ -66,6 +68,7 @@ class Subscription:
     flip: TypeMigration | None = None
     reason: str = ""  # why it asked for this rebalance, "" if it did not; for people
     belongings: tuple[bytes, ...] = ()  # empty: it does not say
+    disk_fails: bool = False
 
 
 def staying(said: Iterable[Subscription]) -> frozenset[str]:
@@ -73,17 +76,42 @@ def staying(said: Iterable[Subscription]) -> frozenset[str]:
     return frozenset(one.instance for one in said if one.leaving is None)
 
 
-def member_state(
-    member_id: str, said: Subscription, leaders: tuple[bytes, ...], staying: Set[str]
-) -> MemberState:
-    """The state of a member when it joined, as the assignor takes it.
+def member_states(
+    said: Mapping[str, Subscription], leaders: tuple[bytes, ...]
+) -> tuple[MemberState, ...]:
+    """The states of members when they joined, as the assignor takes them.
 
-    ``leaders`` are the leader's subtopologies. A member whose instance has to leave stays while one
-    of its successors is not among those that stay: an instance that is being replaced keeps its
-    tasks if the new one is lost.
+    A member whose instance has to leave stays while one of its successors is not among those that
+    stay: an instance that is being replaced keeps its tasks if the new one is lost. One whose disk
+    fails runs those tasks with state that no other member can run.
+
+    Args:
+        said: what each member says of itself, by member id.
+        leaders: the leader's subtopologies.
     """
+    stay = staying(said.values())
+    good = [one for one in said.values() if one.instance in stay and not one.disk_fails]
+    safe = frozenset[int]().union(*(_shared(one, leaders) for one in good))
+    return tuple(_member_state(one, said[one], leaders, stay, safe) for one in said)
+
+
+def _shared(said: Subscription, leaders: tuple[bytes, ...]) -> frozenset[int]:
+    """The subtopologies that the member has just as the leader has them."""
     pairs = enumerate(zip(said.subtopologies, leaders, strict=False))
-    same = frozenset(number for number, (theirs, leads) in pairs if theirs == leads)
+    return frozenset(number for number, (theirs, leads) in pairs if theirs == leads)
+
+
+def _member_state(
+    member_id: str,
+    said: Subscription,
+    leaders: tuple[bytes, ...],
+    staying: Set[str],
+    safe: Set[int],
+) -> MemberState:
+    """``safe`` are the subtopologies that a member whose disk is good can run."""
+    same = _shared(said, leaders)
+    if said.disk_fails:
+        same -= said.stateful & safe
     leaving = said.leaving
     return MemberState(
         member_id=member_id,

@@ -74,6 +74,7 @@ _SUBSCRIPTION: dict[int, dict[str, Any]] = {
     4: {"successors": _array("bytes"), "belongings": _array("bytes")},
     # Lists of tasks are columns of numbers.
     6: {"copies": _array(_record("Copies", **{**_COPIES, "tasks": _COLUMN}, lags=_array("long")))},
+    8: {"disk_fails": "boolean"},  # whether its stores cannot be used
 }
 _ASSIGNMENT: dict[int, dict[str, Any]] = {
     1: {

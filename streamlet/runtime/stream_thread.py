@@ -47,6 +47,7 @@ from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_loop import CommitLoop, Precopy, Purge
 from streamlet.tasks.commit_port import CommitPort, Settled
+from streamlet.tasks.disk_failures import DiskFailures
 from streamlet.tasks.dormant import Cleanup
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import Closer, close_later_ms
@@ -153,13 +154,13 @@ class StreamThread:
         parts = (self.holdings, self._activation, self._actions, self.meters)
         self._out_of_range = OutOfRange(settings, *parts, clock)
         self._failures = StoreFailures(*parts, self._lose)
+        self._disk = DiskFailures(settings, self._board, self._group, *parts[1:3])
         self._records = self._record_loop()
         self._commit.settle = self._records.settle
         self._copies.restoring = self._restoring
         self._commits = self._commit_loop()
         self.state = "CREATED"
-        #: Asked when it stops: whether for good; if not, a static id waits in the group for its
-        #: next process.
+        #: Asked when it stops: whether for good; else a static id waits for its next process.
         self.leaves: Callable[[], bool] = lambda: False
         #: Called when it has handed everything over and left; no other member waits for the rest.
         self.on_drained: Callable[[], None] = lambda: None
@@ -364,6 +365,7 @@ class StreamThread:
     def _tidy(self, now: int) -> None:
         self._purge.run(now)
         self._topics.look(now)
+        self._disk.step(now)
 
     # State.
 

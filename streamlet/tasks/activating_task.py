@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from streamlet.logs import get_logger
 from streamlet.tasks.task_record import OpeningStage, moved
 from streamlet.types import TaskId
 
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from streamlet.tasks.opening import OpenTask
     from streamlet.tasks.targets import Target, TargetAnswer
 
+log = get_logger(__name__)
+
+#: Pause before a task whose stores failed is opened again: a full disk stays full for a while.
+REOPEN_MS = 5_000
+_STANDS_STILL = "task %s stands still, and is tried again every %d s: %s"
+
 
 @attrs.define
 class TaskTroubles:
@@ -23,6 +30,7 @@ class TaskTroubles:
     Attributes:
         problem: the reason why its stores could not be opened; None: they could.
         again_ms: when they are tried again.
+        since_ms: since when its stores cannot be used, if there is a problem.
         found: what was found to disagree, to be confirmed when it is found again.
         offers: how often the task was given back to the group for that.
         careful: whether it had something too large for a changelog once.
@@ -33,6 +41,19 @@ class TaskTroubles:
     found: MismatchKind | None = None
     offers: int = 0
     careful: bool = False
+    since_ms: int = 0
+
+    def put_off(self, task: TaskId, reason: str, now_ms: int) -> None:
+        """Note that its stores failed; they are tried again after a pause."""
+        if self.problem != reason:
+            log.error(_STANDS_STILL, task, REOPEN_MS // 1000, reason)
+        if self.problem is None:
+            self.since_ms = now_ms
+        self.problem, self.again_ms = reason, now_ms + REOPEN_MS
+
+    def lasting(self, since_ms: int) -> str | None:
+        """The reason why its stores cannot be used, if they cannot since then or longer."""
+        return self.problem if self.since_ms <= since_ms else None
 
     def settle(self) -> None:
         """Forget what was in the way, which counts no more."""

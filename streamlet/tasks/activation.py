@@ -63,11 +63,8 @@ log = get_logger(__name__)
 LOCKED_RETRY_MS = 20
 #: Pause before brokers that did not answer are asked once more.
 ASK_AGAIN_MS = 500
-#: Pause before a task whose stores failed is opened again: a full disk stays full for a while.
-REOPEN_MS = 5_000
 _GIVEN_BACK = "task %s is given back%s, another member may have its state: %s"
 _FILLED = "task %s: %s; it is filled from the local state, which is that of the commit"
-_STANDS_STILL = "task %s stands still, and is tried again every %d s: %s"
 
 
 @attrs.define(eq=False, slots=False)
@@ -139,10 +136,7 @@ class Activation:
 
     def put_off(self, task: TaskId, reason: str) -> None:
         """Open this task not before a pause: its stores failed, and may do so again."""
-        troubles = self._troubles[task]
-        if troubles.problem != reason:
-            log.error(_STANDS_STILL, task, REOPEN_MS // 1000, reason)
-        troubles.problem, troubles.again_ms = reason, self._clock.now_ms() + REOPEN_MS
+        self._troubles[task].put_off(task, reason, self._clock.now_ms())
 
     def be_careful(self, task: TaskId) -> bool:
         """Let this task refuse, from its next start on, what its changelogs would not take.
@@ -180,6 +174,11 @@ class Activation:
         for task in tasks:
             self._coming.pop(task).move_to(OpeningStage.CANCELLED)
         return tasks
+
+    def stand_still(self, since_ms: int) -> dict[TaskId, str]:
+        """Tasks whose stores cannot be used since then or longer, with the reasons."""
+        tasks = [coming.task for coming in self._at(OpeningStage.UNLOCKING)]
+        return {task: why for task in tasks if (why := self._troubles[task].lasting(since_ms))}
 
     def check_invariants(self) -> None:
         """Raise AssertionError where a stage and what is known of a task contradict each other."""

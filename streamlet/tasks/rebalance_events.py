@@ -47,6 +47,8 @@ class RebalanceEvents:
         self._rests_until_ms: float = 0
         #: What the last description said of our leaving.
         self.said_leaving: Leaving | None = None
+        #: True while our stores cannot be used, for the next description.
+        self.disk_fails = False
 
     # Called by the control thread.
 

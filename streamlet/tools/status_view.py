@@ -74,7 +74,8 @@ def _members(instances: list[dict[str, Any]]) -> RenderableType:
             by_role = (
                 _listed(task for task in tasks if task["role"] == role) or None for role in _ROLES
             )
-            rows.append((f"{name}{leaving}", member["member"], member["state"], *by_role))
+            state = member["state"] + (" (disk fails)" if member["disk_fails"] else "")
+            rows.append((f"{name}{leaving}", member["member"], state, *by_role))
     return table("INSTANCE", "MEMBER", "STATE", *(role.upper() for role in _ROLES), rows=rows)
 
 

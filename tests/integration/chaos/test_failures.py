@@ -14,6 +14,8 @@ from streamlet.kafka.ports import NewTopic
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import PARTITIONS, Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
+from tests.integration.learners.scenes import await_line, await_owners
+from tests.integration.scaling.commands import operate
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -70,6 +72,28 @@ def test_tasks_stand_still_while_the_disk_refuses_writes_and_go_on_when_it_takes
     assert instance.workers() == [worker], f"the worker went on\n{instance.log()}"
     assert instance.stop() == 0, instance.log()
     assert_counts_exact(cluster, contents(cluster, [instance]), true)
+
+
+def test_tasks_go_to_others_where_a_disk_refuses_writes_for_long(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = make_cluster(task_timeout_ms="1500")
+    a, b = (cluster.instance(name).start() for name in "ab")
+    await_owners(cluster, a, b)
+    (worker,) = a.workers()
+    limit_files(worker, 16_384)
+    with Load(cluster.servers, cluster.topic("in")) as load:
+        await_line(a, "other instances are to run the tasks with state")
+        await_owners(cluster, b)
+        true = load.finish()
+    cluster.await_settled()
+    assert a.workers() == [worker], f"the worker went on\n{a.log()}"
+    found = operate(cluster, "status", cluster.name, "--check")
+    assert found.code == 0, found
+    fails = {one["name"]: one["members"][0]["disk_fails"] for one in found.document["instances"]}
+    assert fails == {"a": True, "b": False}
+    assert [a.stop(), b.stop()] == [0, 0], cluster.logs()
+    assert_counts_exact(cluster, contents(cluster, [b]), true)
 
 
 def limit_files(pid: int, most: int) -> None:

@@ -113,6 +113,7 @@ def test_a_stable_group_is_shown_in_the_shape_that_is_promised() -> None:
                         "member": "h1-0",
                         "member_id": "id-h1-0",
                         "instance_id": "h1-0",
+                        "disk_fails": False,
                         "state": "RUNNING",
                         "tasks": [shown("0_0"), shown("1_0", isStateful=False)],
                         "global_tables": None,

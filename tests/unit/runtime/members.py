@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import attrs
 
 from streamlet.app import App
 from streamlet.assignor.assign import assign
+from streamlet.assignor.values import Copy
 from streamlet.clock import SystemClock
 from streamlet.config import Settings
 from streamlet.coordinator.member_config import MembershipConfig
@@ -290,13 +291,19 @@ class Member:
             wall_ms=CLOCK.wall_ms,
             rejoin=lambda reason: session.rejoin(reason),
         )
+
+        def describe() -> Mapping[TaskId, Copy]:
+            copies = board.describe()
+            protocol.disk_fails = board.disk_fails
+            return copies
+
         session = GroupSession(
             config,
             protocol,
             group.cluster.transport(self.name),
             CLOCK,
             board.offer,
-            describe=board.describe,
+            describe=describe,
         )
         return session
 
