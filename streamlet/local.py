@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 
@@ -112,15 +112,19 @@ def check_supported(settings: Settings) -> None:
         raise ConfigError(problems)
 
 
-def check_topics(topology: Topology, settings: Settings) -> dict[str, int]:
+def check_topics(
+    topology: Topology, settings: Settings, before: Callable[[], None] | None = None
+) -> dict[str, int]:
     """Check the topics, and create those that are ours; partition counts of those that are read.
+
+    ``before`` is called when all are checked and none is made; it may refuse the start.
 
     Raises:
         BrokerError: the broker does not answer, or lacks a topic.
         TopologyError: the topology does not fit the topics.
     """
     catalog = Catalog(topology, admin_for(settings), settings)
-    catalog.prepare()
+    catalog.prepare(before)
     return {topic: catalog.counts[topic] for topic in catalog.inputs}
 
 

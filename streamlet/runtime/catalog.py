@@ -7,7 +7,7 @@ that starts asks; creating a topic that another one creates at the same moment i
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import attrs
 
@@ -73,8 +73,11 @@ class Catalog:
     _read: dict[int, dict[str, int]] = attrs.field(factory=dict, init=False)
     _reported_inputs: tuple[tuple[str, int], ...] | None = attrs.field(default=None, init=False)
 
-    def prepare(self) -> None:
+    def prepare(self, before: Callable[[], None] | None = None) -> None:
         """Check topics, and create those that are ours.
+
+        Args:
+            before: called when all topics are checked and none is made; may refuse the start.
 
         Raises:
             BrokerError: the broker does not answer, or lacks a topic.
@@ -82,7 +85,7 @@ class Catalog:
             TopologyError: the topology does not fit the topics.
         """
         try:
-            self._take(self._prepared())
+            self._take(self._prepared(before))
         except TopologyError as error:
             if self._known is None:
                 raise
@@ -101,12 +104,13 @@ class Catalog:
             for topic in broker_timed(self._topology, self._admin):
                 log.warning("%s", topic)
 
-    def _prepared(self) -> dict[str, int]:
+    def _prepared(self, before: Callable[[], None] | None = None) -> dict[str, int]:
         return prepare_topics(
             self._topology,
             self._admin,
             replication=self._settings.replication_factor,
             given=self._settings.topics,
+            before=before,
         )
 
     @property
@@ -278,11 +282,17 @@ class Catalog:
 
 
 def prepare_topics(
-    topology: Topology, admin: Admin, *, replication: int = -1, given: Given | None = None
+    topology: Topology,
+    admin: Admin,
+    *,
+    replication: int = -1,
+    given: Given | None = None,
+    before: Callable[[], None] | None = None,
 ) -> dict[str, int]:
     """Create the internal topics that are missing; partition counts of all topics of the topology.
 
-    ``given`` are settings of internal topics, as in ``internal_topics``.
+    ``given`` are settings of internal topics, as in ``internal_topics``; ``before`` as of
+    ``Catalog.prepare``.
 
     Raises:
         ConfigError: a setting is given for a topic that the application does not make.
@@ -305,6 +315,8 @@ def prepare_topics(
     counts |= make_right(wanted, counts, admin)
     for topic in wanted:
         _check_count(topology, topic, counts)
+    if before is not None:
+        before()
     admin.create_topics([topic for topic in wanted if topic.name not in counts])
     _allow_purging(expiring_changelogs(topology) & counts.keys(), admin)
     return {**{topic.name: topic.partitions for topic in wanted}, **counts}

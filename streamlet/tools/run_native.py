@@ -144,9 +144,12 @@ def _prepare(
     from streamlet.local import check_topics, clear_left_over, prepare_instance
 
     topology = app.topology(settings)
-    orders["counts"] = check_topics(topology, settings)
-    clear_left_over(topology, settings, process_id, lock, max(orders["members"], 1))
-    prepare_instance(topology, settings, process_id, lock)
+
+    def prepare() -> None:
+        clear_left_over(topology, settings, process_id, lock, max(orders["members"], 1))
+        prepare_instance(topology, settings, process_id, lock)
+
+    orders["counts"] = check_topics(topology, settings, prepare)
 
 
 def _supervise(

@@ -9,7 +9,7 @@ import pytest
 from streamlet import App, Materialized
 from streamlet.config import Settings
 from streamlet.dsl.windows import tumbling
-from streamlet.errors import BrokerError, TopologyError
+from streamlet.errors import BrokerError, StateMismatchError, TopologyError
 from streamlet.runtime.catalog import MOST_REPORTED, Catalog
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.topology.graph import Topology
@@ -187,6 +187,18 @@ def test_a_start_is_refused_and_says_what_can_be_done(log: MemoryLog) -> None:
         prepared(log, stateful())
     for way in ("under another id", "streamlet reset", "repartition("):
         assert way in str(no.value)
+
+
+def test_a_start_that_is_refused_for_its_state_makes_no_topic(log: MemoryLog) -> None:
+    log.create("out", 2)
+    before = set(MemoryAdmin(log).topics())
+
+    def refuse() -> None:
+        raise StateMismatchError("the topology changed under its state")
+
+    with pytest.raises(StateMismatchError):
+        Catalog(stateful(), MemoryAdmin(log), SETTINGS).prepare(refuse)
+    assert set(MemoryAdmin(log).topics()) == before
 
 
 def test_a_worker_of_an_instance_that_runs_goes_on_with_the_counts_of_its_instance(
