@@ -231,10 +231,10 @@ def _sink(
     """A producer that knows its topics already, and what they take."""
     catalog.learn_limits(policy.topics)
     sink = KafkaSink(
-        settings.bootstrap_servers,
-        settings.client_config("producer"),
+        *(settings.bootstrap_servers, settings.client_config("producer")),
         delivery_timeout_ms=settings.session_timeout_ms,
         limits=catalog.limits,
+        ask=catalog.ask_settings,
         name=name,
     )
     outputs = {topic for part in topology.subtopologies for topic in part.output_topics}

@@ -12,13 +12,18 @@ record whose time is more than an hour ahead of the broker's clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import attrs
 
+from streamlet.clock import Clock
+from streamlet.errors import BrokerError, RecordRefusedError
 from streamlet.kafka.ports import Headers
+from streamlet.logs import get_logger
 from streamlet.types import LATEST_MS
+
+log = get_logger(__name__)
 
 #: The producer's ``message.max.bytes`` unless it is set.
 LARGEST_RECORD = 1_000_000
@@ -79,12 +84,13 @@ class TopicLimits:
     """``by_topic`` are those that refuse records; ``settings`` keep the producer's batches small.
 
     A compressed record may fit although it is larger, so that with compression nothing is refused.
-    ``times`` are the topics that do not take every time.
+    ``times`` are the topics that do not take every time. ``known`` are all that were asked for.
     """
 
     by_topic: Mapping[str, int] = attrs.field(factory=dict)
     settings: Mapping[str, Any] = attrs.field(factory=dict)
     times: Mapping[str, TimeLimit] = attrs.field(factory=dict)
+    known: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -96,11 +102,70 @@ class TopicLimits:
         low = {topic: most for topic, most in sizes.items() if most < largest}
         limits = {topic: TimeLimit.of(own) for topic, own in topics.items()}
         times = {topic: limit for topic, limit in limits.items() if limit is not None}
+        known = frozenset(topics)
         if not low:
-            return cls(times=times)
+            return cls(times=times, known=known)
         codec = producer.get("compression.type", producer.get("compression.codec", "none"))
         by_topic = low if codec == "none" else {}
-        return cls(by_topic, {"batch.size": min(low.values())}, times)
+        return cls(by_topic, {"batch.size": min(low.values())}, times, known)
+
+
+#: Settings of topics by name, as ``Admin.topic_settings`` reads them.
+AskSettings: TypeAlias = Callable[[Sequence[str]], Mapping[str, Mapping[str, str]]]
+
+#: Pause before settings that could not be read are asked for again, ms.
+_ASK_AGAIN_MS = 30_000
+
+
+@attrs.define(eq=False)
+class LearnedLimits:
+    """Limits of topics: those known at the start, others when the first record goes to them.
+
+    Those others are chosen for each record. Their records may be refused for their size too, but
+    the producer's batches are not kept small for them.
+
+    Args:
+        start: what was read at the start.
+        ask: reads settings of topics; None: no others are learned.
+        producer: settings of the producer.
+        clock: for asking again.
+    """
+
+    start: TopicLimits
+    _ask: AskSettings | None
+    _producer: Mapping[str, Any]
+    _clock: Clock
+    _learned: dict[str, tuple[int | None, TimeLimit | None]] = attrs.field(factory=dict, init=False)
+    _ask_again_ms: dict[str, int] = attrs.field(factory=dict, init=False)
+
+    def of(self, topic: str) -> tuple[int | None, TimeLimit | None]:
+        """The bytes that a record to the topic may have, and the times; None: there is no limit."""
+        found = self._learned.get(topic)
+        if found is not None:
+            return found
+        limits, at_ms = self.start, self._ask_again_ms.get(topic, 0)
+        if self._ask is not None and topic not in limits.known and self._clock.now_ms() >= at_ms:
+            try:
+                limits = TopicLimits.of(self._ask([topic]), self._producer)
+            except BrokerError as error:  # a record that is refused then ends the worker
+                log.debug("limits of %s: %s", topic, error)
+        found = limits.by_topic.get(topic), limits.times.get(topic)
+        if topic in limits.known or self._ask is None:
+            self._learned[topic] = found
+        elif self._clock.now_ms() >= at_ms:
+            self._ask_again_ms[topic] = self._clock.now_ms() + _ASK_AGAIN_MS
+        return found
+
+
+def wrong_time(
+    topic: str, limit: TimeLimit, times: Sequence[int], now_ms: int
+) -> RecordRefusedError | None:
+    """The refusal of the first record whose time a topic does not take."""
+    at = limit.first_refused(times, now_ms)
+    if at is None:
+        return None
+    reason = f"a record to {topic} was refused: {limit.reason(times[at], now_ms)}"
+    return RecordRefusedError(reason, at, wrong_time=True)
 
 
 def largest_record(producer: Mapping[str, Any]) -> int:

@@ -13,7 +13,15 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError
 from streamlet.kafka.broker_loss import BrokerLossDetector
 from streamlet.kafka.codes import NO_TOPIC, opened
-from streamlet.kafka.limits import NO_LIMITS, TopicLimits, first_too_large, size_of
+from streamlet.kafka.limits import (
+    NO_LIMITS,
+    AskSettings,
+    LearnedLimits,
+    TopicLimits,
+    first_too_large,
+    size_of,
+    wrong_time,
+)
 from streamlet.kafka.log import Deliveries, quiet
 from streamlet.kafka.metadata import look_up
 from streamlet.kafka.ports import Headers
@@ -45,6 +53,7 @@ class KafkaSink:
         delivery_timeout_ms: how long a record may stay undelivered. It must not exceed the session
             timeout, or a process that lost its tasks could still write to their changelogs.
         limits: topics that take less than the producer, or not every time.
+        ask: reads settings of topics that are met later, so that their limits are heeded too.
         clock: the time.
     """
 
@@ -55,11 +64,12 @@ class KafkaSink:
         *,
         delivery_timeout_ms: int = 10_000,
         limits: TopicLimits = NO_LIMITS,
+        ask: AskSettings | None = None,
         name: str = "streamlet",
         clock: Clock | None = None,
     ) -> None:
-        self._limits = limits
         self._clock = clock or SystemClock()
+        self._limits = LearnedLimits(limits, ask, config or {}, self._clock)
         self._config = quiet(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -132,15 +142,12 @@ class KafkaSink:
         headers: Sequence[Headers | None] | None,
     ) -> RecordRefusedError | None:
         """The refusal of the first record that the topic does not take, as far as is known."""
-        most, limit = self._limits.by_topic.get(topic), self._limits.times.get(topic)
+        most, limit = self._limits.of(topic)
         large = None if most is None else first_too_large(keys, values, headers, most)
         if limit is not None and timestamps is not None:
-            now_ms = self._clock.wall_ms()
-            at = limit.first_refused(timestamps, now_ms)
-            if at is not None and (large is None or at < large):
-                why = limit.reason(timestamps[at], now_ms)
-                reason = f"a record to {topic} was refused: {why}"
-                return RecordRefusedError(reason, at, wrong_time=True)
+            refused = wrong_time(topic, limit, timestamps, self._clock.wall_ms())
+            if refused is not None and (large is None or refused.index < large):
+                return refused
         if large is None:
             return None
         reason = (

@@ -97,12 +97,12 @@ class RecordCollector:
                     return Resend(output.behind(refused.index - 1), tries + 1, pause_ms)
                 output, attempt = output.behind(refused.index), 1
 
-    def send_now(self, output: Output) -> None:
-        """Send records of no task, waiting for the pauses; raises as ``send``."""
-        again = self.send(output)
+    def send_now(self, output: Output, task: TaskId | None = None) -> None:
+        """Send records without prefixes, waiting for the pauses; raises as ``send``."""
+        again = self.send(output, task=task)
         while again is not None:
             pause(again.pause_ms)
-            again = self.send(again.rest, attempt=again.attempt)
+            again = self.send(again.rest, task=task, attempt=again.attempt)
 
     def _refused(
         self, output: Output, refused: RecordRefusedError, task: TaskId | None, attempt: int

@@ -15,7 +15,7 @@ from streamlet.assignor.values import TaskInfo
 from streamlet.config import Settings
 from streamlet.coordinator.commit_texts import TextRules, commit_limit
 from streamlet.errors import BrokerError, MissingTopicError, TopologyError
-from streamlet.kafka.limits import NO_LIMITS, TopicLimits
+from streamlet.kafka.limits import NO_LIMITS, AskSettings, TopicLimits
 from streamlet.kafka.ports import Admin, NewTopic
 from streamlet.logs import get_logger
 from streamlet.runtime.commit_sizes import check_commits
@@ -129,6 +129,11 @@ class Catalog:
         written.update(dead_letters)
         found = self._admin.topic_settings(sorted(written))
         self.limits = TopicLimits.of(found, self._settings.client_config("producer"))
+
+    @property
+    def ask_settings(self) -> AskSettings:
+        """Reads settings of topics."""
+        return self._admin.topic_settings
 
     def tasks(self) -> tuple[TaskInfo, ...]:
         """Every task there is, in order."""

@@ -107,8 +107,9 @@ def test_an_output_that_is_too_large_meets_the_error_policy(
     assert_all_committed(bootstrap_servers, app.name)
 
 
+@pytest.mark.parametrize("chosen", [False, True], ids=["by name", "by record"])
 def test_a_time_too_far_ahead_is_one_for_the_policy_and_passes_a_repartition_topic(
-    bootstrap_servers: str, admin: KafkaAdmin, name: str, tmp_path: Path
+    bootstrap_servers: str, admin: KafkaAdmin, name: str, tmp_path: Path, chosen: bool
 ) -> None:
     """An hour ahead is what Kafka 4 takes; a topic of streamlet's own takes any time."""
     admin.create_topics([NewTopic(f"{name}-letters", 1, 1)])
@@ -120,7 +121,7 @@ def test_a_time_too_far_ahead_is_one_for_the_policy_and_passes_a_repartition_top
     ahead = lambda key, value, written: day_ahead if len(value) == 9 else written  # noqa: E731
     stream = app.stream(f"{name}-in", key=str, value=str, timestamp=ahead)
     counts = stream.group_by(lambda key, value: value).count(store="n")
-    counts.to_stream().to(f"{name}-out")
+    counts.to_stream().to((lambda key, value: f"{name}-out") if chosen else f"{name}-out")
     app.run(count=3, timeout=300)
     assert_all_committed(bootstrap_servers, app.name)
     ends = admin.end_offsets([TopicPartition(f"{name}-{one}", 0) for one in ("out", "letters")])

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from streamlet.errors import BrokerError, MissingTopicError, StreamletError
 from streamlet.kafka.client import KafkaAdmin
+from streamlet.kafka.limits import TopicLimits
+from streamlet.spark.kafka.written_topics import WrittenTopics
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.progress import OBSERVED
 from streamlet.topology.graph import Topology
@@ -184,6 +186,19 @@ def counts_by_client(
     if missing:
         raise MissingTopicError(f"topic does not exist: {', '.join(missing)}")
     return {topic: there[topic].partitions for topic in sorted(topics)}
+
+
+def written_topics(
+    topics: Iterable[str], bootstrap_servers: str, client: Mapping[str, Any]
+) -> WrittenTopics:
+    """The limits of topics that a query writes by name, and how to ask for those of others.
+
+    Raises:
+        BrokerError: the broker does not answer.
+    """
+    admin = KafkaAdmin(bootstrap_servers, dict(client))
+    limits = TopicLimits.of(admin.topic_settings(sorted(topics)), {})
+    return WrittenTopics(limits, bootstrap_servers, dict(client))
 
 
 def topic_ids(spark: SparkSession, ready: Prepared) -> dict[str, str]:

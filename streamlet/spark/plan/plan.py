@@ -18,6 +18,7 @@ import attrs
 from streamlet.errors import StateError, TopologyError
 from streamlet.kafka.placements import DEFAULT
 from streamlet.spark.kafka.placement import groups
+from streamlet.spark.kafka.written_topics import WrittenTopics
 from streamlet.spark.plan.refusals import REFUSALS
 from streamlet.types import TaskId, TopicPartition
 
@@ -68,6 +69,8 @@ class SparkPlan:
     out_counts: Mapping[str, int] = attrs.field(factory=dict)
     #: Partitioners of topics that are read, those inside included, where not the default.
     partitioners: Mapping[str, str] = attrs.field(factory=dict)
+    #: What topics outside take.
+    written: WrittenTopics = attrs.field(factory=WrittenTopics)
 
     def address(self, stage: int, topic: str, partition: int, sender: str) -> int:
         """The group in which a stage finds records; what is not for it goes to one handed on."""

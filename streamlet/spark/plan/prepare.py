@@ -129,6 +129,10 @@ def prepare(
         else:
             partitions = topics.counts_by_client(wanted, clients.bootstrap_servers, clients.admin)
     laid_out = plan(reference, topology, partitions, partitions)
+    if clients is not None:
+        outside = _written(topology) | found.policy.topics
+        given = clients.bootstrap_servers, clients.admin
+        laid_out = attrs.evolve(laid_out, written=topics.written_topics(outside, *given))
     if laid_out.stages and not folds:
         _check_state_store(spark)
     letters = found.policy.writes_letters

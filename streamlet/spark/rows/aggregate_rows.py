@@ -25,6 +25,7 @@ from streamlet.spark.rows.columns import OUTPUT_COLUMNS, output_rows, packed_row
 from streamlet.spark.rows.folding import Folder, folds_of
 from streamlet.spark.rows.packing import Packed, Sender
 from streamlet.spark.rows.partial import Partial
+from streamlet.spark.rows.refused_times import RefusedTimes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -161,16 +162,22 @@ class AggregateRows:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Encode the results of one Spark partition."""
-        folds = folds_of(resolve(self.plan.reference))
+        app = resolve(self.plan.reference)
+        folds, refused = (
+            folds_of(app),
+            RefusedTimes(self.plan.written, self.plan.inside, app.policy),
+        )
         sender, sent = Sender(self.plan, len(self.plan.stages), "sql"), 0
         for rows in batches:
             for output in outputs_of(folds, rows):
                 if self.columns is not None:
                     yield output_rows(output, self.columns)
                     continue
-                packed: list[Packed] = list(sender.rows([output], sent))
+                taken = refused.of_aggregates(output)
+                packed: list[Packed] = list(sender.rows([taken] if taken.keys else [], sent))
                 sent += 1
-                yield packed_rows(packed)
+                if packed:
+                    yield packed_rows(packed)
 
 
 def outputs_of(folds: Sequence[Fold], rows: pa.RecordBatch) -> Iterator[Output]:

@@ -20,6 +20,7 @@ from streamlet.processing.task import Task
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.plan.reference import query_topology, resolve
 from streamlet.spark.rows.packing import Packed, Sender, pack_raw
+from streamlet.spark.rows.refused_times import RefusedTimes
 from streamlet.spark.rows.task_reports import TaskReport
 from streamlet.state.task_state import TaskState
 from streamlet.types import TaskId, TopicPartition
@@ -164,6 +165,7 @@ class _StatelessTasks:
         app = resolve(plan.reference)
         self._topology, self._policy = query_topology(app), app.policy
         self._tasks: dict[TopicPartition, Task] = {}
+        self._refused = RefusedTimes(plan.written, plan.inside, app.policy)
         self._clock = SystemClock()
         self._took_ns: Counter[TopicPartition] = Counter()
 
@@ -179,7 +181,7 @@ class _StatelessTasks:
         if task is None:
             task = self._tasks[where] = self._task(where, raw.offsets[0])
         began = self._clock.now_ns()
-        outputs = task.process(raw)
+        outputs = self._refused.without(task.process(raw), task)
         self._took_ns[where] += self._clock.now_ns() - began
         return outputs
 

@@ -29,6 +29,7 @@ from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.plan.reference import query_topology, resolve
 from streamlet.spark.rows.merging import merged_by_record, merged_by_row
 from streamlet.spark.rows.packing import HERE, Packed, as_batch
+from streamlet.spark.rows.refused_times import RefusedTimes
 from streamlet.spark.rows.task_reports import TaskReport
 from streamlet.spark.state.changelogs import changelog_outputs
 from streamlet.spark.state.segment_engine import SegmentEngine
@@ -108,6 +109,7 @@ class Runner:
         self._merge = merged_by_record if by_time else merged_by_row
         app = resolve(plan.reference)
         self._topology, self._policy = query_topology(app), app.policy
+        self._refused = RefusedTimes(plan.written, plan.inside, app.policy)
         self._warm: dict[TaskId, _Warm] = {}
 
     def run(
@@ -136,7 +138,8 @@ class Runner:
             segments.medium = kept
         positions = dict(head.positions)
         task.counters.clear()
-        yield from self._process(task, rows, positions)
+        for outputs in self._process(task, rows, positions):
+            yield list(self._refused.without(outputs, task))
         mark = os.urandom(_MARK_BYTES)
         drained = task.state.drain()
         if self._epoch is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,13 +52,21 @@ def run(spark: SparkSession, bootstrap: str, checkpoint: Path, app: App) -> None
 def test_records_keep_their_times_and_dead_letters_their_headers(
     spark: SparkSession, topics: str, tmp_path: Path
 ) -> None:
+    """A time that the topic refuses, an hour ahead or more, makes a dead letter, too."""
+    admin = KafkaAdmin(topics)
+    admin.alter_topics({"lines": {"message.timestamp.after.max.ms": str(2**63 - 1)}})
+    admin.close()
+    day_ahead = int(time.time() * 1000) + 86_400_000
     producer = Producer({"bootstrap.servers": topics})
-    for n, line in enumerate([b"a", b"\xff", b"b"]):
-        producer.produce("lines", line, partition=0, timestamp=AT_MS + n)
+    for n, line in enumerate([b"a", b"\xff", b"b", b"c"]):
+        at_ms = day_ahead if line == b"c" else AT_MS + n
+        producer.produce("lines", line, partition=0, timestamp=at_ms)
     assert producer.flush(30) == 0
     run(spark, topics, tmp_path, words.CAREFUL)
-    ((value, headers),) = words.letters(topics)
-    assert (value, headers["streamlet.topic"]) == (b"\xff", b"lines")
+    found = {value: headers for value, headers in words.letters(topics)}
+    assert found[b"\xff"]["streamlet.topic"] == b"lines"
+    refused = found[(1).to_bytes(8, "big")]
+    assert any(b"after.max.ms" in value for value in refused.values())
     assert times(topics) == {b"a": AT_MS, b"b": AT_MS + 2}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from streamlet.broker.port import PortReservation
 from streamlet.clock import ManualClock
-from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError
+from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError, UnreachableError
 from streamlet.kafka.client import KafkaSink
 from streamlet.kafka.limits import TimeLimit, TopicLimits
 
@@ -64,6 +64,43 @@ def test_a_record_of_a_time_that_its_topic_refuses_is_refused_on_its_own(
         sink.send("t", [b"k"], [b"v"])
         sink.send("free", [b"k"] * 4, [b"v"] * 4, times)
         assert queued[2:] == [("t", 0), *(("free", time) for time in times)]
+        sink.close()
+
+
+def test_the_limits_of_a_topic_that_is_met_later_are_learned_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A topic that is chosen for a record; one whose settings cannot be read is asked again."""
+    clock, asked = ManualClock(1_000_000), list[str]()
+    there = {
+        "chosen": {"message.timestamp.after.max.ms": "3600000", "max.message.bytes": "1000"},
+        "free": dict[str, str](),
+    }
+
+    def ask(topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        asked.extend(topics)
+        if "away" in topics:
+            raise UnreachableError("no broker answers")
+        return {topic: there[topic] for topic in topics if topic in there}
+
+    with PortReservation() as nobody:
+        known = TopicLimits(known=frozenset({"known"}))
+        sink = KafkaSink(f"127.0.0.1:{nobody.port}", limits=known, ask=ask, clock=clock)
+        monkeypatch.setattr(sink, "_renew", lambda topic: None)
+        monkeypatch.setattr(sink, "_produce", lambda *record: None)
+        for _ in range(2):
+            for topic in ("known", "free", "away", "untold"):
+                sink.send(topic, [b"k"], [b"v"], [4_600_001])
+            with pytest.raises(
+                RecordRefusedError, match=r"to chosen was refused: .*after\.max\.ms"
+            ):
+                sink.send("chosen", [b"k"], [b"v"], [4_600_001])
+            with pytest.raises(RecordRefusedError, match=r"max\.message\.bytes, 1,000"):
+                sink.send("chosen", [b"k"], [b"v" * 1_000], [1])
+        assert asked == ["free", "away", "untold", "chosen"]
+        clock.advance(30_000)
+        sink.send("away", [b"k"], [b"v"], [1])
+        assert asked[4:] == ["away"]
         sink.close()
 
 

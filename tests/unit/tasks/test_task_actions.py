@@ -44,10 +44,11 @@ class OneCommit:
     forgot: bool = False
     hold: int | None = None
     meanwhile: Callable[[], None] = lambda: None
+    texts: object = attrs.field(factory=SimpleNamespace)
 
-    def done(self, token: int, outcome: CommitOutcome, code: int) -> Settled:
+    def done(self, token: int, outcome: CommitOutcome, code: int, gone: Any) -> Settled:
         self.meanwhile()
-        part: Any = SimpleNamespace(active=SimpleNamespace(task=T))
+        part: Any = SimpleNamespace(active=SimpleNamespace(task=T), offsets={T: 1})
         return Settled(outcome, (part,), self.hold, self.hold is not None)
 
     def forget_queued(self) -> None:
