@@ -81,6 +81,9 @@ class SinkEncoder:
     ) -> list[bytes | None]:
         """The bytes of keys or values; a serde that refuses one names it with the topic."""
         try:
+            # Keys are written to stores without a look at their fields, so here they are looked at.
+            if role == "key" and serde.encode_whole is not None:
+                return serde.encode_rows(column)
             return serde.encode_column(column)
         except ColumnError as failed:
             cause: BaseException = failed.cause

@@ -10,11 +10,9 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time, timedelta
 from operator import attrgetter, itemgetter
 from types import NoneType
 from typing import Any
-from uuid import UUID
 
 import attrs
 import msgspec
@@ -22,10 +20,13 @@ import msgspec.inspect as kinds
 
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_decoders import class_of
-from streamlet.serdes.json_types import bare_kind, has_demands, parts, takes_none
+from streamlet.serdes.json_types import bare_kind, has_demands, is_immutable, parts
+from streamlet.serdes.json_whole import Whole, loss, whole
 from streamlet.serdes.serde import encode_error
+from streamlet.user_code import shown
 
 Encode = Callable[[Any], bytes]
+EncodeAll = Callable[[list[Any]], list[bytes]]
 
 plain: Encode = msgspec.json.Encoder().encode
 _sorted: Encode = msgspec.json.Encoder(order="deterministic").encode
@@ -42,50 +43,80 @@ _SORTABLE = (
 #: Types of a float's values as they are read.
 _READ = frozenset({float, NoneType})
 _ATTRS = "__attrs_attrs__"
+#: As None is written, and each number that JSON does not have. Looked for by ``find``, which is
+#: several times as fast as ``in`` for bytes.
+_NULL = b"null"
 _NO_NUMBER = (
     "JSON has no NaN and no infinity: use None (float | None), Decimal, or a pair (encode, decode)"
 )
 
 
-def encoders(described: kinds.Type, decode: Callable[[bytes], Any]) -> tuple[Encode, Encode]:
-    """Functions that write values of a type: in the canonical form, and with dicts as they are."""
+@attrs.frozen
+class JsonForm:
+    """One form of the bytes of a type: functions that write a value, and a column."""
+
+    one: Encode
+    all: EncodeAll
+
+
+def _form(encode: Encode) -> JsonForm:
+    return JsonForm(encode, lambda column: list(map(encode, column)))
+
+
+PLAIN = _form(plain)
+
+
+def encoders(described: kinds.Type, decode: Callable[[bytes], Any]) -> tuple[JsonForm, JsonForm]:
+    """The forms of a type: the canonical one, and the one with dicts as they are."""
     found = parts(described)
     sets = [bare_kind(part.item_type) for part in found if isinstance(part, _SETS)]
     dicts = [part for part in found if isinstance(part, kinds.DictType | kinds.TypedDictType)]
     is_open = any(isinstance(part, kinds.AnyType) for part in found)
     if not (sets or dicts or is_open):
-        return _as_read(plain, described, decode), plain
+        return _as_read(PLAIN, described, decode), PLAIN
     simple = all(isinstance(one, _SORTABLE) for one in sets) and all(
         isinstance(bare_kind(part.key_type), kinds.StrType | kinds.AnyType)
         for part in dicts
         if isinstance(part, kinds.DictType)
     )
-    canonical = _deterministic if simple else canonical_bytes
-    in_order = canonical if sets and not (dicts or is_open) else plain
+    # A column that cannot be sorted so quickly fails, and is then done value by value.
+    quick = JsonForm(_deterministic, _form(_sorted).all)
+    canonical = quick if simple else _form(canonical_bytes)
+    in_order = canonical if sets and not (dicts or is_open) else PLAIN
     return _as_read(canonical, described, decode), in_order
 
 
-def _as_read(encode: Encode, described: kinds.Type, decode: Callable[[bytes], Any]) -> Encode:
+def _as_read(form: JsonForm, described: kinds.Type, decode: Callable[[bytes], Any]) -> JsonForm:
     """The same, by way of what is read, where a program may make a value that is written otherwise.
 
     A float may be given as an int; fields that are no arguments may be unset, or set in any order.
     """
-    found = parts(described)
+    found, encode = parts(described), form.one
 
     def as_read(value: Any) -> bytes:
         return encode(decode(encode(value)))
 
     late = any(map(_sets_late, found))
     if not late and not any(isinstance(part, kinds.FloatType) for part in found):
-        return encode
+        return form
     names = () if late else _own_floats(described, found)
     if not names:
-        return as_read
+        return _form(as_read)
+    getters = list(map(attrgetter, names))
+
+    def all_as_read(column: list[Any]) -> list[bytes]:
+        same = all(_READ.issuperset(map(type, map(get, column))) for get in getters)
+        return form.all(column) if same else list(map(as_read, column))
+
     get = attrgetter(*names)
     if len(names) == 1:
-        return lambda value: encode(value) if type(get(value)) in _READ else as_read(value)
-    return lambda value: (
-        encode(value) if _READ.issuperset(map(type, get(value))) else as_read(value)
+        return JsonForm(
+            lambda value: encode(value) if type(get(value)) in _READ else as_read(value),
+            all_as_read,
+        )
+    return JsonForm(
+        lambda value: encode(value) if _READ.issuperset(map(type, get(value))) else as_read(value),
+        all_as_read,
     )
 
 
@@ -161,124 +192,154 @@ def _with(value: Any, changed: Mapping[str, Any]) -> Any:
     return copied
 
 
-#: The exact types of values by the kind of their field, where JSON reads just these back.
-_FIELD_TYPES: dict[type[kinds.Type], frozenset[type]] = {
-    kinds.BoolType: frozenset({bool}),
-    kinds.IntType: frozenset({int}),
-    kinds.FloatType: frozenset({float, int}),
-    kinds.StrType: frozenset({str}),
-    kinds.BytesType: frozenset({bytes}),
-    kinds.DateTimeType: frozenset({datetime}),
-    kinds.DateType: frozenset({date}),
-    kinds.TimeType: frozenset({time}),
-    kinds.TimeDeltaType: frozenset({timedelta}),
-    kinds.UUIDType: frozenset({UUID}),
-    kinds.NoneType: frozenset({NoneType}),
-}
-
-
-def survives(described: kinds.Type) -> Callable[[list[Any]], bool] | None:
-    """A function that tells of values whether the plain fields have values of their types.
-
-    Of a record type; Python sets a field to anything, also to what could not be read back. None:
-    the type has no such fields.
-    """
-    fields = []
-    for field in getattr(described, "fields", ()):
-        allowed = _allowed(field.type)
-        if allowed and not isinstance(described, kinds.TypedDictType):
-            fields.append((attrgetter(field.name), allowed))
-    if not fields:
-        return None
-    return lambda column: all(
-        allowed.issuperset(map(type, map(get, column))) for get, allowed in fields
-    )
-
-
-def _allowed(kind: kinds.Type) -> frozenset[type]:
-    """The types of a field's values; empty if they are not plain."""
-    kind = bare_kind(kind)
-    if not isinstance(kind, kinds.UnionType):
-        return _FIELD_TYPES.get(type(kind), frozenset())
-    members = [_allowed(one) for one in kind.types]
-    return frozenset().union(*members) if all(members) else frozenset()
-
-
 @attrs.frozen
 class RoundTripCheck:
     """Refuses values that would not be read back as they are, which each class can be given.
 
-    ``always``: all values are looked at, else only those with ``null`` in their bytes, as which
-    None is written, and each number that JSON does not have.
+    Args:
+        name: of the serde.
+        decode: reads a value.
+        frozen: whether values cannot change, so that they are kept without being copied.
+        open: whether there is an ``Any``.
+        numbers: whether there may be a number that JSON does not have, which is written as null.
+        always: whether values of the right types may be refused when they are read.
+        whole: tells of a column whether it has the right types and numbers, but for each ``Any``.
+        whole_documents: the same, with what is in each ``Any``, but for its numbers.
+        whole_numbers: the same, with all numbers.
     """
 
     name: str
     decode: Callable[[bytes], Any]
+    frozen: bool
+    open: bool
+    numbers: bool
     always: bool
-    #: Whether there may be a number that JSON does not have.
-    has_numbers: bool
-    #: Whether it would be read as None.
-    _loses: bool
-
-    @property
-    def for_keys(self) -> bool:
-        """False if only a None in the wrong field could be met: keys go without a look for it."""
-        return self.always or self.has_numbers
+    whole: Whole
+    whole_documents: Whole
+    whole_numbers: Whole
 
     @classmethod
     def of(cls, name: str, described: kinds.Type, decode: Callable[[bytes], Any]) -> RoundTripCheck:
         """The check for a type, by the name of its serde."""
         found = parts(described)
-        has_numbers = any(isinstance(part, kinds.FloatType | kinds.AnyType) for part in found)
-        loses = has_numbers and any(map(takes_none, found))
-        return cls(name, decode, has_demands(found), has_numbers, loses)
+        is_open = any(isinstance(part, kinds.AnyType) for part in found)
+        numbers = is_open or any(isinstance(part, kinds.FloatType) for part in found)
+        return cls(
+            name,
+            decode,
+            frozen=is_immutable(described),
+            open=is_open,
+            numbers=numbers,
+            always=has_demands(found),
+            whole=whole(described, numbers=True),
+            whole_documents=whole(described, documents=True),
+            whole_numbers=whole(described, documents=True, numbers=True),
+        )
 
-    def checking(self, encode: Encode, *, by_itself: bool) -> Encode:
-        """The same function, for values that can be read back.
+    def one(self, encode: Encode) -> Encode:
+        """The same function, for values that can be read back; it raises ``SerdeError`` for others.
 
-        It raises ``SerdeError`` for others. ``by_itself``: each value is read back, since it stands
-        for one that is to be kept.
+        One value stands for one that is to be kept.
         """
-        check, always = self._check, self.always or by_itself
+
+        def checked(value: Any) -> bytes:
+            try:
+                raw = encode(value)
+                read = self.decode(raw)
+            except msgspec.ValidationError as error:
+                raise self._refused(value, error) from error
+            self._compare(value, raw, read)
+            return raw
+
+        return checked
+
+    def column(self, encode_all: EncodeAll) -> EncodeAll:
+        """The same for a column; it raises for one that has to be looked at value by value."""
+        quick = not self.always
+
+        def checked(column: list[Any]) -> list[bytes]:
+            first = column[:1] if self.open else ()  # a mistake in a program is in every record
+            if quick and self.whole(column) and self.whole_documents(first):
+                raws = encode_all(column)
+                if not self.open or _NULL not in b"".join(raws) or self.whole_numbers(column):
+                    return raws
+            raise SerdeError(f"{self.name}: value by value")
+
+        return checked
+
+    def quick_one(self, encode: Encode) -> Encode:
+        """The same for one key on its way to a store: only numbers are asked for."""
 
         def checked(value: Any) -> bytes:
             try:
                 raw = encode(value)
             except msgspec.ValidationError as error:  # it was read back to be written
                 raise self._refused(value, error) from error
-            if always or b"null" in raw:
-                check(value, raw)
-            return raw
+            return self.one(encode)(value) if self.always or raw.find(_NULL) >= 0 else raw
 
-        return checked
+        return checked if self.always or self.numbers else encode
 
-    def checking_all(self, encode: Encode) -> Callable[[list[Any]], list[bytes]]:
-        """The same for a column."""
-        check, always = self._check, self.always
+    def quick(self, encode_all: EncodeAll) -> EncodeAll:
+        """The same for keys on their way to a store, by the column."""
+        if not (self.always or self.numbers):
+            return encode_all
 
         def checked(column: list[Any]) -> list[bytes]:
-            raws = list(map(encode, column))
-            if always or b"null" in b"".join(raws):
+            raws = encode_all(column)
+            if self.always or _NULL in b"".join(raws):
                 for value, raw in zip(column, raws, strict=True):
-                    if always or b"null" in raw:
-                        check(value, raw)
+                    if self.always or raw.find(_NULL) >= 0:
+                        self._compare(value, raw, self.decode(raw))
             return raws
 
         return checked
 
-    def _check(self, value: Any, raw: bytes) -> None:
-        if self._loses and not _is_finite(msgspec.to_builtins(value)):
+    def copy(self, encode: Encode, decode: Callable[[bytes], Any]) -> Callable[[Any], Any]:
+        """A function that copies values as their bytes would return; None stays None."""
+
+        def copied(value: Any) -> Any:
+            if value is None:
+                return None
+            raw = encode(value)
+            new = decode(raw)
+            if (self.numbers and raw.find(_NULL) >= 0) or self.open:
+                self._compare(value, raw, new)
+            return new
+
+        return copied
+
+    def _compare(self, value: Any, raw: bytes, read: Any) -> None:
+        """Refuse a value that was read back as another one."""
+        if _equal(value, read):
+            return
+        if raw.find(_NULL) >= 0 and not _is_finite(msgspec.to_builtins(value)):
             raise encode_error(self.name, value, _NO_NUMBER)
-        try:
-            self.decode(raw)
-        except msgspec.ValidationError as error:
-            raise self._refused(value, error) from error
+        lost = loss(value, read) if self.open else None
+        if lost is not None:
+            raise encode_error(
+                self.name, value, f"JSON has no {lost}; give the type in place of Any"
+            )
+        if self.frozen and _is_compared(value) and not self.whole([value]):
+            raise encode_error(self.name, value, f"it would be read back as {shown(read)}")
 
     def _refused(self, value: Any, error: msgspec.ValidationError) -> SerdeError:
         """The error for a value whose bytes could not be read."""
         finite = _is_finite(msgspec.to_builtins(value))
         why = f"it could not be read back: {error}" if finite else _NO_NUMBER
         return encode_error(self.name, value, why)
+
+
+def _equal(value: Any, read: Any) -> bool:
+    try:
+        return bool(read == value)
+    except Exception:  # a class that cannot be compared with another
+        return False
+
+
+def _is_compared(value: Any) -> bool:
+    """True for an object that is compared by what it holds."""
+    own: Any = type(value).__eq__
+    return own is not object.__eq__
 
 
 def _is_finite(value: Any) -> bool:

@@ -20,6 +20,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from operator import attrgetter
 from typing import Any, get_origin
 
 import msgspec
@@ -33,8 +34,45 @@ _ONE_AT_A_TIME = threading.RLock()
 Hook = Callable[[Any], None]
 
 
-def decoder_of(of: Any, parts: Iterable[kinds.Type]) -> msgspec.json.Decoder[Any]:
+def readers(
+    of: Any, parts: Iterable[kinds.Type]
+) -> tuple[Callable[[bytes], Any], Callable[[list[bytes]], list[Any]]]:
+    """Functions that read a value, and a column, of a type that consists of these parts.
+
+    Raises:
+        As ``decoder_of``.
+    """
+    parts = list(parts)
+    full = decoder_of(of, parts).decode
+    hooked = [cls for cls in _classes(parts) if _hook(cls) is not None]
+    if hooked != [of] or hasattr(of, "__post_init__") or hasattr(of, "__attrs_attrs__"):
+        return full, lambda column: list(map(full, column))
+    # A class by itself: whether a field was left out shows in what was read.
+    quick = decoder_of(of, parts, mended=False).decode
+    count = len(dataclasses.fields(of))
+    there, all_there = attrgetter("__dict__"), frozenset({count}).issuperset
+
+    def read(raw: bytes) -> Any:
+        value = quick(raw)
+        return value if len(value.__dict__) == count else full(raw)
+
+    def read_all(column: list[bytes]) -> list[Any]:
+        values = list(map(quick, column))
+        return values if all_there(map(len, map(there, values))) else list(map(full, column))
+
+    return read, read_all
+
+
+def _classes(parts: Iterable[kinds.Type]) -> set[Any]:
+    return {class_of(part) for part in parts if isinstance(part, kinds.DataclassType)}
+
+
+def decoder_of(
+    of: Any, parts: Iterable[kinds.Type], *, mended: bool = True
+) -> msgspec.json.Decoder[Any]:
     """A decoder of a type that consists of these parts.
+
+    ``mended``: also of documents that leave out fields, or have them in another order.
 
     Raises:
         TypeError, NameError, ValueError, RuntimeError: msgspec cannot read the type.
@@ -42,15 +80,14 @@ def decoder_of(of: Any, parts: Iterable[kinds.Type]) -> msgspec.json.Decoder[Any
     parts = list(parts)
     for name in _names(parts):
         _write(name)
-    classes = {class_of(part) for part in parts if isinstance(part, kinds.DataclassType)}
-    hooks = [(cls, *found) for cls in classes if (found := _hook(cls)) is not None]
+    hooks = [(cls, *found) for cls in _classes(parts) if (found := _hook(cls)) is not None]
     with _ONE_AT_A_TIME, ExitStack() as changed:
         for part in parts if hooks else ():
             cls: Any = getattr(part, "cls", None)
             for one in (cls, get_origin(cls)):
                 if "__msgspec_cache__" in getattr(one, "__dict__", ()):
                     del one.__msgspec_cache__
-        for hook in hooks:
+        for hook in hooks if mended else ():
             changed.enter_context(_replaced(*hook))
         return msgspec.json.Decoder(of)
 

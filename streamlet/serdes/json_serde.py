@@ -6,25 +6,30 @@ but gives each result a kilobyte first: a column of results that are kept costs 
 
 from __future__ import annotations
 
-import types
-from collections.abc import Callable, Iterable
-from itertools import chain
+from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 import attrs
 import msgspec
 import msgspec.inspect as kinds
 
-from streamlet.serdes.json_bytes import Encode, RoundTripCheck, encoders, plain, survives
-from streamlet.serdes.json_decoders import decoder_of
+from streamlet.errors import SerdeError
+from streamlet.serdes.json_bytes import (
+    PLAIN,
+    Encode,
+    EncodeAll,
+    JsonForm,
+    RoundTripCheck,
+    encoders,
+)
+from streamlet.serdes.json_decoders import readers
 from streamlet.serdes.json_types import accepted_types, describe, is_immutable, parts, type_name
+from streamlet.serdes.json_whole import whole_documents
 from streamlet.serdes.serde import Serde, build, encode_error
 
 T = TypeVar("T")
 
 _DOCUMENTS: tuple[object, ...] = (dict, list, dict[str, Any], list[Any])
-_SCALARS = frozenset({str, int, float, bool, types.NoneType})
-_CONTAINERS = frozenset({dict, list, tuple})
 _UNSURVIVING = (set, frozenset, bytes, bytearray, memoryview)
 _SHORTEST: dict[type[kinds.Type], bytes] = {
     kinds.AnyType: b"0",
@@ -58,12 +63,13 @@ def json(of: Any = Any) -> Serde[Any]:
 
     JSON has no NaN and no infinity: a typed value with one is refused when it is written, as is one
     with None where its annotation has none; in an untyped document they are written as null. A
-    value whose fields are of other types than their annotations is refused where it is kept.
+    value with parts of other types than their annotations, at any depth, is refused, as is a key
+    that is sent to a topic.
     Numbers and times keep their form, also in keys: ``Decimal("1.0")`` and ``Decimal("1.00")``, or
     one moment in two time zones, are two keys.
-    An untyped document returns as JSON knows it (a tuple as a list, a datetime as text); dict keys
-    other than str, sets and bytes are refused there: in each document that is kept in a store, in
-    a batch that is written to a topic in the first one.
+    An untyped document, and what is below ``Any``, returns as JSON knows it (a tuple as a list, a
+    datetime as text), in memory too; dict keys other than str, sets and bytes are refused there: in
+    each value that is kept in a store, in a batch that is written to a topic in the first one.
 
     Raises:
         SerdeError: JSON cannot carry the type.
@@ -71,28 +77,79 @@ def json(of: Any = Any) -> Serde[Any]:
     name = "json" if of is Any else f"json({type_name(of)})"
     described = describe(of)
     accepts = accepted_types(of)
-    decode = decoder_of(of, parts(described)).decode
+    decode, decode_all = readers(of, parts(described))
     shortest = _shortest(described, decode)
     canonical, in_order = encoders(described, decode)
     if of is Any or of in _DOCUMENTS:
         return _documents(name, decode, accepts, shortest, canonical)
-    check = RoundTripCheck.of(name, described, decode)
+    make = _maker(name, of, described, (decode, decode_all), accepts, shortest)
+    return _typed(make, RoundTripCheck.of(name, described, decode), canonical, in_order, accepts)
 
-    def typed(encode: Encode, looked_at: bool = True, kept: bool = False) -> Serde[Any]:
-        serde = build(
+
+def _maker(
+    name: str,
+    of: Any,
+    described: kinds.Type,
+    readers: tuple[Any, Any],
+    accepts: frozenset[type],
+    shortest: bytes | None,
+) -> Callable[[Encode, EncodeAll], Serde[Any]]:
+    """Makes the serdes of a type, of functions that write a value and a column."""
+
+    def make(one: Encode, encode_all: EncodeAll) -> Serde[Any]:
+        return build(
             name,
-            check.checking(encode, by_itself=kept) if looked_at else encode,
-            decode,
+            one,
+            readers[0],
             accepts=accepts,
             immutable=is_immutable(described),
-            encode_all=check.checking_all(encode) if looked_at else None,
-            decode_all=_mapped(decode),
+            encode_all=encode_all,
+            decode_all=readers[1],
             shortest=shortest,
             declared=of,
         )
-        return attrs.evolve(serde, survives=survives(described)) if kept else serde
 
-    return attrs.evolve(typed(canonical, check.for_keys), as_value=typed(in_order, kept=True))
+    return make
+
+
+def _typed(
+    make: Callable[[Encode, EncodeAll], Serde[Any]],
+    check: RoundTripCheck,
+    canonical: JsonForm,
+    in_order: JsonForm,
+    accepts: frozenset[type],
+) -> Serde[Any]:
+    """The serde of keys of a type, and that of values."""
+    quick = check.quick(canonical.all)
+    keys = attrs.evolve(
+        make(check.quick_one(canonical.one), quick),
+        survives=check.whole,
+        encode_whole=make(check.one(canonical.one), quick).encode,
+    )
+    values = make(check.one(in_order.one), check.column(in_order.all))
+    copied = check.copy(in_order.one, check.decode)
+    values = attrs.evolve(
+        values,
+        survives=check.whole_documents if check.open else None,
+        fast_copy=_fast_copy(copied, accepts, lambda value: values.decode(values.encode(value))),
+    )
+    return attrs.evolve(keys, as_value=values)
+
+
+def _fast_copy(
+    copied: Callable[[Any], Any], accepts: frozenset[type], checked: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
+    """A function that copies values quickly, and what that fails on as ``checked`` does."""
+
+    def copy(value: Any) -> Any:
+        if accepts and type(value) not in accepts and value is not None:
+            return checked(value)
+        try:
+            return copied(value)
+        except Exception:  # the check says what is wrong with it
+            return checked(value)
+
+    return copy
 
 
 def document(of: type[T]) -> Serde[T]:
@@ -124,11 +181,11 @@ def _documents(
     decode: Callable[[bytes], Any],
     accepts: frozenset[type],
     shortest: bytes | None,
-    canonical: Encode,
+    canonical: JsonForm,
 ) -> Serde[Any]:
     """The serde of any documents, and that of values, which keeps the order of their names."""
     serde = _document(name, decode, accepts, shortest, canonical)
-    return attrs.evolve(serde, as_value=_document(name, decode, accepts, shortest, plain))
+    return attrs.evolve(serde, as_value=_document(name, decode, accepts, shortest, PLAIN))
 
 
 def _document(
@@ -136,8 +193,10 @@ def _document(
     decode: Callable[[bytes], Any],
     accepts: frozenset[type],
     shortest: bytes | None,
-    encode: Encode,
+    form: JsonForm,
 ) -> Serde[Any]:
+    encode = form.one
+
     def encode_one(value: Any) -> bytes:
         _refuse_unsurviving(name, value, value)
         return encode(value)
@@ -146,7 +205,7 @@ def _document(
         # A mistake in a program is in every record; looking at all of them would cost more than
         # encoding them. What is kept is looked at (``encode_rows``).
         _refuse_unsurviving(name, column[0], column[0])
-        return list(map(encode, column))
+        return form.all(column)
 
     serde = build(
         name,
@@ -157,56 +216,17 @@ def _document(
         decode_all=_mapped(decode),
         shortest=shortest,
     )
-    copy = _copier(encode, decode, accepts, lambda value: serde.decode(serde.encode(value)))
-    return attrs.evolve(serde, fast_copy=copy, survives=_survives)
 
-
-def _copier(
-    encode: Encode,
-    decode: Callable[[bytes], Any],
-    accepts: frozenset[type],
-    checked: Callable[[Any], Any],
-) -> Callable[[Any], Any]:
-    """A function that copies documents as their bytes would return; None stays None.
-
-    One that returns equal has nothing in it that is refused, or changed; what has is ``checked``.
-    """
-
-    def copy(value: Any) -> Any:
+    def copied(value: Any) -> Any:
         if value is None:
             return None
-        if accepts and type(value) not in accepts:
-            return checked(value)
-        try:
-            new = decode(encode(value))
-            same = bool(new == value)
-        except Exception:  # the check says what is wrong with it
-            same = False
-        return new if same else checked(value)
+        new = decode(encode(value))
+        if not new == value:
+            raise SerdeError(f"{name}: not the same")
+        return new
 
-    return copy
-
-
-def _survives(column: list[Any]) -> bool:
-    """True if documents have nothing that JSON would change; False if it is not known.
-
-    All documents are looked at together, a level at a time.
-    """
-    level = column
-    while True:
-        kinds_here = set(map(type, level))
-        if not kinds_here - _SCALARS:
-            return True
-        if kinds_here - _SCALARS - _CONTAINERS:
-            return False
-        dicts = [part for part in level if type(part) is dict]
-        if set(map(type, chain.from_iterable(dicts))) - {str}:
-            return False
-        inner: Iterable[Any] = chain.from_iterable(map(dict.values, dicts))
-        if len(kinds_here - _SCALARS) > 1 or dict not in kinds_here:
-            lists = (part for part in level if type(part) in (list, tuple))
-            inner = chain(inner, chain.from_iterable(lists))
-        level = list(inner)
+    copy = _fast_copy(copied, accepts, lambda value: serde.decode(serde.encode(value)))
+    return attrs.evolve(serde, fast_copy=copy, survives=whole_documents)
 
 
 def _refuse_unsurviving(name: str, value: Any, part: Any) -> None:

@@ -52,7 +52,8 @@ class Serde(Generic[T]):
     ``as_value`` is the serde for values of the type, which keeps the order of their dicts, where
     this one sorts it, since equal keys have one form; None: this one.
     ``survives`` tells of a column whether all its values return as they are, as far as that is
-    known without a look at each; None: what has bytes does.
+    known without a look at each; None: what has bytes does. Others are written one by one, by
+    ``encode_whole``, which refuses what does not return; None: by ``encode``.
 
     ``encode_all`` and ``decode_all`` are the fast way for a whole column without None. They may
     raise anything: the column is then done again entry by entry, to find the one at fault.
@@ -72,6 +73,7 @@ class Serde(Generic[T]):
     declared: Any = None
     as_value: Serde[T] | None = None
     survives: Callable[[list[T]], bool] | None = None
+    encode_whole: Callable[[T], bytes] | None = None
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"
@@ -108,14 +110,15 @@ class Serde(Generic[T]):
         return _with_gaps(column, present, fast, self.encode, "encode", self.name)
 
     def encode_rows(self, column: list[T | None]) -> list[bytes | None]:
-        """The bytes of a column of values that are to be kept; each is one that can be read back.
+        """The bytes of a column that is kept, or of keys that go away: each can be read back.
 
         Raises:
             ColumnError: as ``encode_column``.
         """
         if self.survives is None or self.survives([one for one in column if one is not None]):
             return self.encode_column(column)
-        return attrs.evolve(self, encode_all=None).encode_column(column)
+        encode = self.encode_whole or self.encode
+        return attrs.evolve(self, encode=encode, encode_all=None).encode_column(column)
 
     def copy(self, value: T) -> T:
         """A value that shares nothing mutable with the given one.

@@ -136,6 +136,13 @@ class DecodeRows:
             )
 
 
+#: As natively, where a field of a JSON document is null.
+_NO_DEFAULT = (
+    "; a null does not stand for the field's default: annotate it with | None, fill the column, or "
+    "leave it out"
+)
+
+
 def encoder(serde: Serde[Any], where: str) -> Callable[[pa.Array], list[bytes | None]]:
     """A function from a column of Spark's to the bytes of its values.
 
@@ -161,7 +168,8 @@ def encoder(serde: Serde[Any], where: str) -> Callable[[pa.Array], list[bytes | 
                 values = _converted(values, serde.declared)
             return serde.encode_column(values)
         except msgspec.ValidationError as error:
-            raise SerdeError(f"{where}: {error}") from error
+            hint = _NO_DEFAULT if "got `null`" in str(error) else ""
+            raise SerdeError(f"{where}: {error}{hint}") from error
         except ColumnError as error:
             raise SerdeError(f"{where}: {error.cause}") from error
 

@@ -56,6 +56,20 @@ def test_a_column_has_each_value_whole(of: Any, value: Any) -> None:
     assert type(read) is type(value)
 
 
+def test_a_null_is_no_default_as_in_a_document() -> None:
+    one = serde(Frozen)
+    assert one.decode('{"länge":1,"weight":null}'.encode()) == Frozen(1)
+    with pytest.raises(SerdeError, match=r"got `null` - at `\$.region`"):
+        one.decode('{"länge":1,"region":null}'.encode())
+    rows: Any = [{"länge": 1, "region": None}]
+    with pytest.raises(SerdeError, match=r"got `null` - at `\$\[0\].region`; .* \| None, fill"):
+        encoder(one, "in: column value")(pa.array(rows, type=column_type(one)))
+    rows = [{"länge": 1, "region": "eu", "weight": None}]
+    (raw,) = encoder(one, "in: column value")(pa.array(rows, type=column_type(one)))
+    assert raw is not None
+    assert one.decode(raw) == Frozen(1)
+
+
 def schema(*types: Any) -> dict[str, Any]:
     fields = [{"name": f"f{at}", "type": of} for at, of in enumerate(types)]
     return {"type": "record", "name": "R", "fields": fields}

@@ -1,0 +1,252 @@
+"""Columns of values that return from JSON as they are, told by the types in them.
+
+Python sets a field to anything, and an ``Any`` is anything. The types in a column are asked for
+all at once, field by field. What that does not settle is written and read back, value by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import chain
+from math import isfinite
+from operator import attrgetter
+from types import NoneType
+from typing import Any
+from uuid import UUID
+
+import msgspec.inspect as kinds
+
+from streamlet.serdes.json_decoders import class_of
+from streamlet.serdes.json_types import bare_kind
+
+#: True of a column whose values all return as they are; False if that is not known.
+Whole = Callable[[Iterable[Any]], bool]
+
+_SCALARS = frozenset({str, int, float, bool, NoneType})
+_CONTAINERS = frozenset({dict, list, tuple})
+#: The exact types of values of a kind, where JSON reads just these back.
+_PLAIN: dict[type[kinds.Type], frozenset[type]] = {
+    kinds.BoolType: frozenset({bool}),
+    kinds.IntType: frozenset({int}),
+    kinds.FloatType: frozenset({float, int}),
+    kinds.StrType: frozenset({str}),
+    kinds.BytesType: frozenset({bytes}),
+    kinds.DateTimeType: frozenset({datetime}),
+    kinds.DateType: frozenset({date}),
+    kinds.TimeType: frozenset({time}),
+    kinds.TimeDeltaType: frozenset({timedelta}),
+    kinds.UUIDType: frozenset({UUID}),
+    kinds.DecimalType: frozenset({Decimal}),
+    kinds.NoneType: frozenset({NoneType}),
+}
+_ARRAYS: dict[type[kinds.Type], type] = {
+    kinds.ListType: list,
+    kinds.SetType: set,
+    kinds.FrozenSetType: frozenset,
+    kinds.VarTupleType: tuple,
+}
+_flat = chain.from_iterable
+
+
+def whole_documents(column: Iterable[Any], numbers: bool = False) -> bool:
+    """True of documents of any shape that JSON writes as they are, but for tuples.
+
+    All documents are looked at together, a level at a time. ``numbers``: JSON has all numbers too.
+    """
+    level = list(column)
+    while True:
+        there = set(map(type, level))
+        if numbers and float in there and not _numbers(v for v in level if type(v) is float):
+            return False
+        if there <= _SCALARS:
+            return True
+        if there - _SCALARS - _CONTAINERS:
+            return False
+        dicts = [part for part in level if type(part) is dict]
+        if set(map(type, _flat(dicts))) - {str}:
+            return False
+        inner: Iterable[Any] = _flat(map(dict.values, dicts))
+        if len(there - _SCALARS) > 1 or dict not in there:
+            lists = (part for part in level if type(part) in (list, tuple))
+            inner = chain(inner, _flat(lists))
+        level = list(inner)
+
+
+def whole(described: kinds.Type, *, documents: bool = False, numbers: bool = False) -> Whole:
+    """A function that tells of columns of a type, without None, whether they are whole.
+
+    ``documents``: what is annotated as ``Any`` is looked at too; ``numbers``: JSON has all numbers
+    as well.
+    """
+    return _Checks(documents, numbers).of(described)
+
+
+class _Checks:
+    """Makes the functions for the parts of a type, which may contain itself."""
+
+    def __init__(self, documents: bool, numbers: bool) -> None:
+        self._documents, self._numbers = documents, numbers
+        self._made: dict[int, Whole] = {}
+
+    def of(self, kind: kinds.Type) -> Whole:
+        """The function for one part."""
+        kind = bare_kind(kind)
+        at = id(kind)
+        if at not in self._made:
+            self._made[at] = lambda column: self._made[at](column)
+            self._made[at] = self._new(kind)
+        return self._made[at]
+
+    def _new(self, kind: kinds.Type) -> Whole:
+        types = types_of(kind)
+        if isinstance(kind, kinds.AnyType):
+            if not self._documents:
+                return lambda column: True
+            return lambda column: whole_documents(column, self._numbers)
+        if types and self._is_settled(kind):
+            return lambda column: types.issuperset(map(type, column))
+        if self._numbers and isinstance(kind, kinds.FloatType):
+            return _numbers
+        if isinstance(kind, kinds.UnionType):
+            return self._union(kind)
+        if not types:
+            return lambda column: not list(column)
+        return self._containers(types, self._inner(kind))
+
+    def _is_settled(self, kind: kinds.Type) -> bool:
+        """True if the type of a value is all that is asked for."""
+        kind = bare_kind(kind)
+        if isinstance(kind, kinds.UnionType):
+            return all(map(self._is_settled, kind.types))
+        if isinstance(kind, kinds.FloatType):
+            return not self._numbers
+        return type(kind) in _PLAIN or isinstance(kind, kinds.EnumType)
+
+    def _containers(self, types: frozenset[type], inner: Callable[[list[Any]], bool]) -> Whole:
+        def whole_containers(column: Iterable[Any]) -> bool:
+            column = column if type(column) is list else list(column)
+            return types.issuperset(map(type, column)) and inner(column)
+
+        return whole_containers
+
+    def _union(self, kind: kinds.UnionType) -> Whole:
+        """Of several types: the values of each are a column by themselves."""
+        known = types_of(kind)
+        inside = {
+            one: self.of(part)
+            for part in map(bare_kind, kind.types)
+            if not self._is_settled(part)
+            for one in types_of(part)
+        }
+
+        def whole_union(column: Iterable[Any]) -> bool:
+            column = list(column)
+            there = set(map(type, column))
+            return there <= known and all(
+                inside[one]([v for v in column if type(v) is one]) for one in there & inside.keys()
+            )
+
+        return whole_union
+
+    def _inner(self, kind: kinds.Type) -> Callable[[list[Any]], bool]:
+        """The function for what is in values of a kind."""
+        if isinstance(kind, kinds.DictType):
+            keys, values = self.of(kind.key_type), self.of(kind.value_type)
+            return lambda column: keys(_flat(column)) and values(_flat(map(dict.values, column)))
+        if isinstance(kind, kinds.LiteralType):
+            known = set(kind.values)
+            return lambda column: known.issuperset(column)
+        if isinstance(kind, kinds.TupleType):
+            return self._places(kind)
+        if isinstance(kind, kinds.TypedDictType):
+            return self._names(kind)
+        if type(kind) in _ARRAYS:
+            items = self.of(kind.item_type)  # type: ignore[attr-defined]
+            return lambda column: items(_flat(column))
+        return self._fields(kind)
+
+    def _places(self, kind: kinds.TupleType) -> Callable[[list[Any]], bool]:
+        count, places = {len(kind.item_types)}, list(map(self.of, kind.item_types))
+        return lambda column: (
+            count.issuperset(map(len, column))
+            and all(
+                place(entries)
+                for place, entries in zip(places, zip(*column, strict=True), strict=False)
+            )
+        )
+
+    def _names(self, kind: kinds.TypedDictType) -> Callable[[list[Any]], bool]:
+        names = [(field.name, self.of(field.type)) for field in kind.fields]
+        return lambda column: all(
+            check([one[name] for one in column if name in one]) for name, check in names
+        )
+
+    def _fields(self, kind: Any) -> Callable[[list[Any]], bool]:
+        fields = [(attrgetter(field.name), self.of(field.type)) for field in kind.fields]
+
+        def whole_fields(column: list[Any]) -> bool:
+            try:
+                return all(check(map(get, column)) for get, check in fields)
+            except AttributeError:  # one is not set
+                return False
+
+        return whole_fields
+
+
+def _numbers(column: Iterable[Any]) -> bool:
+    """True of numbers that JSON has: a sum is finite only if each number is."""
+    column = list(column)
+    if not _PLAIN[kinds.FloatType].issuperset(map(type, column)):
+        return False
+    try:
+        return isfinite(sum(column)) or all(map(isfinite, column))
+    except OverflowError:  # an int beyond all floats
+        return False
+
+
+def types_of(kind: kinds.Type) -> frozenset[type]:
+    """The exact types of values of a kind; empty if they are not known."""
+    kind = bare_kind(kind)
+    if isinstance(kind, kinds.UnionType):
+        members = list(map(types_of, kind.types))
+        return frozenset().union(*members) if all(members) else frozenset()
+    if isinstance(kind, kinds.DictType | kinds.TypedDictType):
+        return frozenset({dict})
+    if isinstance(kind, kinds.TupleType):
+        return frozenset({tuple})
+    if isinstance(kind, kinds.LiteralType):
+        return frozenset(map(type, kind.values))
+    cls = class_of(kind)
+    if cls is not None:
+        return frozenset({cls})
+    array = _ARRAYS.get(type(kind))
+    return frozenset({array}) if array else _PLAIN.get(type(kind), frozenset())
+
+
+def loss(value: Any, read: Any) -> str | None:
+    """The name of a type in a value of which something is lost where it is read back as another.
+
+    A tuple is read as a list, a time as text: they are the same in memory and on disk, since what
+    is kept is a copy by its bytes. None: nothing is lost.
+    """
+    if isinstance(value, bytes | bytearray | memoryview | set | frozenset):
+        return None if isinstance(read, bytes | set | frozenset) else type(value).__name__
+    if isinstance(value, dict) and isinstance(read, Mapping):
+        strange = next((name for name in read if name not in value), None)
+        if strange is not None:
+            return "keys that are no text"
+        return next((lost for name in read if (lost := loss(value[name], read[name]))), None)
+    if isinstance(value, list | tuple) and isinstance(read, list | tuple):
+        return next(
+            (lost for pair in zip(value, read, strict=False) if (lost := loss(*pair))), None
+        )
+    if type(value) is type(read):
+        names = getattr(type(read), "__struct_fields__", None) or [
+            *getattr(type(read), "__dataclass_fields__", ()),
+            *(one.name for one in getattr(type(read), "__attrs_attrs__", ())),
+        ]
+        pairs = ((getattr(value, name, None), getattr(read, name, None)) for name in names)
+        return next((lost for pair in pairs if (lost := loss(*pair))), None)
+    return None

@@ -1,0 +1,231 @@
+"""Values whose parts are not of their types: refused at the record, or the same on disk."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple, TypedDict
+
+import attrs
+import msgspec
+import pytest
+
+import streamlet as sl
+from streamlet.errors import ProcessingError, SerdeError
+from streamlet.serdes import ColumnError, serde
+from streamlet.state.memory import MemoryBacking
+from streamlet.state.store import CachedStore
+from streamlet.testing import TopologyTestDriver
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+@dataclass(frozen=True)
+class Inner:
+    n: int
+    x: float | None = None
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner
+    many: tuple[Inner, ...] = ()
+    pair: tuple[int, str] = (0, "")
+    either: int | str | Inner = 0
+    word: Literal["a", "b"] = "a"
+    color: Color = Color.RED
+    when: dt.datetime | None = None
+    price: Decimal | None = None
+    names: frozenset[str] = frozenset()
+
+
+@dataclass
+class Changing:
+    lines: list[Inner] = field(default_factory=list)
+    by_name: dict[str, list[int]] = field(default_factory=dict)
+    by_number: dict[int, float] = field(default_factory=dict)
+    next: Changing | None = None
+
+
+@dataclass
+class Free:
+    n: int
+    more: dict[str, Any] = field(default_factory=dict)
+    some: Any = None
+
+
+class Struct(msgspec.Struct, frozen=True):
+    inner: Inner
+
+
+@attrs.frozen
+class Defined:
+    inner: Inner
+
+
+class Named(NamedTuple):
+    a: int
+    inner: Inner = Inner(1)
+
+
+class Typed(TypedDict, total=False):
+    inner: Inner
+    n: int
+
+
+def bad(value: Any) -> Any:
+    return value
+
+
+WRONG: dict[str, tuple[Any, Any]] = {
+    "text in a nested int": (Outer, Outer(Inner(bad("1")))),
+    "text in an int of a tuple": (Outer, Outer(Inner(1), (Inner(1), Inner(bad("a"))))),
+    "float in a place of a tuple": (Outer, Outer(Inner(1), pair=(bad(1.5), ""))),
+    "a place too many": (Outer, Outer(Inner(1), pair=bad((1, "", 3)))),
+    "none of several types": (Outer, Outer(Inner(1), either=bad(1.5))),
+    "within one of several types": (Outer, Outer(Inner(1), either=Inner(bad("a")))),
+    "another word": (Outer, Outer(Inner(1), word=bad("c"))),
+    "a name for a color": (Outer, Outer(Inner(1), color=bad("green"))),
+    "text for a time": (Outer, Outer(Inner(1), when=bad("noon"))),
+    "a number in names": (Outer, Outer(Inner(1), names=frozenset({bad(1)}))),
+    "a list for a tuple": (Outer, Outer(Inner(1), many=bad([Inner(1)]))),
+    "text that is a time": (Outer, Outer(Inner(1), when=bad("2024-01-01T00:00:00"))),
+    "a nested NaN": (Outer, Outer(Inner(1, math.nan))),
+    "None for an int": (Outer, Outer(Inner(bad(None)))),
+    "another class": (Outer, Outer(bad(Struct(Inner(1))))),
+    "text in a list": (Changing, Changing(lines=[Inner(bad("a"))])),
+    "text in a dict": (Changing, Changing(by_name={"a": [1, bad("x")]})),
+    "infinity in a dict": (Changing, Changing(by_number={1: math.inf})),
+    "below itself": (Changing, Changing(next=Changing(next=Changing(by_name={"a": bad(3)})))),
+    "a struct": (Struct, Struct(Inner(bad("a")))),
+    "an attrs class": (Defined, Defined(Inner(bad("a")))),
+    "a named tuple": (Named, Named(1, Inner(bad("a")))),
+    "a typed dict": (Typed, Typed(inner=Inner(bad("a")))),
+    "a dict": (dict[str, int], {"a": bad("1")}),
+    "lists": (list[list[int]], [[1], [bad("a")]]),
+}
+#: Of these a store would keep another value than memory does.
+LOST: dict[str, tuple[Any, Any]] = {
+    "a set in a dict": (Free, Free(1, {"tags": {"a"}})),
+    "bytes in a list": (Free, Free(1, some=[b"a"])),
+    "keys that are numbers": (Free, Free(1, {"a": {1: "a"}})),
+    "a set below Any": (dict[str, Any | int], {"a": [{"b": {1}}]}),
+    "a NaN below Any": (Free, Free(1, {"a": [math.nan]})),
+    "in a list of Any": (list[Any], [1, {2}]),
+}
+GOOD: dict[str, tuple[Any, Any]] = {
+    "whole": (
+        Outer,
+        Outer(
+            Inner(1, 2.5),
+            (Inner(2),),
+            (1, "a"),
+            Inner(3),
+            "b",
+            Color.RED,
+            dt.datetime(2024, 1, 1, tzinfo=dt.UTC),
+            Decimal("1.10"),
+            frozenset({"a"}),
+        ),
+    ),
+    "an int for a float": (Outer, Outer(Inner(1, 2))),
+    "within itself": (Changing, Changing([Inner(1)], {"a": [1]}, {1: 2.0}, Changing())),
+    "open": (Free, Free(1, {"a": [1, {"b": None}]}, "null")),
+    "typed": (Typed, Typed(n=1)),
+    "beyond 64 bits": (Inner, Inner(2**63 + 1)),
+}
+
+
+@pytest.mark.parametrize("case", [*WRONG, *LOST])
+def test_a_value_that_would_not_return_is_refused(case: str) -> None:
+    of, value = {**WRONG, **LOST}[case]
+    one: Any = serde(of).as_value
+    with pytest.raises(SerdeError):
+        one.encode(value)
+    with pytest.raises(SerdeError):
+        one.encode_rows([value])
+    if case in WRONG:
+        with pytest.raises(ColumnError, match="entry 1"):
+            one.encode_column([None, value, value])
+    if not one.immutable:
+        with pytest.raises(SerdeError):
+            one.copy(value)
+
+
+@pytest.mark.parametrize("case", [name for name in WRONG if WRONG[name][0] is Outer])
+def test_so_is_a_key_on_its_way_to_a_topic(case: str) -> None:
+    of, value = WRONG[case]
+    app = sl.App("whole")
+    app.stream("in", key=str, value=str).select_key(lambda k, v: value, key=of).to("out")
+    with TopologyTestDriver(app) as driver, pytest.raises(ProcessingError):
+        driver.pipe_input("in", "a", "b")
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_a_value_of_its_types_is_taken_as_it_is(case: str) -> None:
+    of, value = GOOD[case]
+    keys: Any = serde(of)
+    for one in (keys, keys.as_value):
+        raw = one.encode(value)
+        assert one.decode(raw) == value
+        assert one.encode_column([value, None]) == one.encode_rows([value, None]) == [raw, None]
+        assert one.copy(value) == value
+
+
+@pytest.mark.parametrize("value", [Free(1, {"a": (1, 2)}), Free(1, some=dt.date(2024, 1, 1))])
+def test_what_json_knows_in_another_form_is_the_same_in_memory_and_on_disk(value: Free) -> None:
+    one: Any = serde(Free).as_value
+    store: Any = CachedStore("s", serde(str), one, MemoryBacking())
+    copied = one.copy(value)
+    store.put("a", copied, 0)
+    columns = store.drain()
+    assert [one.decode(raw[8:] if raw[:1] != b"{" else raw) for raw in columns.values] == [copied]
+
+
+Stream = sl.KStream[str, str]
+PLACES: dict[str, Callable[[Stream, Any, Any], object]] = {
+    "topic": lambda s, of, f: s.map_values(f, value=of).to("out"),
+    "repartition": lambda s, of, f: s.map_values(f, value=of).repartition().foreach(print),
+    "to_table": lambda s, of, f: s.map_values(f, value=of).to_table(store="t"),
+    "aggregate": lambda s, of, f: s.group_by_key().aggregate(
+        lambda: None, lambda k, v, a: f(v), value=of
+    ),
+    "window": lambda s, of, f: (
+        s.group_by_key()
+        .windowed_by(sl.tumbling("1m"))
+        .aggregate(lambda: None, lambda k, v, a: f(v), value=of)
+    ),
+    "table": lambda s, of, f: s.to_table().map_values(f, value=of, store="m"),
+    "store": lambda s, of, f: s.process_values(
+        lambda record, context: context.store("own").put(record.key, f(record.value)),
+        stores=[sl.key_value_store("own", key=str, value=of)],
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("case", ["text in a nested int", "text in a list", "a list for a tuple"])
+def test_the_record_is_skipped_in_each_place(place: str, case: str) -> None:
+    of, value = WRONG[case]
+    app = sl.App("whole", on_error="skip")
+    PLACES[place](app.stream("in", key=str, value=str), of, lambda text: value)
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "a", "b")
+        assert driver.skipped() == 1
+
+
+@pytest.mark.parametrize("place", ["topic", "aggregate", "to_table", "window", "table", "store"])
+@pytest.mark.parametrize("case", LOST)
+def test_a_row_that_would_lose_something_is_skipped(place: str, case: str) -> None:
+    of, value = LOST[case]
+    app = sl.App("whole", on_error="skip")
+    PLACES[place](app.stream("in", key=str, value=str), of, lambda text: value)
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "a", "b")
+        assert driver.skipped() == 1
