@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.oracle.dropped_records import table
 from tests.oracle.tables import DIFFERENT, MISSING, TOPOLOGIES
 
 CASES = Path(__file__).parent / "cases"
@@ -25,6 +26,17 @@ values, timestamps and headers; the same rows with the same timestamps in the na
 |---|---|
 """
 
+_DROPPED = """
+## Times of records that are left out
+
+Whether a record of a later time moves the time by which an operator closes windows, sends what
+waits and leaves out what is late, though it is left out itself or has no value: as recorded, and
+replayed, from `tests/oracle/dropped`. Where a value may be missing it is counted, or deletes a row.
+A record with a negative time, which an extractor gives, moves nothing: no operator sees it.
+Empty: Kafka Streams ends with an error, or takes such records.
+
+"""
+
 
 def page() -> str:
     """The whole page, in Markdown."""
@@ -33,7 +45,8 @@ def page() -> str:
     head = _HEAD.format(
         all=len(names), equal=len(equal), different=len(DIFFERENT), missing=len(MISSING)
     )
-    return head + "".join(f"| `{name}` | {_standing(name)} |\n" for name in names)
+    rows = "".join(f"| `{name}` | {_standing(name)} |\n" for name in names)
+    return head + rows + _DROPPED + table()
 
 
 def _standing(name: str) -> str:

@@ -66,6 +66,18 @@ def unmatched(app: sl.App) -> Any:
     return stream(app).left_join(other, lambda one, _: one, within=within, value=str)
 
 
+def timed(app: sl.App) -> Any:
+    """Each record waits for 10 in the state of its key."""
+
+    def hold(record: Any, state: Any) -> None:
+        state.timer(after=10)
+
+    def send(timer: Any, state: Any) -> str:
+        return "sent"
+
+    return stream(app).process_values(hold, on_timer=send, value=str, name="held")
+
+
 TUMBLING, SLIDING, SESSION = sl.tumbling(10), sl.sliding(10), sl.session(10)
 FINAL = {
     "tumbling": counted(TUMBLING, "final"),
@@ -85,6 +97,9 @@ ROWS: list[tuple[str, Program, Any, bool]] = [
     ("suppress", suppressed, NULL_KEY, False),
     ("suppress", suppressed, NULL_VALUE, True),  # a deletion
     ("suppress", suppressed, NEGATIVE, False),
+    ("timers", timed, NULL_KEY, False),
+    ("timers", timed, NULL_VALUE, True),  # the function gets it
+    ("timers", timed, NEGATIVE, False),
     ("join with grace", later("join"), NULL_KEY, False),
     ("join with grace", later("join"), NULL_VALUE, False),
     ("join with grace", later("join"), NEGATIVE, False),
@@ -164,3 +179,36 @@ def test_null_values_move_the_time_of_a_join_of_streams_but_send_nothing() -> No
         assert [record.key for record in driver.read_output("out")] == ["b"]
         driver.pipe_input("in", "c", "x", 1_000)
         assert [record.key for record in driver.read_output("out")] == ["a"]
+
+
+def deduplicated(app: sl.App) -> Any:
+    return stream(app).deduplicate(10, store="seen")
+
+
+def with_ttl(app: sl.App) -> Any:
+    kept = sl.Materialized("n", ttl=100)
+    return stream(app).group_by_key().count(store=kept).to_stream().map_values(str, value=str)
+
+
+@pytest.mark.parametrize("dropped", [NULL_KEY, NULL_VALUE, NEGATIVE, None])
+@pytest.mark.parametrize("program", [deduplicated, with_ttl])
+def test_operators_that_kafka_streams_does_not_have(program: Program, dropped: Any) -> None:
+    """A record that goes on moves time, and those behind are late then.
+
+    One without a value goes on through ``deduplicate``. Rows expire by the stream time of their
+    task, as punctuators are called by it: all records move that but those of negative times.
+    """
+    app = sl.App("a")
+    program(app).to("out")
+    moves = dropped in ([NULL_KEY, NULL_VALUE] if program is with_ttl else [NULL_VALUE])
+    with TopologyTestDriver(app, start_ms=0) as driver:
+        driver.pipe_input("in", "a", "v", 5)
+        if dropped is not None:
+            driver.pipe_input("in", *dropped, 1_000)
+        driver.pipe_input("in", "b", "v", 6)
+        driver.pipe_input("in", "a", "v", 30)
+        found = [(one.key, one.value) for one in driver.read_output("out") if one.key in ("a", "b")]
+    if program is with_ttl:
+        assert found == [("a", "1"), ("b", "1"), ("a", "1" if moves else "2")]
+    else:
+        assert found == [("a", "v")] if moves else [("a", "v"), ("b", "v"), ("a", "v")]
