@@ -19,6 +19,7 @@ from streamlet.dsl.row_expiry import expiring, timers_beside, timers_of, ttl_of
 from streamlet.errors import TopologyError
 from streamlet.kafka.placements import DEFAULT as DEFAULT_PARTITIONER
 from streamlet.serdes import Serde
+from streamlet.serdes.serde import alike
 from streamlet.topology.graph import Graph
 from streamlet.topology.names import (
     REPARTITION_SUFFIX,
@@ -140,7 +141,7 @@ class Builder:
             self._sources[read] = (node, own)
             return own
         node = known[0]
-        same = (node.key.name, node.value.name) == tuple(one.name for one in serdes)
+        same = alike(node.key, serdes[0]) and alike(node.value, serdes[1])
         same &= (node.reset, node.partitioner) == (reset, by)
         if not same or node.timestamp is not timestamp[0]:
             raise TopologyError(

@@ -49,9 +49,8 @@ Digests: TypeAlias = Callable[[Iterable[Any]], Iterator[bytes | None]]
 #: Instruction, digest of the left row (None: it was deleted), its key, and its partition.
 RowSubscription: TypeAlias = tuple[int, bytes | None, bytes, bytes]
 
-#: Names of serdes that write what they have read as it was, and of those that write any document.
-_STEADY_TYPES = frozenset({"str", "int", "float", "bytes", "bool", "uuid"})
-_DOCUMENTS = frozenset({"dict", "list", "json"})
+#: Formats whose values are written again as they were.
+_STEADY_FORMATS = frozenset({"str", "int", "float", "bytes", "bool", "uuid"})
 _STEADY = msgspec.json.Encoder(order="deterministic")
 #: The same for documents, in which objects with fields return as dicts.
 _DOCUMENT = msgspec.json.Encoder(order="sorted")
@@ -70,16 +69,16 @@ def digests(value: Serde[Any]) -> Digests:
     written, read, and written in a fixed order; a document at once in that order.
     """
     encode, decode, accepts, last = value.encode, value.decode, value.accepts, value.encode
-    if value.name.startswith("json("):
+    if value.format == "json of a type":
         last = _STEADY.encode
-    steady = value.name in _STEADY_TYPES
+    steady = value.format in _STEADY_FORMATS
 
     def digest(one: Any) -> bytes | None:
         return (
             None if one is None else _digest(encode(one) if steady else last(decode(encode(one))))
         )
 
-    if value.name not in _DOCUMENTS:
+    if value.format != "json":
         return lambda column: map(digest, column)
     write = _DOCUMENT.encode
 

@@ -11,6 +11,7 @@ from streamlet.errors import SerdeError, TopologyError
 from streamlet.serdes import Serde
 from streamlet.serdes import serde as serde_of
 from streamlet.serdes.json_types import plain_type
+from streamlet.serdes.serde import alike
 
 #: Stands for a type that is not given, where None is one: "always null".
 DEFAULT: Final[Any] = type("Default", (), {"__repr__": lambda self: "DEFAULT"})()
@@ -66,7 +67,7 @@ class Kind:
         """The kind of a stream that carries the keys or the values (``role``) of two streams."""
         if one.serde is None or other.serde is None:
             return other if one.serde is not None else one
-        if one.serde is other.serde or one.serde.name == other.serde.name:
+        if alike(one.serde, other.serde):
             return one
         names = f"{one.serde.name} and {other.serde.name}"
         return cls(None, lost=f"{_MERGE} (the {role}s of its streams are {names})")

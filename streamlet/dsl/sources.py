@@ -19,7 +19,8 @@ from streamlet.dsl.versioned_tables import source_node
 from streamlet.errors import TopologyError
 from streamlet.kafka.placements import DEFAULT as DEFAULT_PARTITIONER
 from streamlet.kafka.placements import PartitionerName, partitioner_name
-from streamlet.serdes import SerdeLike
+from streamlet.serdes import Serde, SerdeLike
+from streamlet.serdes.serde import alike
 
 #: One topic, several, or all whose whole names match.
 TopicNames: TypeAlias = str | Sequence[str] | re.Pattern[str]
@@ -59,7 +60,7 @@ class Sources:
     """The part of ``App`` that reads topics."""
 
     _builder: Builder
-    _tables: dict[str, tuple[KTable[Any, Any], tuple[str, str, Materialized, str]]]
+    _tables: dict[str, tuple[KTable[Any, Any], tuple[Serde[Any], ...], tuple[Materialized, str]]]
 
     @overload
     def stream(
@@ -256,10 +257,10 @@ class Sources:
         kinds = self._kinds(call, key, value)
         serdes = kinds[0].needed(call, "key"), kinds[1].needed(call, "value")
         by = partitioner_of(call, partitioner)
-        settings = (serdes[0].name, serdes[1].name, Materialized.of(store), by)
+        settings = (Materialized.of(store), by)
         known = self._tables.get(topic)
         if known is not None:
-            if known[1] != settings:
+            if known[2] != settings or not all(map(alike, known[1], serdes)):
                 raise TopologyError(f"{call}: the topic is a table already, with other settings")
             return known[0]
         times = extractor(call, timestamp)
@@ -270,7 +271,7 @@ class Sources:
         own = self._builder.graph.new_name("KTABLE-SOURCE-", name)
         node = source_node(self._builder, own, source, spec, serdes[1])
         table: KTable[Any, Any] = KTable(node, *kinds)
-        self._tables[topic] = (table, settings)
+        self._tables[topic] = (table, serdes, settings)
         return table
 
     @overload

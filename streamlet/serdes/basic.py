@@ -15,7 +15,7 @@ import msgspec
 
 from streamlet.errors import SerdeError
 from streamlet.lazy_results import FINE, count_before_promise, refuse_promise
-from streamlet.serdes.serde import Serde, build
+from streamlet.serdes.serde import CUSTOM, Serde, build
 
 _UUID_CHARACTERS = 36
 
@@ -40,6 +40,7 @@ def text() -> Serde[str]:
         encode_all=encode_all,
         decode_all=decode_all,
         shortest=b"",
+        format="str",
     )
 
 
@@ -99,6 +100,7 @@ def _whole(name: str, code: str) -> Serde[int]:
         immutable=True,
         decode_all=lambda column: _unpacked(column, code, one.size),
         shortest=bytes(one.size),
+        format=name,
     )
 
 
@@ -113,6 +115,7 @@ def _floating(name: str, code: str) -> Serde[float]:
         immutable=True,
         decode_all=lambda column: _unpacked(column, code, one.size),
         shortest=bytes(one.size),
+        format=name,
     )
 
 
@@ -136,6 +139,7 @@ def binary() -> Serde[bytes]:
         encode_all=_same,
         decode_all=_same,
         shortest=b"",
+        format="bytes",
     )
 
 
@@ -168,6 +172,7 @@ def boolean() -> Serde[bool]:
         immutable=True,
         decode_all=lambda column: list(map(from_bytes.__getitem__, column)),
         shortest=to_bytes[False],
+        format="bool",
     )
 
 
@@ -189,6 +194,7 @@ def identifier() -> Serde[UUID]:
         accepts=frozenset({UUID}),
         declared=UUID,
         immutable=True,
+        format="uuid",
     )
 
 
@@ -201,7 +207,8 @@ def nothing() -> Serde[None]:
     def decode_one(raw: bytes) -> None:
         raise ValueError("expected null")
 
-    return build("None", encode_one, decode_one, accepts=frozenset({NoneType}), immutable=True)
+    accepts = frozenset({NoneType})
+    return build("None", encode_one, decode_one, accepts=accepts, immutable=True, format="None")
 
 
 def custom(
@@ -239,7 +246,16 @@ def custom(
             raise SerdeError(f"{name}: encode returned something else than bytes")
         return out
 
-    return build(name, encode_one, decode_one, encode_all=encode_all, decode_all=decode_all)
+    encode_one.__wrapped__ = encode  # type: ignore[attr-defined]
+    decode_one.__wrapped__ = decode  # type: ignore[attr-defined]
+    return build(
+        name,
+        encode_one,
+        decode_one,
+        encode_all=encode_all,
+        decode_all=decode_all,
+        format=CUSTOM,
+    )
 
 
 #: What is asked for by the plain type itself.

@@ -107,6 +107,7 @@ def _maker(
             decode_all=readers[1],
             shortest=shortest,
             declared=of,
+            format="json of a type",
         )
 
     return make
@@ -215,6 +216,7 @@ def _document(
         encode_all=encode_all,
         decode_all=_mapped(decode),
         shortest=shortest,
+        format="json",
     )
 
     def copied(value: Any) -> Any:

@@ -14,8 +14,8 @@ from streamlet.serdes.serde import ColumnError, Serde, build
 T = TypeVar("T")
 
 _INT = struct.Struct(">i")
-#: Serde -> the bytes of each of its values, for those whose size Java leaves out. Booleans have one
-#: byte each and their size is written all the same.
+#: Format -> the bytes of each of its values, for those whose size Java leaves out. Booleans have
+#: one byte each, and their size is written all the same.
 _SIZES = {"int16": 2, "int32": 4, "float32": 4, "int": 8, "float": 8, "uuid": 36}
 #: The first byte of a list: entries are of one size, or each has its size in front.
 _CONSTANT, _VARIABLE = b"\x00", b"\x01"
@@ -41,7 +41,7 @@ def list_of(entry: SerdeLike[T]) -> Serde[list[T | None]]:
 
 
 def _list_of(inner: Serde[Any]) -> Serde[list[Any]]:
-    size = _SIZES.get(inner.name) if inner.accepts else None
+    size = _SIZES.get(inner.format)
     encode: Callable[[list[Any]], bytes]
     decode: Callable[[bytes], list[Any]]
     if size is None:

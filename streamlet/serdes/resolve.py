@@ -100,6 +100,7 @@ def _plain(of: Any) -> Serde[Any]:
         encode_all=encode_all,
         decode_all=decode_all,
         declared=of,
+        format=inner.format,
     )
 
 

@@ -7,6 +7,7 @@ format: those are in ``basic``, ``json_serde`` and ``avro``; ``resolve`` finds t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from inspect import unwrap
 from types import NoneType
 from typing import Any, Generic, TypeVar
 
@@ -18,6 +19,8 @@ from streamlet.user_code import shown, text_of
 T = TypeVar("T")
 
 _SHOWN_BYTES = 48
+#: The format of what two functions of a user write.
+CUSTOM = "custom"
 
 
 class ColumnError(SerdeError):
@@ -54,6 +57,8 @@ class Serde(Generic[T]):
     ``survives`` tells of a column whether all its values return as they are, as far as that is
     known without a look at each; None: what has bytes does. Others are written one by one, by
     ``encode_whole``, which refuses what does not return; None: by ``encode``.
+    ``format`` names the one of streamlet's own formats that the bytes are in, such as ``int32``;
+    empty: another one, of which nothing is known. ``name`` is for messages: anyone may choose it.
 
     ``encode_all`` and ``decode_all`` are the fast way for a whole column without None. They may
     raise anything: the column is then done again entry by entry, to find the one at fault.
@@ -74,6 +79,7 @@ class Serde(Generic[T]):
     as_value: Serde[T] | None = None
     survives: Callable[[list[T]], bool] | None = None
     encode_whole: Callable[[T], bytes] | None = None
+    format: str = ""
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"
@@ -231,6 +237,22 @@ def _reason(why: object) -> str:
     return str(why)
 
 
+def alike(one: Serde[Any], other: Serde[Any]) -> bool:
+    """True for serdes of one type and format, which may be two objects.
+
+    Names do not tell: two classes may have one, and two pairs of lambdas do.
+    """
+    facts, pairs = zip(*map(_facts_of, (one, other)), strict=True)
+    return one is other or (facts[0] == facts[1] and pairs[0] == pairs[1])
+
+
+def _facts_of(serde: Serde[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The name, format and type of a serde, and the functions of one that its user made."""
+    of_user = serde.format == CUSTOM or not hasattr(serde.encode, "__wrapped__")
+    functions = (unwrap(serde.encode), unwrap(serde.decode)) if of_user else ()
+    return (serde.name, serde.format, serde.declared), functions
+
+
 def build(
     name: str,
     encode: Callable[[T], bytes],
@@ -244,6 +266,7 @@ def build(
     shortest: bytes | None = None,
     window_bytes: int = 0,
     declared: Any = None,
+    format: str = "",
 ) -> Serde[T]:
     """A serde out of bare functions: failures get its name, types are checked."""
 
@@ -265,6 +288,8 @@ def build(
         except BaseException as error:
             raise decode_error(name, raw, error) from error
 
+    encode_one.__wrapped__ = encode  # type: ignore[attr-defined]
+    decode_one.__wrapped__ = decode  # type: ignore[attr-defined]
     return Serde(
         name=name,
         encode=encode_one,
@@ -277,4 +302,5 @@ def build(
         shortest=shortest,
         window_bytes=window_bytes,
         declared=declared,
+        format=format,
     )

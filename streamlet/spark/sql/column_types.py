@@ -84,7 +84,7 @@ def column_type(serde: Serde[Any]) -> pa.DataType | None:
 
 def is_document(serde: Serde[Any]) -> bool:
     """True for ``dict`` and ``json()``: a row of any columns is a value."""
-    return serde.declared is None and serde.accepts <= {dict} and serde.name in ("dict", "json")
+    return serde.declared is None and serde.accepts <= {dict} and serde.format == "json"
 
 
 def required_fields(serde: Serde[Any]) -> frozenset[str]:

@@ -185,7 +185,7 @@ def _fields(
     if is_document(serde):
         taken = {time, *((key,) if isinstance(key, str) else key or ())}
         return tuple(name for name in names if name not in taken)
-    if serde.name == "None":
+    if serde.format == "None":
         return None
     raise ConfigError(
         [f"{topic}: there is no column value (there are {_list(names)}); name it with value="]

@@ -199,6 +199,8 @@ def test_a_topic_that_is_a_table_twice_is_one_table() -> None:
     assert app.table("t", key=str, value=str) is table
     with pytest.raises(TopologyError, match="a table already, with other settings"):
         app.table("t", key=str, value=int)
+    with pytest.raises(TopologyError, match="a table already, with other settings"):
+        app.table("t", key=str, value=(str.encode, bytes.decode))
 
 
 def test_a_row_given_to_other_readers_of_the_topic_is_not_the_stores_own() -> None:

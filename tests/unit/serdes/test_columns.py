@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlet.errors import SerdeError
-from streamlet.serdes import ColumnError, Serde, json, serde
+from streamlet.serdes import ColumnError, Serde, json, list_of, serde, time_windowed
+from streamlet.serdes.serde import alike
 
 
 @dataclass
@@ -154,3 +155,19 @@ def test_a_value_that_cannot_be_printed_still_gets_its_error() -> None:
 
     with pytest.raises(SerdeError, match="got Mute <repr failed: ValueError>"):
         serde(str).encode(Mute())  # type: ignore[arg-type]
+
+
+def test_serdes_are_told_apart_by_what_they_write_and_not_by_names() -> None:
+    def order(module: str) -> type:
+        return make_dataclass("Order", [("item", str)], namespace={"__module__": module})
+
+    one, other = order("shop"), order("old_shop")
+    pair = (str.encode, bytes.decode)
+    for of in (str, dict, one, list[one], pair, time_windowed(str, 5), list_of(int)):  # type: ignore[valid-type]
+        assert alike(serde(of), serde(of))
+    assert alike(serde(one), Serde("json(Order)", str.encode, bytes.decode)) is False
+    assert not alike(serde(one), serde(other))
+    assert not alike(serde(str), Serde("str", str.encode, bytes.decode))
+    assert not alike(serde((lambda v: b"", bytes.decode)), serde((lambda v: b"1", bytes.decode)))
+    by_hand = [Serde("mine", function, bytes.decode) for function in (str.encode, repr)]
+    assert not alike(*by_hand)  # type: ignore[arg-type]

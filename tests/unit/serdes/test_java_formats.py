@@ -202,3 +202,11 @@ def test_nulls_at_places_that_cannot_be_are_refused(nulls: tuple[int, ...]) -> N
     raw = b"\0" + struct.pack(f">{len(nulls) + 2}i", len(nulls), *nulls, 3)
     with pytest.raises(SerdeError, match="nulls are not those of a list of 3"):
         list_of(int).decode(raw + bytes(8 * (3 - len(nulls))))
+
+
+@pytest.mark.parametrize("name", ["int", "uuid", "float32"])
+def test_a_list_asks_for_the_format_of_its_entries_not_for_their_name(name: str) -> None:
+    """A serde of the user's may be called like one whose values all have one size."""
+    entries = sl.Serde(name, str.encode, bytes.decode, accepts=frozenset({str}))
+    lists = list_of(entries)
+    assert lists.decode(lists.encode(["a", None, "longer"])) == ["a", None, "longer"]

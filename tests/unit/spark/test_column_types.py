@@ -101,6 +101,7 @@ def test_a_dataclass_is_a_struct_of_its_fields() -> None:
     assert required_fields(serdes.avro(AVRO)) == {"n", "at"}
     assert is_document(serdes.serde(dict))
     assert not is_document(serdes.serde((str.encode, bytes.decode)))
+    assert not is_document(serdes.Serde("dict", str.encode, bytes.decode))  # a name of the user's
 
 
 def test_the_first_field_that_does_not_fit_is_named() -> None:

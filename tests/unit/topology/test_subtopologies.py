@@ -11,6 +11,7 @@ import pytest
 from streamlet.app import App
 from streamlet.dsl.materialized import Materialized
 from streamlet.errors import TopologyError
+from streamlet.serdes import Serde
 from streamlet.types import TaskId
 
 
@@ -180,6 +181,8 @@ def test_a_topic_read_twice_differently_is_refused() -> None:
     app.stream("in", key=str, value=str)
     with pytest.raises(TopologyError, match=r"'in' is read twice .*\(str, str\) and \(str, int\)"):
         app.stream("in", key=str, value=int)
+    with pytest.raises(TopologyError, match="'in' is read twice"):
+        app.stream("in", key=str, value=Serde("str", repr, repr))  # type: ignore[arg-type, misc]
     with pytest.raises(TopologyError, match="topic 'in' is read by KSTREAM-SOURCE-0000000000"):
         app.stream(["in", "other"], key=str, value=str)
 
