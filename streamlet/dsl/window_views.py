@@ -241,6 +241,10 @@ class SessionStore(_WindowsView, Generic[K, V]):
 
     @overload
     def find_sessions(
+        self, earliest_end: int | None, latest_end: int | None, /
+    ) -> Iterator[tuple[Windowed[K], V]]: ...
+    @overload
+    def find_sessions(
         self, key: K, earliest_end: int | None, latest_start: int | None, /
     ) -> Iterator[tuple[Windowed[K], V]]: ...
     @overload
@@ -258,9 +262,15 @@ class SessionStore(_WindowsView, Generic[K, V]):
         - ``find_sessions(key, earliest_end, latest_start)``: those of a key.
         - ``find_sessions(first_key, last_key, earliest_end, latest_start)``: those of all keys from
           one to another, by the order of their bytes.
+        - ``find_sessions(earliest_end, latest_end)``: those of all keys that end from one time to
+          another, whenever they begin.
         """
         return self._sessions(key, more, backward=False)
 
+    @overload
+    def backward_find_sessions(
+        self, earliest_end: int | None, latest_end: int | None, /
+    ) -> Iterator[tuple[Windowed[K], V]]: ...
     @overload
     def backward_find_sessions(
         self, key: K, earliest_end: int | None, latest_start: int | None, /
@@ -307,10 +317,12 @@ class SessionStore(_WindowsView, Generic[K, V]):
         return self._found(ALL_KEYS, None, None, backward=True)
 
     def _sessions(self, key: Any, more: tuple[Any, ...], *, backward: bool) -> Any:
+        if len(more) == 1:
+            return self._found(ALL_KEYS, key, more[0], backward=backward)
         if len(more) not in (2, 3):
             raise TypeError(
                 f"store {self.name}: sessions are found by a key or two, the earliest end and the "
-                "latest start"
+                "latest start, or by the earliest and the latest end"
             )
         *last_key, earliest_end, latest_start = more
         _end(latest_start, "the latest start")

@@ -151,6 +151,7 @@ def stores_of(
     assert_type(windows.backward_fetch_all(0, 9), Iterator[tuple[sl.Windowed[str], int]])
     assert_type(sessions.fetch("a", "b"), Iterator[tuple[sl.Windowed[str], int]])
     assert_type(sessions.find_sessions("a", 0, 9), Iterator[tuple[sl.Windowed[str], int]])
+    assert_type(sessions.find_sessions(0, None), Iterator[tuple[sl.Windowed[str], int]])
     assert_type(versions.get("a", as_of=5), sl.VersionedRecord | None)
     assert_type(versions.get("a", 0, 5), Iterator[sl.VersionedRecord])
     assert_type(versions.put("a", 1, 5), int)

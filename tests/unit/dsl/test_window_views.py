@@ -215,6 +215,10 @@ def check_sessions(steps: list[Any], folder: Path | None) -> None:
             some = [row for row in keys if row[0].end >= start and row[0].start <= end]
             assert list(view.find_sessions(low, high, start, end)) == some
             assert list(view.backward_find_sessions(low, high, start, end)) == some[::-1]
+            ended = [row for row in found if start <= row[0].end <= end]
+            assert list(view.find_sessions(start, end)) == ended
+            assert list(view.find_sessions(None, end)) == [r for r in found if r[0].end <= end]
+            assert list(view.backward_find_sessions(start, end)) == ended[::-1]
             own = [row for row in found if row[0].key == key]
             assert list(view.fetch(key)) == own
             assert list(view.backward_fetch(key)) == own[::-1]
@@ -252,6 +256,8 @@ def test_reads_take_keys_and_times() -> None:
     sessions = Kept(sl.session_store("s", key=str, value=int, retention=RETENTION))
     with pytest.raises(TypeError, match="the earliest end"):
         sessions.view.find_sessions("a")
+    with pytest.raises(TypeError, match="the first time"):
+        sessions.view.find_sessions("a", 5)
 
 
 @pytest.mark.parametrize(
