@@ -31,6 +31,7 @@ from streamlet import (
 )
 from streamlet.rebalance.protocol import TasksProtocol
 from streamlet.tasks import commit_loop
+from tests.integration.chaos.own_stores import own_stores
 
 #: Keys of the input look like ``k17``; a group is the last digit.
 SHAPE = "CHAOS_SHAPE"
@@ -366,6 +367,7 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "in_front": in_front,
     "optimized": optimized,
     "originated": originated,
+    "own_stores": own_stores,
     "plain": plain,
     "poisoned": poisoned,
     "windowed": windowed,

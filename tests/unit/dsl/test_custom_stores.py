@@ -63,17 +63,25 @@ KEYS = st.sampled_from("abcde")
 @given(
     st.integers(1, 3),
     st.lists(
-        st.sampled_from(["commit", "get"]).flatmap(lambda what: st.tuples(st.just(what), KEYS))
+        st.sampled_from(["commit", "get", "handed over"]).flatmap(
+            lambda what: st.tuples(st.just(what), KEYS)
+        )
         | st.tuples(KEYS, st.integers(0, 3)),
         max_size=30,
     ),
 )
 def test_a_store_of_the_latest_keys_is_an_ordered_dict(most: int, steps: list[Any]) -> None:
+    """A copy that another owner makes of the changelog has the same rows, in the order of puts."""
     kept = Kept(sl.lru_store("s", key=str, value=int, max_entries=most))
     model: OrderedDict[str, int] = OrderedDict()
+    puts: list[str] = []
     for what, given_ in steps:
         if what == "commit":
             kept.commit()
+        elif what == "handed over":
+            kept.commit()
+            kept.open()
+            model = OrderedDict((key, model[key]) for key in sorted(model, key=puts.index))
         elif what == "get":
             assert kept.view.get(given_) == model.get(given_)
             if given_ in model:
@@ -82,6 +90,7 @@ def test_a_store_of_the_latest_keys_is_an_ordered_dict(most: int, steps: list[An
             kept.view.put(what, given_)
             model[what] = given_
             model.move_to_end(what)
+            puts = [*(key for key in puts if key != what), what]
             if len(model) > most:
                 model.popitem(last=False)
         else:
