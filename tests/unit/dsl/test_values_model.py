@@ -18,6 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import streamlet as sl
+from streamlet.dsl.windows import SessionWindows
 from tests.unit.dsl.value_tasks import Fed, played
 
 Stream = sl.KStream[str, dict[str, Any]]
@@ -96,6 +97,27 @@ def stateful(record: Any, state: Any) -> Any:
     yield record.value
 
 
+def together(key: str, one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Both of two sessions, in the first one."""
+    other.setdefault("all", []).append("merged")
+    one.setdefault("all", []).extend(other["all"])
+    return one
+
+
+def stored(name: str, around: Around[Any]) -> Any:
+    """A processor that changes what it has put, and what it gets."""
+
+    def keep(record: Any, context: sl.ProcessorContext[Any, Any]) -> dict[str, Any]:
+        store, value = context.store(name), around(touched)(record.value)
+        before = store.get(record.key) or {"n": 0}
+        store.put(record.key, deepcopy(value) if around is on_copies else value)
+        value.setdefault("l", []).append(before.get("n"))
+        before["n"] = -7
+        return around(touched)(value)
+
+    return keep
+
+
 class Growing:
     """The streams of a topology to which operators are added."""
 
@@ -148,6 +170,41 @@ class Growing:
         rows = self.table.map_values(self.around(touched), value=dict)
         return stream.join(rows, self.around(merged), value=dict)
 
+    def enrich_versions(self, stream: Stream) -> Stream:
+        return stream.left_join(self._versions(), self.around(merged), value=dict)
+
+    def enrich_later(self, stream: Stream) -> Stream:
+        joiner = self.around(merged)
+        return stream.join(self._versions(), joiner, grace=2, value=dict, store=self.store())
+
+    def _versions(self) -> sl.KTable[str, dict[str, Any]]:
+        kept = sl.Materialized(self.store(), history=4)
+        return self.streams[0].to_table(store=kept)
+
+    def suppressed(self, stream: Stream) -> Stream:
+        rows = stream.to_table(store=self.store())
+        changed = rows.map_values(self.around(touched), value=dict)
+        return changed.suppress(sl.until_time_limit(2), store=self.store()).to_stream()
+
+    def transformed(self, stream: Stream) -> Stream:
+        rows = stream.to_table(store=self.store())
+        change = self.around(lambda value: touched(value) if value else value)
+        return rows.transform_values(change, value=dict).to_stream()
+
+    def put(self, stream: Stream) -> Stream:
+        name = self.store()
+        kept = sl.key_value_store(name, key=str, value=dict)
+        return stream.process_values(stored(name, self.around), stores=[kept], value=dict)
+
+    def once(self, stream: Stream) -> Stream:
+        once = stream.deduplicate(2, store=self.store())
+        return once.map_values(self.around(touched), value=dict)
+
+    def cogrouped(self, stream: Stream) -> Stream:
+        rows = stream.group_by_key().cogroup(self.around(collected))
+        both = rows.cogroup(self.streams[0].group_by_key(), self.around(collected))
+        return both.aggregate(dict, value=dict, store=self.store()).to_stream()
+
     def rows(self, stream: Stream) -> Stream:
         return stream.to_table(store=self.store()).to_stream()
 
@@ -180,9 +237,28 @@ class Growing:
     def slide(self, stream: Stream) -> None:
         self._window(stream, sl.sliding(3, grace=2))
 
-    def _window(self, stream: Stream, windows: Any) -> None:
-        grouped = stream.group_by_key().windowed_by(windows)
-        rows = grouped.aggregate(dict, self.around(collected), value=dict, store=self.store())
+    def session(self, stream: Stream) -> None:
+        self._window(stream, sl.session(2, grace=2))
+
+    def final(self, stream: Stream) -> None:
+        self._window(stream, sl.tumbling(3), emit="final")
+
+    def final_sessions(self, stream: Stream) -> None:
+        self._window(stream, sl.session(1), emit="final")
+
+    def until_closed(self, stream: Stream) -> None:
+        self._window(stream, sl.hopping(4, 2), until_closed=True)
+
+    def _window(
+        self, stream: Stream, windows: Any, emit: Any = "updates", until_closed: bool = False
+    ) -> None:
+        grouped = stream.group_by_key().windowed_by(windows, emit=emit)
+        how: dict[str, Any] = {"value": dict, "store": self.store()}
+        if isinstance(windows, SessionWindows):
+            how["merger"] = self.around(together)
+        rows = grouped.aggregate(dict, self.around(collected), **how)
+        if until_closed:
+            rows = rows.suppress(sl.until_window_closes(), store=self.store())
         changes: Any = rows.to_stream()
         by_key = changes.map_values(self.around(lambda value: touched(value) if value else value))
         by_key.to(self.store(), value=dict)
@@ -245,7 +321,7 @@ def with_each(test: Any) -> Any:
 
 
 @with_each
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(steps, records)
 def test_results_and_stores_are_those_of_functions_that_change_nothing(
     grown: list[tuple[str, int]], fed: list[tuple[str, str, int]]

@@ -17,6 +17,7 @@ from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import TopicPartition
+from tests.unit.dsl.deployments import RAW, TYPES
 
 DAY = 86_400_000
 
@@ -197,3 +198,11 @@ def test_a_folder_is_waited_for_and_the_holder_named(
         broker.open()
     holder.close()
     broker.open().close()
+
+
+def test_rows_of_the_version_before_are_read_by_a_type_with_a_field_more(broker: Broker) -> None:
+    before, after = TYPES["a field more, with slots"]
+    broker.put("o1", RAW.decode())
+    broker.started(value=before).close()
+    (row,) = rows(broker.started(value=after)).values()
+    assert (row.item, row.gift) == ("lamp", False)
