@@ -220,7 +220,7 @@ class Consumer:
         found = self._ask(lambda: self._count_partitions(self._topics))
         missing = sorted(set(self._topics) - found.keys())
         if missing:
-            raise MissingTopicError(f"no such topic: {', '.join(missing)}")
+            raise MissingTopicError(f"no such topic: {', '.join(missing)}", hidden=missing)
         self._counts = found
         self._started = True
         self._session.start()

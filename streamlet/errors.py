@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from streamlet.rights import Right, missing, on_topics
 from streamlet.types import TaskId, TopicPartition
 from streamlet.user_code import raised_at, text_of
 
@@ -29,6 +30,8 @@ class StreamletError(Exception):
     """Root of everything streamlet raises on purpose. ``exit_code`` is what a command ends with."""
 
     exit_code = 1
+    #: Whether a worker that ended so is not started again, as only a person can mend it.
+    final = False
 
     @property
     def passing(self) -> bool:
@@ -122,16 +125,35 @@ class UnreachableError(BrokerError):
         return True
 
 
+class AuthenticationError(BrokerError):
+    """The broker answers and refuses the login or the certificate, or we refuse the broker's."""
+
+
+class MissingRightError(BrokerError):
+    """The broker refuses a request for want of a right; the message has the command to grant it."""
+
+    final = True
+
+
 class MissingTopicError(BrokerError):
     """A topic does not exist that is to be read; ``topics`` are those that a broker was asked for.
 
-    Without any it was not asked for one by one.
+    Without any it was not asked for one by one. A broker also hides topics: ``hidden`` are those of
+    which that may be so, and ``operation`` what they are wanted for.
     """
 
     exit_code = 3
 
-    def __init__(self, reason: str, topics: Iterable[str] = ()) -> None:
-        super().__init__(reason)
+    def __init__(
+        self,
+        reason: str,
+        topics: Iterable[str] = (),
+        *,
+        hidden: Sequence[str] = (),
+        operation: str = "READ",
+    ) -> None:
+        hint = f". If it does exist: {on_topics(operation, hidden)}" if hidden else ""
+        super().__init__(f"{reason}{hint}")
         self.topics = frozenset(topics)
 
 
@@ -149,6 +171,10 @@ class OutOfRangeError(BrokerError):
 
 class DeliveryError(BrokerError):
     """A produced record was not delivered; nothing after it was committed."""
+
+
+class WriteRightError(MissingRightError, DeliveryError):
+    """A produced record was refused for want of the right to write to its topic."""
 
 
 class UndeliveredError(DeliveryError):
@@ -310,4 +336,13 @@ class FencedError(GroupError):
 
 
 class FatalGroupError(GroupError):
-    """The group refuses us for good (authorisation, protocol, size); retrying cannot help."""
+    """The group refuses us for good (protocol, size); retrying cannot help."""
+
+
+class GroupRightError(FatalGroupError):
+    """The right to read the group is missing; the message has the command to grant it."""
+
+    final = True
+
+    def __init__(self, reason: str, group: str) -> None:
+        super().__init__(f"{reason}; {missing(Right('READ', 'group', group))}")

@@ -157,6 +157,7 @@ def main(events_fd: int, orders_fd: int = 0) -> int:
             error=type(first).__name__,
             message=str(first),
             passing=first is error and first.passing,
+            final=first.final,
             exit_code=first.exit_code,
         )
         return first.exit_code

@@ -78,6 +78,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "kafka/admin_errors.py",
         "kafka/broker_loss.py",
         "kafka/codes.py",
+        "kafka/refusals.py",
         "kafka/metadata.py",
         "kafka/partitioner.py",
         "kafka/sink.py",

@@ -24,8 +24,15 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.control.view import ControlView
 from streamlet.coordinator.codes import name_of
 from streamlet.coordinator.messages import Committed, OffsetFetch, OffsetFetchAnswer
-from streamlet.errors import BrokerError, NoSuchGroupError, NotFoundError, TimedOutError
+from streamlet.errors import (
+    BrokerError,
+    MissingRightError,
+    NoSuchGroupError,
+    NotFoundError,
+    TimedOutError,
+)
 from streamlet.kafka.ports import Admin
+from streamlet.rights import GROUP_REFUSED, Right, missing
 from streamlet.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -42,6 +49,13 @@ _PARTITIONS_AT_ONCE = 5_000
 _CONFIRM_S = 1.5
 
 
+def _refused(what: str, application: str, code: int) -> BrokerError:
+    said = f"{what}: {name_of(code)}"
+    if code == GROUP_REFUSED:
+        return MissingRightError(f"{said}; {missing(Right('DESCRIBE', 'group', application))}")
+    return BrokerError(said)
+
+
 def describe(group: Transport, application: str) -> GroupSnapshot:
     """An application's group as it is now.
 
@@ -51,7 +65,7 @@ def describe(group: Transport, application: str) -> GroupSnapshot:
     """
     described = group.describe_group(application, _REQUEST_MS).result()
     if described.error:
-        raise BrokerError(f"group {application}: {name_of(described.error)}")
+        raise _refused(f"group {application}", application, described.error)
     if described.state == "Dead":
         raise NoSuchGroupError(f"there is no application {application!r} on this cluster")
     live = read(described)
@@ -108,7 +122,7 @@ def fetch_positions(
         answer = group.ask(request, _REQUEST_MS).result()
         assert isinstance(answer, OffsetFetchAnswer), answer
         if answer.error:
-            raise BrokerError(f"positions of {application}: {name_of(answer.error)}")
+            raise _refused(f"positions of {application}", application, answer.error)
         rows = answer.committed.items()
         found |= {tp: one for tp, one in rows if one.offset >= 0 and not one.error}
     return found

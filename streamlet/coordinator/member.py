@@ -18,7 +18,7 @@ from streamlet.coordinator.connection import (
 )
 from streamlet.coordinator.member_config import MembershipConfig
 from streamlet.coordinator.states import ENDED, LIVE, MOVES, IllegalMoveError, MembershipState
-from streamlet.errors import FatalGroupError, FencedError, GroupError
+from streamlet.errors import FatalGroupError, FencedError, GroupError, GroupRightError
 from streamlet.rebalance.values import NeedMetadata
 
 #: How often in succession a group may turn out to be of another type than we tried: it changes its
@@ -32,7 +32,6 @@ MOST_REDUCED = 2
 _HINTS = {
     23: "the group has members with another protocol type or without a protocol in common with us",
     26: "see the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
-    30: "the broker's ACLs do not let us use this group",
     35: "the broker is too old",
     81: "the broker's group.max.size is reached",
 }
@@ -379,7 +378,8 @@ class Member:
             self.fail(FencedError(f"{verdict}: {joined}"))
             return
         hint = f" ({_HINTS[verdict.code]})" if verdict.code in _HINTS else ""
-        self.fail(FatalGroupError(f"{kind} of group {group} was refused: {verdict}{hint}"))
+        said = f"{kind} of group {group} was refused: {verdict}{hint}"
+        self.fail(GroupRightError(said, group) if verdict.code == 30 else FatalGroupError(said))
 
     def left(self) -> None:
         """End as wanted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -21,10 +21,12 @@ from streamlet.errors import (
     BrokerError,
     BrokerTooOldError,
     FatalGroupError,
+    MissingRightError,
     StreamletError,
     TimedOutError,
 )
 from streamlet.rebalance.values import Assignment, NeedMetadata, RunAssignor
+from streamlet.rights import GROUP_REFUSED, TOPIC_REFUSED, Right, missing, on_topics
 from streamlet.types import TaskId, TopicPartition
 
 
@@ -48,7 +50,10 @@ class CoordinatorRefused(BrokerError):
     """The brokers answered, and will not name a coordinator; ``code`` is Kafka's."""
 
     def __init__(self, code: int, group: str) -> None:
-        super().__init__(f"no coordinator for group {group}: {name_of(code)}")
+        said = f"no coordinator for group {group}: {name_of(code)}"
+        self.final = code == GROUP_REFUSED
+        right = Right("DESCRIBE", "group", group)
+        super().__init__(f"{said}; {missing(right)}" if self.final else said)
         self.code = code
 
 
@@ -147,13 +152,22 @@ def fetch_committed(
             if verdict.remedy is Remedy.PROCEED:
                 return {p: answer.committed[p] for p in partitions}
             if verdict.remedy in (Remedy.REFUSED, Remedy.FATAL):
-                raise BrokerError(f"reading committed offsets of group {group}: {verdict}")
+                raise _unread(group, verdict.code, {tp.topic for tp in partitions})
             problem = str(verdict)
             if verdict.remedy is Remedy.UNSTABLE:
                 wait_ms = _UNSTABLE_PAUSE_MS
         if pause(wait_ms / 1000):
             raise TransportError(ev.FailureKind.CLOSED, "closed while reading committed offsets")
     raise TimedOutError(f"committed offsets of group {group}: {problem} for {timeout_ms} ms")
+
+
+def _unread(group: str, code: int, topics: Iterable[str]) -> BrokerError:
+    said = f"reading committed offsets of group {group}: {name_of(code)}"
+    if code == TOPIC_REFUSED:
+        return MissingRightError(f"{said}; {on_topics('DESCRIBE', topics)}")
+    if code == GROUP_REFUSED:
+        return MissingRightError(f"{said}; {missing(Right('DESCRIBE', 'group', group))}")
+    return BrokerError(said)
 
 
 def looked_up(found: Future[str]) -> ev.Event | StreamletError:

@@ -64,7 +64,9 @@ class KafkaAdmin:
         self._before_creating = before_creating
         level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
         self._isolation = level
-        self._errors = AdminErrors(bootstrap_servers, timeout_ms)
+        self._errors = AdminErrors(
+            bootstrap_servers, timeout_ms, lambda: self._alone.refused(self._opened)
+        )
         self._timeout = timeout_ms / 1000
         self._timeout_ms = timeout_ms
         self._clock = clock or SystemClock()
@@ -110,7 +112,7 @@ class KafkaAdmin:
                 ids[name] = str(future.result().topic_id)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise self._errors.failed(f"describing topic {name}", error) from error
+                    raise self._errors.settings(name, error, "DESCRIBE") from error
         return ids
 
     def topic_config(self, name: str) -> dict[str, str]:
@@ -120,7 +122,7 @@ class KafkaAdmin:
         try:
             return {key: str(entry.value) for key, entry in found[resource].result().items()}
         except KafkaException as error:
-            raise self._errors.failed(f"settings of topic {name}", error) from error
+            raise self._errors.settings(name, error) from error
 
     def broker_setting(self, name: str) -> str | None:
         """A setting of a broker; None where the user may not see it."""
@@ -144,7 +146,7 @@ class KafkaAdmin:
             try:
                 future.result()
             except KafkaException as error:
-                failed = self._errors.failed(f"settings of topic {resource.name}", error)
+                failed = self._errors.settings(resource.name, error, "ALTER_CONFIGS")
                 if failed.passing:
                     raise failed from error
                 refused[resource.name] = str(failed)
@@ -159,7 +161,7 @@ class KafkaAdmin:
             return
         new = [NewPartitions(name, count) for name, count in counts.items()]
         answers = self._asked(lambda it: it.create_partitions(new, request_timeout=self._timeout))
-        self._check(answers, "partitions of topic", KafkaError.INVALID_PARTITIONS)
+        self._check(answers, "partitions of topic", "ALTER", KafkaError.INVALID_PARTITIONS)
         self._await_writable(counts)
 
     def delete_retentions(self, names: Sequence[str]) -> dict[str, int]:
@@ -182,8 +184,7 @@ class KafkaAdmin:
                 entries = future.result().items()
             except KafkaException as error:
                 if error.args[0].code() not in UNTOLD:
-                    what = f"settings of topic {resource.name}"
-                    raise self._errors.failed(what, error) from error
+                    raise self._errors.settings(resource.name, error) from error
             else:
                 settings[resource.name] = {key: str(entry.value) for key, entry in entries}
         return settings
@@ -205,7 +206,7 @@ class KafkaAdmin:
             try:
                 entries = settings[resource].result().values()
             except KafkaException as error:
-                raise self._errors.failed(f"settings of topic {name}", error) from error
+                raise self._errors.settings(name, error) from error
             own = [e for e in entries if e.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value]
             config = tuple(sorted((e.name, str(e.value)) for e in own))
             replicas = len(topic.partitions[0].replicas)
@@ -222,17 +223,17 @@ class KafkaAdmin:
         self._before_creating()
         raw = [RawTopic(t.name, t.partitions, t.replication, config=dict(t.config)) for t in topics]
         answers = self._asked(lambda it: it.create_topics(raw, request_timeout=self._timeout))
-        self._check(answers, "creating topic", KafkaError.TOPIC_ALREADY_EXISTS)
+        self._check(answers, "creating topic", "CREATE", KafkaError.TOPIC_ALREADY_EXISTS)
         self._await_writable(dict.fromkeys((t.name for t in topics), 1))
 
-    def _check(self, answers: Answers[str], what: str, fine: int) -> None:
+    def _check(self, answers: Answers[str], what: str, operation: str, fine: int) -> None:
         """Raise the first error but this one."""
         for name, future in answers.items():
             try:
                 future.result()
             except KafkaException as error:
                 if error.args[0].code() != fine:
-                    raise self._errors.failed(f"{what} {name}", error) from error
+                    raise self._errors.of_topic(what, name, error, operation) from error
 
     def _await_writable(self, least: Mapping[str, int]) -> None:
         """Wait until all partitions of topics that have so many at least can be written to."""
@@ -275,7 +276,7 @@ class KafkaAdmin:
                         f"topic {name} cannot be deleted: delete.topic.enable=false on the brokers"
                     ) from error
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise self._errors.failed(f"deleting topic {name}", error) from error
+                    raise self._errors.of_topic("deleting topic", name, error, "DELETE") from error
 
     def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """First offset of each partition."""
@@ -356,7 +357,7 @@ class KafkaAdmin:
             try:
                 offset = int(future.result().offset)
             except KafkaException as error:
-                failed = self._errors.failed(f"offsets of {raw.topic}-{raw.partition}", error)
+                failed = self._errors.offsets(raw, error)
                 if error.args[0].code() not in passing:
                     if error.args[0].code() in NO_TOPIC:
                         raise MissingTopicError(str(failed), [raw.topic]) from error
@@ -385,7 +386,8 @@ class KafkaAdmin:
             try:
                 found: ClusterMetadata = self._client.list_topics(timeout=patience.next_s())
             except KafkaException as error:
-                if patience.over or error.args[0].code() not in NO_ANSWER:
+                code = error.args[0].code()
+                if patience.over or code not in NO_ANSWER or self._errors.refusal() is not None:
                     raise self._errors.unreachable(error) from error
                 self._open()
                 self._opened.poll(0.02)  # it may have failed at once
@@ -408,6 +410,6 @@ class KafkaAdmin:
             _, missing = wait(answers.values(), timeout=patience.next_s())
             if not missing:
                 return answers
-            if patience.over:
+            if patience.over or self._errors.refusal() is not None:
                 raise self._errors.silent()
             self._open()

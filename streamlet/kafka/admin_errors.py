@@ -1,43 +1,69 @@
-"""The errors of administrative requests, in our own kinds."""
+"""The errors of administrative requests: no answer, a refused login, a missing right, the rest."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from streamlet.errors import BROKER_ADVICE, BrokerError, BrokerTooOldError, UnreachableError
 from streamlet.kafka.codes import NO_ANSWER, NOT_NOW
+from streamlet.kafka.refusals import missing_right, refused_connection
+from streamlet.rights import REFUSED, Right
 
 
 @attrs.frozen
 class AdminErrors:
-    """Makes errors of what brokers answer, or do not.
+    """Makes the errors of one client's requests.
 
     Args:
-        where: the brokers, ``host:port,…``.
-        timeout_ms: the time that a request may take.
+        where: the brokers' addresses.
+        timeout_ms: how long a request may take.
+        refusal: the client's refused login or certificate, if it met one.
     """
 
-    _where: str
-    _timeout_ms: int
+    where: str
+    timeout_ms: int
+    refusal: Callable[[], KafkaError | None]
 
     def silent(self, reason: str = "") -> BrokerError:
-        """The error for brokers that did not answer in time, or for a reason."""
+        """The error where no answer came in time."""
+        refused = self.refusal()
+        if refused is not None:
+            return refused_connection(self.where, refused)
         return UnreachableError(
-            f"no answer from {self._where} within {self._timeout_ms} ms{reason}. {BROKER_ADVICE}"
+            f"no answer from {self.where} within {self.timeout_ms} ms{reason}. {BROKER_ADVICE}"
         )
 
     def unreachable(self, error: KafkaException) -> BrokerError:
-        """The error for brokers that cannot be reached, or are too old."""
+        """The error where the client gave up."""
         reason = error.args[0].str()
         if error.args[0].code() == KafkaError._UNSUPPORTED_FEATURE:
-            return BrokerTooOldError(f"{self._where} is too old, Kafka 2.5 is needed: {reason}")
+            return BrokerTooOldError(f"{self.where} is too old, Kafka 2.5 is needed: {reason}")
         return self.silent(f": {reason}")
 
-    def failed(self, what: str, error: KafkaException) -> BrokerError:
-        """The error for a request, named by ``what``, that was refused."""
+    def failed(self, what: str, error: KafkaException, right: Right) -> BrokerError:
+        """The error of an answer; ``right`` is what the request needs."""
         cause = error.args[0]
         if cause.code() in NO_ANSWER:
             return self.unreachable(error)
+        if cause.code() in REFUSED:
+            return missing_right(what, cause, right)
         kind = UnreachableError if cause.code() in NOT_NOW else BrokerError
         return kind(f"{what}: {cause.str()} ({cause.name()})")
+
+    def of_topic(self, what: str, topic: str, error: KafkaException, operation: str) -> BrokerError:
+        """The same of a request about one topic, which needs the right to this operation."""
+        return self.failed(f"{what} {topic}", error, Right(operation, "topic", topic))
+
+    def settings(
+        self, topic: str, error: KafkaException, operation: str = "DESCRIBE_CONFIGS"
+    ) -> BrokerError:
+        """The same of a request about a topic's settings."""
+        return self.of_topic("settings of topic", topic, error, operation)
+
+    def offsets(self, partition: TopicPartition, error: KafkaException) -> BrokerError:
+        """The same of a request for an offset of a partition."""
+        what = f"offsets of {partition.topic}-{partition.partition}"
+        return self.failed(what, error, Right("DESCRIBE", "topic", partition.topic))

@@ -15,10 +15,20 @@ away. ``tests/integration/test_farewell.py`` and ``test_fenced_broker.py`` bring
 
 from __future__ import annotations
 
+import re
+
 from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.kafka.metadata import finds_brokers
+
+#: A broker answers, and waiting for another answer is of no use.
+_REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+#: An alert that comes behind a handshake of TLS 1.3, for librdkafka a broken connection.
+_REFUSED_BY_TLS = re.compile(
+    r"SSL routines::(?:[a-z0-9/ ]* )?alert (?!internal error|user cancel|close notify)"
+)
 
 #: How long nothing may be heard of a client before it is asked, ms.
 ALONE_MS = 5_000
@@ -30,11 +40,20 @@ class BrokerLossDetector:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._said = False
+        #: The last refusal of a login or certificate, the broker's or ours.
+        self.refusal: KafkaError | None = None
         self._heard_ms = self._clock.now_ms()
 
     def __call__(self, error: KafkaError) -> None:
         """Take an error that concerns the whole client."""
         self._said |= error.code() == KafkaError._ALL_BROKERS_DOWN
+        if error.code() in _REFUSALS or _REFUSED_BY_TLS.search(error.str()):
+            self.refusal = error
+
+    def refused(self, client: AdminClient) -> KafkaError | None:
+        """The refusal that the client met, if it did; what it has not told yet included."""
+        client.poll(0)
+        return self.refusal
 
     def __bool__(self) -> bool:
         """True if it lost all brokers, as far as it reported."""

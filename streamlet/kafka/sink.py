@@ -25,6 +25,8 @@ from streamlet.kafka.limits import (
 from streamlet.kafka.log import Deliveries, quiet
 from streamlet.kafka.metadata import look_up
 from streamlet.kafka.ports import Headers
+from streamlet.kafka.refusals import unwritable
+from streamlet.rights import REFUSED
 
 #: What refuses a time that was not known to be refused: the topic was chosen for the record, say.
 TIME_ADVICE = (
@@ -279,7 +281,10 @@ class KafkaSink:
 
     def _ended(self, why: KafkaError) -> DeliveryError:
         where = ", ".join(sorted(self._topics)) or "any topic"
-        return DeliveryError(f"nothing can be written to {where}: {why.str()}")
+        said = f"nothing can be written to {where}"
+        if why.code() in REFUSED:
+            return unwritable(said, why, self._topics)
+        return DeliveryError(f"{said}: {why.str()}")
 
     def _refusal(self, topic: str, index: int, why: KafkaError) -> DeliveryError:
         """The reason why a record was refused.
@@ -305,6 +310,8 @@ class KafkaSink:
             self._failed.clear()
             where, why = failed[0]
             late = all(error.code() == KafkaError._MSG_TIMED_OUT for _, error in failed)
+            if why.code() in REFUSED:
+                raise unwritable(f"{len(failed)} records not delivered to {where}", why, [where])
             advice = "; create the topic" if why.code() in NO_TOPIC else ""
             if why.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                 advice = "; the topic's max.message.bytes takes less than a batch of ours"
@@ -315,7 +322,9 @@ class KafkaSink:
             )
 
 
-def _refused(topic: str, index: int, why: KafkaError) -> RecordRefusedError:
+def _refused(topic: str, index: int, why: KafkaError) -> DeliveryError:
+    if why.code() in REFUSED:
+        return unwritable(f"nothing can be written to {topic}", why, [topic])
     too_large = why.code() == KafkaError.MSG_SIZE_TOO_LARGE
     advice = _TOO_LARGE if too_large else ""
     reason = f"a record to {topic} was refused: {why.str()}{advice}"

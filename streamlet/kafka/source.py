@@ -24,8 +24,10 @@ from streamlet.kafka.codes import HARMLESS, OUT_OF_RANGE, broker_error, opened
 from streamlet.kafka.log import log, quiet
 from streamlet.kafka.metadata import look_up
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.kafka.refusals import missing_right
 from streamlet.kafka.split import read_headers, split
 from streamlet.kafka.stable_offsets import StableOffsets
+from streamlet.rights import REFUSED, Right
 from streamlet.types import TopicPartition
 
 _error = Message.error
@@ -277,4 +279,6 @@ def _trouble(message: Message) -> BrokerError | None:
     reason = f"reading {where}: {error.str()} ({error.name()})"
     if error.code() in OUT_OF_RANGE:
         return OutOfRangeError(reason, where)
+    if error.code() in REFUSED:
+        return missing_right(f"reading {where}", error, Right("READ", "topic", where.topic))
     return BrokerError(reason)

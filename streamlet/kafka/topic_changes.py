@@ -17,6 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from streamlet.kafka.codes import NO_ANSWER, NOT_NOW, STALE_LEADER
 from streamlet.logs import get_logger
+from streamlet.rights import REFUSED, Right, missing
 
 log = get_logger(__name__)
 
@@ -61,6 +62,6 @@ class RefusedDeletions:
                 "the broker does not delete records of %s that are not needed any more, so it "
                 "grows: %s (%s)",
                 topic,
-                cause.str(),
+                missing(Right("DELETE", "topic", topic)) if code in REFUSED else cause.str(),
                 cause.name(),
             )

@@ -198,7 +198,8 @@ class GlobalTables:
         if missing:
             raise MissingTopicError(
                 f"the topic of a global table does not exist: {', '.join(missing)}; create it "
-                "before the application starts, for example with streamlet topics create"
+                "before the application starts, for example with streamlet topics create",
+                hidden=missing,
             )
         return [
             TopicPartition(topic, number)

@@ -25,6 +25,7 @@ from streamlet.coordinator.ports import TransportError
 from streamlet.errors import (
     BrokerError,
     ConfigError,
+    MissingRightError,
     NoSuchGroupError,
     NotFoundError,
     RefusedError,
@@ -43,6 +44,7 @@ from streamlet.reset.plan import (
     next_incarnation,
 )
 from streamlet.reset.waiting import Progress, ResetStep, silent
+from streamlet.rights import GROUP_REFUSED, TOPIC_REFUSED, Right, missing, on_topics
 from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.turn import our_turn
 from streamlet.topology.internal_topics import known_settings
@@ -88,7 +90,8 @@ class Reset:
         if control.name not in topics:
             raise NotFoundError(
                 f"there is no application {self._name!r} on this cluster: it has no topic "
-                f"{control.name}, which every instance makes when it starts"
+                f"{control.name}, which every instance makes when it starts. If it has: "
+                f"{on_topics('READ', [control.name])}"
             )
         self._check_stopped()
         return self._plan(topics, control.read())
@@ -230,7 +233,8 @@ class Reset:
                 raise ConfigError(
                     [
                         f"which topics {self._name} reads is not known: it has no committed "
-                        "positions; give module:attribute in place of the id"
+                        "positions, or only of topics that this user may not READ; give "
+                        "module:attribute in place of the id"
                     ]
                 )
         _check_there(sources, topics)
@@ -342,7 +346,13 @@ class Reset:
             )
         if codes - _PASSING:
             names = ", ".join(sorted(name_of(code) for code in codes))
-            raise BrokerError(f"positions of {self._name} cannot be set: {names}")
+            said = f"positions of {self._name} cannot be set: {names}"
+            if GROUP_REFUSED in codes:
+                raise MissingRightError(f"{said}; {missing(Right('READ', 'group', self._name))}")
+            if TOPIC_REFUSED in codes:
+                topics = {tp.topic for tp, code in answer.errors.items() if code == TOPIC_REFUSED}
+                raise MissingRightError(f"{said}; {on_topics('READ', topics)}")
+            raise BrokerError(said)
         return not codes
 
     def _withdraw(self, plan: ResetPlan, before: ResetEpoch, old: Mapping[str, str]) -> None:

@@ -311,7 +311,9 @@ def prepare_topics(
     missing = sorted(topology.topics_with_origins - counts.keys())
     if missing:
         raise MissingTopicError(
-            f"topic {missing[0]!r} is written with origins and does not exist; create it"
+            f"topic {missing[0]!r} is written with origins and does not exist; create it",
+            hidden=missing[:1],
+            operation="WRITE",
         )
     made = internal_topics(topology, counts, replication, given)
     check_moved(topology, topology.application, tuple(existing))

@@ -54,6 +54,7 @@ class WorkerProcess:
     events: int = -1  # read end of the pipe its events come through
     unread: bytes = b""
     passing: bool = False  # what it reported last: a failure that time alone may mend
+    refused: bool = False  # it reported that only a person can mend its failure
     failures: list[int] = attrs.field(factory=list)
     started_ms: int = 0
     pause_ms: int = 0  # between its last end and its next start
@@ -273,7 +274,7 @@ class Supervisor:
         *lines, worker.unread = (worker.unread + chunk).split(b"\n")
         for line in lines:
             event = json.loads(line)
-            worker.passing = event.get("passing", False)
+            worker.passing, worker.refused = event.get("passing", False), event.get("final", False)
             self._note(worker, event)
             if event.get("event") not in _OURS:
                 self._on_event(worker.member, event)
@@ -326,9 +327,7 @@ class Supervisor:
                 worker.events = -1
             close_stdin(process)
             worker.process = None
-            code = worker.reported
-            if code is None:
-                code = returncode or 1
+            code = (returncode or 1) if worker.reported is None else worker.reported
             self._on_event(worker.member, {"event": "exited", "exit_code": code})
             how = how_ended(worker.reported, returncode, began=worker.began)
             self._ended(worker, code, how)
@@ -341,6 +340,7 @@ class Supervisor:
             worker.pause_ms, worker.start_at_ms = 0, now
             return
         final = worker.reported in FINAL_CODES or worker.answer == "shutdown_client"
+        final = final or (worker.refused and worker.answer != "replace_thread")
         if code == 0 or final or self._stopping_since is not None:
             worker.exit_code = 1 if worker.reported is None else code
             if final and self._stopping_since is None:
@@ -365,9 +365,8 @@ class Supervisor:
             len(worker.failures), now - worker.started_ms, passing=worker.passing
         )
         worker.start_at_ms = now + pause
-        counted = f", failure {len(worker.failures)}" if counts else ""
-        if counted:
-            counted += f" of {self._restart.most} within {self._restart.within_ms // 1000} s"
+        which = f"{len(worker.failures)} of {self._restart.most}"
+        counted = f", failure {which} within {self._restart.within_ms // 1000} s" if counts else ""
         log.warning(
             "worker %d ended (%s%s), starting it again %s",
             worker.member,

@@ -24,13 +24,14 @@ from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Mark, MemberKey
 from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.coordinator.transport import Transport
-from streamlet.errors import BrokerError, NotFoundError, TimedOutError
+from streamlet.errors import BrokerError, MissingRightError, NotFoundError, TimedOutError
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.local import open_clients, open_control, operator_source
 from streamlet.logs import get_logger
 from streamlet.rebalance.custom_assignor import CustomAssignor
 from streamlet.rebalance.leader import Assignor
 from streamlet.rebalance.protocol import rules_from
+from streamlet.rights import on_topics
 from streamlet.scaling.present import owners, present
 from streamlet.scaling.sizes import (
     RECORD_BYTES,
@@ -102,10 +103,10 @@ class ApplicationInspector:
         """
         group = self._stable()
         if self.control.name not in self.admin.topics():
-            raise BrokerError(
-                f"topic {self.control.name} is not there or may not be seen: either the "
-                "application runs a streamlet without it, or we need the rights to DESCRIBE, READ "
-                "and WRITE it"
+            name = self.control.name
+            raise MissingRightError(
+                f"topic {name} is not there or may not be seen: either the application runs a "
+                f"streamlet without it, or {on_topics('READ', [name])}, and WRITE likewise"
             )
         return CurrentGroup(group, self.control.read())
 

@@ -76,7 +76,9 @@ class BackfillQuery:
         _check_files(topology, self.sources)
         wanted = {*output_topics(topology), *app.policy.topics} - counts.keys()
         if wanted and self.written != "none":
-            raise MissingTopicError(f"topic does not exist: {', '.join(sorted(wanted))}")
+            lacks = sorted(wanted)
+            said = f"topic does not exist: {', '.join(lacks)}"
+            raise MissingTopicError(said, hidden=lacks, operation="WRITE")
         where = Where(settings=self.settings, connector="python")
         wish = QueryRequest("updates", "tasks")
         ready = prepare(self.reference, self.spark, where, wish, None, counts)

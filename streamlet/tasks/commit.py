@@ -28,8 +28,9 @@ from streamlet.coordinator.codes import TEXT_TOO_LONG, name_of
 from streamlet.coordinator.commit_texts import LIMIT, TextRules
 from streamlet.coordinator.events import CommitOutcome
 from streamlet.coordinator.session import GroupSession
-from streamlet.errors import BrokerError, StateError, TaskMigratedError
+from streamlet.errors import BrokerError, MissingRightError, StateError, TaskMigratedError
 from streamlet.logs import get_logger
+from streamlet.rights import TOPIC_REFUSED, on_topics
 from streamlet.tasks.active import ActiveTask, TaskCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.commit_port import Settled
@@ -347,7 +348,7 @@ class AtLeastOnceCommit:
 
 def _refusal(code: int, parts: Sequence[TaskCommit]) -> BrokerError:
     """The error for a commit that the coordinator refused; it does not say for which topics."""
-    topics = ", ".join(sorted({tp.topic for part in parts for tp in part.offsets}))
+    names = {tp.topic for part in parts for tp in part.offsets}
     advice = ""
     if code == TEXT_TOO_LONG:
         stores = max(len(part.active.changelogs) for part in parts)
@@ -355,5 +356,9 @@ def _refusal(code: int, parts: Sequence[TaskCommit]) -> BrokerError:
             f"; raise the brokers' {LIMIT}, or use fewer stores in one subtopology: a task here "
             f"has {stores}"
         )
-    refused = f"the group coordinator refused a commit of {topics}: {name_of(code)}"
+    refused = (
+        f"the group coordinator refused a commit of {', '.join(sorted(names))}: {name_of(code)}"
+    )
+    if code == TOPIC_REFUSED:
+        return MissingRightError(f"{refused}; {on_topics('READ', names)}")
     return BrokerError(refused + advice)

@@ -29,8 +29,8 @@ KeyType = Annotated[
 ValueType = Annotated[str, typer.Option(metavar="T", help=f"Type of the values: {TYPE_NAMES}.")]
 
 
-def known_topic(admin: Admin, name: str) -> int:
-    """The number of partitions of a topic.
+def known_topic(admin: Admin, name: str, operation: str = "READ") -> int:
+    """The number of partitions of a topic, which is wanted to read, or for another operation.
 
     Raises:
         MissingTopicError: there is no such topic; the message names those that are called alike.
@@ -41,7 +41,9 @@ def known_topic(admin: Admin, name: str) -> int:
         hint = f"; there is {' and '.join(alike)}" if alike else ""
         raise MissingTopicError(
             f"there is no topic {name}{hint} (streamlet topics create {name} makes it, "
-            "streamlet topics list shows all)"
+            "streamlet topics list shows all)",
+            hidden=[name],
+            operation=operation,
         )
     return topics[name].partitions
 

@@ -80,7 +80,7 @@ def _write(common: Common, topic: str, reader: LineReader, lines: TextIO, file: 
     from streamlet.records.writer import DELIVERY_MS, TopicWriter
 
     admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
-    known_topic(admin, topic)
+    known_topic(admin, topic, "WRITE")
     config = common.client_config("producer")
     sink = KafkaSink(
         common.bootstrap_servers,

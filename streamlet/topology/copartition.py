@@ -112,7 +112,8 @@ def _given(
     if missing:
         raise MissingTopicError(
             f"source topic does not exist: {', '.join(missing)}; create it before the application "
-            "starts, for example with streamlet topics create"
+            "starts, for example with streamlet topics create",
+            hidden=missing,
         )
     return {topic: source_counts[topic] for topic in sorted(read)}
 

@@ -184,7 +184,7 @@ def counts_by_client(
         admin.close()
     missing = sorted(set(topics) - there.keys())
     if missing:
-        raise MissingTopicError(f"topic does not exist: {', '.join(missing)}")
+        raise MissingTopicError(f"topic does not exist: {', '.join(missing)}", hidden=missing)
     return {topic: there[topic].partitions for topic in sorted(topics)}
 
 
@@ -278,7 +278,8 @@ def _described(
         if cause is not None and cause.getClass().getName() == _UNKNOWN_TOPIC:
             there = set(admin.listTopics().names().get())
             missing = sorted(set(topics) - there)
-            raise MissingTopicError(f"topic does not exist: {', '.join(missing)}") from None
+            said = f"topic does not exist: {', '.join(missing)}"
+            raise MissingTopicError(said, hidden=missing) from None
         raise BrokerError(f"the broker does not answer Spark's client: {reason}") from None
     finally:
         admin.close()

@@ -383,7 +383,8 @@ def test_a_fatal_heartbeat_ends_the_membership(by_hand):
     member = by_hand().join()
     lose, fail = member.beat(30)
     assert isinstance(lose, Lost)
-    assert "ACLs" in str(fail.error)
+    assert "no right to READ on group" in str(fail.error)
+    assert fail.error.final, "its worker is not started again"
 
 
 # -- progress ----------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ async def length_of_number(value: int) -> int:
     return len(str(value))
 
 
-def test_failures_are_tried_again_at_once_in_the_driver() -> None:
+def test_refusals_are_tried_again_at_once_in_the_driver() -> None:
     attempts: list[tuple[int, int]] = []
     calls: list[str] = []
 

@@ -53,7 +53,7 @@ if orders["member"] == orders.get("who", orders["member"]):
     if orders.get("answer"):
         say(event="ended", answer=orders["answer"])
     if orders.get("exit") is not None:
-        end(orders["exit"])
+        end(orders["exit"], final=orders.get("final", False))
     if orders.get("leaves_and_fails"):
         say(event="member", member_id="")
         end(1)
@@ -172,7 +172,7 @@ def test_a_worker_that_keeps_failing_is_started_again_and_then_given_up() -> Non
     assert len(events.ups()) == 3
 
 
-def test_failures_that_pass_by_themselves_are_not_counted() -> None:
+def test_refusals_that_pass_by_themselves_are_not_counted() -> None:
     """A broker that is away for long makes worker after worker fail."""
     events = Events()
     running = instance(events, outage=True)
@@ -227,6 +227,20 @@ def test_the_others_stop_in_order_once_no_worker_can_be_started(
 def test_a_failure_that_a_restart_cannot_mend_ends_the_instance(code: int) -> None:
     events = Events()
     assert instance(events, count=2, exit=code, who=1).run() == code
+    assert len(events.ups()) == 2
+
+
+def test_a_worker_without_a_right_is_not_started_again_but_by_its_handler() -> None:
+    """It would be refused six times."""
+    events = Events()
+    assert instance(events, count=2, exit=1, who=1, final=True).run() == 1
+    assert len(events.ups()) == 2
+    events = Events()
+    assert instance(events, exit=1, final=True, answer="shutdown_client").run() == 1
+    events = Events()
+    running = instance(events, exit=1, final=True, answer="replace_thread")
+    events.react = lambda member, event: len(events.ups()) == 2 and running.stop()
+    running.run()
     assert len(events.ups()) == 2
 
 
