@@ -111,17 +111,19 @@ def test_rights_that_are_missing_are_named_and_nobody_is_marked(
         found = as_guest(guarded, cluster)
         assert found.code == 1
         assert "GROUP_AUTHORIZATION_FAILED" in found.error
+        assert f"--operation Describe --group {cluster.name}" in found.error
 
         guarded.allow(ResourceType.GROUP, cluster.name, AclOperation.DESCRIBE)
         found = as_guest(guarded, cluster)
         assert found.code == 1
         assert f"topic {topic} is not there or may not be seen" in found.error
+        assert f"READ on topic {topic}" in found.error
 
         guarded.allow(ResourceType.TOPIC, topic, AclOperation.READ)
         found = as_guest(guarded, cluster)
         assert found.code == 1
-        assert topic in found.error
-        assert "uthorization" in found.error
+        assert f"WRITE on topic {topic}" in found.error
+        assert f"--operation Write --topic {topic}" in found.error
         assert marks(cluster) == []
 
         guarded.allow(ResourceType.TOPIC, topic, AclOperation.WRITE)

@@ -1,0 +1,257 @@
+"""Each right that an application needs is taken away in turn, at a broker that asks for rights.
+
+The cases are the lines of the table in ``docs/security.md``. Each has a user of its own, who has
+all rights but one, and an application of its own: so all rules are there before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+from click.testing import Result
+from confluent_kafka import Producer
+from typer.testing import CliRunner
+
+import streamlet as sl
+from streamlet.config import Settings
+from streamlet.errors import StreamletError
+from streamlet.kafka.client import KafkaAdmin
+from streamlet.kafka.ports import NewTopic
+from streamlet.rights import Right
+from streamlet.runtime.restarts import FINAL_CODES
+from streamlet.tools.main import build
+from tests.integration.secured import SecuredBroker, secured_broker
+
+pytestmark = pytest.mark.integration
+
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+RECORDS = 3
+TIMEOUT_S = 60
+
+
+@attrs.frozen
+class Row:
+    """A line of the table: what ``who`` needs, and what becomes of it without."""
+
+    who: tuple[str, ...]
+    on: tuple[str, ...]
+    rights: tuple[str, ...]
+    without: str
+
+
+def rows() -> list[Row]:
+    """The table."""
+    lines = PAGE.read_text().partition("| who | on | right | without |")[2].splitlines()[2:]
+    found = []
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        who, on, rights, without = (cell.strip() for cell in line.strip("|").split("|"))
+        cells = (tuple(part.strip() for part in cell.split(",")) for cell in (who, on, rights))
+        found.append(Row(*cells, without))  # type: ignore[arg-type]
+    return found
+
+
+def topics(app: str, on: str) -> list[Right]:
+    """What the table calls so, of an application, as rights without their operation."""
+    return {
+        "group APP": [Right("", "group", app)],
+        "inputs": [Right("", "topic", "lines")],
+        "outputs": [Right("", "topic", f"{app}.out")],
+        "control": [Right("", "topic", f"{app}-streamlet-control")],
+        "repartition": [Right("", "topic", f"{app}-counts-repartition")],
+        "changelog": [Right("", "topic", f"{app}-counts-changelog")],
+        "changelogs of windows": [],
+        "the topic": [Right("", "topic", "lines"), Right("", "topic", "new")],
+        "a topic": [Right("", "topic", "lines")],
+        "cluster": [Right("", "cluster")],
+    }[on]
+
+
+def rights_of(app: str, *who: str) -> list[Right]:
+    """All that the table has for these."""
+    found = {
+        attrs.evolve(one, operation=operation)
+        for row in rows()
+        if set(who) & set(row.who)
+        for on in row.on
+        for one in topics(app, on)
+        for operation in row.rights
+        if operation
+    }
+    return sorted(found, key=str)
+
+
+@attrs.frozen
+class Case:
+    """A user who has all rights of the table but those that are taken."""
+
+    name: str
+    taken: tuple[Right, ...]
+    #: The application has run before, elsewhere, by the superuser.
+    ran: bool = False
+
+
+def cases() -> list[Case]:
+    """One for each right that ``run`` is refused without, and one without all of the others."""
+    needed: list[Case] = []
+    optional: list[Right] = []
+    for row in rows():
+        if "`run`" not in row.who:
+            continue
+        if row.without.startswith("runs"):
+            optional += [
+                attrs.evolve(one, operation=operation)
+                for on in row.on
+                for operation in row.rights
+                for one in topics("least", on)
+            ]
+            continue
+        assert row.without.startswith("refused"), row
+        for on in row.on:
+            for operation in row.rights:
+                name = f"case{len(needed)}"
+                taken = [attrs.evolve(one, operation=operation) for one in topics(name, on)]
+                needed.append(Case(name, tuple(taken), ran="has run" in row.without))
+    return [Case("least", tuple(optional)), *needed]
+
+
+#: What is given to each command, but those that are tried on instances that run: they are in
+#: ``scaling/test_authorisation.py``.
+LINES = str(PAGE)
+COMMANDS = {
+    "status": ["status", "least"],
+    "members list": ["members", "list", "least"],
+    "reset": ["reset", "least", "--yes"],
+    "topics read": ["topics", "read", "lines"],
+    "topics write": ["topics", "write", "lines", LINES],
+    "topics create": ["topics", "create", "new"],
+}
+
+
+def commands() -> list[tuple[str, str, Right]]:
+    """Users who have all rights of a command but one: name, command, that right."""
+    found = []
+    for command in COMMANDS:
+        for row in rows():
+            if f"`{command}`" not in row.who or not row.without.startswith("refused"):
+                continue
+            for on in row.on:
+                for operation in row.rights:
+                    named = topics("least", on)
+                    if on == "the topic":
+                        named = named[1:] if command == "topics create" else named[:1]
+                    found += [
+                        (f"user{len(found)}", command, attrs.evolve(one, operation=operation))
+                        for one in named
+                    ]
+    return found
+
+
+CASES, OF_COMMANDS = cases(), commands()
+
+
+def counting(name: str) -> sl.App:
+    """Counts words: a repartition topic and a changelog."""
+    app = sl.App(name)
+    words = app.stream("lines", key=str, value=str).group_by(lambda _, word: word, key=str)
+    words.count(store="counts").to_stream().to(f"{name}.out")
+    return app
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    users = [*(case.name for case in CASES), *(user for user, _, _ in OF_COMMANDS)]
+    with secured_broker(tmp_path_factory.mktemp("tls"), users) as made:
+        admin = KafkaAdmin(made.open_door)
+        admin.create_topics(
+            [NewTopic("lines", 1), *(NewTopic(f"{case.name}.out", 1) for case in CASES)]
+        )
+        admin.close()
+        producer = Producer({"bootstrap.servers": made.open_door})
+        for number in range(RECORDS):
+            producer.produce("lines", b"word-%d" % number, b"k")
+        producer.flush()
+        made.allow(
+            {
+                **{case.name: without(case.name, "`run`", case.taken) for case in CASES},
+                **{
+                    user: without("least", f"`{command}`", (right,))
+                    for user, command, right in OF_COMMANDS
+                },
+            }
+        )
+        for case in CASES:
+            if case.ran:
+                state = tmp_path_factory.mktemp("state")
+                own = {"bootstrap.servers": made.open_door, "state.dir": str(state)}
+                counting(case.name).run(count=RECORDS, settings=Settings.load(own))
+        yield made
+
+
+def without(app: str, who: str, taken: Sequence[Right]) -> list[Right]:
+    """The rights of the table for these, but those that are taken."""
+    return [one for one in rights_of(app, who) if one not in taken]
+
+
+def run(broker: SecuredBroker, case: Case, folder: Path) -> None:
+    """Run a case's application until all records are through."""
+    login = broker.login(case.name)
+    settings = Settings.load({**login, "state.dir": str(folder), "commit.interval.ms": "100"})
+    counting(case.name).run(count=RECORDS, timeout=TIMEOUT_S, settings=settings)
+
+
+def test_run_needs_no_more_than_the_table_has(broker: SecuredBroker, tmp_path: Path) -> None:
+    """First of all, as commands look at what it leaves."""
+    least = CASES[0]
+    assert len(least.taken) > 5
+    run(broker, least, tmp_path)
+
+
+@pytest.mark.parametrize("case", CASES[1:], ids=lambda case: f"{case.taken[0]}")
+def test_run_names_the_right_that_is_missing(
+    broker: SecuredBroker, case: Case, tmp_path: Path
+) -> None:
+    with pytest.raises(StreamletError) as refused:
+        run(broker, case, tmp_path)
+    assert str(case.taken[0]) in str(refused.value)
+    assert case.taken[0].granted_by in str(refused.value)
+    assert refused.value.final or refused.value.exit_code in FINAL_CODES, "none is started again"
+
+
+@pytest.mark.parametrize(
+    ("user", "command", "right"), OF_COMMANDS, ids=lambda one: str(one).replace(" ", "-")
+)
+def test_a_command_names_the_right_that_is_missing(
+    broker: SecuredBroker, user: str, command: str, right: Right, tmp_path: Path
+) -> None:
+    result = told(broker.login(user), COMMANDS[command], tmp_path)
+    assert result.exit_code in (1, 3), result.output
+    assert str(right) in result.stderr
+    assert right.granted_by in result.stderr
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "topics list", "scale-down"])
+def test_a_command_names_a_password_that_is_refused(
+    broker: SecuredBroker, command: str, tmp_path: Path
+) -> None:
+    """It was taken for a broker that is away, for 15 seconds."""
+    words = COMMANDS.get(command, command.split())
+    if command == "scale-down":
+        words = ["scale-down", "least", "--percent", "50", "--yes"]
+    result = told(broker.login("least", "open-sesame"), words, tmp_path)
+    assert result.exit_code == 1, result.output
+    said = result.stderr.partition("error: ")[2]
+    assert "Authentication failed" in said
+    assert "Is the broker running" not in said
+    assert "open-sesame" not in result.output
+
+
+def told(login: dict[str, str], words: Sequence[str], folder: Path) -> Result:
+    """Give a command, in this process."""
+    file = folder / "login.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in login.items()))
+    return CliRunner().invoke(build(), [*words, "--config", str(file)])
