@@ -29,17 +29,27 @@ class SinkEncoder:
         count: partitions of the topic; 0: not known.
         dropped: told how many records a partitioner sent to no partition.
         by_record: the topic was chosen for these records.
+        as_read: whether the values are as they were read.
     """
 
     _node: SinkNode
     _count: int
     _dropped: Callable[[int], None]
     _by_record: bool = False
+    _as_read: bool = False
 
     @cached_property
     def _by_key(self) -> KeyPartitioner:
         """Kafka's own choice of partitions, for the sinks that ask for it."""
         return KeyPartitioner(max(self._count, 1), self._node.by_key)
+
+    @cached_property
+    def _value(self) -> Serde[Any]:
+        """The serde of the values; what was read needs no look at its parts."""
+        value: Serde[Any] = self._node.value
+        if not self._as_read or value.encode_read is None:
+            return value
+        return attrs.evolve(value, encode_all=value.encode_read)
 
     def encode(self, batch: Batch) -> Output:
         """The records as the sink writes them.
@@ -50,7 +60,7 @@ class SinkEncoder:
         """
         node, partitions = self._node, None
         keys = self._encoded("key", node.key, batch.keys, batch)
-        values = self._encoded("value", node.value, batch.values, batch)
+        values = self._encoded("value", self._value, batch.values, batch)
         if node.partitioner is not None:
             rows, partitions = self._chosen(batch, keys)
             if rows is not None:

@@ -17,7 +17,7 @@ from streamlet.processing.encoding import SinkEncoder
 from streamlet.processing.output_order import Meeting, OrderedNodes, Step
 from streamlet.processing.record_failures import RecordFailures
 from streamlet.processing.task_calls import TaskCalls
-from streamlet.processing.value_copies import Attempts, uses_values, with_copies
+from streamlet.processing.value_copies import Attempts, uses_values, with_copies, writes_as_read
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.operator import (
     CallingOperator,
@@ -265,7 +265,11 @@ class NodeSteps:
         results, context = self._results, self._context
         count = self._partition_counts.get(node.topic, 0)
         encode = SinkEncoder(
-            node, count, lambda dropped: context.dropped(node.name, dropped), by_record
+            node,
+            count,
+            lambda dropped: context.dropped(node.name, dropped),
+            by_record,
+            writes_as_read(self._subtopology, node),
         ).encode
 
         def step(batch: Batch) -> Iterator[None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from streamlet.batch import Batch
 from streamlet.processing.output_order import Step
 from streamlet.serdes.copies import own_column
-from streamlet.topology.nodes import ProcessorNode
+from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.subtopologies import Subtopology
 
 
@@ -39,6 +39,22 @@ def uses_values(subtopology: Subtopology, name: str) -> bool:
     if node.values == "used":
         return True
     return any(uses_values(subtopology, child) for child in subtopology.below(name))
+
+
+def writes_as_read(subtopology: Subtopology, sink: SinkNode) -> bool:
+    """True if a sink writes values that were read by its own serde, and that nothing can change."""
+    value = sink.value
+    return value.immutable and all(_is_as_read(subtopology, one, value) for one in sink.parents)
+
+
+def _is_as_read(subtopology: Subtopology, name: str, value: object) -> bool:
+    node = subtopology.node(name)
+    if isinstance(node, SourceNode):
+        return node.value is value
+    if not isinstance(node, ProcessorNode):
+        return False
+    passes = node.results == "same" or node.values == "passed on"
+    return passes and all(_is_as_read(subtopology, one, value) for one in node.parents)
 
 
 class Attempts:

@@ -131,6 +131,7 @@ def _typed(
     copied = check.copy(in_order.one, check.decode)
     values = attrs.evolve(
         values,
+        encode_read=in_order.all,
         survives=check.whole_documents if check.open else None,
         fast_copy=_fast_copy(copied, accepts, lambda value: values.decode(values.encode(value))),
     )

@@ -59,6 +59,8 @@ class Serde(Generic[T]):
     ``encode_whole``, which refuses what does not return; None: by ``encode``.
     ``format`` names the one of streamlet's own formats that the bytes are in, such as ``int32``;
     empty: another one, of which nothing is known. ``name`` is for messages: anyone may choose it.
+    ``encode_read`` writes a column of values as they were read, without a look at them; None: by
+    ``encode_all``.
 
     ``encode_all`` and ``decode_all`` are the fast way for a whole column without None. They may
     raise anything: the column is then done again entry by entry, to find the one at fault.
@@ -80,6 +82,7 @@ class Serde(Generic[T]):
     survives: Callable[[list[T]], bool] | None = None
     encode_whole: Callable[[T], bytes] | None = None
     format: str = ""
+    encode_read: Callable[[list[T]], list[bytes]] | None = None
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"

@@ -20,6 +20,7 @@ from streamlet.serdes import ColumnError, serde
 from streamlet.state.memory import MemoryBacking
 from streamlet.state.store import CachedStore
 from streamlet.testing import TopologyTestDriver
+from tests.unit.serdes.test_types import WHOLE
 
 
 class Color(enum.Enum):
@@ -229,3 +230,19 @@ def test_a_row_that_would_lose_something_is_skipped(place: str, case: str) -> No
     with TopologyTestDriver(app) as driver:
         driver.pipe_input("in", "a", "b")
         assert driver.skipped() == 1
+
+
+@pytest.mark.parametrize(("of", "value"), [*WHOLE, *GOOD.values()])
+def test_the_types_of_good_values_settle_it(of: Any, value: Any) -> None:
+    """None of them is written and read back to find out, which takes several times as long."""
+    keys = serde(of)
+    for one in (keys, keys.as_value):
+        assert one is None or one.survives is None or one.survives([value, value])
+
+
+def test_values_as_they_were_read_are_written_without_a_look() -> None:
+    app = sl.App("whole")
+    app.stream("in", key=str, value=Outer).filter(lambda k, v: True).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "a", Outer(Inner(1, 2)))
+        assert driver.read_output("out")[0].value == Outer(Inner(1, 2.0))
