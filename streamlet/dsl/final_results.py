@@ -102,7 +102,7 @@ class FinalResults:
                 yield from self._parts(end - 1, batch, out)
             if failed is not None:
                 done = out.batch(batch, self.use)
-                raise OperatorFailed(end - 1, done) from failed.__cause__
+                raise OperatorFailed(end - 1, done, again=failed.again) from failed.__cause__
             start = end
         yield out.batch(batch, self.use)
 

@@ -99,7 +99,10 @@ class MatchRecords:
     but_itself: bool = False
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
-        """Raises ``OperatorFailed`` when the joiner fails."""
+        """Raises ``OperatorFailed`` when the joiner fails.
+
+        The record may be tried again if that was at its first match.
+        """
         given, ckeys, error = keyed(self.other, batch)
         first = 0
         for found in self._found(ckeys, given.timestamps):
@@ -149,7 +152,8 @@ class MatchRecords:
         done = len(values)
         index = next(islice(chain.from_iterable(map(repeat, range(len(part)), counts)), done, None))
         part_done = out.slice(0, done).with_values(values, None, times[:done])
-        raise OperatorFailed(index, part_done) from failure
+        again = done == sum(counts[:index])  # no result of it is there
+        raise OperatorFailed(index, part_done, again=again) from failure
 
 
 @attrs.frozen

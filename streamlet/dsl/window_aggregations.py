@@ -85,7 +85,7 @@ class TimeWindowed:
         """Raises ``OperatorFailed`` when a user function fails, or a serde refuses a key or value.
 
         The windows of the failing record that came before the one that failed keep what they took,
-        as in Kafka Streams.
+        as in Kafka Streams; so it may be tried again only where its first window failed.
         """
         given, ckeys, error = keyed(self.store, batch)
         try:
@@ -97,13 +97,14 @@ class TimeWindowed:
         entries = self._entries(given, ckeys, starts, per_record)
         counts = self.folding.of.counts and self.store.check is None
         folded = self._counted(entries) if counts else self._folded(entries)
-        failed, stored = len(given), len(folded.values)
+        failed, stored, again = len(given), len(folded.values), True
         if folded.failure is not None:
             failed, error = entries.records[stored], folded.failure
+            again = not stored or entries.records[stored - 1] != failed
         done = self._stored(entries, folded)
         self._advance(given, entries, failed + (folded.failure is not None), stored)
         if error is not None:
-            raise OperatorFailed(failed, done) from error
+            raise OperatorFailed(failed, done, again=again) from error
         return done
 
     # Windows.

@@ -139,6 +139,8 @@ AddRecord: TypeAlias = Callable[
 def one_by_one(fold: WindowFold, batch: Batch, add: AddRecord) -> Batch:
     """The updates of a batch whose records are added one after the other.
 
+    ``add`` keeps nothing of a record that it fails on, so that it may be added again.
+
     Raises:
         OperatorFailed: a function fails, or a serde refuses a key or value.
     """
@@ -164,7 +166,7 @@ def one_by_one(fold: WindowFold, batch: Batch, add: AddRecord) -> Batch:
     late.tell(fold.context, fold.name, given)
     done = updates.batch(given, fold.use)
     if error is not None:
-        raise OperatorFailed(failed, done) from error
+        raise OperatorFailed(failed, done, again=True) from error
     return done
 
 

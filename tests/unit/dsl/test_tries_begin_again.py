@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
+from streamlet.dsl.windows import SessionWindows
 from streamlet.testing import TopologyTestDriver
 
 Document = dict[str, Any]
@@ -59,6 +60,30 @@ def partitioned(app: sl.App, f: Flaky) -> None:
     )
 
 
+def unwindowed(table: Any) -> Any:
+    return table.to_stream().select_key(lambda k, v: k.key, key=str).filter(lambda k, v: bool(v))
+
+
+def windowed(windows: Any) -> Callable[[sl.App, Flaky], Any]:
+    def build(app: sl.App, f: Flaky) -> Any:
+        grouped = s(app).group_by_key().windowed_by(windows)
+        merge = {"merger": lambda k, a, b: a} if isinstance(windows, SessionWindows) else {}
+        step = lambda k, v, so_far: f(v)  # noqa: E731
+        return unwindowed(grouped.aggregate(dict, step, value=dict, **merge))
+
+    return build
+
+
+def merged_sessions(app: sl.App, f: Flaky) -> Any:
+    """The initial value is merged with a session there is: the record's second time."""
+    twice = s(app).flat_map_values(lambda v: [dict(v), dict(v)], value=dict)
+    sessions = twice.group_by_key().windowed_by(sl.session("1m"))
+    found = sessions.aggregate(
+        dict, lambda k, v, so_far: so_far or v, lambda k, a, b: f(b), value=dict
+    )
+    return unwindowed(found).filter(lambda k, v: v["n"] > 1)
+
+
 ANEW = sl.Retry(5, backoff=0)
 PLACES: dict[str, Callable[[sl.App, Flaky], Any]] = {
     "map_values": lambda app, f: s(app).map_values(f, value=dict),
@@ -102,6 +127,32 @@ PLACES: dict[str, Callable[[sl.App, Flaky], Any]] = {
         .filter(lambda k, v: v["n"] > 1)
     ),
     "partitioner": partitioned,
+    "join, tables": lambda app, f: (
+        app.table("s", **OF).join(t(app), lambda v, row: f(v), value=dict).to_stream()
+    ),
+    "cogroup": lambda app, f: (
+        s(app).group_by_key().cogroup(lambda k, v, so_far: f(v)).aggregate(dict, value=dict)
+    ).to_stream(),
+    **{
+        name: windowed(windows)
+        for name, windows in {
+            "tumbling": sl.tumbling("1m"),
+            "hopping": sl.hopping("1m", advance="30s"),
+            "sliding": sl.sliding("1m"),
+            "session": sl.session("1m"),
+            "unlimited": sl.unlimited(),
+        }.items()
+    },
+    "session, merged": merged_sessions,
+    "join, streams": lambda app, f: s(app).join(
+        app.stream("t", **OF), lambda v, other: f(v), within=sl.join_windows("1m"), value=dict
+    ),
+    "on commit": lambda app, f: unwindowed(
+        s(app)
+        .group_by_key()
+        .windowed_by(sl.tumbling("1m"), emit="on_commit")
+        .aggregate(dict, lambda k, v, so_far: f(v), value=dict)
+    ),
 }
 
 
@@ -132,3 +183,24 @@ def test_each_try_begins_with_the_record_as_it_was_read(name: str, rule: str) ->
     assert flaky.seen == ([2, 2, 2] if name == "partitioner" else [1, 1, 1])
     asked = name not in ("partitioner", "map_values_async, retry") and rule == "handler"
     assert met == ([{"n": 1}] * 2 if asked else [])
+
+
+def test_a_record_of_which_a_window_has_kept_something_is_not_tried_again() -> None:
+    """The second of its two windows would take it once, the first one twice."""
+    calls = list[int]()
+
+    def second_fails(_key: str, value: Document, so_far: Document) -> Document:
+        calls.append(value["n"])
+        if len(calls) == 2:
+            raise ConnectionError("away")
+        return {"n": so_far.get("n", 0) + value["n"]}
+
+    app = sl.App("a", on_error=sl.Retry(5, backoff=0, then="skip"))
+    windows = s(app).group_by_key().windowed_by(sl.hopping("1m", advance="30s"))
+    windows.aggregate(dict, second_fails, value=dict).to_stream().to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("s", "a", {"n": 1}, 40_000)
+        driver.pipe_input("s", "a", {"n": 2}, 40_000)
+        found = [(one.key.start, one.value) for one in driver.read_output("out")]
+    assert found == [(0, {"n": 1}), (0, {"n": 3}), (30_000, {"n": 2})]
+    assert calls == [1, 1, 2, 2]

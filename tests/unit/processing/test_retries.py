@@ -178,19 +178,6 @@ def test_an_aggregate_whose_results_come_at_commits_is_tried_again_too() -> None
     assert flaky.calls == ["a", "b", "b", "b", "c"]
 
 
-def test_an_operator_that_has_kept_part_of_a_record_is_not_called_again() -> None:
-    flaky = Flaky(b=1)
-    app = sl.App("a", on_error=sl.Retry(3, backoff=0, then="skip"))
-    windows = app.stream("in", key=str, value=str).group_by_key()
-    windows.windowed_by(sl.hopping("10s", "5s")).aggregate(
-        str, lambda key, value, row: row + flaky(value), value=str, store="rows"
-    )
-    with TopologyTestDriver(app) as driver:
-        driver.pipe_inputs("in", [("k", "a"), ("k", "b")], 20_000)
-        assert driver.skipped() == 1
-        assert flaky.calls.count("b") == 1
-
-
 def test_what_a_processor_forwarded_before_it_failed_is_sent_once() -> None:
     flaky = Flaky(b=1)
 
