@@ -78,6 +78,9 @@ _ELSEWHERE = {
     "max.poll.records": "did you mean buffered.records.per.partition?",
 }
 
+#: Problems before which a key that is unknown is compared with those that are known.
+_MOST_HINTS = 100
+
 
 @attrs.define
 class Found:
@@ -88,6 +91,11 @@ class Found:
     clients: dict[str, dict[str, Any]] = attrs.field(factory=dict)
     topics: dict[str, dict[str, str]] = attrs.field(factory=dict)
     problems: list[str] = attrs.field(factory=list)
+
+    @property
+    def hints(self) -> bool:
+        """True as long as what was probably meant is looked for: that takes a ms for each key."""
+        return len(self.problems) < _MOST_HINTS
 
 
 def read(
@@ -138,7 +146,7 @@ def _take(
             hint = f"use {place}" if place else "nothing else works"
             found.problems.append(f"{where}: streamlet sets {own_key} itself, {hint}")
         elif own_key not in CLIENT_PROPERTIES:
-            found.problems.append(f"{where}: {_unknown_property(client, own_key)}")
+            found.problems.append(f"{where}: {_unknown_property(client, own_key, found.hints)}")
         elif (client, own_key) == ("consumer", "isolation.level") and value not in _ISOLATION:
             found.problems.append(f"{where} = {value!r}: expected {' or '.join(_ISOLATION)}")
         else:
@@ -146,7 +154,7 @@ def _take(
     elif client == topic_properties.PREFIX and own_key:
         _take_topic(found, own_key, value, where)
     else:
-        found.problems.append(f"{where}: {unknown(key, kinds)}")
+        found.problems.append(f"{where}: {unknown(key, kinds if found.hints else ())}")
 
 
 def _take_topic(found: Found, own_key: str, value: Any, where: str) -> None:
@@ -193,7 +201,7 @@ def _take_variable(found: Found, kinds: Mapping[str, ValueKind[Any]], name: str,
         _take(found, kinds, key, text, name)
         return
     # Commands have variables of their own, so a strange name is fine, but a misspelt one is not.
-    close = difflib.get_close_matches(key, kinds, n=1, cutoff=0.9)
+    close = difflib.get_close_matches(key, kinds if found.hints else (), n=1, cutoff=0.9)
     if close:
         found.problems.append(f"{name}: unknown, did you mean {variable(close[0])}?")
 
@@ -214,17 +222,18 @@ def unknown(key: str, known: Iterable[str]) -> str:
     if plain in topic_properties.TOPIC_PROPERTIES:
         return f"unknown setting, did you mean {topic_properties.PREFIX}.{plain}?"
     client, _, rest = plain.partition(".")
-    close = difflib.get_close_matches(client, PREFIXES, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(client, PREFIXES if keys else (), n=1, cutoff=0.7)
     if close and rest:
         return f"unknown setting, did you mean {close[0]}.{rest}?"
     close = difflib.get_close_matches(plain, keys, n=1, cutoff=0.6)
     return f"unknown setting, did you mean {close[0]}?" if close else "unknown setting"
 
 
-def _unknown_property(client: str, name: str) -> str:
+def _unknown_property(client: str, name: str, hints: bool) -> str:
     """The message for a name that follows a client's prefix, and that no client knows."""
     plain = re.sub(r"[_\-. ]+", ".", name.strip().lower())
-    known = (plain, *difflib.get_close_matches(plain, CLIENT_PROPERTIES, n=1, cutoff=0.6))
+    properties = CLIENT_PROPERTIES if hints else ()
+    known = (plain, *difflib.get_close_matches(plain, properties, n=1, cutoff=0.6))
     meant = next((one for one in known if one in CLIENT_PROPERTIES), None)
     hint = "" if meant is None else f", did you mean {client}.{meant}?"
     return f"unknown setting of Kafka's client (librdkafka){hint}"

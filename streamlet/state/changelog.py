@@ -285,6 +285,8 @@ def number_at(
     try:
         data = _mark_of(headers[i] if headers else None) if value is None else value
         state, length = _number_of(data)
+        if value is None and length < len(data):
+            raise ValueError(f"a tombstone with more than its number in {NUMBER_HEADER!r}")
     except ValueError as error:
         raise StateError(
             f"{name}: the record at offset {offsets[i]} is not streamlet's: {error}"

@@ -28,7 +28,7 @@ def restore(log: tuple[Record, ...], note: Note, rules: Rules) -> Read:
     """Read everything that a new owner has to read when it starts from this commit."""
     if rules.exactly_once:
         return _read(_committed(log), None, rules.epochs)
-    return _read(log, note.state if rules.numbers else None, rules.epochs)
+    return _read(log, note.state if rules.numbers else None, rules.epochs, note.epoch)
 
 
 def _committed(log: tuple[Record, ...]) -> tuple[Record, ...]:
@@ -38,12 +38,14 @@ def _committed(log: tuple[Record, ...]) -> tuple[Record, ...]:
 
 
 @cache
-def _read(log: tuple[Record, ...], limit: StateNumber | None, epochs: bool) -> Read:
-    reader = ChangelogReader("changelog", limit)
+def _read(
+    log: tuple[Record, ...], limit: StateNumber | None, epochs: bool, claimed: int = 0
+) -> Read:
+    reader = ChangelogReader("changelog", limit, claimed=claimed)
     covers = highest = 0
     for offset, record in enumerate(log):
         if not epochs:  # the rule out: a reader that has met nothing yet
-            reader = ChangelogReader("changelog", limit)
+            reader = ChangelogReader("changelog", limit, claimed=claimed)
         state = StateNumber(record.epoch, record.number)
         values, headers = encode_column(state, [bytes([record.covers])])
         _, found = reader.read([offset], [_KEY], values, headers)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from streamlet.state.changelog import ChangelogReader, HoldingReader, RecordReader, encode_column
+from streamlet.state.changelog import ChangelogReader, RecordReader, encode_column
+from streamlet.state.holding_reader import HoldingReader
 from streamlet.types import StateNumber
 from tests.simulation.model.folders import Commit, Entry, FolderRules, Held
 
@@ -33,15 +34,16 @@ def read(
 ) -> Chunk:
     """Go on reading from ``start`` to ``stop`` on the way up to ``commit``."""
     limit = commit.state if rules.numbers else None
-    reader = ChangelogReader("changelog", limit, highest)
+    reader = ChangelogReader("changelog", limit, highest, commit.epoch)
     reader.skipped = dict(_encoded(skipped))
     applied: list[tuple[str, str | None]] = []
     for offset in range(start, stop):
         entry = log[offset]
         if entry is None:
             continue
-        if not rules.epochs:
-            reader.highest = 0
+        if not rules.epochs:  # a reader that has met nothing yet
+            known, reader = reader, ChangelogReader("changelog", limit, 0, commit.epoch)
+            reader.skipped = known.skipped
         applied += _feed(reader, offset, entry)
         highest = max(highest, reader.highest)
     after = tuple((key.decode(), offset) for key, offset in reader.skipped.items())

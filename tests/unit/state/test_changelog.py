@@ -339,3 +339,11 @@ def test_a_copy_that_believed_the_wrong_epochs_is_not_promoted(forged: int, clai
     follower, _ = follow(Log().flush(3, 1, a=b"1").flush(forged, 1, z=b"x").flush(3, 2, b=b"2"))
     assert not follower.agrees_with(claimed)
     assert follower.position(9) <= 2  # it is read again from here
+
+
+def test_a_tombstone_with_more_than_its_number_is_refused() -> None:
+    """It was the longest of runs without records."""
+    log = Log().flush(3, 1, a=b"1", b=None)
+    log.headers[1] = [("s", prefix_of(StateNumber(3, 1)) + b"more")]
+    with pytest.raises(StateError, match="the record at offset 1 is not streamlet's"):
+        log.read(reader())

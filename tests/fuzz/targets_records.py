@@ -1,0 +1,99 @@
+"""Keys and values of records, rows of stores, and settings."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import attrs
+
+import streamlet as sl
+from streamlet.config import Settings
+from streamlet.errors import (
+    ConfigError,
+    SerdeError,
+)
+from streamlet.serdes import Serde, list_of, serde
+from streamlet.state.version_rows import version_rows
+from streamlet.state.window_rows import row_keys
+from tests.fuzz.target import Target
+
+
+@attrs.frozen
+class Order:
+    """A type of documents."""
+
+    id: int
+    names: list[str]
+    prices: dict[str, float | None] = attrs.field(factory=dict)
+
+
+def _serde(name: str, of: Serde[Any], *values: object, found: tuple[bytes, ...] = ()) -> Target:
+    def read(raw: bytes) -> None:
+        of.decode(raw)
+
+    seeds = tuple(of.encode(value) for value in values)
+    return Target(f"serde {name}", read, (SerdeError,), seeds, found)
+
+
+_AVRO = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "names", "type": {"type": "array", "items": "string"}},
+        {"name": "more", "type": ["null", {"type": "map", "values": "double"}], "default": None},
+    ],
+}
+_ROWS = (SerdeError, struct.error)
+
+
+def _rows(name: str, of: Serde[Any], *values: object) -> Target:
+    def read(raw: bytes) -> None:
+        of.decode(raw)
+
+    return Target(f"rows {name}", read, _ROWS, tuple(of.encode(value) for value in values))
+
+
+RECORDS = (
+    *(
+        _serde(str(of.__name__), serde(of), *values)
+        for of, values in (
+            (str, ("grüße", "")),
+            (bytes, (b"bytes", b"")),
+            (int, (5, -(1 << 62))),
+            (float, (1.5,)),
+            (bool, (True,)),
+            (dict, ({"a": [1, {"b": None}], "c": "d"},)),
+            (list, ([1, "two", {"3": 4.5}],)),
+            (Order, (Order(5, ["a", "b"], {"c": 1.5, "d": None}),)),
+        )
+    ),
+    _serde("list of str", list_of(str), ["a", None, "bb"], []),
+    _serde("list of int", list_of(int), [1, None, 3], [7] * 9),
+    _serde("avro", sl.avro(_AVRO), {"id": 5, "names": ["a"], "more": {"b": 1.5}}),
+    _serde("time windowed", sl.time_windowed(str, 1000), sl.Windowed("k", 1000, 2000)),
+    _serde("session windowed", sl.session_windowed(str), sl.Windowed("k", 1000, 2000)),
+    _rows("of windows", row_keys(serde(str)), (5_000, "key")),
+    _rows("of versions", version_rows(serde(str)), ([7], [(5, "a"), (7, None)])),
+)
+
+
+def _settings(raw: bytes) -> None:
+    lines = raw.decode(errors="replace").split("\n")
+    Settings.load(overrides=[line for line in lines if line], environ={})
+
+
+SETTINGS = (
+    Target(
+        "settings",
+        _settings,
+        (ConfigError,),
+        (
+            b"bootstrap.servers=localhost:9092\nsession.timeout.ms=45000\nstate.dir=/s",
+            b"consumer.fetch.max.bytes=1 MiB\nprocessing.guarantee=at_least_once\ncache.bytes=10%",
+        ),
+        (b"\n".join(b"cache.%d=1" % n for n in range(10_000)),),
+        batch=20,
+    ),
+)

@@ -1,0 +1,172 @@
+"""Records of the application's own topics."""
+
+from __future__ import annotations
+
+import json
+
+from streamlet.control.records import ControlRecordError, decode, encode_key, encode_value, place_of
+from streamlet.control.values import Endpoint, Mark, MemberProgress, ResetEpoch, TaskProgress
+from streamlet.control.view import ControlView
+from streamlet.coordinator.commit_metadata import (
+    CommitMetadata,
+    InputNote,
+)
+from streamlet.dsl import foreign_wire
+from streamlet.errors import (
+    StateError,
+)
+from streamlet.kafka.ports import NewTopic
+from streamlet.origins import ORIGIN_HEADER, Origin, RepeatFilter
+from streamlet.processing.edges.filter import EdgeFilter
+from streamlet.processing.edges.records import pack
+from streamlet.state.changelog import ChangelogReader, encode_column
+from streamlet.state.changelog import decode as decode_record
+from streamlet.state.entries import ENTRY_HEADER, CommitEntry
+from streamlet.state.holding_reader import HoldingReader
+from streamlet.types import StateNumber
+from tests.fuzz.target import DEEP, EDGE, INPUT, PREFIXED, SEAM, Target, batch_of
+
+
+def _control(raw: bytes) -> None:
+    key, _, value = raw.partition(SEAM)
+    ControlView().apply(key, value)
+    decode(key, value)
+
+
+_ENTRIES = (
+    Mark("p", 1_766_000_000_000, successors=("q",)),
+    MemberProgress(
+        *("p", 0, "one-0", "m", 5, "RUNNING", 1),
+        tasks=(TaskProgress("0_0", "active", "running", 5, 5, 7, 1.5, 2.5),),
+        busy=0.5,
+        plans_by=(("a", "b"),),
+        global_tables=(("t", 5),),
+    ),
+    Endpoint("p", 0, "one-0", "host", 8080),
+    ResetEpoch(3, 5, (NewTopic("app-x-repartition", 2, 1, (("cleanup.policy", "delete"),)),)),
+)
+
+
+def _entry(raw: bytes) -> None:
+    entry = CommitEntry.of(StateNumber(2, 7), ((ENTRY_HEADER, raw),))
+    if entry is not None:
+        entry.header()
+
+
+def _changelog(raw: bytes) -> None:
+    """One record of two parts: its value, and the header of a tombstone."""
+    value, seam, mark = raw.partition(SEAM)
+    headers = [None, (("s", mark),), None] if seam else None
+    values = [_ROW, None if seam else value, _ROW]
+    keys: list[bytes | None] = [b"a", b"b", b"c"]
+    if not seam:
+        decode_record(value, None)
+    readers = (
+        ChangelogReader("c", None),
+        ChangelogReader("c", StateNumber(3, 1), claimed=4),
+        HoldingReader("c"),
+    )
+    for reader in readers:
+        reader.read(range(3), keys, values, headers)
+        encode_column(StateNumber(reader.highest + 1, 1), [b"row"])
+
+
+_ROW = encode_column(StateNumber(3, 1), [bytes(8) + b"v"])[0][0]
+_MARKED = encode_column(StateNumber(3, 1), [None])[1]
+assert _ROW is not None
+assert _MARKED is not None
+assert _MARKED[0] is not None
+
+
+def _prefixes(raw: bytes) -> None:
+    """Forged records between honest ones; then the note of a commit."""
+    one = EdgeFilter(InputNote(), buffered=len(raw) % 2 == 0)
+    one.take(batch_of(PREFIXED[:1]))
+    one.take(batch_of([part for part in raw.split(SEAM)]))
+    one.take(batch_of(PREFIXED))
+    one.advance(10)
+    CommitMetadata(1, "a", 1, note=one.note).to_text()
+
+
+def _origin(raw: bytes) -> None:
+    Origin.from_headers([(ORIGIN_HEADER, raw)])
+    one = RepeatFilter()
+    for at, part in enumerate(raw.split(SEAM)):
+        one.takes("out", 0, at, [(ORIGIN_HEADER, part)])
+    RepeatFilter(json.loads(json.dumps(one.seen())))
+
+
+def _foreign(raw: bytes) -> None:
+    for read in (foreign_wire.subscribed, foreign_wire.answered, foreign_wire.copied):
+        try:
+            read(raw)
+        except ValueError:
+            continue
+    foreign_wire.partitions_of([raw])
+
+
+TOPICS = (
+    Target(
+        "control topic",
+        _control,
+        (ControlRecordError,),
+        tuple(encode_key(place_of(one)) + SEAM + encode_value(one) for one in _ENTRIES),
+        (
+            b'{"kind":"mark","instance":"\xff"}' + SEAM + b"{}",
+            b'{"kind":"shutdown"}' + SEAM + b'{"instance":"\xff","name":"x","at_ms":1}',
+            b'{"kind":"zzz","x":' + DEEP + b"]" * len(DEEP) + b"}" + SEAM + b"{}",
+            b"caf\xe9" + SEAM + b"x",
+            b'"\x80"' + SEAM + b"x",
+        ),
+    ),
+    Target(
+        "commit entry",
+        _entry,
+        (),
+        (
+            CommitEntry(StateNumber(2, 7), {INPUT: 70}, {"c": 7}, {"c": 3}, "app").header()[1],
+            b'{"in":{"t":{"0":1}},"log":{"c":1}}',
+        ),
+        (
+            b'{"in":' + DEEP,
+            b'{"in":{"t":{"0":1e400}},"log":{}}',
+            b'{"in":{"t":{"0":NaN}},"log":{}}',
+        ),
+    ),
+    Target(
+        "changelog record",
+        _changelog,
+        (ValueError, StateError),
+        (_ROW, SEAM + (_MARKED[0][0][1] or b"")),
+        (
+            encode_column(StateNumber(1 << 62, 1), [bytes(8)])[0][0] or b"",
+            encode_column(StateNumber((1 << 70) - 1, 1), [bytes(8)])[0][0] or b"",
+            b"\xff" * 20,
+        ),
+    ),
+    Target(
+        "repartition prefix",
+        _prefixes,
+        (),
+        (SEAM.join(one or b"" for one in PREFIXED), (PREFIXED[0] or b"")),
+        tuple(pack([b"x"], [EDGE], [origin], [0])[0] for origin in ((1 << 64) - 2, 1 << 63)),
+    ),
+    Target(
+        "origin",
+        _origin,
+        (),
+        (b"in/3/9a0c12f4/0/1042/0/1041.0", SEAM.join((b"in/3/9a/0/1/0/-", b"in/3/9a/9/2/1/1.0"))),
+        (b"in/0/s/0/" + b"9" * 5000 + b"/0/-",),
+    ),
+    Target(
+        "foreign-key message",
+        _foreign,
+        (),
+        (
+            foreign_wire.subscription(2, bytes(16), b"key", bytes(4)),
+            foreign_wire.answer(bytes(4), foreign_wire.source_of(0, 1), bytes(16), b"value"),
+            foreign_wire.copy_of(bytes(4), b"value"),
+        ),
+        (b"", b"\x01", b"\x81\x02\x03"),
+    ),
+)
