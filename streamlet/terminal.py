@@ -14,6 +14,10 @@ from streamlet.visible import visible
 class SafeConsole(Console):
     """A console that shows control characters in what it prints, rather than obeying them."""
 
+    def on_broken_pipe(self) -> None:
+        """Leave it to the caller, where rich would end the process; raises BrokenPipeError."""
+        raise
+
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:

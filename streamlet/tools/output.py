@@ -92,12 +92,14 @@ class CommandOutput:
     def note(self, text: str) -> None:
         """Tell people something beside the result."""
         self._wipe()
-        self._notes.print(Text(text))
+        with _noted(self._err):
+            self._notes.print(Text(text))
 
     def notes(self, people: RenderableType) -> None:
         """Tell people something beside the result that is more than a line of text."""
         self._wipe()
-        self._notes.print(people)
+        with _noted(self._err):
+            self._notes.print(people)
 
     def status(self, text: str) -> None:
         """Show a text in the last line of the terminal, in place of the one before.
@@ -106,21 +108,24 @@ class CommandOutput:
         """
         if self.draws:
             self._drawn = True
-            self._err.write(f"\r{_CLEAR}{visible_line(text)[: self._notes.width - 1]}\r")
-            self._err.flush()
+            with _noted(self._err):
+                self._err.write(f"\r{_CLEAR}{visible_line(text)[: self._notes.width - 1]}\r")
+                self._err.flush()
 
     def _wipe(self) -> None:
         if self._drawn:
             self._drawn = False
-            self._err.write(_CLEAR)
-            self._err.flush()
+            with _noted(self._err):
+                self._err.write(_CLEAR)
+                self._err.flush()
 
     def failed(self, error: BaseException, exit_code: int) -> None:
         """Say what went wrong: to people always, as the JSON document if there is none yet."""
         kind = type(error).__name__
         said = text_of(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else kind)
         self._wipe()
-        self._notes.print(Text.assemble(("error: ", "bold red"), said))
+        with _noted(self._err):
+            self._notes.print(Text.assemble(("error: ", "bold red"), said))
         if self.as_json and not self.answered:
             problem = {"type": kind, "message": said, "exit_code": exit_code}
             self.answer({"error": problem})
@@ -136,6 +141,15 @@ def _written() -> Iterator[None]:
     except OSError as error:
         drop_output()
         raise StreamletError(f"standard output cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _noted(err: TextIO) -> Iterator[None]:
+    """Drop what is noted beside the result once its reader has gone (``2>&1 | head``)."""
+    try:
+        yield
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), err.fileno())
 
 
 def drop_output() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from contextlib import closing
 
 import pytest
+from rich.text import Text
 
 from streamlet.tools.output import CommandOutput, table
 from tests.terminals import Terminal
@@ -45,3 +47,17 @@ def test_text_in_a_pipe_is_as_it_was() -> None:
     output = CommandOutput(as_json=False, out=(out := io.StringIO()), err=sys.stderr)
     output.answer({}, "x" * 300 + "\nshort")
     assert out.getvalue() == "x" * 300 + "\nshort\n"
+
+
+def test_notes_whose_reader_has_gone_end_nothing() -> None:
+    """As with ``2>&1 | head``: rich would end the process."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as err:
+        output = CommandOutput(as_json=False, out=(out := io.StringIO()), err=err)
+        for text in ("one", "two"):
+            output.note(text)
+            output.notes(Text(text))
+        output.failed(RuntimeError("three"), 1)
+        output.answer({}, "the answer")
+    assert out.getvalue() == "the answer\n"
