@@ -30,6 +30,7 @@ from streamlet.kafka.admin_errors import AdminErrors
 from streamlet.kafka.broker_loss import BrokerLossDetector
 from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, STALE_LEADER, UNTOLD, opened
 from streamlet.kafka.log import quiet
+from streamlet.kafka.metadata import topics_in
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.kafka.retry_budget import RetryBudget
 from streamlet.kafka.topic_changes import RefusedDeletions, alterations
@@ -102,18 +103,15 @@ class KafkaAdmin:
 
     def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
         """The id of each topic that exists; a topic created again has another."""
+        return {name: one.topic_id for name, one in self.described(names).items()}
+
+    def described(self, names: Sequence[str]) -> dict[str, TopicInfo]:
+        """The topics of these that exist, with their ids."""
         if not names:
             return {}
         wanted = TopicCollection(list(names))
         futures = self._asked(lambda it: it.describe_topics(wanted, request_timeout=self._timeout))
-        ids: dict[str, str] = {}
-        for name, future in futures.items():
-            try:
-                ids[name] = str(future.result().topic_id)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise self._errors.settings(name, error, "DESCRIBE") from error
-        return ids
+        return topics_in(futures, self._errors)
 
     def topic_config(self, name: str) -> dict[str, str]:
         """All settings of a topic that exists, defaults included."""

@@ -1,11 +1,17 @@
-"""Reads topic metadata before a client needs it."""
+"""Reads what brokers know of topics: before a client needs it, and out of descriptions."""
 
 from __future__ import annotations
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from streamlet.errors import BrokerError
+from streamlet.kafka.admin_errors import AdminErrors
 from streamlet.kafka.codes import broker_error
+from streamlet.kafka.ports import TopicInfo
 
 #: How long to wait for a topic's metadata.
 METADATA_S = 10.0
@@ -33,3 +39,20 @@ def finds_brokers(client: Consumer | Producer, topic: str) -> bool:
     except BrokerError:
         return False
     return True
+
+
+def topics_in(answers: Mapping[str, Future[Any]], errors: AdminErrors) -> dict[str, TopicInfo]:
+    """The topics that exist, out of the descriptions that were asked for.
+
+    Raises:
+        BrokerError: one cannot be described.
+    """
+    found: dict[str, TopicInfo] = {}
+    for name, answer in answers.items():
+        try:
+            one = answer.result()
+            found[name] = TopicInfo(name, len(one.partitions), str(one.topic_id))
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise errors.settings(name, error, "DESCRIBE") from error
+    return found

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import attrs
 
-from streamlet import errors
-from streamlet.errors import SparkFailedError
 from streamlet.spark.checkpoint_lock import lost
-from streamlet.spark.cluster.executors import reason
+from streamlet.spark.failures import failure_of
 from streamlet.spark.kafka.held import held_in
 from streamlet.spark.rows.task_reports import TaskReport, reports_in
 from streamlet.types import TopicPartition
@@ -154,7 +151,7 @@ def follow(
             # PySpark takes fractions too, whatever it says.
             ended = bool(query.awaitTermination(every_s))  # type: ignore[arg-type]
         except StreamingQueryException as error:
-            raise _failure(str(error)) from error
+            raise failure_of(error) from error
         new = batches(query, shown, ends)
         if last and not ended and (new or not query.status["isTriggerActive"]):
             query.stop()  # what has begun behind that batch counts for nothing
@@ -172,34 +169,6 @@ def follow(
 
 #: How often Spark is asked while a last batch is awaited, seconds: the next one begins soon.
 _LAST_LOOKS_S = 0.05
-
-
-#: Our own errors that may pass without anyone's doing.
-_PASSING = tuple(f"streamlet.errors.{name}Error" for name in ("Broker", "Unreachable", "Delivery"))
-#: How it ends where the cause has no message, and the cause in the trace.
-_SILENT = re.compile(r"exception:\s+SQLSTATE: \w+$")
-_CAUSE = re.compile(r"^[\w.]+(Error|Exception)$", re.MULTILINE)
-#: How Spark says that the code of a task raised an error, which it would do again.
-_RAISED = "org.apache.spark.api.python.PythonException"
-
-
-def _failure(message: str) -> SparkFailedError:
-    """Our own error out of the traces of two languages, else what Spark says first.
-
-    An executor that came after the start may have no Python that fits.
-    """
-    text, by_chance, code = message.strip().splitlines()[0], _RAISED not in message, 1
-    if _SILENT.search(text) and (named := _CAUSE.search(message)):
-        text = f"{text}: {named[0]}"
-    ours = [line for line in message.splitlines() if line.startswith("streamlet.errors.")]
-    if unfit := reason(message):
-        text, by_chance = f"an executor does not fit: {unfit}", False
-    elif ours:
-        name, _, text = ours[-1].partition(": ")
-        by_chance = name in _PASSING
-        code = getattr(getattr(errors, name.rpartition(".")[2], None), "exit_code", 1)
-    failed = f"the Spark query failed: {text}"
-    return SparkFailedError(failed, by_chance=by_chance, exit_code=1 if by_chance else code)
 
 
 def _records(progress: Mapping[str, Any]) -> int:

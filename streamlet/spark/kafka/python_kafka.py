@@ -38,11 +38,12 @@ from pyspark.sql.streaming.datasource import (
 from streamlet.errors import StateError
 from streamlet.garbage import without_gc
 from streamlet.spark.cluster.daemon import keep_quiet
+from streamlet.spark.error_notes import reported, reported_rows
 from streamlet.spark.kafka import held, identity
 from streamlet.spark.kafka.clients import Clients
 from streamlet.spark.kafka.identity import Offsets
 from streamlet.spark.kafka.ranges import HANDED_ON, Ends, Range, capped, shared_out
-from streamlet.spark.plan.plan import SparkPlan
+from streamlet.spark.plan.plan import SparkPlan, check_counts
 from streamlet.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: Ends | None = None if ends is None else json.loads(ends)
         self._compared = False
 
+    @reported
     def initialOffset(self) -> Offsets:
         """The offsets at which a query without a checkpoint begins."""
         first, last = self._ask("start"), self._readable()[0]
@@ -156,11 +158,13 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._given.get("most")
         return ReadAllAvailable() if most is None else ReadMaxRows(int(most))
 
+    @reported
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
         """The end of the next micro-batch.
 
         Raises:
             PositionsMismatchError: a topic was made again, or ends before ``start``.
+            StateError: a topic was given more partitions.
         """
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         ids, (readable, ends) = self._ids(), self._readable()
@@ -168,14 +172,17 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._compared = True
         return identity.marked(capped(identity.offsets(start), self._last or readable, most), ids)
 
+    @reported
     def reportLatestOffset(self) -> Offsets:
         """The ends of the topics, for the lag, and which of them open transactions hold back."""
         return held.reported(*self._readable())
 
+    @reported
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the ends: later records are not read."""
         self._last = self._last or self._readable()[0]
 
+    @reported
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[Ranges]:
         """A range for each partition that has records, shared out over Spark's tasks.
 
@@ -205,6 +212,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         tasks = [Ranges(some) for some in shared_out(small)]
         return [*tasks, Ranges((), tuple(large))] if large else tasks
 
+    @reported_rows
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of ranges, all of them.
 
@@ -252,7 +260,14 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return here, there
 
     def _ids(self) -> dict[str, str]:
-        return self._asked(lambda admin: admin.topic_ids(sorted(self._starts)))
+        """The ids of the topics, which have the partitions that they had.
+
+        Raises:
+            StateError: one was given more.
+        """
+        there = self._asked(lambda admin: admin.described(sorted(self._starts)))
+        check_counts(self._starts, {name: one.partitions for name, one in there.items()})
+        return {name: one.topic_id for name, one in there.items()}
 
     def _readable(self) -> tuple[Ends, Ends]:
         """The ends of what consumers get, and the ends; the same where all records count."""

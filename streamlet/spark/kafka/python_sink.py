@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from streamlet.garbage import without_gc
+from streamlet.spark.error_notes import reported_rows
 from streamlet.spark.kafka.clients import Clients, Outbox
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class ToKafka:
 
     clients: Clients
 
+    @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Send the rows of one Spark partition, and wait until they are delivered."""
         outbox = Outbox(self.clients)

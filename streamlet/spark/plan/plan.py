@@ -9,7 +9,7 @@ on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -92,10 +92,7 @@ class SparkPlan:
         """
         count = self.counts[where.topic]
         if where.partition >= count:
-            raise StateError(
-                f"{where.topic} had {count} partitions when the query was planned and now has a "
-                f"partition {where.partition}: the query must start again, with a new checkpoint"
-            )
+            raise StateError(_more_partitions(where.topic, count, f"a partition {where.partition}"))
 
 
 def plan(
@@ -138,6 +135,24 @@ def plan(
         counts,
         dict(out_counts or {}),
         partitioners_of(topology),
+    )
+
+
+def check_counts(planned: Mapping[str, Sized], there: Mapping[str, int]) -> None:
+    """Refuse topics with more partitions than were planned, by the partitions of each.
+
+    Raises:
+        StateError: naming the first of them.
+    """
+    for topic, partitions in planned.items():
+        if there.get(topic, 0) > len(partitions):
+            raise StateError(_more_partitions(topic, len(partitions), str(there[topic])))
+
+
+def _more_partitions(topic: str, count: int, now: str) -> str:
+    return (
+        f"{topic} had {count} partitions when the query was planned and now has {now}: "
+        "the query must start again, with a new checkpoint"
     )
 
 

@@ -18,6 +18,7 @@ from streamlet.errors import SerdeError, StateError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
 from streamlet.serdes import ColumnError, Serde
+from streamlet.spark.error_notes import reported_rows
 from streamlet.spark.plan.folds import Fold, Slot
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.plan.reference import resolve
@@ -160,6 +161,7 @@ class AggregateRows:
     plan: SparkPlan
     columns: tuple[str, ...] | None = OUTPUT_COLUMNS
 
+    @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Encode the results of one Spark partition."""
         app = resolve(self.plan.reference)

@@ -20,6 +20,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
 from streamlet.processing.task import Task
 from streamlet.serdes import ColumnError
+from streamlet.spark.error_notes import reported_rows
 from streamlet.spark.plan.folds import Fold, Slot, folds
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.plan.reference import Application, resolve
@@ -55,6 +56,7 @@ class FoldRows:
 
     plan: SparkPlan
 
+    @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Aggregate the rows of one Spark partition."""
         from streamlet.spark.rows.columns import partitions_of, raw_batch

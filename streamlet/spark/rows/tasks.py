@@ -17,6 +17,7 @@ from streamlet.clock import SystemClock
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
 from streamlet.processing.task import Task
+from streamlet.spark.error_notes import reported_rows
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.plan.reference import query_topology, resolve
 from streamlet.spark.rows.packing import Packed, Sender, pack_raw
@@ -43,6 +44,7 @@ class MapTasks:
     plan: SparkPlan
     columns: tuple[str, ...] | None = None
 
+    @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process the rows of one Spark partition."""
         from streamlet.spark.rows.columns import (
@@ -73,6 +75,7 @@ class Pack:
 
     plan: SparkPlan
 
+    @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of one Spark partition."""
         from streamlet.spark.rows.columns import packed_rows, partitions_of, raw_batch
@@ -146,6 +149,7 @@ class Unpack:
 
     columns: tuple[str, ...] | None = None
 
+    @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Unpack the rows of one Spark partition."""
         from streamlet.spark.rows.columns import OUTPUT_COLUMNS, unpacked_rows

@@ -15,6 +15,7 @@ import attrs
 
 from streamlet.errors import ConfigError, SerdeError
 from streamlet.kafka.placements import DEFAULT, PartitionerName, partitioner_name
+from streamlet.spark.error_notes import reported_rows
 from streamlet.spark.plan.plan import SparkPlan, partitioners_of
 from streamlet.spark.plan.reference import resolve
 from streamlet.spark.progress import OBSERVED
@@ -231,6 +232,7 @@ class EncodeRows:
     layout: Layout
     partitioner: str | None = None
 
+    @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Encode the rows of one Spark partition."""
         import pyarrow as pa
@@ -283,6 +285,7 @@ class PackRows:
     topic: str
     before: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
 
+    @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of one Spark partition."""
         import pyarrow as pa

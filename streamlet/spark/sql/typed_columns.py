@@ -14,6 +14,7 @@ import msgspec
 from streamlet.errors import SerdeError, TopologyError
 from streamlet.serdes import ColumnError, Serde, Windowed
 from streamlet.spark.cluster.session import require_pyspark
+from streamlet.spark.error_notes import reported_rows
 from streamlet.spark.plan.reference import Application, reference_of, resolve
 from streamlet.topology.graph import Topology
 
@@ -121,6 +122,7 @@ class DecodeRows:
     reference: str
     topic: str
 
+    @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode the rows of one Spark partition."""
         import pyarrow as pa

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from streamlet.garbage import without_gc
+from streamlet.spark.error_notes import reported_rows
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.rows.packing import Packed
 
@@ -35,6 +36,7 @@ class BoundedStage:
     stage: int
     options: Options
 
+    @reported_rows
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the tasks of one Spark partition, one after the other."""
         from streamlet.spark.rows.columns import packed_rows

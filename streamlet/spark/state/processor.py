@@ -19,6 +19,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from streamlet.garbage import without_gc
 from streamlet.spark.cluster.daemon import keep_quiet
+from streamlet.spark.error_notes import reported, reported_rows
 from streamlet.spark.kafka.clients import Clients, Outbox
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.state.segments import SegmentLimits
@@ -58,6 +59,7 @@ class StageProcessor(StatefulProcessor):
         self._plan, self._stage, self._options = plan, stage, options
         self._outbox: Outbox | None = None
 
+    @reported
     def init(self, handle: Any) -> None:
         """Name the state that Spark keeps for each group.
 
@@ -70,6 +72,7 @@ class StageProcessor(StatefulProcessor):
             assert self._options.clients is not None
             self._outbox = Outbox(self._options.clients)
 
+    @reported_rows
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Run a task over its rows, or hand rows on."""
         from streamlet.spark.state.stage import KeptBySpark, Stage
@@ -79,6 +82,7 @@ class StageProcessor(StatefulProcessor):
             stage = Stage(self._plan, self._stage, self._options, kept, self._outbox)
             yield from stage.handled(key[0], rows)
 
+    @reported
     def close(self) -> None:
         """Wait for what was written; stores outlive the batch.
 

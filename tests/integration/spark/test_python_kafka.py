@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streamlet.app import App
 from streamlet.errors import SparkFailedError
@@ -20,6 +22,7 @@ from tests.integration.spark import words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -81,6 +84,40 @@ def test_an_output_that_its_topic_refuses_ends_the_query(
     with pytest.raises(SparkFailedError, match="1 records not delivered, first to word-counts"):
         run(spark, topics, tmp_path, words.APP)
     assert words.batches(tmp_path) == 0
+
+
+def test_a_topic_that_changes_under_a_query_ends_it_by_name(
+    spark: SparkSession, topics: str, tmp_path: Path
+) -> None:
+    admin = AdminClient({"bootstrap.servers": topics})
+    words.produce(topics, ["a"])
+    with running(spark, topics, tmp_path / "more") as query:
+        more = admin.create_partitions([NewPartitions("lines", 5)])["lines"]
+        more.result()
+        with pytest.raises(
+            SparkFailedError, match=r"lines had 4 partitions .* and now has 5"
+        ) as one:
+            follow(query)
+    assert not one.value.by_chance
+    words.create_topics(topics)
+    words.produce(topics, ["a"])
+    with running(spark, topics, tmp_path / "again") as query:
+        words.create_topics(topics)
+        with pytest.raises(SparkFailedError, match="topic lines was created again") as other:
+            follow(query)
+    assert (other.value.exit_code, other.value.by_chance) == (5, False)
+
+
+@contextmanager
+def running(spark: SparkSession, bootstrap: str, checkpoint: Path) -> Iterator[StreamingQuery]:
+    """A query that has processed what there was."""
+    how = {"checkpoint": checkpoint, "trigger": "100ms", "bootstrap_servers": bootstrap}
+    query = start(words.APP, spark, connector="python", **how)  # type: ignore[arg-type]
+    try:
+        query.processAllAvailable()
+        yield query
+    finally:
+        query.stop()
 
 
 def times(bootstrap: str) -> dict[bytes, int]:

@@ -135,7 +135,7 @@ class Deaf(Asked):
     def describe_topics(self, topics: Any, **options: Any) -> dict[str, Future[Any]]:
         answer: Future[Any] = Future()
         if self.hears:
-            answer.set_result(SimpleNamespace(topic_id="of in"))
+            answer.set_result(SimpleNamespace(topic_id="of in", partitions=[0]))
         return {"in": answer}
 
 

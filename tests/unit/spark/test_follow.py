@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamlet.errors import SparkFailedError, StreamletError
+from streamlet.errors import SparkFailedError
 from streamlet.spark.progress import BatchProgress, batches, follow
 
 pytest.importorskip("pyspark")
@@ -122,37 +122,10 @@ def test_who_will_not_wait_for_that_batch_ends_it_by_raising() -> None:
     assert not query.stopped, "that is for who raised it"
 
 
-def test_of_a_failure_our_own_error_is_told() -> None:
-    message = "trace\norg.apache...\nstreamlet.errors.ProcessingError: a record failed at t-0\n"
-    with pytest.raises(StreamletError, match=r"query failed: a record failed at t-0$"):
-        told(Scripted((0, True), error=message))
+def test_a_failure_is_told_by_what_spark_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told_by(error: Exception) -> SparkFailedError:
+        return SparkFailedError(f"failed: {error.args[0]}", by_chance=True)
 
-
-def test_an_executor_that_came_later_with_another_python_is_told_in_a_line() -> None:
-    message = "Job aborted\n Python in worker has different version: 3.12 than that in driver: 3.11"
-    with pytest.raises(StreamletError, match=r"an executor does not fit: its Python is 3\.12 and"):
-        told(Scripted((0, True), error=message))
-
-
-@pytest.mark.parametrize(
-    ("message", "by_chance"),
-    [
-        ("Job aborted\nPython worker exited unexpectedly (crashed)", True),
-        ("Job aborted\nExecutorLostFailure (executor 1 exited)", True),
-        ("a\nstreamlet.errors.UnreachableError: no broker", True),
-        ("a\nstreamlet.errors.ProcessingError: a record", False),
-        ("a\norg.apache.spark.api.python.PythonException: Traceback\nKeyError: 'a'", False),
-        ("a\n Python in worker has different version: 3.12 than that in driver: 3.11", False),
-    ],
-)
-def test_what_may_pass_is_told_from_what_comes_again(message: str, by_chance: bool) -> None:
-    with pytest.raises(SparkFailedError) as failed:
-        told(Scripted((0, True), error=message))
-    assert failed.value.by_chance is by_chance
-
-
-def test_a_cause_without_a_message_is_named() -> None:
-    message = "Query [id = 1] terminated with exception:  SQLSTATE: XXKST\n\tat a.B\n"
-    message += "java.io.EOFException\n"
-    with pytest.raises(SparkFailedError, match=r"SQLSTATE: XXKST: java\.io\.EOFException$"):
-        told(Scripted((0, True), error=message))
+    monkeypatch.setattr("streamlet.spark.progress.failure_of", told_by)
+    with pytest.raises(SparkFailedError, match=r"^failed: the trace$"):
+        told(Scripted((0, True), error="the trace"))

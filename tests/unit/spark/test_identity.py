@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from streamlet.errors import PositionsMismatchError
+from streamlet.errors import PositionsMismatchError, StateError
 from streamlet.spark.kafka import identity
+from streamlet.spark.plan.plan import check_counts
 
 POSITION: dict[str, Any] = identity.marked(
     {"lines": {"0": 300, "1": 7}, "names": {"0": 2}}, {"lines": "a", "names": "n"}
@@ -56,3 +57,11 @@ def test_a_checkpoint_of_other_topics_is_named() -> None:
     identity.check_ids({}, {"lines": "a"}, "cp")
     with pytest.raises(PositionsMismatchError, match="checkpoint cp: topic lines was created"):
         identity.check_ids({"lines": "b"}, {"lines": "a"}, "cp")
+
+
+def test_a_topic_with_more_partitions_than_were_planned_is_refused() -> None:
+    planned = {"lines": {"0": -2, "1": -2}, "rates": {"0": -2}}
+    check_counts(planned, {"lines": 2, "rates": 1})
+    check_counts(planned, {"lines": 2})  # one that is gone is not known to have more
+    with pytest.raises(StateError, match=r"lines had 2 partitions when .* planned and now has 3: "):
+        check_counts(planned, {"lines": 3, "rates": 1})

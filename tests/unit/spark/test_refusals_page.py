@@ -139,3 +139,84 @@ def test_nothing_else_is_refused_where_an_application_is_looked_at() -> None:
                 if wrong and not listed:
                     found.add(node.name)
     assert found == OTHERS
+
+
+#: Each function that refuses something, and words of its row in the page's second table. Those
+#: without words find damage, or what was refused before.
+ROWS = {
+    "backfill.prepared": "a topic that does not exist",
+    "backfill._check_files": "files in place of a table",
+    "backfill_files.last_time": "files without times or records",
+    "backfill_files._read": "that cannot be read",
+    "checkpoint.read": "or one that is damaged",
+    "checkpoint.compare": "of other partition counts, another connector",
+    "gateway.start_jvm": "no Java 17",
+    "gateway.running_settings": "settings that come too late",
+    "java.java_home": "no Java 17",
+    "own_modules.zipped": "modules that are too large to send",
+    "session.require_pyspark": "no PySpark",
+    "shipping.ship": "executors that lack Python",
+    "submit.add_to_path": "`--py-files` that are none",
+    "submit.check": "`--deploy-mode cluster` on a standalone cluster",
+    "identity.compare": "ends before it",
+    "identity.check_ids": "a topic that was made again",
+    "python_kafka.partitions": "has lost records that it goes on at",
+    "security.java_settings": "security that Java's connector has no words for",
+    "security.check_clients": "`consumer.…`, `producer.…`, `admin.…` settings",
+    "topics.counts_by_client": "a topic that does not exist",
+    "topics.require_classic": "a session of Spark Connect",
+    "topics._described": "a session of Java's connector without it",
+    "lease._held_by": "a checkpoint that another query has",
+    "plan.check": "given more partitions while a query runs",
+    "plan.check_counts": "given more partitions while a query runs",
+    "prepare.prepare": "`kafka=` where streamlet's own client reads",
+    "prepare._folds": "where Spark SQL would not be equal, or with every update",
+    "prepare._check_state_store": "a state store that is not RocksDB's",
+    "reference.reference_of": "no variable of a module",
+    "reference.check_importable": "no variable of a module",
+    "reference.resolve": "no variable of a module",
+    "reference._in_main": "an application of `__main__`",
+    "query.to_dataframe": "`source=` beside `sources=`",
+    "query._named": "a name that another query has",
+    "query.trigger_options": "a trigger that is none",
+    "aggregate_rows._too_large": "more than 38 digits",
+    "partial._check": "not of the declared type",
+    "blobs._damaged": "",
+    "blocks._damaged": "or one that is damaged",
+    "run._process": "",
+    "run._decode_head": "or one that is damaged",
+    "run._check": "of another application or topology",
+    "frame_columns.layout_of": "columns that do not fit",
+    "frame_columns._named": "columns that do not fit",
+    "frame_columns._check_keyless": "without keys where operators go by them",
+    "frame_columns._fields": "columns that do not fit",
+    "frame_columns._check_type": "columns that do not fit",
+    "frame_columns._arrow_column": "columns that do not fit",
+    "frame_sources.frame_sources": "a bounded DataFrame beside a stream",
+    "frame_sources._check_partitioners": "does not meet those it is joined with",
+    "framed._check_wish": "beside DataFrames in place of topics",
+    "framed._chosen_for": "partitions that cannot be known",
+    "typed_columns.only_topic": "one of several outputs without `topic=`",
+    "typed_columns.sink_serdes": "does not read or write",
+    "typed_columns.source_serdes": "does not read or write",
+}
+_REFUSES = re.compile(
+    r"\b(Config|Topology|State|StateLocked|Streamlet|MissingTopic|AppNotFound|PositionsMismatch)"
+    r"Error\("
+)
+
+
+def test_the_second_table_has_all_else_that_is_refused() -> None:
+    """A new refusal needs its row, and its line in ``ROWS``."""
+    found = set()
+    for file in sorted((ROOT / "streamlet" / "spark").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            listed = "REFUSALS" in ast.unparse(node) or "_circle" in ast.unparse(node)
+            raised = (one for one in ast.walk(node) if isinstance(one, ast.Raise | ast.Return))
+            if not listed and any(_REFUSES.search(ast.unparse(one)) for one in raised):
+                found.add(f"{file.stem}.{node.name}")
+    assert found - {"refusals.check_settings"} == ROWS.keys()
+    table = PAGE.partition("Then what does not fit")[2].partition("\n## ")[0]
+    assert [name for name, words in ROWS.items() if words not in table] == []
