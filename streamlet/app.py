@@ -21,7 +21,6 @@ from streamlet.config import Settings
 from streamlet.config.sources import Entry, FileEntries
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.builder import Builder
-from streamlet.dsl.functions import is_async
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.sources import Sources
 from streamlet.errors import (
@@ -31,6 +30,7 @@ from streamlet.errors import (
     StreamletError,
     error_text,
 )
+from streamlet.lazy_results import is_async
 from streamlet.processing.policy import Answer, ErrorHandler, ErrorPolicy, UncaughtRule
 from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
 from streamlet.serdes import SerdeLike

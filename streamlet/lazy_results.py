@@ -1,10 +1,10 @@
 """Results that are a promise only: a coroutine, a generator or a context manager that never runs.
 
 A call of an async or a generator function does nothing by itself. Where the function can be looked
-at, ``dsl/functions`` refuses it when the topology is built. What is behind a lambda or a decorator
-shows in its results. The first one of each batch is looked at, by ``dsl/columns`` for most; of
-predicates that of the first batch, and of each ``LARGE`` one. All are looked at where nothing else
-uses them, and where they go no further than to the next function.
+at, it is refused when the topology is built. What is behind a lambda or a decorator shows in its
+results. The first one of each batch is looked at, by ``dsl/columns`` for most; of predicates that
+of the first batch, and of each ``LARGE`` one. All are looked at where nothing else uses them, and
+where they go no further than to the next function.
 """
 
 from __future__ import annotations
@@ -36,6 +36,37 @@ _YIELDED = (
     "flat_map_values() or flat_map() take what is yielded"
 )
 _ENTERED = "nothing enters it, so it never runs; return the result itself"
+
+
+def is_async(function: Any) -> bool:
+    """True if calling it returns a coroutine or an async generator, as far as Python can tell."""
+    return any(
+        inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one)
+        for one in called(function)
+    )
+
+
+def is_generator(function: Any) -> bool:
+    """True if calling it returns a generator, as far as Python can tell."""
+    return any(map(inspect.isgeneratorfunction, called(function)))
+
+
+def never_runs(function: Any) -> bool:
+    """True if calling it does nothing by itself, as far as Python can tell."""
+    return is_async(function) or is_generator(function) or makes_manager(function)
+
+
+def makes_manager(function: Any) -> bool:
+    """True for what ``contextlib.contextmanager`` made of a function, or its async sister."""
+    codes = [getattr(one, "__code__", None) for one in called(function)]
+    return any(code is not None and code.co_filename == contextlib.__file__ for code in codes)
+
+
+def called(function: Any) -> tuple[Any, Any]:
+    """A function without its partial arguments, and the one that an object is called by."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function, getattr(type(function), "__call__", None)  # noqa: B004 - an object's own
 
 
 def promise_text(result: Any, *, yields: bool = False) -> str | None:

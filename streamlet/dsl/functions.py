@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import inspect
 from collections.abc import Callable
 from types import CodeType, FunctionType
@@ -11,6 +9,7 @@ from typing import Any
 
 from streamlet.dsl.record_context import ContextFunction, is_marked
 from streamlet.errors import TopologyError
+from streamlet.lazy_results import called, is_async, is_generator, makes_manager
 
 
 def check_takes(
@@ -86,7 +85,7 @@ def takes_async(call: str, function: Callable[..., Any], *arguments: str) -> int
         check_takes(call, function)
     if not callable(function):
         raise TopologyError(f"{call} expects an async function, got {function!r}")
-    if any(map(inspect.isasyncgenfunction, _called(function))):
+    if any(map(inspect.isasyncgenfunction, called(function))):
         raise TopologyError(
             f"{call}: {name_of(function)} yields, and one result is awaited for each value: "
             "return it"
@@ -167,32 +166,6 @@ def _check_callable(call: str, function: Any, yields: bool = False) -> None:
             "code would never run; let it return, or let flat_map_values() or flat_map() take what "
             "it yields"
         )
-
-
-def is_async(function: Any) -> bool:
-    """True if calling it returns a coroutine or an async generator, as far as Python can tell."""
-    return any(
-        inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one)
-        for one in _called(function)
-    )
-
-
-def is_generator(function: Any) -> bool:
-    """True if calling it returns a generator, as far as Python can tell."""
-    return any(map(inspect.isgeneratorfunction, _called(function)))
-
-
-def makes_manager(function: Any) -> bool:
-    """True for what ``contextlib.contextmanager`` made of a function, or its async sister."""
-    codes = [getattr(one, "__code__", None) for one in _called(function)]
-    return any(code is not None and code.co_filename == contextlib.__file__ for code in codes)
-
-
-def _called(function: Any) -> tuple[Any, Any]:
-    """A function without its partial arguments, and the one that an object is called by."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function, getattr(type(function), "__call__", None)  # noqa: B004 - an object's own
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:

@@ -10,12 +10,11 @@ from typing import Any, get_args, get_origin
 
 import attrs
 
-from streamlet.dsl.functions import is_async, is_generator
 from streamlet.dsl.inference import UNKNOWN, result_type, without_none
 from streamlet.dsl.processor import Processor
 from streamlet.dsl.processor_record import Record
 from streamlet.errors import TopologyError
-from streamlet.lazy_results import FINE, refuse_promise
+from streamlet.lazy_results import FINE, is_async, is_generator, refuse_promise
 from streamlet.user_code import shown
 
 #: Makes the processor of one task.

@@ -10,7 +10,6 @@ import attrs
 from streamlet.dsl.argument_roles import roles
 from streamlet.dsl.builder import Builder, StreamNode
 from streamlet.dsl.connected import Connected, Connections
-from streamlet.dsl.functions import is_async
 from streamlet.dsl.kinds import Kind
 from streamlet.dsl.materialized import Materialized
 from streamlet.dsl.processor_functions import parameters
@@ -20,6 +19,7 @@ from streamlet.dsl.repartitions import Repartition
 from streamlet.dsl.state_process import StateFunctions, StateProcess
 from streamlet.dsl.windows import Duration, milliseconds
 from streamlet.errors import TopologyError
+from streamlet.lazy_results import is_async
 from streamlet.serdes import Serde
 from streamlet.state.timer_store import timer_rows
 from streamlet.topology.nodes import ProcessorNode, StoreSpec

@@ -15,6 +15,7 @@ import attrs
 from streamlet.config.values import duration
 from streamlet.errors import ConfigError, HandlerError, ProcessingError, error_text
 from streamlet.kafka.ports import Headers
+from streamlet.lazy_results import never_runs, refuse_promise
 from streamlet.types import TaskId
 from streamlet.user_code import printable, raised_at, shown, text_of
 
@@ -38,6 +39,10 @@ UncaughtRule: TypeAlias = UncaughtAnswer | UncaughtHandler
 _REASON = "streamlet."
 
 UNCAUGHT_EXPECTED = '"replace_thread", "shutdown_client" or "shutdown_application"'
+_NEVER_RUNS = (
+    "its calls do nothing by themselves, since it is an async or a generator function: give one "
+    "that returns the answer"
+)
 _EXPECTED = '"fail", "skip", ("dead_letter", topic) or streamlet.Retry(...)'
 
 
@@ -232,6 +237,8 @@ class ErrorPolicy:
                     f"{stage}_handler: expected {_EXPECTED} or a function of (context, record, "
                     f"error) that returns one, not {given!r}"
                 )
+        functions = {**handlers, "uncaught": uncaught}.items()
+        problems += [f"{of}_handler: {_NEVER_RUNS}" for of, one in functions if never_runs(one)]
         if uncaught is not None and not callable(uncaught) and uncaught_answer(uncaught) is None:
             problems.append(
                 f"uncaught_handler: expected {UNCAUGHT_EXPECTED} or a function of (error) that "
@@ -291,6 +298,7 @@ def _asked(handler: ErrorHandler, failure: RecordFailure) -> FinalAnswer | Retry
         given = handler(failure.context, failure.record, failure.cause or RuntimeError())
         answer = answer_of(given)
         if answer is None:
+            refuse_promise(given)
             raise TypeError(f"expected {_EXPECTED}, got {shown(given)}")
         return answer
     except KeyboardInterrupt:

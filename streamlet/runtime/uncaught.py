@@ -16,6 +16,7 @@ from streamlet.errors import (
     UncaughtHandlerError,
     error_text,
 )
+from streamlet.lazy_results import refuse_promise
 from streamlet.logs import get_logger
 from streamlet.processing.policy import (
     UNCAUGHT_EXPECTED,
@@ -116,6 +117,7 @@ def _asked(handler: UncaughtHandler, error: BaseException) -> UncaughtAnswer:
         given = handler(error)
         answer = uncaught_answer(given)
         if answer is None:
+            refuse_promise(given)
             raise TypeError(f"expected {UNCAUGHT_EXPECTED}, got {shown(given)}")
         return answer
     except KeyboardInterrupt:

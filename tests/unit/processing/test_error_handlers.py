@@ -195,3 +195,27 @@ def test_words_that_are_no_answers_are_all_refused_at_once() -> None:
 def test_a_retry_that_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         sl.Retry(**given)
+
+
+async def _awaited(*arguments: Any) -> str:
+    return "skip"
+
+
+def _yielding(*arguments: Any) -> Any:
+    yield "skip"
+
+
+@pytest.mark.parametrize("handler", [_awaited, _yielding])
+@pytest.mark.parametrize("stage", ["deserialization", "processing", "production", "uncaught"])
+def test_a_handler_that_never_runs_is_refused(stage: str, handler: Any) -> None:
+    with pytest.raises(ConfigError, match=f"{stage}_handler: its calls do nothing by themselves"):
+        sl.App("a", **{f"{stage}_handler": handler})
+
+
+def test_a_handler_whose_answer_is_a_coroutine_fails_with_a_word_on_it() -> None:
+    app = shop(processing_handler=lambda context, record, error: _awaited())
+    with (
+        TopologyTestDriver(app) as driver,
+        pytest.raises(HandlerError, match="a coroutine of _awaited: nothing awaits it"),
+    ):
+        driver.pipe_input("in", "lamp", -1)
