@@ -16,10 +16,11 @@ from streamlet.config import Settings
 from streamlet.coordinator.commit_texts import TextRules, commit_limit
 from streamlet.errors import BrokerError, MissingTopicError, TopologyError
 from streamlet.kafka.limits import NO_LIMITS, AskSettings, TopicLimits
-from streamlet.kafka.ports import Admin, NewTopic
+from streamlet.kafka.ports import Admin
 from streamlet.logs import get_logger
 from streamlet.runtime.commit_sizes import check_commits
 from streamlet.runtime.remade_topics import make_right
+from streamlet.runtime.topic_counts import check_count
 from streamlet.runtime.topic_settings import broker_timed, deleting_tables, unapplied_settings
 from streamlet.topology.graph import Topology
 from streamlet.topology.internal_topics import (
@@ -194,6 +195,7 @@ class Catalog:
         counts = {name: info.partitions for name, info in self._admin.topics().items()}
         before = self._tasks
         self._leave_out(counts)
+        self._tell_made_again()
         if self._read_among(counts) == self._read and self._named <= counts.keys():
             return self._tasks != before
         try:
@@ -216,6 +218,7 @@ class Catalog:
         self.counts = {topic: n for topic, n in self.counts.items() if topic not in gone}
         for topic in gone:  # should it come back, all its records came later
             (self._first or {}).pop(topic, None)
+            self.topic_ids.pop(topic, None)
         left = tuple(one for one in self._tasks if self.inputs_of(one.task))
         ended = [str(one.task) for one in self._tasks if one not in left]
         self._tasks = left
@@ -227,6 +230,20 @@ class Catalog:
             if ended
             else "",
         )
+
+    def _tell_made_again(self) -> None:
+        """Name topics that a pattern matches and that were deleted and made again since a look."""
+        matched = [topic for topic in self.inputs if topic not in self._named]
+        found = self._admin.topic_ids(matched) if matched else {}
+        for topic in sorted(found):
+            if self.topic_ids.get(topic, found[topic]) != found[topic]:
+                log.error(
+                    "%s was deleted and made again: its tasks read on where they were, so the "
+                    "first records of the new topic may not be read; stop the application and "
+                    "set its positions in the topic to 0 with kafka-consumer-groups.sh",
+                    topic,
+                )
+        self.topic_ids |= found
 
     def _tell_refused(self, error: TopologyError) -> None:
         log.error(
@@ -321,7 +338,7 @@ def prepare_topics(
     wanted = known_settings(made, admin.topic_settings(sources[:1]))
     counts |= make_right(wanted, counts, admin)
     for topic in wanted:
-        _check_count(topology, topic, counts)
+        check_count(topology, topic, counts)
     if before is not None:
         before()
     admin.create_topics([topic for topic in wanted if topic.name not in counts])
@@ -347,52 +364,3 @@ def _allow_purging(changelogs: Iterable[str], admin: Admin) -> None:
 
 def _purging() -> str:
     return ", ".join(f"{name}={value}" for name, value in PURGING_CONFIG)
-
-
-def _check_count(topology: Topology, topic: NewTopic, counts: Mapping[str, int]) -> None:
-    """Refuse another number of tasks than the state, or a topic between tasks, was made for."""
-    found = counts.get(topic.name)
-    if found is None or found == topic.partitions:
-        return
-    if found > topic.partitions and _had_more(topology, topic.name):
-        return
-    sources = [name for name in _behind(topology, topic.name) if counts[name] == topic.partitions]
-    raise TopologyError(
-        f"{' and '.join(sources) or 'the topology'} has {topic.partitions} partitions, but "
-        f"{topic.name} was made for {found}: keys would meet the state of other keys. Run the "
-        "application under another id, or stop all its instances and give streamlet reset "
-        "module:attribute: both begin without state. With repartition(partitions=...) in front of "
-        "its stores the number of an application's tasks does not follow its input any more"
-    )
-
-
-def _had_more(topology: Topology, changelog: str) -> bool:
-    """True if a topic that is gone may have had as many partitions as a changelog has.
-
-    Keys of the others meet the state of the same keys as before.
-    """
-    return any(
-        part.patterns and changelog in part.changelog_topics for part in topology.subtopologies
-    )
-
-
-def _behind(topology: Topology, internal: str) -> list[str]:
-    """The application's source topics whose partitions an internal topic's follow."""
-    found: list[str] = []
-    waiting = [
-        part
-        for part in topology.subtopologies
-        if internal in (*part.changelog_topics, *part.output_topics)
-    ]
-    seen = set()
-    while waiting:
-        part = waiting.pop()
-        seen.add(part.id)
-        found += [topic for topic in part.input_topics if topic in topology.source_topics]
-        between = {topic.name for topic in part.repartitions}
-        waiting += [
-            other
-            for other in topology.subtopologies
-            if other.id not in seen and between.intersection(other.output_topics)
-        ]
-    return sorted(set(found))

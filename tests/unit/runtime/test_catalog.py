@@ -343,3 +343,20 @@ def test_a_topic_that_is_read_by_name_is_missed(log: MemoryLog) -> None:
     catalog.check_named(["other"])
     with pytest.raises(BrokerError, match="in does not exist any more, and the application reads"):
         catalog.check_named(["in"])
+
+
+def test_a_topic_of_a_pattern_that_was_made_again_between_two_looks_is_named_once(
+    log: MemoryLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog = prepared(log, by_pattern(regroup=False))
+    for _ in range(2):
+        log.create("more", 1)
+        catalog.look(0, at_once=True)
+    assert "made again" not in caplog.text
+    for _ in range(2):
+        log.delete("more")
+        log.create("more", 1)
+        for _ in range(2):
+            assert not catalog.look(0, at_once=True)
+    told = [line for line in caplog.messages if "more was deleted and made again" in line]
+    assert len(told) == 2
