@@ -108,7 +108,7 @@ def looking(function: Callable[..., Any]) -> Callable[..., Any]:
     if hasattr(function, "made_of"):  # streamlet's own
         return function
 
-    @functools.wraps(function)
+    @functools.wraps(function, updated=())  # a class has attributes that are not a function's
     def looked(*arguments: Any) -> Any:
         result = function(*arguments)
         if type(result) not in FINE:

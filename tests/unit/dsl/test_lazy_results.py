@@ -11,6 +11,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.errors import ProcessingError, StreamletError, TopologyError
+from streamlet.lazy_results import looking
 from streamlet.testing import TopologyTestDriver
 
 Stream = sl.KStream[str, int]
@@ -344,3 +345,8 @@ def test_operators_that_take_several_results_take_generators() -> None:
             assert [record.value for record in driver.read_output(topic)] == [0, 1]
     with pytest.raises(ProcessingError, match="a coroutine of awaited"):
         fed(lambda s, f: s.flat_map_values(f, value=int).to("out"), lambda v: awaited(v))
+
+
+def test_a_class_as_initializer_gives_none_of_its_attributes_to_the_function() -> None:
+    """Or the function could not be sent to another process, as on Spark."""
+    assert set(vars(looking(Begins))) == {"__wrapped__"}
