@@ -63,6 +63,8 @@ class Catalog:
     #: Partitions by topic; ids of the topics that are read.
     counts: dict[str, int] = attrs.field(factory=dict, init=False)
     topic_ids: dict[str, str] = attrs.field(factory=dict, init=False)
+    #: True from when a changelog lost records until the next look: it may be another topic now.
+    doubted: bool = attrs.field(default=False, init=False)
     #: What the texts beside committed positions may be.
     texts: TextRules = attrs.field(factory=TextRules, init=False)
     _next_look_ms: int | None = attrs.field(default=None, init=False)
@@ -72,7 +74,8 @@ class Catalog:
     _first: dict[str, int] | None = attrs.field(default=None, init=False)
     #: Partitions of the topics that each subtopology reads.
     _read: dict[int, dict[str, int]] = attrs.field(factory=dict, init=False)
-    _reported_inputs: tuple[tuple[str, int], ...] | None = attrs.field(default=None, init=False)
+    #: The topics that are read, each with its partitions; None: more than a report takes.
+    reported_inputs: tuple[tuple[str, int], ...] | None = attrs.field(default=None, init=False)
 
     def prepare(self, before: Callable[[], None] | None = None) -> None:
         """Check topics, and create those that are ours.
@@ -152,11 +155,6 @@ class Catalog:
         """Topics that are read, those that match a pattern now included; from any thread."""
         return tuple(sorted({topic for read in self._read.values() for topic in read}))
 
-    @property
-    def reported_inputs(self) -> tuple[tuple[str, int], ...] | None:
-        """The topics that are read, each with its partitions; None: more than a report takes."""
-        return self._reported_inputs
-
     def came_later(self, partition: TopicPartition) -> bool:
         """True if an input was not there when the instance began; from any thread."""
         return partition.partition >= (self._first or {}).get(partition.topic, 0)
@@ -189,19 +187,21 @@ class Catalog:
         """
         if self._next_look_ms is None:
             self._next_look_ms = now_ms + self._settings.metadata_max_age_ms
-        if now_ms < self._next_look_ms and not at_once:
+        if now_ms < self._next_look_ms and not (at_once or self.doubted):
             return False
         self._next_look_ms = now_ms + self._settings.metadata_max_age_ms
         counts = {name: info.partitions for name, info in self._admin.topics().items()}
         before = self._tasks
         self._leave_out(counts)
         self._tell_made_again()
-        if self._read_among(counts) == self._read and self._named <= counts.keys():
+        same = self._read_among(counts) == self._read and self._named <= counts.keys()
+        if same and not self.doubted:
             return self._tasks != before
         try:
             self._take(self._prepared())
         except TopologyError as error:
             self._tell_refused(error)
+        self.doubted = False
         return self._tasks != before
 
     def _leave_out(self, counts: Mapping[str, int]) -> None:
@@ -289,7 +289,7 @@ class Catalog:
         self._read = read
         all_read = {topic: number for part in read.values() for topic, number in part.items()}
         few = len(all_read) <= MOST_REPORTED
-        self._reported_inputs = tuple(sorted(all_read.items())) if few else None
+        self.reported_inputs = tuple(sorted(all_read.items())) if few else None
 
     def _read_among(self, counts: Mapping[str, int]) -> dict[int, dict[str, int]]:
         return {

@@ -17,6 +17,7 @@ from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.coordinator.session import GroupSession
 from streamlet.errors import (
+    ChangelogLostError,
     EntryTooLargeError,
     ProcessingError,
     StreamletError,
@@ -351,6 +352,7 @@ class StreamThread:
 
     def _lose(self, error: StreamletError) -> None:
         log.warning("lost all tasks: %s", error)
+        self._catalog.doubted |= isinstance(error, ChangelogLostError)
         self.meters.lost += 1
         self._actions.lose_all()
         self._closer.hurry()  # we may get them again at once

@@ -26,8 +26,9 @@ T = TypeVar("T")
 _EARLIEST, _LATEST = -2, -1
 
 #: A consumer that is at the end of its partition waits this long for more, and the micro-batch
-#: with it; Kafka's default of 500 ms makes the last batch almost a second longer.
-_FETCH_WAIT = {"fetch.max.wait.ms": "10"}
+#: with it; Kafka's default of 500 ms makes the last batch almost a second longer. And it has no
+#: broker make a topic again that was deleted.
+_CONSUMER = {"fetch.max.wait.ms": "10", "allow.auto.create.topics": "false"}
 
 _TIMEOUT_MS = 20_000
 
@@ -146,7 +147,7 @@ def _source(
     max_records: int | None,
 ) -> DataFrame:
     reader = spark.readStream.format("kafka")
-    for name, value in sorted({**_FETCH_WAIT, **kafka}.items()):
+    for name, value in sorted({**_CONSUMER, **kafka}.items()):
         reader = reader.option(f"kafka.{name}", value)
     if max_records is not None:
         reader = reader.option("maxOffsetsPerTrigger", max_records)

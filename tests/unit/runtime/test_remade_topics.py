@@ -68,6 +68,28 @@ def test_with_the_right_number_of_partitions_it_lacks_its_settings_all_the_same(
     assert "was made by a broker, with 4 partitions" in caplog.text
 
 
+def test_one_that_is_made_again_with_as_many_partitions_gets_its_settings_while_all_run(
+    log: MemoryLog,
+) -> None:
+    """Nothing starts again: its owner has found that it lost records."""
+
+    class Admin(MemoryAdmin):
+        def topic_settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+            own = super().topic_settings(names)
+            return {name: {"cleanup.policy": "delete", **one} for name, one in own.items()}
+
+    catalog = prepared(log, stateful(), admin=Admin(log))
+    assert not catalog.look(0)
+    log.delete(CHANGELOG)
+    log.create(CHANGELOG, 4)
+    assert not catalog.look(1)
+    assert log.config(CHANGELOG) == {}
+    catalog.doubted = True
+    assert not catalog.look(2), "the tasks are the same"
+    assert log.config(CHANGELOG) == dict(CHANGELOG_CONFIG)
+    assert not catalog.doubted
+
+
 def test_one_with_settings_of_its_own_was_made_for_another_number_of_tasks(
     log: MemoryLog,
 ) -> None:

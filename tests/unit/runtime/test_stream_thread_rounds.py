@@ -14,6 +14,7 @@ from streamlet.coordinator.events import BlockJoin
 from streamlet.errors import BrokerError, OutOfRangeError, TaskMigratedError, TimedOutError
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.stream_thread import StreamThread
+from streamlet.runtime.topic_watch import TopicWatch
 from streamlet.tasks.commit_loop import COLLECT_MS, HOLD_OFF_MS, PostponedCommit
 from streamlet.tasks.opening import CLOSE_LATER_MS, Closer, OpenTask
 from streamlet.tasks.task_events import CommitLast
@@ -90,7 +91,7 @@ def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
     for name, value in (("_commit", commits), ("_group", holds)):
         monkeypatch.setattr(orders, name, value)
     commit_through(worker, monkeypatch, commit=commits, group=Gate(gated=False))
-    monkeypatch.setattr(worker, "_look_at_topics", lambda now: None)
+    monkeypatch.setattr(TopicWatch, "look", lambda self, now: None)
     orders._perform([BlockJoin(7, 1)])
     worker._commits.step()
     worker._commits.step()
@@ -106,7 +107,7 @@ def test_a_commit_that_is_due_while_a_join_is_under_way_begins_right_behind_it(
     commits, gate, looked = Commits(0), Gate(), list[int]()
     clock = ManualClock(10_000)
     commit_through(worker, monkeypatch, commit=commits, group=gate, clock=clock)
-    monkeypatch.setattr(worker, "_look_at_topics", looked.append)
+    monkeypatch.setattr(TopicWatch, "look", lambda self, now: looked.append(now))
     worker._commits.next_ms = clock.now_ms()
     for _ in range(3):
         worker._commits.step()
@@ -184,11 +185,11 @@ def test_input_that_is_gone_under_a_running_task_is_an_error(worker: StreamThrea
 def test_topics_that_are_not_ready_in_time_are_looked_at_again(
     worker: StreamThread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def look(self: Catalog, now: int) -> bool:
+    def look(self: Catalog, now: int, *, at_once: bool) -> bool:
         raise TimedOutError("topics without a leader after creation: ['app-counts-changelog']")
 
     monkeypatch.setattr(Catalog, "look", look)
-    worker._look_at_topics(0)
+    worker._topics.look(0)
     assert "looking at topics: topics without a leader" in caplog.text
 
 
@@ -237,7 +238,7 @@ def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
 ) -> None:
     commits, clock = Commits(0), ManualClock()
     commit_through(worker, monkeypatch, commit=commits, group=Gate(gated=False), clock=clock)
-    monkeypatch.setattr(worker, "_look_at_topics", lambda now: None)
+    monkeypatch.setattr(TopicWatch, "look", lambda self, now: None)
     worker._commits.next_ms = clock.now_ms()
     worker._actions.awaited = True
     clock.advance(HOLD_OFF_MS - 1)
