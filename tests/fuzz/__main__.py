@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from tempfile import gettempdir
 
 import attrs
 
@@ -40,8 +41,8 @@ class Fault(Exception):
     """An input that went wrong, with how to try it again."""
 
     def __init__(self, target: Target, raw: bytes, why: str) -> None:
-        name = f"/tmp/fuzz-{target.name.replace(' ', '-').replace(',', '')}.bin"
-        Path(name).write_bytes(raw)
+        name = Path(gettempdir(), f"fuzz-{target.name.replace(' ', '-').replace(',', '')}.bin")
+        name.write_bytes(raw)
         shown = repr(raw) if len(raw) < 2_000 else f"{raw[:200]!r}… of {len(raw)} bytes"
         super().__init__(
             f"{target.name}: {why}\ninput: {shown}\nagain: python -m tests.fuzz --target "
