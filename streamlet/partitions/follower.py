@@ -262,7 +262,10 @@ class PartitionsFollower:
 def log_failure(future: Future[ev.CommitDone]) -> None:
     """Log the outcome of a commit that no caller waits for."""
     done = future.result()
-    if not done.whole:
+    if done.gone:
+        gone = ", ".join(map(str, sorted(done.gone)))
+        log.warning("a commit has kept no position of %s: there is no such topic", gone)
+    elif not done.whole:
         log.warning("a commit was not accepted: %s %s", done.outcome, done.code or "")
 
 

@@ -327,9 +327,9 @@ def test_a_failed_commit_that_nobody_waits_for_is_logged(
 ) -> None:
     consumer = scene.consumer(auto_commit=False)
     scene.poll_until(scene.shared(4))
-    scene.cluster.coordinator.offsets._topics = {"t": 0}
-    consumer.commit({("t", 0): 1}, sync=False)
-    scene.poll_until(lambda: "a commit was not accepted: refused 3" in caplog.text)
+    scene.cluster.coordinator.offsets._topics = {"t": 1}
+    consumer.commit({("t", 0): 1, ("t", 1): 1}, sync=False)
+    scene.poll_until(lambda: "has kept no position of t-1: there is no such" in caplog.text)
 
 
 def test_a_custom_assignor_has_the_last_word_and_knows_the_members(scene: Scene) -> None:
