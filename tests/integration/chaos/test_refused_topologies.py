@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from rocksdict import Options, Rdict
-from tests.integration.chaos.test_refusals import database, settled_once
 
 from streamlet.types import TopicPartition
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import PARTITIONS, Cluster
+from tests.integration.chaos.test_failures import database, settled_once
 from tests.integration.chaos.topics import Load
 from tests.integration.learners.scenes import await_line, await_owners
 from tests.integration.scaling.commands import operate

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.integration.chaos.test_refusals import settled_once
 
 from streamlet.kafka.ports import NewTopic
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import LONG_SESSIONS, PARTITIONS, Cluster, Instance, wait_for
+from tests.integration.chaos.test_failures import settled_once
 from tests.integration.chaos.topics import SLOW_BEAT_S, Load
 from tests.integration.chaos.topologies import SHAPES
 from tests.integration.learners.scenes import assert_exact_in_the_end, await_owners
