@@ -58,10 +58,13 @@ def noted(text: str) -> tuple[str | None, str] | None:
     lines = [line for line in text.splitlines() if line.startswith(_NOTE)]
     if not lines:
         return None
-    kind, said = json.loads(lines[-1].removeprefix(_NOTE))
+    line = lines[-1].removeprefix(_NOTE).replace("%5C", "\\").replace("%25", "%")
+    kind, said = json.loads(line)
     return kind, said
 
 
 def _note(error: Exception) -> None:
     ours = (one.__name__ for one in type(error).__mro__ if one.__module__ == errors.__name__)
-    error.add_note(_NOTE + json.dumps([next(ours, None), text_of(error)]))
+    line = json.dumps([next(ours, None), text_of(error)])
+    # Without backslashes: logs of Spark's have them for ends of lines.
+    error.add_note(_NOTE + line.replace("%", "%25").replace("\\", "%5C"))

@@ -98,7 +98,7 @@ def to_dataframe(
         StreamletError: it cannot be; the message says why, and what to do instead.
     """
     where = Where(bootstrap_servers, settings, kafka, connector)
-    wish = QueryRequest(output, aggregations if options is None else "tasks")
+    wish = QueryRequest(output, aggregations if options is None else "tasks", writes=False)
     if sources is not None and source is None:
         topic = topic or only_topic(app)
         limits = (partitions, max_records_per_batch, options)

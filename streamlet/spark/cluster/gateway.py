@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from streamlet.errors import ConfigError, SparkFailedError, StreamletError
 from streamlet.runtime.signals import handled
+from streamlet.spark.error_notes import noted
 from streamlet.visible import visible
 
 _NOISE = re.compile(
@@ -185,7 +186,10 @@ def short_errors() -> Iterator[None]:
 
 
 def error_line(message: str) -> str:
-    """The line of a trace that says most: the last that names an error, else the first."""
+    """The line of a trace that says most: of our error, else the last of one, else the first."""
+    note = noted(message)
+    if note is not None and note[0] is not None:
+        return f"streamlet.errors.{note[0]}: {' '.join(note[1].split())}"
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     named = [line for line in lines if _ERROR.match(line)]
     return named[-1] if named else lines[0] if lines else "no reason given"

@@ -41,6 +41,8 @@ class QueryRequest:
     aggregations: Aggregations | None = None
     #: How the checkpoint was begun, if it was.
     begun: Aggregations | None = None
+    #: False where the rows go elsewhere than to Kafka's topics, which need not be there then.
+    writes: bool = True
 
 
 @attrs.frozen
@@ -129,7 +131,7 @@ def prepare(
         else:
             partitions = topics.counts_by_client(wanted, clients.bootstrap_servers, clients.admin)
     laid_out = plan(reference, topology, partitions, partitions)
-    if clients is not None:
+    if clients is not None and wish.writes:
         outside = _written(topology) | found.policy.topics
         given = clients.bootstrap_servers, clients.admin
         laid_out = attrs.evolve(laid_out, written=topics.written_topics(outside, *given))

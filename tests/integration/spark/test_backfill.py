@@ -202,15 +202,19 @@ def test_a_backfill_that_fails_commits_nothing_and_begins_again(
     assert written(topics) == all_live()
 
 
-#: Key, value and time of records that go on for an hour; each minute has some of each key.
-CLICKS = [("abc"[n % 3], n, BEGIN + n * 4_000) for n in range(900)]
+#: Key, value and time of records that go on for an hour, three at once, which the files part; each
+#: minute has some of each key.
+CLICKS = [("abc"[n % 3], n, BEGIN + n // 3 * 12_000) for n in range(900)]
 
 
 def click_files(spark: SparkSession, folder: Path) -> None:
-    """Four files: Spark takes the largest first, which has the newest records."""
-    ends = [0, 100, 250, 500, 900]
+    """Five files, one of them empty, the newest records of each first.
+
+    Spark takes the largest file first, which has the newest records of all.
+    """
+    ends = [0, 100, 250, 250, 500, 900]
     for number, (begin, end) in enumerate(pairwise(ends)):
-        rows = [(key, value, time) for key, value, time in CLICKS[begin:end]]
+        rows = [(key, value, time) for key, value, time in reversed(CLICKS[begin:end])]
         frame = spark.createDataFrame(rows, "key string, value bigint, timestamp bigint")
         frame.coalesce(1).write.mode("append").parquet(str(folder))
         assert len(list(folder.glob("*.parquet"))) == number + 1

@@ -103,7 +103,7 @@ def test_a_topic_that_changes_under_a_query_ends_it_by_name(
     words.produce(topics, ["a"])
     with running(spark, topics, tmp_path / "again") as query:
         words.create_topics(topics)
-        with pytest.raises(SparkFailedError, match="topic lines was created again") as other:
+        with pytest.raises(SparkFailedError, match="created again") as other:
             follow(query)
     assert (other.value.exit_code, other.value.by_chance) == (5, False)
 

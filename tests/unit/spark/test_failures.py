@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamlet import errors
+from streamlet.spark.cluster.gateway import shown_events
 from streamlet.spark.error_notes import reported, reported_rows
 from streamlet.spark.failures import Link, failure
 
@@ -56,6 +57,19 @@ def test_an_error_of_a_record_is_that_whatever_it_says(text: str, kind: type[Exc
     found = failure(links(raised(error)))
     assert not found.by_chance
     assert f"query failed: a record failed at t-0: {text}" in str(found)
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "100%5C %25 \\n \\"])
+def test_the_line_in_the_log_is_that_of_the_error(text: str) -> None:
+    """Spark's log has ends of lines as a backslash and a letter."""
+    trace = raised(errors.SerdeError(f"a record: {text}"))
+    event = "spark ERROR Executor: Exception in task\\n" + trace.replace("\n", "\\n") + "\n"
+    [shown] = shown_events([event.encode()], verbose=False)
+    said = " ".join(f"a record: {text}".split())
+    assert (
+        shown.decode()
+        == f"spark ERROR Executor: Exception in task: streamlet.errors.SerdeError: {said}\n"
+    )
 
 
 @pytest.mark.parametrize("text", HOSTILE)
