@@ -73,7 +73,7 @@ SUITES_docs := tests/unit/test_*_page.py tests/unit/test_rooms.py tests/unit/tes
 SUITES_dsl := tests/unit/test_user_code.py tests/typing tests/oracle tests/integration/test_headers.py
 SUITES_examples := tests/unit/test_flights_*.py tests/unit/test_*_examples.py \
 	tests/unit/test_kubernetes.py tests/integration/test_examples.py
-SUITES_kafka := tests/integration/test_rights.py tests/integration/test_client.py tests/integration/test_transactions.py tests/integration/test_farewell.py \
+SUITES_kafka := tests/integration/test_rights.py tests/integration/test_client.py tests/integration/test_slow_links.py tests/integration/test_transactions.py tests/integration/test_farewell.py \
 	tests/integration/test_fenced_broker.py tests/integration/test_small_topics.py
 SUITES_partitions := tests/unit/test_consumer*.py tests/integration/test_consumer.py
 SUITES_processing := tests/oracle tests/integration/test_global_tables.py

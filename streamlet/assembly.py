@@ -112,7 +112,8 @@ def open_worker(
         copies = _copies(topology, settings, targets, board, clock)
         edges = _edges(topology, settings, catalog)
         name = f"{topology.application}-{member.member}"
-        sink = _sink(topology, settings, name, catalog, policy)
+        catalog.learn_limits(policy.topics)
+        sink = _sink(topology, settings, name, catalog, session)
         tables = _global_tables(topology, settings, member, directory, policy, sink, clock, undo)
         worker = StreamThread(
             settings,
@@ -162,9 +163,7 @@ def _commit(
 ) -> AtLeastOnceCommit:
     name = f"{catalog.topology.application}-check"
     delivery = ChangelogDelivery(
-        *(sink, admin, clock),
-        open_source=lambda: _source(settings, name, headers=True),
-        flush_timeout_ms=settings.session_timeout_ms,
+        *(sink, admin, clock), open_source=lambda: _source(settings, name, headers=True)
     )
     look_ms = min(LOOK_MS, settings.metadata_max_age_ms)
     return AtLeastOnceCommit(session, delivery, clock, texts=catalog.texts, look_ms=look_ms)
@@ -226,17 +225,18 @@ def _advisor(application: str, settings: Settings, link: ControlLink) -> Advisor
 
 
 def _sink(
-    topology: Topology, settings: Settings, name: str, catalog: Catalog, policy: ErrorPolicy
+    topology: Topology, settings: Settings, name: str, catalog: Catalog, session: GroupSession
 ) -> KafkaSink:
-    """A producer that knows its topics already, and what they take."""
-    catalog.learn_limits(policy.topics)
+    """A producer that knows its topics, and what they take; it writes while our tasks are ours."""
     sink = KafkaSink(
         *(settings.bootstrap_servers, settings.client_config("producer")),
-        delivery_timeout_ms=settings.session_timeout_ms,
+        lost_ms=settings.session_timeout_ms,
         limits=catalog.limits,
         ask=catalog.ask_settings,
+        may_write=session.may_write,
         name=name,
     )
+    session.fence.take_back = sink.fence
     outputs = {topic for part in topology.subtopologies for topic in part.output_topics}
     sink.introduce(outputs | set(_changelogs(topology)))
     return sink

@@ -186,6 +186,10 @@ class UndeliveredError(DeliveryError):
         return True
 
 
+class StillQueuedError(UndeliveredError):
+    """Produced records are not delivered yet; they are on their way, none is lost so far."""
+
+
 class RecordRefusedError(DeliveryError):
     """The producer refuses one record as it is (too large, no such topic or partition, its time).
 

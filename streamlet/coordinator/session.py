@@ -19,6 +19,7 @@ more. And what a worker says of its progress 200 times a second must not wake th
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections import deque
@@ -31,6 +32,7 @@ import attrs
 from streamlet.assignor.values import Copy
 from streamlet.clock import Clock
 from streamlet.coordinator import events as ev
+from streamlet.coordinator.fence import WriteFence
 from streamlet.coordinator.member_config import MembershipConfig
 from streamlet.coordinator.membership import Membership
 from streamlet.coordinator.messages import Answer, Committed
@@ -98,6 +100,7 @@ class GroupSession:
         #: When to give up looking for a coordinator; None once one was found.
         self._give_up_ms: int | None = None
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        self.fence = WriteFence(self._config.session_timeout_ms, self._clock)
         self._thread = threading.Thread(target=self._run, name="streamlet-group", daemon=True)
 
     # -- for others ----------------------------------------------------------------------------
@@ -126,6 +129,16 @@ class GroupSession:
         if self._clock.now_ms() - self.view.last_heartbeat_ms < timeout_ms:
             return self.view.generation >= 0
         return self.heartbeat_now(timeout_ms // 2)
+
+    def may_write(self) -> bool:
+        """True unless another member may have the tasks that the worker believes to have.
+
+        Blocks for at most half a session timeout, and only if the last sign of life is too old.
+        """
+        if self.loss_unseen:
+            return False
+        in_time = self.fence.in_time(self.view)
+        return in_time or self.heartbeat_now(self._config.session_timeout_ms // 2)
 
     def heartbeat_now(self, timeout_ms: int) -> bool:
         """Wait until a heartbeat sent from now on is answered; False: none was, or tasks are lost.
@@ -246,12 +259,14 @@ class GroupSession:
 
     def _await(self) -> Item:
         """Wait for the next item; a Tick when it is time for one."""
-        at_ms = self.wake_at_ms
+        times = (self.wake_at_ms, self.fence.due_ms(self.view))
+        at_ms = min((at for at in times if at is not None), default=None)
         wait_s = None if at_ms is None else max(at_ms - self._clock.now_ms(), 0) / 1000
-        try:
-            return self._queue.get(timeout=wait_s)
-        except queue.Empty:
-            return ev.Tick()
+        item: Item = ev.Tick()
+        with contextlib.suppress(queue.Empty):
+            item = self._queue.get(timeout=wait_s)
+        self.fence.look(self.view)
+        return item
 
     def begin(self) -> None:
         """Begin to join."""
@@ -317,6 +332,7 @@ class GroupSession:
             case ev.Assigned():
                 self._deliver(command)
             case ev.Lost():
+                self.fence.take_back()
                 self.publish()  # who learns of the loss must not read the old generation
                 self._on_event(command)
                 self._losses += 1  # after the event: see ``progress``

@@ -127,7 +127,13 @@ class RecordSource(Protocol):
 
 
 class RecordSink(Protocol):
-    """An idempotent producer."""
+    """An idempotent producer.
+
+    Attributes:
+        waited_ms: how long ``send`` has waited for room so far, ms.
+    """
+
+    waited_ms: int
 
     def send(
         self,
@@ -140,10 +146,18 @@ class RecordSink(Protocol):
     ) -> None:
         """Queue records in order; without partitions the key decides (murmur2, as Java's client).
 
-        Blocks while the queue is full.
+        Blocks while more is queued than was delivered lately.
 
         Raises:
             RecordRefusedError: one of these is refused (too large); those before it were taken.
+            DeliveryError: a record queued earlier failed.
+        """
+        ...
+
+    def has_room(self, share: float) -> bool:
+        """True if this share of what may be queued is free.
+
+        Raises:
             DeliveryError: a record queued earlier failed.
         """
         ...
@@ -160,7 +174,8 @@ class RecordSink(Protocol):
         """Wait until everything queued is delivered.
 
         Raises:
-            DeliveryError: something failed, or is undelivered at the timeout.
+            StillQueuedError: something is undelivered at the timeout; it may be delivered yet.
+            DeliveryError: something failed.
         """
         ...
 

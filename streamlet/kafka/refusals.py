@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from confluent_kafka import KafkaError
 
-from streamlet.errors import AuthenticationError, MissingRightError, WriteRightError
-from streamlet.rights import CLUSTER_REFUSED, Right, missing
+from streamlet.errors import (
+    AuthenticationError,
+    DeliveryError,
+    MissingRightError,
+    RecordRefusedError,
+    UndeliveredError,
+    WriteRightError,
+)
+from streamlet.kafka.codes import NO_TOPIC
+from streamlet.rights import CLUSTER_REFUSED, REFUSED, Right, missing
+
+#: What refuses a time that was not known to be refused: the topic was chosen for the record, say.
+TIME_ADVICE = (
+    "the topic's message.timestamp.after.max.ms, which is an hour unless it is set, or "
+    "message.timestamp.before.max.ms does not take the time of a record"
+)
+_TOO_LARGE = "; larger ones need producer.message.max.bytes and the topic's max.message.bytes"
 
 
 def refused_connection(where: str, error: KafkaError) -> AuthenticationError:
@@ -33,3 +48,29 @@ def unwritable(what: str, error: KafkaError, topics: Iterable[str]) -> WriteRigh
     if error.code() == CLUSTER_REFUSED:
         rights.append(Right("IDEMPOTENT_WRITE", "cluster"))
     return WriteRightError(f"{what}: {missing(*rights)} ({error.name()})")
+
+
+def record_refused(topic: str, index: int, why: KafkaError) -> DeliveryError:
+    """The error for a record that the client does not take."""
+    if why.code() in REFUSED:
+        return unwritable(f"nothing can be written to {topic}", why, [topic])
+    too_large = why.code() == KafkaError.MSG_SIZE_TOO_LARGE
+    advice = _TOO_LARGE if too_large else ""
+    reason = f"a record to {topic} was refused: {why.str()}{advice}"
+    return RecordRefusedError(reason, index, too_large=too_large)
+
+
+def undelivered(failed: Sequence[tuple[str, KafkaError]]) -> DeliveryError:
+    """The error for records that were queued and not delivered, each with its topic."""
+    where, why = failed[0]
+    late = all(error.code() == KafkaError._MSG_TIMED_OUT for _, error in failed)
+    if why.code() in REFUSED:
+        return unwritable(f"{len(failed)} records not delivered to {where}", why, [where])
+    advice = "; create the topic" if why.code() in NO_TOPIC else ""
+    if why.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        advice = "; the topic's max.message.bytes takes less than a batch of ours"
+    if why.code() == KafkaError.INVALID_TIMESTAMP:
+        advice = f"; {TIME_ADVICE}"
+    return (UndeliveredError if late else DeliveryError)(
+        f"{len(failed)} records not delivered, first to {where}: {why.str()}{advice}"
+    )

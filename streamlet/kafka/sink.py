@@ -10,9 +10,14 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streamlet.clock import Clock, SystemClock
-from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError
+from streamlet.errors import (
+    DeliveryError,
+    RecordRefusedError,
+    StillQueuedError,
+    UndeliveredError,
+)
 from streamlet.kafka.broker_loss import BrokerLossDetector
-from streamlet.kafka.codes import NO_TOPIC, opened
+from streamlet.kafka.codes import opened
 from streamlet.kafka.limits import (
     NO_LIMITS,
     AskSettings,
@@ -23,17 +28,11 @@ from streamlet.kafka.limits import (
     wrong_time,
 )
 from streamlet.kafka.log import Deliveries, quiet
-from streamlet.kafka.metadata import look_up
+from streamlet.kafka.metadata import finds_brokers, look_up
 from streamlet.kafka.ports import Headers
-from streamlet.kafka.refusals import unwritable
+from streamlet.kafka.queue_bound import QueueBound, mean_size
+from streamlet.kafka.refusals import record_refused, undelivered, unwritable
 from streamlet.rights import REFUSED
-
-#: What refuses a time that was not known to be refused: the topic was chosen for the record, say.
-TIME_ADVICE = (
-    "the topic's message.timestamp.after.max.ms, which is an hour unless it is set, or "
-    "message.timestamp.before.max.ms does not take the time of a record"
-)
-_TOO_LARGE = "; larger ones need producer.message.max.bytes and the topic's max.message.bytes"
 
 #: What is written for a timestamp of 0, which the client takes for "now"; it has no other call
 #: (librdkafka issue 1153). Rows of stores keep 0, in changelogs too: their times are in their
@@ -44,6 +43,21 @@ EARLIEST_MS = 1
 _REASON_S = 1.0
 #: How long a push flushes: librdkafka's threads have to see that a flush is going on.
 _PUSH_S = 0.001
+#: How often a flush looks whether it may go on.
+_LOOK_S = 0.25
+#: How long to wait for room before it is looked for again, at first and at most.
+_ROOM_S, _MOST_ROOM_S = 0.002, 0.05
+#: Records queued at most before it is looked again whether they may be.
+_CHUNK = 2_000
+#: Without any delivery for so many times ``lost_ms`` a client that said nothing is asked, too.
+_SILENT = 3
+#: As Kafka Streams' delivery.timeout.ms.
+DELIVERY_MS = 120_000
+#: As its request.timeout.ms, for lost answers; a quota delays others by more than ten seconds.
+ANSWER_MS = 30_000
+#: The fate of records that ``fence`` took out of the queue.
+_FENCED = frozenset((KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT))
+_OTHERS = "another member may have our tasks"
 
 
 class KafkaSink:
@@ -52,11 +66,17 @@ class KafkaSink:
     Args:
         bootstrap_servers: ``host:port,…``.
         config: more librdkafka settings, last word.
-        delivery_timeout_ms: how long a record may stay undelivered. It must not exceed the session
-            timeout, or a process that lost its tasks could still write to their changelogs.
-        limits: topics that take less than the producer, or not every time.
+        delivery_timeout_ms: how long a record may stay undelivered.
+        lost_ms: how long nothing may be delivered before a client counts as lost that found no
+            broker; another takes its place.
+        limits: topics that take less, or not every time.
         ask: reads settings of topics that are met later, so that their limits are heeded too.
+        may_write: asked before records are queued and while they are waited for; if not, all that
+            is queued is undelivered.
         clock: the time.
+
+    Attributes:
+        waited_ms: how long ``send`` has waited for room so far, ms.
     """
 
     def __init__(
@@ -64,14 +84,20 @@ class KafkaSink:
         bootstrap_servers: str,
         config: Mapping[str, Any] | None = None,
         *,
-        delivery_timeout_ms: int = 10_000,
+        delivery_timeout_ms: int = DELIVERY_MS,
+        lost_ms: int = 10_000,
         limits: TopicLimits = NO_LIMITS,
         ask: AskSettings | None = None,
+        may_write: Callable[[], bool] = lambda: True,
         name: str = "streamlet",
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
         self._limits = LearnedLimits(limits, ask, config or {}, self._clock)
+        self._may_write = may_write
+        self._lost_ms = lost_ms
+        self._bound = QueueBound(self._clock)
+        self.waited_ms = 0
         self._config = quiet(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -81,8 +107,9 @@ class KafkaSink:
                 "partitioner": "murmur2_random",
                 "delivery.report.only.error": True,
                 "message.timeout.ms": delivery_timeout_ms,
+                "socket.timeout.ms": ANSWER_MS,
                 # Else a topic that does not exist only ever looks like a broker that is away.
-                "topic.metadata.propagation.max.ms": delivery_timeout_ms // 2,
+                "topic.metadata.propagation.max.ms": min(delivery_timeout_ms, lost_ms) // 2,
                 # Else a broker may make a topic again that was deleted, with one partition.
                 "allow.auto.create.topics": False,
                 "queue.buffering.max.messages": 200_000,
@@ -108,6 +135,7 @@ class KafkaSink:
         self._failed = failed
         self._fatal: KafkaError | None = None
         self._alone = BrokerLossDetector(self._clock)
+        self._bound.forget()
         callbacks = {"on_delivery": on_failure, "error_cb": self._alone}
         self._producer = opened(Producer, "producer", {**self._config, **heard, **callbacks})
         self._produce = self._producer.produce
@@ -126,7 +154,7 @@ class KafkaSink:
         partitions: Sequence[int] | int | None = None,
         headers: Sequence[Headers | None] | None = None,
     ) -> None:
-        """Queue records in order, waiting while the queue is full."""
+        """Queue records in order, waiting while more is queued than was delivered lately."""
         refused = self._limited(topic, keys, values, timestamps, headers)
         if refused is None:
             self._send(topic, keys, values, timestamps, partitions, headers)
@@ -192,16 +220,18 @@ class KafkaSink:
     ) -> None:
         """The hot loop: one call per record; keyword arguments would cost 0.2 µs a record."""
         produce: Any = self._produce
-        done = 0
-        while True:
+        done, size = 0, mean_size(keys, values, None)
+        rows: Any = zip(keys, values, times, where, strict=False)
+        while done < len(keys):
+            until = done + self._make_room(size, len(keys) - done)
             try:
-                rows = islice(zip(keys, values, times, where, strict=False), done, None)
-                for key, value, time, partition in rows:
+                for key, value, time, partition in islice(rows, until - done):
                     produce(topic, value, key, partition, None, None, time)
                     done += 1
-                return
             except BufferError:
-                self._wait_for_room()
+                self._bound.queued(done - until, (done - until) * size)
+                self._await_room()
+                rows = islice(zip(keys, values, times, where, strict=False), done, None)
             except KafkaException as error:
                 raise self._refusal(topic, done, error.args[0]) from error
 
@@ -215,19 +245,30 @@ class KafkaSink:
         headers: Sequence[Headers | None],
     ) -> None:
         """Like ``_send_run``, with headers of its own for each record."""
-        rows = zip(keys, values, times, where, headers, strict=False)
         produce: Any = self._produce
-        for index, (key, value, time, partition, head) in enumerate(rows):
-            pairs = list(head) if head else None
-            while True:
-                try:
+        done, size = 0, mean_size(keys, values, headers)
+        rows: Any = zip(keys, values, times, where, headers, strict=False)
+        while done < len(keys):
+            until = done + self._make_room(size, len(keys) - done)
+            try:
+                for key, value, time, partition, head in islice(rows, until - done):
+                    pairs = list(head) if head else None
                     produce(topic, value, key, partition, None, None, time, pairs)
-                except BufferError:
-                    self._wait_for_room()
-                    continue
-                except KafkaException as error:
-                    raise self._refusal(topic, index, error.args[0]) from error
-                break
+                    done += 1
+            except BufferError:
+                self._bound.queued(done - until, (done - until) * size)
+                self._await_room()
+                rows = islice(zip(keys, values, times, where, headers, strict=False), done, None)
+            except KafkaException as error:
+                raise self._refusal(topic, done, error.args[0]) from error
+
+    def has_room(self, share: float) -> bool:
+        """True if this share of what may be queued is free."""
+        bound = self._bound
+        if bound.room < bound.bytes * share:
+            self._serve(self._producer.poll, 0)
+            self._look(len(self._producer))
+        return bound.room >= bound.bytes * share
 
     def push(self) -> None:
         """Have what is queued sent without the linger; takes a millisecond, or less."""
@@ -236,10 +277,19 @@ class KafkaSink:
 
     def flush(self, timeout_ms: int) -> None:
         """Wait until everything queued is delivered."""
-        left = self._serve(self._producer.flush, timeout_ms / 1000)
+        left_s = timeout_ms / 1000
+        self._bound.look(len(self._producer))
+        while left := self._serve(self._producer.flush, min(left_s, _LOOK_S)):
+            self._look(left)
+            left_s -= _LOOK_S
+            if left_s <= 0:
+                raise StillQueuedError(f"{left} records still undelivered after {timeout_ms} ms")
+        self._bound.look(0)
         self._check()
-        if left:
-            raise UndeliveredError(f"{left} records still undelivered after {timeout_ms} ms")
+
+    def fence(self) -> None:
+        """Deliver nothing more of what is queued, as far as it did not leave; from any thread."""
+        self._producer.purge(blocking=False)
 
     def reset(self) -> None:
         """Deliver nothing of what is queued; a new producer, whose sequence has no gap, goes on."""
@@ -264,9 +314,45 @@ class KafkaSink:
             self.reset()
         self._alone.heard()
 
-    def _wait_for_room(self) -> None:
-        self._serve(self._producer.poll, 0.05)
+    def _make_room(self, size: int, rows: int) -> int:
+        """Wait for room; how many of so many records, of so many bytes each, are to be queued."""
+        if not self._may_write():
+            self._give_up(_OTHERS)
+        bound, wanted = self._bound, min(rows, _CHUNK)
+        if bound.take(wanted, size):
+            return wanted
+        bound.look(len(self._producer))
+        began_ms, wait_s = self._clock.now_ms(), _ROOM_S
+        while bound.records and bound.room < min(wanted * size, bound.bytes // 2):
+            self._await_room(wait_s)
+            wait_s = min(2 * wait_s, _MOST_ROOM_S)
+        self.waited_ms += self._clock.now_ms() - began_ms
+        fitting = max(min(wanted, bound.room // size), 1)
+        bound.queued(fitting, fitting * size)
+        return fitting
+
+    def _await_room(self, wait_s: float = _MOST_ROOM_S) -> None:
+        self._serve(self._producer.poll, wait_s)
+        self._look(len(self._producer))
+
+    def _look(self, left: int) -> None:
+        """Note what is left while something is waited for, and whether there is a use in it."""
+        self._bound.look(left)
         self._check()
+        if not self._may_write():
+            self._give_up(_OTHERS)
+        still_ms = self._clock.now_ms() - self._bound.moved_ms
+        if still_ms >= self._lost_ms and self._alone:
+            self._give_up("the client lost its brokers")
+        if still_ms >= _SILENT * self._lost_ms:
+            if self._topics and not finds_brokers(self._producer, min(self._topics)):
+                self._give_up("the client finds no broker")
+            self._bound.moved_ms = self._clock.now_ms()
+
+    def _give_up(self, why: str) -> None:
+        """Deliver nothing of what is queued."""
+        self.fence()
+        raise UndeliveredError(f"{self._bound.records} records were not sent: {why}")
 
     def _serve(self, call: Callable[[float], int], timeout_s: float) -> int:
         """Poll or flush; a producer that can never go on raises there, amid its callbacks."""
@@ -293,7 +379,7 @@ class KafkaSink:
         its own that may not have been served yet.
         """
         if why.code() != KafkaError._FATAL:
-            return _refused(topic, index, why)
+            return record_refused(topic, index, why)
         try:
             while self._fatal is None and self._serve(self._producer.poll, _REASON_S):
                 pass
@@ -308,24 +394,6 @@ class KafkaSink:
         if self._failed:
             failed = [*self._failed]
             self._failed.clear()
-            where, why = failed[0]
-            late = all(error.code() == KafkaError._MSG_TIMED_OUT for _, error in failed)
-            if why.code() in REFUSED:
-                raise unwritable(f"{len(failed)} records not delivered to {where}", why, [where])
-            advice = "; create the topic" if why.code() in NO_TOPIC else ""
-            if why.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                advice = "; the topic's max.message.bytes takes less than a batch of ours"
-            if why.code() == KafkaError.INVALID_TIMESTAMP:
-                advice = f"; {TIME_ADVICE}"
-            raise (UndeliveredError if late else DeliveryError)(
-                f"{len(failed)} records not delivered, first to {where}: {why.str()}{advice}"
-            )
-
-
-def _refused(topic: str, index: int, why: KafkaError) -> DeliveryError:
-    if why.code() in REFUSED:
-        return unwritable(f"nothing can be written to {topic}", why, [topic])
-    too_large = why.code() == KafkaError.MSG_SIZE_TOO_LARGE
-    advice = _TOO_LARGE if too_large else ""
-    reason = f"a record to {topic} was refused: {why.str()}{advice}"
-    return RecordRefusedError(reason, index, too_large=too_large)
+            if any(error.code() in _FENCED for _, error in failed):
+                raise UndeliveredError(f"{len(failed)} records were not sent: {_OTHERS}")
+            raise undelivered(failed)

@@ -49,6 +49,12 @@ QUIET_MS = 20
 IDLE_MS = 50
 #: Records per poll while a hand-over is open: another member waits for us, at most for a batch.
 POLL_BUSY_RECORDS = 1_000
+#: How long the outputs of one poll should wait at most for room in the producer's queue, ms: orders
+#: wait as long. Over a slow link, or a quota, so many fewer records are polled at a time.
+ROOM_MS = 100
+#: The share of the producer's queue that is free before records are polled; and while another
+#: member waits for us, since what is queued has to be delivered before a task may move.
+FREE, FREE_BUSY = 0.5, 0.9
 
 
 @attrs.define(eq=False, slots=False)
@@ -97,10 +103,17 @@ class RecordLoop:
     _own_process: OwnProcess = attrs.field(factory=OwnProcess, init=False)
     #: Whether outputs were sent since the last push.
     _lingering: bool = attrs.field(default=False, init=False)
+    #: Records to poll at most, and how long outputs had waited for room before this round, ms.
+    _most: int = attrs.field(default=POLL_RECORDS, init=False)
+    _waited_ms: int = attrs.field(default=0, init=False)
 
     def process(self) -> None:
         """Poll once, process what came and what may go on."""
+        if not self._sending.sink.has_room(FREE_BUSY if self._actions.urgent else FREE):
+            self._board.wait(POLL_MS)
+            return
         began = self._clock.now_ns()
+        self._waited_ms = self._sending.sink.waited_ms
         batches = self._holdings.take_kept() or self._poll()
         polled = self._clock.now_ns()
         self._meters.poll.add_ns(polled - began)
@@ -120,6 +133,15 @@ class RecordLoop:
         self._waiting = self._under_way = self._calling = False
         for active in self._holdings.of_stage(TaskStage.RUNNING):
             self._process_waiting(active, now)
+        self._adapt(sum(map(len, batches)))
+
+    def _adapt(self, polled: int) -> None:
+        """Poll fewer records if the outputs of these had to wait, else more, up to the usual."""
+        waited_ms = self._sending.sink.waited_ms - self._waited_ms
+        if waited_ms > ROOM_MS:
+            self._most = max(min(polled or self._most, self._most) * ROOM_MS // waited_ms, 1)
+        elif self._most < POLL_RECORDS:
+            self._most = min(self._most + self._most // 8 + 1, POLL_RECORDS)
 
     def settle(self, active: ActiveTask, *, release: bool = True) -> None:
         """Finish the batch that a task has under way: a commit is to cover the task.
@@ -171,17 +193,17 @@ class RecordLoop:
                 # Only news can make another member wait for us: take it at once.
                 idle_ms = QUIET_MS if self._actions.busy else IDLE_MS
                 self._board.wait(POLL_MS if self._actions.urgent else idle_ms)
-                return self._source.poll(POLL_RECORDS, 0)
+                return self._source.poll(self._most, 0)
             if self._actions.urgent:  # news in place of records, unless there are many of these
                 if not (self._backlog or self._under_way):
                     self._board.wait(POLL_MS)
                 return self._poll_busy()
             if self._calling and not self._under_way:
                 call_loop().wait(POLL_MS)
-                return self._source.poll(POLL_RECORDS, 0)
+                return self._source.poll(self._most, 0)
             # Longer for a first record where nothing is half done.
             quiet_ms = POLL_MS if self._commit.under_way or self._waiting else QUIET_MS
-            return self._source.poll(POLL_RECORDS, 0, 0 if self._under_way else quiet_ms)
+            return self._source.poll(self._most, 0, 0 if self._under_way else quiet_ms)
         except OutOfRangeError as error:
             if self._holdings.ahead.give_up(error.partition):
                 log.debug("not read ahead: %s", error)
@@ -199,15 +221,16 @@ class RecordLoop:
         """
         if not self._lingering or self._under_way:
             return []
-        batches = self._poll_busy() if self._actions.urgent else self._source.poll(POLL_RECORDS, 0)
+        batches = self._poll_busy() if self._actions.urgent else self._source.poll(self._most, 0)
         if not batches:
             self._lingering = False
             self._sending.sink.push()
         return batches
 
     def _poll_busy(self) -> list[PartitionBatch]:
-        batches = self._source.poll(POLL_BUSY_RECORDS, 0)
-        self._backlog = sum(map(len, batches)) >= POLL_BUSY_RECORDS
+        most = min(POLL_BUSY_RECORDS, self._most)
+        batches = self._source.poll(most, 0)
+        self._backlog = sum(map(len, batches)) >= most
         return batches
 
     # Processing.

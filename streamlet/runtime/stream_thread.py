@@ -259,7 +259,8 @@ class StreamThread:
         self._activate()
         self._topics.step()
         try:
-            if self._actions.unit is None or self._commit.under_way:
+            waits = self._commit.delivering and not self._group.gated
+            if not waits and (self._actions.unit is None or self._commit.under_way):
                 self._records.process()
             self._commits.step()  # stopped tasks wait for theirs
         except UndeliveredError as error:
@@ -278,8 +279,8 @@ class StreamThread:
         self._set_state("PENDING_SHUTDOWN")
         for task in self._activation.tasks:
             self._activation.cancel(task)
-        self._records.stop()
         try:
+            self._records.stop()
             self._commits.last(self._board)
         except (EntryTooLargeError, UnwritableEntryError) as error:
             if self._sending.policy.processing == FAIL:

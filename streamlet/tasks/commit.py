@@ -82,6 +82,7 @@ class _CommitUnderWay:
         hold: the token of the unit that it belongs to, if any.
         last: whether it ends that unit: its tasks are stopped for good.
         by: member id that it was sent under.
+        slow: whether delivery takes longer than one call waits for it.
     """
 
     phase: CommitPhase = CommitPhase.NONE
@@ -90,6 +91,7 @@ class _CommitUnderWay:
     hold: int | None = None
     last: bool = False
     by: str = ""
+    slow: bool = False
 
     def move_to(self, phase: CommitPhase) -> None:
         """Enter another phase."""
@@ -136,6 +138,11 @@ class AtLeastOnceCommit:
     def sent(self) -> bool:
         """True if the coordinator has not answered a commit yet."""
         return self._current.phase is CommitPhase.SENT
+
+    @property
+    def delivering(self) -> bool:
+        """True while deliveries that take long are waited for."""
+        return self._current.phase is CommitPhase.PREPARED and self._current.slow
 
     # What the worker wants.
 
@@ -282,10 +289,12 @@ class AtLeastOnceCommit:
             self._send()
 
     def _deliver(self) -> None:
-        """Wait until all of it is delivered."""
+        """Wait until all of it is delivered, for a while."""
         started = self._clock.now_ns()
-        self._delivery.deliver([part for part in self._current.parts if part.drained is not None])
-        self._current.move_to(CommitPhase.DELIVERED)
+        parts = [part for part in self._current.parts if part.drained is not None]
+        self._current.slow = not self._delivery.deliver(parts)
+        if not self._current.slow:
+            self._current.move_to(CommitPhase.DELIVERED)
         taken_ns = self._clock.now_ns() - started
         self.flush_ns += taken_ns
         log.debug("delivered in %d ms", taken_ns // 1_000_000)

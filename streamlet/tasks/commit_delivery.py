@@ -20,6 +20,7 @@ from streamlet.errors import (
     ChangelogLostError,
     EntryTooLargeError,
     RecordRefusedError,
+    StillQueuedError,
     TaskMigratedError,
 )
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
@@ -38,6 +39,8 @@ log = get_logger(__name__)
 STARTS_MS = 5_000
 #: How long a poll for zombie writes waits.
 POLL_MS = 50
+#: How long one call waits for deliveries.
+DELIVER_MS = 1_000
 
 
 @attrs.define(eq=False)
@@ -49,14 +52,14 @@ class ChangelogDelivery:
         admin: tells where changelogs end.
         clock: for measuring.
         open_source: a consumer with headers, to read the zombie writes in a changelog.
-        flush_timeout_ms: how long delivery may take.
+        read_timeout_ms: how long reading the zombie writes may take.
     """
 
     _sink: RecordSink
     _admin: Admin
     _clock: Clock
     _open_source: Callable[[], RecordSource]
-    _flush_timeout_ms: int
+    _read_timeout_ms: int = 10_000
     _starts_at_ms: int = attrs.field(init=False)
 
     @_starts_at_ms.default
@@ -94,19 +97,26 @@ class ChangelogDelivery:
             self._send_flush(part, changelog, flush, entry)
         return part
 
-    def deliver(self, parts: Sequence[TaskCommit]) -> None:
-        """Wait until all of it is delivered, and note where the changelogs end.
+    def deliver(self, parts: Sequence[TaskCommit]) -> bool:
+        """Wait for the delivery of all of it, and note where the changelogs end.
+
+        False: it takes longer; call again.
 
         Raises:
             DeliveryError: something was not delivered.
             ChangelogLostError: a changelog lacks what was written to it.
             BrokerError: the broker does not answer just now.
         """
-        self._sink.flush(self._flush_timeout_ms)
-        self._read_ends(parts)
-        while self._overwrite_zombie_writes(parts):
-            self._sink.flush(self._flush_timeout_ms)
+        again = True
+        while again:
+            try:
+                self._sink.flush(DELIVER_MS)
+            except StillQueuedError as error:
+                log.debug("%s", error)
+                return False
             self._read_ends(parts)
+            again = self._overwrite_zombie_writes(parts)
+        return True
 
     def forget_queued(self) -> None:
         """Deliver nothing any more of what was written so far."""
@@ -187,10 +197,10 @@ class ChangelogDelivery:
         Raises:
             TaskMigratedError: a later epoch that can have an owner is among them: then we are the
                 zombie.
-            BrokerError: they cannot be read in the time limit of a flush.
+            BrokerError: they cannot be read in time.
             StateError: one is not streamlet's.
         """
-        timeout_ms = self._flush_timeout_ms
+        timeout_ms = self._read_timeout_ms
         deadline = self._clock.now_ms() + timeout_ms
         found: dict[bytes, None] = {}
         source = self._open_source()

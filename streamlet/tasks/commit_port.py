@@ -76,6 +76,11 @@ class CommitPort(Protocol):
         """True if the coordinator has not answered a commit yet."""
         ...
 
+    @property
+    def delivering(self) -> bool:
+        """True while deliveries that take long are waited for: more outputs would be in the way."""
+        ...
+
     def begin(
         self, tasks: Iterable[ActiveTask], hold: int | None = None, *, at_once: bool = False
     ) -> None:

@@ -114,6 +114,7 @@ class MemorySink:
         self._log, self._hold, self._partitioner = log, hold, partitioner
         self._queue: list[tuple[TopicPartition, StoredRecord]] = []
         self._failure: str | None = None
+        self.waited_ms = 0
 
     def fail(self, reason: str | None) -> None:
         """Let every ``flush`` fail for this reason, and deliver nothing, until given None."""
@@ -150,6 +151,10 @@ class MemorySink:
         for partition, record in ready:
             times = None if record.timestamp < 0 else [record.timestamp]
             self._log.append(partition, [record.key], [record.value], times, [record.headers])
+
+    def has_room(self, share: float) -> bool:
+        """True: it takes everything."""
+        return True
 
     def push(self) -> None:
         """Leave what is queued: it may take any time on its way."""

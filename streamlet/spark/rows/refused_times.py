@@ -91,6 +91,7 @@ class _Taken:
     def __init__(self, times: RefusedTimes, now_ms: int) -> None:
         self._times, self._now_ms = times, now_ms
         self.outputs: list[Output] = []
+        self.waited_ms = 0
 
     def send(
         self,
@@ -113,6 +114,10 @@ class _Taken:
             self.outputs.append(taken)
         if refused is not None:
             raise refused
+
+    def has_room(self, share: float) -> bool:
+        """True: it waits for nothing."""
+        return True
 
     def flush(self, timeout_ms: int) -> None:
         """Do nothing: Spark's sink delivers."""

@@ -56,14 +56,15 @@ class SimDelivery:
             part.ends = {changelog_of(active.task): len(records)}
         return part
 
-    def deliver(self, parts: Sequence[TaskCommit]) -> None:
-        """Take all of it for delivered; not if a broker refuses.
+    def deliver(self, parts: Sequence[TaskCommit]) -> bool:
+        """Take all of it for delivered: True; not if a broker refuses.
 
         Raises:
             UnreachableError: it refuses.
         """
         if self._member.world.network.refuses():
             raise UnreachableError("the broker takes no records")
+        return True
 
     def forget_queued(self) -> None:
         """Keep it: it is in the logs already."""

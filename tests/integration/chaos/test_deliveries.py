@@ -21,7 +21,7 @@ ONE_OF = 75
 #: So often is each kind of failure made, at least, and so often to repartition topics in all.
 EACH, REPARTITIONS = 5, 20
 #: Shorter than a producer waits for an answer, so that a record whose answer is lost times out.
-RETRY = ("--set", "producer.request.timeout.ms=2000")
+RETRY = ("--set", "producer.request.timeout.ms=2000", "--set", "producer.message.timeout.ms=6000")
 
 
 def test_failed_deliveries_lose_nothing_and_count_nothing_twice(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,9 +11,17 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from streamlet.broker.port import PortReservation
 from streamlet.clock import ManualClock
-from streamlet.errors import DeliveryError, RecordRefusedError, UndeliveredError, UnreachableError
+from streamlet.errors import (
+    DeliveryError,
+    RecordRefusedError,
+    StillQueuedError,
+    UndeliveredError,
+    UnreachableError,
+)
 from streamlet.kafka.client import KafkaSink
 from streamlet.kafka.limits import TimeLimit, TopicLimits
+from streamlet.kafka.ports import Headers
+from streamlet.kafka.queue_bound import LEAST_BYTES
 
 
 @pytest.fixture
@@ -26,9 +35,51 @@ def sink() -> Iterator[KafkaSink]:
 
 def test_records_that_stay_queued_are_a_failure_that_may_pass(sink: KafkaSink) -> None:
     sink.send("t", [b"k"], [b"v"])
-    with pytest.raises(UndeliveredError, match="still undelivered") as caught:
+    with pytest.raises(StillQueuedError, match="1 records still undelivered") as caught:
         sink.flush(50)
     assert caught.value.passing
+
+
+def test_what_was_fenced_is_undelivered(sink: KafkaSink) -> None:
+    """By another thread, while this one may wait for the delivery."""
+    sink.send("t", [b"k"] * 3, [b"v"] * 3)
+    with ThreadPoolExecutor(1) as other:
+        other.submit(sink.fence).result()
+    with pytest.raises(UndeliveredError, match="3 records were not sent: another member"):
+        sink.flush(60_000)
+
+
+@pytest.mark.parametrize("headers", [None, [[("h", b"x")]] * 10_000])
+def test_a_full_queue_is_given_up_by_who_may_not_write_any_more(
+    headers: list[Headers | None] | None,
+) -> None:
+    asked: list[int] = []
+
+    def may_write() -> bool:
+        asked.append(len(full._producer))
+        return len(asked) < 4
+
+    with PortReservation() as nobody:
+        full = KafkaSink(f"127.0.0.1:{nobody.port}", may_write=may_write)
+        with pytest.raises(UndeliveredError, match="records were not sent: another member"):
+            full.send("t", [None] * 10_000, [b"x" * 1_000] * 10_000, headers=headers)
+        assert LEAST_BYTES // 2_000 < max(asked) < LEAST_BYTES // 900, "it waited for room"
+        full.close()
+
+
+def test_a_client_that_lost_its_brokers_is_given_up_when_nothing_was_delivered_for_long() -> None:
+    clock = ManualClock(1_000_000)
+    with PortReservation() as nobody:
+        sink = KafkaSink(f"127.0.0.1:{nobody.port}", lost_ms=9_000, clock=clock)
+        sink._alone(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        sink.send("t", [b"k"], [b"v"])
+        clock.advance(8_999)
+        with pytest.raises(StillQueuedError):
+            sink.flush(10)
+        clock.advance(1)
+        with pytest.raises(UndeliveredError, match="1 records were not sent: the client lost"):
+            sink.flush(10)
+        sink.close()
 
 
 def test_after_a_reset_nothing_is_queued_and_nothing_has_failed(sink: KafkaSink) -> None:

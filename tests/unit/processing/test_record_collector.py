@@ -28,6 +28,7 @@ class SmallSink:
 
     def __init__(self, most: int = 10, *, times: bool = True) -> None:
         self._most, self._times = most, times
+        self.waited_ms = 0
         self.taken: list[tuple[str, bytes | None, bytes | None, Headers | None]] = []
 
     def send(
@@ -45,6 +46,9 @@ class SmallSink:
             if timestamps is not None and not self._times:
                 raise RecordRefusedError("ahead of the clock", index, wrong_time=True)
             self.taken.append((topic, key, value, None if headers is None else headers[index]))
+
+    def has_room(self, share: float) -> bool:
+        return True
 
     def push(self) -> None:
         """Nothing is queued."""

@@ -211,7 +211,7 @@ class Member:
         delivery = ChangelogDelivery(
             *(sink, admin, CLOCK),
             open_source=lambda: MemorySource(group.log, headers=True),
-            flush_timeout_ms=1_000,
+            read_timeout_ms=1_000,
         )
         return StreamThread(
             settings,

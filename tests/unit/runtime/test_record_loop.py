@@ -17,15 +17,19 @@ from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.record_collector import RecordCollector
 from streamlet.runtime import record_loop
 from streamlet.runtime.record_loop import (
+    FREE,
+    FREE_BUSY,
     IDLE_MS,
     POLL_BUSY_RECORDS,
     POLL_MS,
     POLL_RECORDS,
     QUIET_MS,
+    ROOM_MS,
 )
 from streamlet.runtime.stream_thread import StreamThread
 from streamlet.tasks.active import ActiveTask, Unsent
 from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.task_registry import Prefetcher
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.processing.test_record_collector import SmallSink, output
 from tests.unit.runtime.members import Group
@@ -89,6 +93,39 @@ def test_a_commit_that_is_prepared_and_records_that_wait_are_gone_on_with(
     commits.left, worker._records._waiting = 0, True
     worker._records._poll()
     assert source.asked == [(POLL_RECORDS, 0, POLL_MS)] * 2
+
+
+def test_fewer_records_are_polled_while_outputs_wait_for_room(
+    played: tuple[StreamThread, Played, Commits], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, source, _ = played
+    loop, sink = worker._records, worker._records._sending.sink
+    monkeypatch.setattr(worker.holdings, "by_partition", {})
+    waits = iter([0, 2_000, 1_000, ROOM_MS, 0, 0, 0, 0, 0, 0])
+
+    def wait(ahead: Prefetcher, batch: PartitionBatch) -> None:
+        sink.waited_ms += next(waits)
+
+    monkeypatch.setattr(Prefetcher, "take", wait)
+    monkeypatch.setattr(type(worker.holdings), "idle", False)
+    source.there = POLL_RECORDS
+    for _ in range(10):
+        loop.process()
+    polled = [asked[0] for asked in source.asked if isinstance(asked, tuple)]
+    assert polled == [10_000, 10_000, 500, 50, 57, 65, 74, 84, 95, 107]
+
+
+def test_nothing_is_polled_while_the_producers_queue_is_full(
+    played: tuple[StreamThread, Played, Commits], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, source, _ = played
+    shares: list[float] = []
+    sink = worker._records._sending.sink
+    monkeypatch.setattr(sink, "has_room", lambda share: shares.append(share))
+    worker._records.process()
+    worker._actions.urgent = True
+    worker._records.process()
+    assert (source.asked, shares) == ([POLL_MS] * 2, [FREE, FREE_BUSY])
 
 
 def test_a_batch_that_is_under_way_waits_for_nothing(

@@ -40,7 +40,7 @@ class Commits:
 
     def __init__(self, calls: int) -> None:
         self.left = calls
-        self.sent = False
+        self.sent = self.delivering = False
         self.begun = self.finished = 0
 
     def finish(self) -> None:

@@ -106,7 +106,7 @@ class Owner:
         self.source = MemorySource(world.log)
         self.sink = MemorySink(world.log, hold=True)
         delivery = ChangelogDelivery(
-            *(self.sink, admin, clock), open_source=self._open_source, flush_timeout_ms=100
+            *(self.sink, admin, clock), open_source=self._open_source, read_timeout_ms=100
         )
         self.commit_port = AtLeastOnceCommit(self, delivery, clock)
         self.given_back = 0

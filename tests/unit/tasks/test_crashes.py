@@ -142,7 +142,7 @@ def test_whoever_meets_a_later_epoch_is_the_stranger() -> None:
     delivery = ChangelogDelivery(
         *(MemorySink(log), MemoryAdmin(log), ManualClock()),
         open_source=lambda: MemorySource(log, headers=True),
-        flush_timeout_ms=10,
+        read_timeout_ms=10,
     )
     with pytest.raises(TaskMigratedError, match="epoch 3, ours is 2"):
         delivery._foreign_keys(TopicPartition("c", 0), 0, 1, 2)
