@@ -250,7 +250,7 @@ class Desk:
             holdings=self.registry,
             activation=cast(Any, self.wanted),
             copies=cast(Any, SimpleNamespace(wanted=NOTHING, set=_no, prefer=_no, take=list)),
-            commit=cast(Any, SimpleNamespace(sent=True)),
+            commit=cast(Any, SimpleNamespace(sent=True, texts=SimpleNamespace())),
             clock=self.clock,
             settled=lambda settled: None,
             meters=Meters(self.clock),
