@@ -200,6 +200,11 @@ class TaskCalls:
         return sum(len(one.line) for one in self._operators)
 
     @property
+    def oldest(self) -> tuple[str, Call] | None:
+        """A node and the call that its first record waits for; None: no record waits."""
+        return next(((one.name, next(iter(one.line))) for one in self._operators if one.line), None)
+
+    @property
     def waiting(self) -> set[str]:
         """The names of the nodes in which they wait."""
         return {one.name for one in self._operators if one.line}

@@ -16,6 +16,7 @@ from streamlet.clock import Clock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.kafka.ports import RecordSource
 from streamlet.processing.global_tables import STEP_RECORDS, GlobalTables
+from streamlet.runtime.long_calls import LongCalls
 from streamlet.runtime.transactions import OpenTransactions
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.manager import TaskManager
@@ -73,6 +74,7 @@ class Reporter:
     _traits_said: tuple[object, ...] = attrs.field(default=(), init=False)
     _moving: bool = attrs.field(default=False, init=False)
     _open: OpenTransactions = attrs.field(factory=OpenTransactions, init=False)
+    _calls: LongCalls = attrs.field(factory=LongCalls, init=False)
     #: The positions of copies when something was said last, to compute their rates from.
     _reached: dict[TaskId, int] = attrs.field(factory=dict, init=False)
 
@@ -93,6 +95,7 @@ class Reporter:
             return
         self._look_at_ms = now_ms + LOOK_MS
         problems = self._open.problems(holdings.tasks.values(), source, now_ms)
+        problems |= self._calls.problems(holdings.tasks.values(), now_ms)
         problems |= _problems(holdings, activation, copies)
         with self._board.manager() as manager:
             outline = self._outline(manager, state, inputs)

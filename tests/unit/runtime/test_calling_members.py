@@ -96,6 +96,13 @@ def test_a_call_that_does_not_end_holds_up_its_task_and_no_other(
     group.member("two")  # the task may have to move: it stops as of its last commit
     wait_for(lambda: sorted(group.shares()) == [2, 2], "tasks have moved")
     assert "k0" not in counted(group)
+    oldest = [
+        active.processor.calls.oldest
+        for member in group.members
+        for active in list(member.worker.holdings.tasks.values())
+        if active.processor.calls is not None
+    ]
+    assert [call.key for _, call in filter(None, oldest)] == ["k0"]
     left.set()
     wait_for(lambda: counted(group) == dict.fromkeys(keys(), 30), "all are counted")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -41,6 +42,7 @@ class Active:
     task: TaskId = A
     misplaced: str = ""
     counters: RecordCounters = attrs.field(factory=RecordCounters)
+    calls: Any = None
 
     @property
     def processor(self) -> Active:
@@ -238,6 +240,30 @@ def test_a_transaction_that_is_open_for_long_is_named_with_the_task_that_waits()
     told = bench.look()
     assert told is not None
     assert told.tasks[0].problem is None
+
+
+def test_a_call_that_takes_long_is_named_with_the_task_whose_commits_wait() -> None:
+    bench = Bench()
+    bench.assigned(1, active=frozenset({A}))
+    bench.happened(TaskRunning(A))
+    x = TopicPartition("x", 0)
+
+    def waits_at(offset: int) -> None:
+        oldest = "KSTREAM-CALLS-1", SimpleNamespace(topic="x", partition=0, offset=offset)
+        bench.parts.tasks = {A: Active({x: 4}, calls=SimpleNamespace(oldest=oldest))}
+
+    waits_at(4)
+    told = bench.look()
+    assert told is not None
+    assert told.tasks[0].problem is None
+    waits_at(5)  # another one
+    assert bench.look(OPEN_MS) is None
+    told = bench.look(OPEN_MS)
+    assert told is not None
+    assert told.tasks[0].problem == (
+        "the call of KSTREAM-CALLS-1 for the record at offset 5 of x-0 has not ended for 10 s or "
+        "more; timeout= of map_values_async() ends one"
+    )
 
 
 def test_a_task_that_is_restored_here_is_told_of_as_well() -> None:
