@@ -103,9 +103,11 @@ def test_a_topic_that_changes_under_a_query_ends_it_by_name(
     words.produce(topics, ["a"])
     with running(spark, topics, tmp_path / "again") as query:
         words.create_topics(topics)
-        with pytest.raises(SparkFailedError, match="created again") as other:
+        # It may look between the two requests, while there is no such topic.
+        with pytest.raises(SparkFailedError, match=r"created again|lines.* Unknown topic") as other:
             follow(query)
-    assert (other.value.exit_code, other.value.by_chance) == (5, False)
+    assert other.value.exit_code == (5 if "created again" in str(other.value) else 1)
+    assert not other.value.by_chance
 
 
 @contextmanager
