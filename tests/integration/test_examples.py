@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from examples.wordcount import words
 from streamlet.broker.jars import cache_folder
+from streamlet.kafka.client import KafkaAdmin
 
 pytestmark = pytest.mark.integration
 
@@ -79,6 +80,9 @@ def test_word_count_counts_words_until_it_is_interrupted(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
     where = ["--bootstrap-servers", bootstrap_servers]
+    with closing(KafkaAdmin(bootstrap_servers)) as admin:
+        # A producer of another test may have had this broker make them again.
+        admin.delete_topics(["lines", "word-counts"])
     topics = streamlet("topics", "create", "lines", "word-counts", "--partitions", str(PARTITIONS))
     subprocess.run([*topics, *where], check=True, cwd=ROOT, timeout=400)
     produce_lines(bootstrap_servers)
