@@ -14,8 +14,9 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -132,7 +133,22 @@ def run(targets: Sequence[Target], inputs: int, seed: int, *, show: bool = True)
     Raises:
         Fault: one went wrong.
     """
+    with _silent():
+        return _run(targets, inputs, seed, show)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Log nothing while the block runs: there would be a line for each input."""
+    before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def _run(targets: Sequence[Target], inputs: int, seed: int, show: bool) -> Tally:
     dice, tally = random.Random(seed), Tally()
     seeds: dict[str, list[bytes]] = {}
     for target in targets:
