@@ -21,8 +21,7 @@ from streamlet.errors import (
 )
 from streamlet.kafka.admin_errors import AdminErrors
 from streamlet.kafka.broker_loss import BrokerLossDetector
-from streamlet.kafka.refusals import unwritable
-from streamlet.kafka.sink import _refused
+from streamlet.kafka.refusals import record_refused, unwritable
 from streamlet.kafka.topic_changes import RefusedDeletions
 from streamlet.rights import REFUSED, Right, missing
 
@@ -97,7 +96,7 @@ def test_the_command_has_kafkas_words() -> None:
 
 def test_a_record_without_the_right_to_write_is_no_record_to_skip() -> None:
     """A policy that skips what the producer refuses would lose all records."""
-    error = _refused("out", 0, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    error = record_refused("out", 0, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     assert isinstance(error, MissingRightError)
     assert isinstance(error, DeliveryError)
     assert not isinstance(error, RecordRefusedError)
