@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import (
@@ -65,9 +66,7 @@ class KafkaAdmin:
         self._before_creating = before_creating
         level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
         self._isolation = level
-        self._errors = AdminErrors(
-            bootstrap_servers, timeout_ms, lambda: self._alone.refused(self._opened)
-        )
+        self._servers = bootstrap_servers
         self._timeout = timeout_ms / 1000
         self._timeout_ms = timeout_ms
         self._clock = clock or SystemClock()
@@ -81,6 +80,9 @@ class KafkaAdmin:
         self._alone = BrokerLossDetector()
         config: dict[str, Any] = {**self._config, "error_cb": self._alone}
         self._opened = opened(AdminClient, "admin", config)
+        # No reference to us, so that the client ends, with its connections, when we are dropped.
+        refusal = partial(self._alone.refused, self._opened)
+        self._errors = AdminErrors(self._servers, self._timeout_ms, refusal)
 
     @property
     def _client(self) -> AdminClient:

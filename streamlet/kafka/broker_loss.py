@@ -51,7 +51,7 @@ class BrokerLossDetector:
             self.refusal = error
 
     def refused(self, client: AdminClient) -> KafkaError | None:
-        """The refusal that the client met, if it did; what it has not told yet included."""
+        """The refused login or certificate of the client, if it met one; asks it for news first."""
         client.poll(0)
         return self.refusal
 

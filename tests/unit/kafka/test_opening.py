@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -25,3 +26,12 @@ def test_a_value_that_the_client_refuses_is_a_wrong_setting(
     with pytest.raises(ConfigError, match=said) as refused:
         client("localhost:1", config)
     assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize("client", [KafkaSink, KafkaSource, KafkaAdmin])
+def test_a_client_ends_with_the_last_reference_to_it(client: Callable[..., object]) -> None:
+    """One that waits for Python's collector keeps its threads and connections until then."""
+    one = client("localhost:1", {})
+    seen = weakref.ref(one)
+    del one
+    assert seen() is None
