@@ -82,7 +82,7 @@ def _rule(user: str, right: Right) -> AclBinding:
 @contextmanager
 def secured_broker(folder: Path, users: Sequence[str]) -> Iterator[SecuredBroker]:
     """A broker that knows these users, as long as the block lasts."""
-    certificate, store = _certificate(folder)
+    certificate, store = make_certificate(folder)
     logins = " ".join(f'user_{user}="{PASSWORD}"' for user in users)
     with ExitStack() as stack:
         ports = [stack.enter_context(PortReservation()) for _ in range(3)]
@@ -111,7 +111,7 @@ def secured_broker(folder: Path, users: Sequence[str]) -> Iterator[SecuredBroker
             yield SecuredBroker(broker, f"{HOST}:{second}", certificate)
 
 
-def _certificate(folder: Path) -> tuple[Path, Path]:
+def make_certificate(folder: Path) -> tuple[Path, Path]:
     """A certificate for loopback that signs itself, and the broker's key store with it."""
     openssl = shutil.which("openssl")
     if openssl is None:

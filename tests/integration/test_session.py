@@ -6,8 +6,6 @@ The members' protocol is a trivial one: two tasks, given to the members in turn.
 from __future__ import annotations
 
 import queue
-import shutil
-import subprocess
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -43,6 +41,7 @@ from streamlet.kafka.ports import NewTopic
 from streamlet.rebalance.values import Assignment, NeedMetadata, RunAssignor
 from streamlet.testing.broker import KafkaBroker, broker_choice
 from streamlet.types import TaskId, TopicPartition
+from tests.integration.secured import make_certificate
 
 pytestmark = pytest.mark.integration
 
@@ -86,20 +85,6 @@ def broker_settings(listeners: str, controller: int, keystore: Path) -> dict[str
         "listener.name.encrypted.ssl.keystore.type": "PEM",
         "listener.name.encrypted.ssl.keystore.location": str(keystore),
     }
-
-
-def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """A self-signed certificate for loopback, and the broker's key store with it."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl to make a certificate")
-    key, certificate, store = folder / "key.pem", folder / "ca.pem", folder / "store.pem"
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
-    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    subprocess.run([*command, *subject, *files], check=True, capture_output=True)
-    store.write_text(key.read_text() + certificate.read_text())
-    return certificate, store
 
 
 @pytest.fixture(scope="module")
