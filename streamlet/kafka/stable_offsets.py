@@ -7,14 +7,8 @@ of transactions that are open: no consumer gets them before these end.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-
-import attrs
 
 from streamlet.types import TopicPartition
-
-#: How long a transaction may be open before it is named.
-OPEN_MS = 10_000
 
 
 class StableOffsets:
@@ -53,26 +47,3 @@ def held_text(partition: TopicPartition, offset: int) -> str:
         f"a transaction that is open since offset {offset} of {partition} holds back what is "
         "behind it, until it is committed or aborted"
     )
-
-
-@attrs.define
-class HeldPartitions:
-    """Partitions that open transactions hold back, and since when each does."""
-
-    _since: dict[TopicPartition, tuple[int, int]] = attrs.field(factory=dict)
-
-    def for_long(
-        self, held: Mapping[TopicPartition, int], now_ms: int
-    ) -> dict[TopicPartition, int]:
-        """Those that the same transaction has held back for ``OPEN_MS``.
-
-        Args:
-            held: the offset from which on each is held back now, of all that are.
-            now_ms: the time.
-        """
-        seen: dict[TopicPartition, tuple[int, int]] = {}
-        for partition, offset in held.items():
-            before, since_ms = self._since.get(partition, (-1, now_ms))
-            seen[partition] = offset, since_ms if before == offset else now_ms
-        self._since = seen
-        return {tp: held[tp] for tp, (_, since_ms) in seen.items() if now_ms - since_ms >= OPEN_MS}

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 import attrs
 
-from streamlet.kafka.stable_offsets import OPEN_MS, HeldPartitions
+from streamlet.kafka.waiting_partitions import LONG_MS, WaitingPartitions
 from streamlet.tasks.active import ActiveTask
 from streamlet.types import TopicPartition
 
 
 @attrs.define
 class LongCalls:
-    """Names the calls that records have waited for since ``OPEN_MS``."""
+    """Names the calls that records have waited for since ``LONG_MS``."""
 
-    _held: HeldPartitions = attrs.field(factory=HeldPartitions)
+    _waiting: WaitingPartitions = attrs.field(factory=WaitingPartitions)
 
     def problems(self, tasks: Iterable[ActiveTask], now_ms: int) -> dict[str, str]:
         """The reason why each task commits nothing, if it is the same call for so long."""
@@ -26,11 +26,11 @@ class LongCalls:
                 node, call = oldest
                 at = TopicPartition(call.topic, call.partition)
                 found[at] = str(active.task), node, call.offset
-        for_long = self._held.for_long({at: offset for at, (_, _, offset) in found.items()}, now_ms)
+        offsets = {at: offset for at, (_, _, offset) in found.items()}
         return {
             found[at][0]: (
                 f"the call of {found[at][1]} for the record at offset {offset} of {at} has not "
-                f"ended for {OPEN_MS // 1000} s or more; timeout= of map_values_async() ends one"
+                f"ended for {LONG_MS // 1000} s or more; timeout= of map_values_async() ends one"
             )
-            for at, offset in for_long.items()
+            for at, offset in self._waiting.for_long(offsets, now_ms).items()
         }

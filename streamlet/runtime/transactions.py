@@ -12,7 +12,8 @@ from collections.abc import Iterable
 import attrs
 
 from streamlet.kafka.ports import RecordSource
-from streamlet.kafka.stable_offsets import HeldPartitions, held_text
+from streamlet.kafka.stable_offsets import held_text
+from streamlet.kafka.waiting_partitions import WaitingPartitions
 from streamlet.tasks.active import ActiveTask
 
 #: How often to look at positions while no records come.
@@ -46,13 +47,13 @@ class OffsetGaps:
 class OpenTransactions:
     """Names transactions that have been open for long, by the tasks that wait for them."""
 
-    _held: HeldPartitions = attrs.field(factory=HeldPartitions)
+    _waiting: WaitingPartitions = attrs.field(factory=WaitingPartitions)
 
     def problems(
         self, tasks: Iterable[ActiveTask], source: RecordSource, now_ms: int
     ) -> dict[str, str]:
-        """The reason why each task waits, if it is the same transaction for ``OPEN_MS``."""
+        """The reason why each task waits, if it is the same transaction for ``LONG_MS``."""
         task_of = {tp: str(active.task) for active in tasks for tp in active.inputs}
         held = {tp: at for tp in task_of if (at := source.held_from(tp)) is not None}
-        for_long = self._held.for_long(held, now_ms)
+        for_long = self._waiting.for_long(held, now_ms)
         return {task_of[tp]: held_text(tp, offset) for tp, offset in for_long.items()}

@@ -11,7 +11,8 @@ import attrs
 
 from streamlet.config.spark import MAX_RECORDS_PER_BATCH, RESTARTS
 from streamlet.errors import BrokerError, SparkFailedError, UnreachableError
-from streamlet.kafka.stable_offsets import HeldPartitions, held_text
+from streamlet.kafka.stable_offsets import held_text
+from streamlet.kafka.waiting_partitions import WaitingPartitions
 from streamlet.tools.output import CommandOutput
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class SparkReport:
     #: The offset from which on an open transaction holds each partition back, and those named.
     held: Mapping[TopicPartition, int] = attrs.field(factory=dict)
     _named: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
-    _since: HeldPartitions = attrs.field(factory=HeldPartitions, init=False)
+    _waiting: WaitingPartitions = attrs.field(factory=WaitingPartitions, init=False)
 
     def batch(self, one: BatchProgress) -> None:
         """Report one batch."""
@@ -135,7 +136,7 @@ class SparkReport:
     def held_back(self, found: HeldBack) -> None:
         """Name each transaction that is open for long, once."""
         self.held = found.offsets
-        self._name(self._since.for_long(found.offsets, found.at_ms))
+        self._name(self._waiting.for_long(found.offsets, found.at_ms))
 
     def _name(self, held: Mapping[TopicPartition, int]) -> None:
         for where, offset in sorted(held.items()):

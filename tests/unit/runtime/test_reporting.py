@@ -13,7 +13,7 @@ from streamlet.assignor.values import Leaving
 from streamlet.clock import ManualClock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.coordinator.events import Assigned, BlockJoin, JoinBlocked
-from streamlet.kafka.stable_offsets import OPEN_MS
+from streamlet.kafka.waiting_partitions import LONG_MS
 from streamlet.processing.global_tables import STEP_RECORDS
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.rebalance.values import Assignment
@@ -229,8 +229,8 @@ def test_a_transaction_that_is_open_for_long_is_named_with_the_task_that_waits()
     assert told is not None
     assert told.tasks[0].problem is None
     bench.parts.held = {x: 9}  # another one
-    assert bench.look(OPEN_MS) is None
-    told = bench.look(OPEN_MS)
+    assert bench.look(LONG_MS) is None
+    told = bench.look(LONG_MS)
     assert told is not None
     assert told.tasks[0].problem == (
         "a transaction that is open since offset 9 of x-0 holds back what is behind it, until it "
@@ -257,8 +257,8 @@ def test_a_call_that_takes_long_is_named_with_the_task_whose_commits_wait() -> N
     assert told is not None
     assert told.tasks[0].problem is None
     waits_at(5)  # another one
-    assert bench.look(OPEN_MS) is None
-    told = bench.look(OPEN_MS)
+    assert bench.look(LONG_MS) is None
+    told = bench.look(LONG_MS)
     assert told is not None
     assert told.tasks[0].problem == (
         "the call of KSTREAM-CALLS-1 for the record at offset 5 of x-0 has not ended for 10 s or "
