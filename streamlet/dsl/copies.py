@@ -14,7 +14,7 @@ Types that cannot change pay nothing: an ``Own`` is None for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from streamlet.dsl.functions import reaches_only_arguments
@@ -40,11 +40,15 @@ def owner_of(*kinds: Kind) -> Own:
 _BUILT_IN = (str, bytes, int, float, bool, dict, list)
 
 
-def owner_of_results(function: object, given: Iterable[Kind], result: Kind) -> Own:
-    """Copies what a function returns for values of the given kinds.
+def owner_of_results(function: object, of: Sequence[Kind], takes: int, result: Kind) -> Own:
+    """Copies what a function returns for a key and values of these kinds, the last ``takes``.
 
-    None: that cannot change, or the function returns nothing but parts of them and new objects.
+    None: that cannot change, or the function returns nothing but parts of them and new objects. It
+    must not be a key that can change, which the record has already.
     """
+    given = of[-takes:]
+    if takes == len(of) and owner_of(of[0]):
+        return owner_of(result)
     built_in = all(any(one.of is known for known in _BUILT_IN) for one in given)
     return None if built_in and reaches_only_arguments(function) else owner_of(result)
 

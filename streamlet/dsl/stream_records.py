@@ -141,9 +141,7 @@ class StreamRecords(Generic[K, V]):
         count = takes("map_values()", made, "key", "value", context=True)
         inferred = self._result_type(function, count)
         kind = self._node.builder.result(value, inferred, "map_values()", "value")
-        shared = not owner_of(self._key)  # a result may be the key, which cannot change then
-        given = (self._key, self._value)[-count:]
-        own = owner_of_results(made, given, kind) if shared or count == 1 else owner_of(kind)
+        own = owner_of_results(made, (self._key, self._value), count, kind)
         make = applied(made, lambda f: MapValues(f, count, own))
         return self._made(self._below("KSTREAM-MAPVALUES-", make, name), self._key, kind)
 

@@ -8,7 +8,7 @@ import attrs
 
 from streamlet.dsl.aggregations import accepting, copier
 from streamlet.dsl.builder import StreamNode, same_app
-from streamlet.dsl.copies import Own, owner_of, owner_of_results
+from streamlet.dsl.copies import Own, owner_of_results
 from streamlet.dsl.functions import takes
 from streamlet.dsl.inference import result_type
 from streamlet.dsl.join_grace import JoinLater
@@ -69,8 +69,7 @@ def joined(
     kinds = stream._key, stream._value, table._value
     inferred = result_type(joiner, *(kind.of for kind in kinds[-count:]))
     result = left.builder.result(value, inferred, call, "value")
-    shared = bool(owner_of(stream._key))  # a result may be the key
-    own = owner_of(result) if shared else owner_of_results(joiner, kinds[-count:], result)
+    own = owner_of_results(joiner, kinds, count, result)
     join = _RowJoin(rows, joiner, count, call == "left_join()", own)
     if join.left:
         left.builder.keep_null_keys(left.name)
