@@ -1,4 +1,4 @@
-"""Columns of values that return from JSON as they are, told by the types in them.
+"""Looks by types whether JSON returns all values of a column as they are.
 
 Python sets a field to anything, and an ``Any`` is anything. The types in a column are asked for
 all at once, field by field. What that does not settle is written and read back, value by value.

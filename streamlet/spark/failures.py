@@ -1,4 +1,4 @@
-"""The failure of a query, told by the types of Java's exceptions and the notes of Python's errors.
+"""Finds what failed in a query, by types of Java's exceptions and notes of Python's errors.
 
 What they say is for people only: users' text may stand in it, see ``error_notes``.
 """
