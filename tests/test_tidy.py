@@ -6,6 +6,7 @@ import ast
 import pkgutil
 import re
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -309,6 +310,18 @@ def test_each_foreign_package_has_its_one_place() -> None:
         if (allowed := ONLY_IN.get(name.partition(".")[0])) is not None and not is_in(path, allowed)
     ]
     assert found == []
+
+
+def test_each_dependency_is_imported_by_the_package() -> None:
+    declared = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]["dependencies"]
+    names = {re.split(r"[^\w-]", one)[0].replace("-", "_") for one in declared}
+    modules = {{"attrs": "attr", "kafka_python": "kafka"}.get(name, name) for name in names}
+    imported = {
+        name.partition(".")[0].replace("attrs", "attr")
+        for path in python_files("streamlet")
+        for name, _ in facts(path).imports
+    }
+    assert modules - imported == set()
 
 
 def test_order_never_hangs_on_hash() -> None:

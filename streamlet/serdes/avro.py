@@ -34,12 +34,9 @@ def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
     Equal keys have one form: maps are sorted.
 
     Raises:
-        SerdeError: the extra ``avro`` is not installed, or the schema is not valid.
+        SerdeError: the schema is not valid.
     """
-    try:
-        import fastavro
-    except ImportError as error:
-        raise SerdeError("avro(...) needs fastavro: pip install 'streamlet[avro]'") from error
+    import fastavro
 
     parsed = _parsed(schema)
     coder = _Coder(

@@ -20,7 +20,7 @@ from streamlet.coordinator.transport import Transport
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.testing.broker import KafkaBroker, broker_choice
-from streamlet.testing.group_script import GroupScript
+from tests.group_script import GroupScript
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ from streamlet.coordinator.member_config import MembershipConfig
 from streamlet.coordinator.session import GroupSession
 from streamlet.coordinator.states import MembershipState, MembershipView
 from streamlet.testing.coordinator import FakeCoordinator
-from streamlet.testing.coordinator_transport import FakeCluster, FakeTransport
+from tests.coordinator_transport import FakeCluster, FakeTransport
 from tests.unit.coordinator.test_session import CLOCK, Member, TwoTasks, cluster, enter
 
 __all__ = ["cluster", "enter"]

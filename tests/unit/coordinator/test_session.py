@@ -28,8 +28,8 @@ from streamlet.coordinator.transport import Transport
 from streamlet.errors import BrokerError, FatalGroupError, FencedError, TimedOutError
 from streamlet.rebalance.values import Assignment, NeedMetadata, RunAssignor
 from streamlet.testing.coordinator import FakeCoordinator
-from streamlet.testing.coordinator_transport import FakeCluster, FakeTransport
 from streamlet.types import TaskId, TopicPartition
+from tests.coordinator_transport import FakeCluster, FakeTransport
 
 T0 = TopicPartition("t", 0)
 CLOCK = SystemClock()

@@ -44,10 +44,10 @@ from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
 from streamlet.tasks.task_events import HandoverRules
 from streamlet.testing.coordinator import FakeCoordinator
-from streamlet.testing.coordinator_transport import FakeCluster
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
+from tests.coordinator_transport import FakeCluster
 from tests.unit.tasks.logs import targets_over
 
 CLOCK = SystemClock()

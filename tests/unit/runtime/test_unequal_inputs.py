@@ -10,10 +10,10 @@ import pytest
 
 from streamlet.app import App
 from streamlet.testing.coordinator import FakeCoordinator
-from streamlet.testing.coordinator_transport import FakeCluster
 from streamlet.testing.ports import MemoryLog
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
+from tests.coordinator_transport import FakeCluster
 from tests.unit.runtime.members import CLOCK, PARTITIONS, Group, wait_for
 from tests.unit.runtime.test_task_manager import running
 

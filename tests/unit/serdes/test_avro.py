@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -181,9 +180,3 @@ def test_equal_keys_have_one_form() -> None:
     value = one.as_value
     assert value is not None
     assert list(value.decode(value.encode(first))["tags"]) == ["b", "a"]
-
-
-def test_without_fastavro_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fastavro", None)
-    with pytest.raises(SerdeError, match=r"pip install 'streamlet\[avro\]'"):
-        avro("long")

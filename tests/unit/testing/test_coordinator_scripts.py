@@ -14,7 +14,7 @@ from streamlet.coordinator.events import Connection
 from streamlet.coordinator.messages import Answer, Request
 from streamlet.testing.coordinator import Answers, FakeCoordinator
 from streamlet.testing.coordinator_desk import BrokerRules
-from streamlet.testing.group_script import GroupScript, ScriptFailed
+from tests.group_script import GroupScript, ScriptFailed
 
 SCRIPTS = sorted((Path(__file__).parent / "coordinator_scripts").glob("*.txt"))
 
