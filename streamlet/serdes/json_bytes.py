@@ -21,7 +21,14 @@ import msgspec.inspect as kinds
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_decoders import class_of
 from streamlet.serdes.json_types import bare_kind, has_demands, is_immutable, parts
-from streamlet.serdes.json_whole import Whole, loss, whole
+from streamlet.serdes.json_whole import (
+    Whole,
+    documents_survive,
+    fields_of,
+    loss,
+    whole,
+    whole_documents,
+)
 from streamlet.serdes.serde import encode_error
 from streamlet.user_code import shown
 
@@ -159,27 +166,17 @@ def canonical_bytes(value: Any) -> bytes:
         return b"{%b}" % b",".join(b"%b%b" % (name, canonical_bytes(one)) for name, one in named)
     if isinstance(value, list | tuple):
         return b"[%b]" % b",".join(map(canonical_bytes, value))
-    names = _fields(value)
+    names = fields_of(value)
     if not names:
         return plain(value)
     changed = {}
     for name in names:
         inner = getattr(value, name, None)
-        if isinstance(inner, set | frozenset | dict | list | tuple) or _fields(inner):
+        if isinstance(inner, set | frozenset | dict | list | tuple) or fields_of(inner):
             raw = canonical_bytes(inner)
             if raw != plain(inner):
                 changed[name] = msgspec.Raw(raw)
     return plain(_with(value, changed) if changed else value)
-
-
-def _fields(value: Any) -> tuple[str, ...]:
-    cls: Any = type(value)
-    if isinstance(value, msgspec.Struct):
-        return value.__struct_fields__
-    fields = getattr(cls, "__dataclass_fields__", None)
-    if fields is not None:
-        return tuple(fields)
-    return tuple(one.name for one in getattr(cls, _ATTRS, ()))
 
 
 def _with(value: Any, changed: Mapping[str, Any]) -> Any:
@@ -231,9 +228,9 @@ class RoundTripCheck:
             open=is_open,
             numbers=numbers,
             always=has_demands(found),
-            whole=whole(described, numbers=True),
-            whole_documents=whole(described, documents=True),
-            whole_numbers=whole(described, documents=True, numbers=True),
+            whole=whole(described),
+            whole_documents=whole(described, lambda column: documents_survive(list(column))),
+            whole_numbers=whole(described, whole_documents),
         )
 
     def one(self, encode: Encode) -> Encode:
@@ -255,11 +252,11 @@ class RoundTripCheck:
 
     def column(self, encode_all: EncodeAll) -> EncodeAll:
         """The same for a column; it raises for one that has to be looked at value by value."""
+        is_whole = self.whole_documents if self.open else self.whole
         quick = not self.always
 
         def checked(column: list[Any]) -> list[bytes]:
-            first = column[:1] if self.open else ()  # a mistake in a program is in every record
-            if quick and self.whole(column) and self.whole_documents(first):
+            if quick and is_whole(column):
                 raws = encode_all(column)
                 if not self.open or _NULL not in b"".join(raws) or self.whole_numbers(column):
                     return raws

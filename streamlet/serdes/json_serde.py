@@ -24,13 +24,12 @@ from streamlet.serdes.json_bytes import (
 )
 from streamlet.serdes.json_decoders import readers
 from streamlet.serdes.json_types import accepted_types, describe, is_immutable, parts, type_name
-from streamlet.serdes.json_whole import whole_documents
+from streamlet.serdes.json_whole import UNSURVIVING, documents_survive, fields_of
 from streamlet.serdes.serde import Serde, build, encode_error
 
 T = TypeVar("T")
 
 _DOCUMENTS: tuple[object, ...] = (dict, list, dict[str, Any], list[Any])
-_UNSURVIVING = (set, frozenset, bytes, bytearray, memoryview)
 _SHORTEST: dict[type[kinds.Type], bytes] = {
     kinds.AnyType: b"0",
     kinds.DictType: b"{}",
@@ -68,8 +67,7 @@ def json(of: Any = Any) -> Serde[Any]:
     Numbers and times keep their form, also in keys: ``Decimal("1.0")`` and ``Decimal("1.00")``, or
     one moment in two time zones, are two keys.
     An untyped document, and what is below ``Any``, returns as JSON knows it (a tuple as a list, a
-    datetime as text), in memory too; dict keys other than str, sets and bytes are refused there: in
-    each value that is kept in a store, in a batch that is written to a topic in the first one.
+    datetime as text), in memory too; dict keys other than str, sets and bytes are refused there.
 
     Raises:
         SerdeError: JSON cannot carry the type.
@@ -200,13 +198,14 @@ def _document(
     encode = form.one
 
     def encode_one(value: Any) -> bytes:
-        _refuse_unsurviving(name, value, value)
+        if not documents_survive(value):
+            _refuse_unsurviving(name, value, value)
         return encode(value)
 
     def encode_all(column: list[Any]) -> list[bytes]:
-        # A mistake in a program is in every record; looking at all of them would cost more than
-        # encoding them. What is kept is looked at (``encode_rows``).
-        _refuse_unsurviving(name, column[0], column[0])
+        if not documents_survive(column):
+            for value in column:
+                _refuse_unsurviving(name, value, value)
         return form.all(column)
 
     serde = build(
@@ -229,7 +228,7 @@ def _document(
         return new
 
     copy = _fast_copy(copied, accepts, lambda value: serde.decode(serde.encode(value)))
-    return attrs.evolve(serde, fast_copy=copy, survives=whole_documents)
+    return attrs.evolve(serde, fast_copy=copy, survives=documents_survive)
 
 
 def _refuse_unsurviving(name: str, value: Any, part: Any) -> None:
@@ -242,5 +241,8 @@ def _refuse_unsurviving(name: str, value: Any, part: Any) -> None:
     elif isinstance(part, list | tuple):
         for inner in part:
             _refuse_unsurviving(name, value, inner)
-    elif isinstance(part, _UNSURVIVING):
+    elif isinstance(part, UNSURVIVING):
         raise encode_error(name, value, f"JSON has no {type(part).__name__}; give the type")
+    else:
+        for field in fields_of(part):
+            _refuse_unsurviving(name, value, getattr(part, field, None))

@@ -2,6 +2,9 @@
 
 Python sets a field to anything, and an ``Any`` is anything. The types in a column are asked for
 all at once, field by field. What that does not settle is written and read back, value by value.
+
+Of documents of any shape orjson asks in one call, by writing them: it refuses sets, bytes and names
+that are no text, and is several times as fast at that as a look at their types from Python.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from types import NoneType
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import msgspec.inspect as kinds
+import orjson
 
 from streamlet.serdes.json_decoders import class_of
 from streamlet.serdes.json_types import bare_kind
@@ -24,6 +29,8 @@ from streamlet.serdes.json_types import bare_kind
 #: True of a column whose values all return as they are; False if that is not known.
 Whole = Callable[[Iterable[Any]], bool]
 
+#: Types that JSON writes as others, which cannot be told from these when they are read.
+UNSURVIVING = (set, frozenset, bytes, bytearray, memoryview)
 _SCALARS = frozenset({str, int, float, bool, NoneType})
 _CONTAINERS = frozenset({dict, list, tuple})
 #: The exact types of values of a kind, where JSON reads just these back.
@@ -50,15 +57,45 @@ _ARRAYS: dict[type[kinds.Type], type] = {
 _flat = chain.from_iterable
 
 
-def whole_documents(column: Iterable[Any], numbers: bool = False) -> bool:
+def documents_survive(documents: Any) -> bool:
+    """False if there is a set, bytes or a name that is no text in documents of any shape.
+
+    False may also mean that a look at each part of them has to tell.
+    """
+    try:
+        orjson.dumps(documents, default=_parts, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+    except TypeError:
+        return False
+    return True
+
+
+def _parts(part: Any) -> list[Any]:
+    """The parts of what orjson does not write, to be looked at in its place."""
+    if isinstance(part, UNSURVIVING):
+        raise TypeError(type(part).__name__)
+    return [getattr(part, name, None) for name in fields_of(part)]
+
+
+def fields_of(value: Any) -> tuple[str, ...]:
+    """The names of the fields of a struct, a dataclass or an attrs class; empty for another."""
+    cls: Any = type(value)
+    if isinstance(value, msgspec.Struct):
+        return value.__struct_fields__
+    fields = getattr(cls, "__dataclass_fields__", None)
+    if fields is not None:
+        return tuple(fields)
+    return tuple(one.name for one in getattr(cls, "__attrs_attrs__", ()))
+
+
+def whole_documents(column: Iterable[Any]) -> bool:
     """True of documents of any shape that JSON writes as they are, but for tuples.
 
-    All documents are looked at together, a level at a time. ``numbers``: JSON has all numbers too.
+    Their numbers are those that JSON has. All documents are looked at together, a level at a time.
     """
     level = list(column)
     while True:
         there = set(map(type, level))
-        if numbers and float in there and not _numbers(v for v in level if type(v) is float):
+        if float in there and not _numbers(v for v in level if type(v) is float):
             return False
         if there <= _SCALARS:
             return True
@@ -67,27 +104,23 @@ def whole_documents(column: Iterable[Any], numbers: bool = False) -> bool:
         dicts = [part for part in level if type(part) is dict]
         if set(map(type, _flat(dicts))) - {str}:
             return False
-        inner: Iterable[Any] = _flat(map(dict.values, dicts))
-        if len(there - _SCALARS) > 1 or dict not in there:
-            lists = (part for part in level if type(part) in (list, tuple))
-            inner = chain(inner, _flat(lists))
-        level = list(inner)
+        lists = (part for part in level if type(part) in (list, tuple))
+        level = list(chain(_flat(map(dict.values, dicts)), _flat(lists)))
 
 
-def whole(described: kinds.Type, *, documents: bool = False, numbers: bool = False) -> Whole:
+def whole(described: kinds.Type, documents: Whole = lambda column: True) -> Whole:
     """A function that tells of columns of a type, without None, whether they are whole.
 
-    ``documents``: what is annotated as ``Any`` is looked at too; ``numbers``: JSON has all numbers
-    as well.
+    ``documents`` tells it of what is annotated as ``Any``.
     """
-    return _Checks(documents, numbers).of(described)
+    return _Checks(documents).of(described)
 
 
 class _Checks:
     """Makes the functions for the parts of a type, which may contain itself."""
 
-    def __init__(self, documents: bool, numbers: bool) -> None:
-        self._documents, self._numbers = documents, numbers
+    def __init__(self, documents: Whole) -> None:
+        self._documents = documents
         self._made: dict[int, Whole] = {}
 
     def of(self, kind: kinds.Type) -> Whole:
@@ -102,12 +135,10 @@ class _Checks:
     def _new(self, kind: kinds.Type) -> Whole:
         types = types_of(kind)
         if isinstance(kind, kinds.AnyType):
-            if not self._documents:
-                return lambda column: True
-            return lambda column: whole_documents(column, self._numbers)
+            return self._documents
         if types and self._is_settled(kind):
             return lambda column: types.issuperset(map(type, column))
-        if self._numbers and isinstance(kind, kinds.FloatType):
+        if isinstance(kind, kinds.FloatType):
             return _numbers
         if isinstance(kind, kinds.UnionType):
             return self._union(kind)
@@ -120,8 +151,8 @@ class _Checks:
         kind = bare_kind(kind)
         if isinstance(kind, kinds.UnionType):
             return all(map(self._is_settled, kind.types))
-        if isinstance(kind, kinds.FloatType):
-            return not self._numbers
+        if isinstance(kind, kinds.FloatType):  # JSON has not all of them
+            return False
         return type(kind) in _PLAIN or isinstance(kind, kinds.EnumType)
 
     def _containers(self, types: frozenset[type], inner: Callable[[list[Any]], bool]) -> Whole:
@@ -231,7 +262,7 @@ def loss(value: Any, read: Any) -> str | None:
     A tuple is read as a list, a time as text: they are the same in memory and on disk, since what
     is kept is a copy by its bytes. None: nothing is lost.
     """
-    if isinstance(value, bytes | bytearray | memoryview | set | frozenset):
+    if isinstance(value, UNSURVIVING):
         return None if isinstance(read, bytes | set | frozenset) else type(value).__name__
     if isinstance(value, dict) and isinstance(read, Mapping):
         strange = next((name for name in read if name not in value), None)
@@ -242,11 +273,11 @@ def loss(value: Any, read: Any) -> str | None:
         return next(
             (lost for pair in zip(value, read, strict=False) if (lost := loss(*pair))), None
         )
-    if type(value) is type(read):
-        names = getattr(type(read), "__struct_fields__", None) or [
-            *getattr(type(read), "__dataclass_fields__", ()),
-            *(one.name for one in getattr(type(read), "__attrs_attrs__", ())),
-        ]
+    names = fields_of(value)
+    if isinstance(read, Mapping):
+        pairs = ((getattr(value, name, None), read[name]) for name in names if name in read)
+    elif type(value) is type(read):
         pairs = ((getattr(value, name, None), getattr(read, name, None)) for name in names)
-        return next((lost for pair in pairs if (lost := loss(*pair))), None)
-    return None
+    else:
+        return None
+    return next((lost for pair in pairs if (lost := loss(*pair))), None)
