@@ -199,15 +199,14 @@ def _reporter(
     edges: EdgePlan,
 ) -> Reporter:
     return Reporter(
-        member.key,
-        member.member,
-        board,
+        *(member.key, member.member, board),
         publish=link.publish,
         member_id=lambda: session.view.member_id,
         clock=clock,
         busy=meters.busy,
         plans_by=planning_settings(settings),
         repartitions=tuple((edge.topic, edge.reason or "") for edge in edges.edges),
+        read_committed=settings.read_committed,
     )
 
 

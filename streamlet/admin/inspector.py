@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -161,10 +161,10 @@ class GroupInspector:
         violations = []
         if self.check and live.stable:
             violations = self._violations(live) + self._lasting(CurrentGroup(live, control))
-        seen = self.observe()
+        seen = self._seen(control)
         inputs = reported_inputs(live, control)
         told = inputs is not None or not live.members
-        unread = self._unread(inputs, seen) if told else {}
+        unread = self._unread(inputs, seen, control) if told else {}
         if self.check and live.stable:
             violations += unread_violations(unread)
         found = document(live, seen.lag(), violations, control, unread)
@@ -209,13 +209,13 @@ class GroupInspector:
         return [one for one in found if (one.rule, one.tasks, one.members) in kept]
 
     def _unread(
-        self, inputs: Mapping[str, int] | None, seen: Observation
+        self, inputs: Mapping[str, int] | None, seen: Observation, control: ControlView
     ) -> dict[TopicPartition, int]:
         """The input partitions that no task reads, with the records that each holds."""
         unread = unread_partitions(self.offsets.topics(), seen.committed, inputs)
         if not unread:
             return {}
-        starts, ends = self.offsets.start_offsets(unread), self.offsets.readable_ends(unread)
+        starts, ends = self.offsets.start_offsets(unread), self._ends(unread, control)
         return {tp: ends[tp] - starts[tp] for tp in unread if tp in starts and tp in ends}
 
     def exists(self) -> None:
@@ -224,7 +224,17 @@ class GroupInspector:
 
     def observe(self) -> Observation:
         """Commit and end of every partition the application has committed."""
+        return self._seen(self.control())
+
+    def _seen(self, control: ControlView) -> Observation:
         committed = fetch_positions(self.group, self.offsets, self.application)
-        ends = self.offsets.readable_ends(sorted(committed)) if committed else {}
+        ends = self._ends(sorted(committed), control) if committed else {}
         offsets = {tp: one.offset for tp, one in committed.items()}
         return Observation(self.clock.now_ms(), offsets, ends)
+
+    def _ends(
+        self, partitions: Sequence[TopicPartition], control: ControlView
+    ) -> dict[TopicPartition, int]:
+        """The ends as members read: an application's id does not tell its settings."""
+        said = control.read_committed
+        return self.offsets.readable_ends(partitions, read_committed=said)

@@ -90,7 +90,8 @@ class MemberProgress:
     state behind it is not exact; empty if it is. ``global_tables`` are the topics of global tables,
     each with the records that the member's copy lacks; None: it does not say. ``inputs`` are the
     topics that the tasks read, each with the number of partitions that are read, as the leader
-    reports them; None: it is another member, or they are too many.
+    reports them; None: it is another member, or they are too many. ``read_committed``: records of
+    transactions count for it once these were committed; None: it does not say.
     """
 
     instance: str
@@ -107,6 +108,7 @@ class MemberProgress:
     repartitions: tuple[tuple[str, str], ...] | None = None
     global_tables: tuple[tuple[str, Int64], ...] | None = None
     inputs: tuple[tuple[str, Int32], ...] | None = None
+    read_committed: bool | None = None
 
     @property
     def key(self) -> MemberKey:

@@ -88,6 +88,13 @@ class ControlView:
         """The last report of the member with this id; None if there is none."""
         return next((p for p in self.progress.values() if p.member_id == member_id), None)
 
+    @property
+    def read_committed(self) -> bool | None:
+        """``MemberProgress.read_committed`` of the newest report; None if none says it."""
+        told = [one for one in self.progress.values() if one.read_committed is not None]
+        newest = max(told, key=lambda one: one.at_ms, default=None)
+        return None if newest is None else newest.read_committed
+
     def places_of(self, member: MemberKey) -> list[Place]:
         """The places of entries about a member."""
         kinds = ((MemberProgress, self.progress), (Endpoint, self.endpoints))

@@ -63,9 +63,7 @@ class KafkaAdmin:
         before_creating: Callable[[], None] = lambda: None,
         read_committed: bool = False,
     ) -> None:
-        self._before_creating = before_creating
-        level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
-        self._isolation = level
+        self._before_creating, self._read_committed = before_creating, read_committed
         self._servers = bootstrap_servers
         self._timeout = timeout_ms / 1000
         self._timeout_ms = timeout_ms
@@ -286,9 +284,12 @@ class KafkaAdmin:
         """Offset behind the last record of each partition (read_uncommitted)."""
         return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
-    def readable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def readable_ends(
+        self, partitions: Sequence[TopicPartition], *, read_committed: bool | None = None
+    ) -> dict[TopicPartition, int]:
         """Offset behind the last record of each partition that the application's consumers get."""
-        return self._offsets(partitions, OffsetSpec.latest(), isolation=self._isolation)  # type: ignore[no-untyped-call]
+        committed = self._read_committed if read_committed is None else read_committed
+        return self._offsets(partitions, OffsetSpec.latest(), committed=committed)  # type: ignore[no-untyped-call]
 
     def offsets_at(
         self, partitions: Sequence[TopicPartition], at_ms: int
@@ -303,14 +304,14 @@ class KafkaAdmin:
         partitions: Sequence[TopicPartition],
         spec: OffsetSpec,
         passing: frozenset[int] = STALE_LEADER,
-        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        committed: bool = False,
     ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
-        if not self._knows_brokers:
-            # Asked for offsets first of all, a client may not look for leaders for seconds.
+        if not self._knows_brokers:  # asked for offsets first, it may look for none for seconds
             self.topics()
             self._knows_brokers = True
         patience = RetryBudget(self._clock, self._timeout_ms)
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         while len(found) < len(set(partitions)):
             left = [tp for tp in partitions if tp not in found]
             began_ms, wait_s = self._clock.now_ms(), patience.next_s()
@@ -319,8 +320,8 @@ class KafkaAdmin:
                 continue
             if patience.over:
                 raise stale
-            if self._clock.now_ms() - began_ms >= wait_s * 1000:
-                self._open()  # this one may never answer, though it tells of topics
+            if self._clock.now_ms() - began_ms >= wait_s * 1000:  # it may never answer
+                self._open()
             # The client asks by what it remembers of leaders, and does not look again by itself.
             self.topics()
             self._client.poll(0.02)
@@ -337,10 +338,9 @@ class KafkaAdmin:
     ) -> BrokerError | None:
         """Ask once; an error that newer metadata mends is returned, any other is raised.
 
-        The client may forget a request whose leaders it did not know, for minutes, whatever its
-        time-out, and once it forgot all of them: what is not answered in time is to be asked again,
-        of another. And where the connection broke it answers, of librdkafka 2.16 at least, with no
-        error and no offset.
+        The client may forget a request whose leaders it did not know, whatever its time-out: what
+        is not answered in time is to be asked again, of another. Where the connection broke it
+        answers, of librdkafka 2.16 at least, with no error and no offset.
         """
         client = self._client
         futures = client.list_offsets(

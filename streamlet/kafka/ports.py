@@ -276,10 +276,13 @@ class Admin(Protocol):
         """Offset behind the last record of each partition (read_uncommitted), in one request."""
         ...
 
-    def readable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Offset behind the last record that our consumers get now, in one request.
+    def readable_ends(
+        self, partitions: Sequence[TopicPartition], *, read_committed: bool | None = None
+    ) -> dict[TopicPartition, int]:
+        """Offset behind the last record that consumers get now, in one request.
 
-        Under ``read_committed`` it is the last stable offset, else as ``end_offsets``.
+        Under ``read_committed`` it is the last stable offset, else as ``end_offsets``; None: as the
+        application is set here.
         """
         ...
 

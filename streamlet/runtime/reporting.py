@@ -58,6 +58,7 @@ class Reporter:
         busy: share of the time it worked since this was asked last.
         plans_by: the settings it plans by, where they are not the defaults.
         repartitions: the repartition topics with the reasons why some are not exact.
+        read_committed: whether records of open transactions do not count yet.
     """
 
     _member: MemberKey
@@ -69,6 +70,7 @@ class Reporter:
     _busy: Callable[[int], float | None] = lambda now_ms: None
     _plans_by: tuple[tuple[str, str], ...] | None = None
     _repartitions: tuple[tuple[str, str], ...] | None = None
+    _read_committed: bool | None = None
     _look_at_ms: int = attrs.field(default=0, init=False)
     _said_at_ms: int = attrs.field(default=0, init=False)
     _traits_said: tuple[object, ...] = attrs.field(default=(), init=False)
@@ -133,6 +135,7 @@ class Reporter:
             plans_by=self._plans_by,
             repartitions=self._repartitions,
             inputs=inputs,
+            read_committed=self._read_committed,
             tasks=tuple(_of_record(*item) for item in sorted(manager.records.items())),
         )
 

@@ -174,10 +174,13 @@ class MemorySink:
 
 
 class MemoryAdmin:
-    """An ``Admin`` over a ``MemoryLog``."""
+    """An ``Admin`` over a ``MemoryLog``.
 
-    def __init__(self, log: MemoryLog) -> None:
-        self._log = log
+    ``held`` are the offsets from which on records are of a transaction that is open, by partition.
+    """
+
+    def __init__(self, log: MemoryLog, held: Mapping[TopicPartition, int] | None = None) -> None:
+        self._log, self._held = log, held or {}
 
     def topics(self) -> dict[str, TopicInfo]:
         """All topics by name."""
@@ -243,9 +246,12 @@ class MemoryAdmin:
         """End offsets."""
         return {partition: self._log.end(partition) for partition in partitions}
 
-    def readable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """End offsets: there are no transactions."""
-        return self.end_offsets(partitions)
+    def readable_ends(
+        self, partitions: Sequence[TopicPartition], *, read_committed: bool | None = None
+    ) -> dict[TopicPartition, int]:
+        """End offsets, or where an open transaction begins."""
+        held = self._held if read_committed else {}
+        return {tp: held.get(tp, end) for tp, end in self.end_offsets(partitions).items()}
 
     def offsets_at(
         self, partitions: Sequence[TopicPartition], at_ms: int

@@ -101,6 +101,7 @@ def test_ends_are_those_of_what_can_be_read(bootstrap_servers: str, name: str) -
     for isolation, end in ((True, 4), (False, 9)):
         admin = KafkaAdmin(bootstrap_servers, read_committed=isolation)
         assert (admin.readable_ends([at])[at], admin.end_offsets([at])[at]) == (end, 9)
+        assert admin.readable_ends([at], read_committed=not isolation) == {at: 13 - end}
         admin.close()
     source = KafkaSource(bootstrap_servers, isolation="read_committed")
     source.assign({at: 0})

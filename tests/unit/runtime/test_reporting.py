@@ -97,6 +97,7 @@ class Bench:
             member_id=lambda: "id",
             clock=self.clock,
             repartitions=(("words-1-repartition", ""),),
+            read_committed=True,
         )
 
     def look(self, ms: int = LOOK_MS, state: str = "RUNNING") -> MemberProgress | None:
@@ -131,6 +132,7 @@ def test_news_are_told_at_the_next_look_and_nothing_is_told_every_half_minute() 
     first = bench.look()
     assert first is not None
     assert (first.member, first.member_id, first.at_ms, first.tasks) == ("h-0", "id", 1_250, ())
+    assert first.read_committed
     assert bench.look() is None
     bench.assigned(1, active=frozenset({A}))
     assert bench.look(LOOK_MS - 1) is None

@@ -6,12 +6,13 @@ from collections import deque
 from typing import Any
 
 import attrs
+import pytest
 
 from streamlet.admin.inspector import GroupInspector
 from streamlet.control.values import MemberProgress
 from streamlet.control.view import ControlView
 from streamlet.coordinator.messages import Committed
-from streamlet.testing.ports import MemoryLog
+from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import TopicPartition
 from tests.unit.tools.test_status_command import MEMBER, Coordinator, described, look, text_of
 
@@ -87,3 +88,32 @@ def test_advice_and_metrics_are_told_how_many_are_unread() -> None:
     found = attrs.evolve(grown({"flights": 2}), history=deque())
     assert found.now()["advice"]["unread"] == 2 * WAITING
     assert found.now()["advice"]["lag"] == 0, "more instances would not read them"
+
+
+@pytest.mark.parametrize(("said", "lag"), [(True, 30), (False, WAITING), (None, WAITING)])
+def test_lag_ends_where_the_members_read_to(said: bool | None, lag: int) -> None:
+    """By an application's id alone a command does not know its settings."""
+    found = grown({"flights": 2})
+    log, tp = MemoryLog(), TopicPartition("flights", 3)
+    log.create("flights", 4)
+    for partition in range(4):
+        log.append(tp._replace(partition=partition), [b"k"] * WAITING, [b"v"] * WAITING)
+    held = {TopicPartition("flights", 0): 170, tp: 30}
+    word = next(iter(found.control().progress.values()))
+    older = attrs.evolve(word, number=1, at_ms=0, read_committed=not said)
+    if said is None:
+        older = attrs.evolve(older, read_committed=None)
+    newest = attrs.evolve(word, read_committed=said)
+    view = ControlView(progress={one.key: one for one in (newest, older)})
+    committed = {TopicPartition("flights", partition): Committed(140, "") for partition in (0, 1)}
+    assert isinstance(found.group, Coordinator)
+    found.group.committed = committed
+    found = attrs.evolve(found, offsets=MemoryAdmin(log, held), control=lambda: view)
+    document = found.now()
+    readable = 170 if said else WAITING
+    assert document["input_lag"]["flights"] == {
+        **{"0": readable - 140, "1": WAITING - 140, "2": WAITING},
+        "3": lag,
+    }
+    assert document["unread"]["flights"]["3"] == lag
+    assert found.observe().lag()[TopicPartition("flights", 0)] == readable - 140, "for advice"
