@@ -16,7 +16,7 @@ from mkdocs.structure.pages import Page
 #: File of the project -> page of the site.
 _PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
 _FILES = {page: file for file, page in _PAGES.items()}
-_LINK = re.compile(r"(?<=\]\()[^)#:]+")
+_LINK = re.compile(r"(?<=\]\()[^)#:]+|(?<= src=\")[^\":]+|(?<= srcset=\")[^\":]+")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -256,7 +256,7 @@ class Settings:
         (),
         "Which topics and stores a topology does without; results stay the same. "
         "`reuse.ktable.source.topics` is always on. `streamlet describe` shows what it changes; "
-        "with state, see docs/operations.md first.",
+        "with state, see docs/operations/upgrading.md first.",
         "none",
     )
 
