@@ -13,8 +13,9 @@ from streamlet.clock import Clock
 from streamlet.control.records import ControlRecordError, Place, encode_key, encode_value, place_of
 from streamlet.control.values import Entry
 from streamlet.control.view import ControlView
-from streamlet.errors import StreamletError, TimedOutError, TopologyError
+from streamlet.errors import StreamletError, TopologyError
 from streamlet.kafka.ports import Admin, NewTopic, PartitionBatch, RecordSink, RecordSource
+from streamlet.kafka.reading import read_until
 from streamlet.logs import get_logger
 from streamlet.types import TopicPartition
 
@@ -30,9 +31,8 @@ CONFIG = (
     ("delete.retention.ms", "3600000"),
 )
 
-#: Records of one poll, and how long one waits while there must be more.
+#: Records of one poll.
 POLL_RECORDS = 1_000
-POLL_MS = 20
 
 #: Of the reason why a record cannot be read, in the log.
 _REASON_CHARS = 200
@@ -119,7 +119,7 @@ class ControlTopic:
         After an error the view is as before.
 
         Raises:
-            TimedOutError: the end was not reached in time.
+            TimedOutError: nothing came for so long, and the end was not reached.
             BrokerError: the broker does not answer.
         """
         before = self.view
@@ -134,14 +134,16 @@ class ControlTopic:
         self.view = ControlView()
         if self.name not in self._admin.topics():
             return
-        deadline = self._clock.now_ms() + timeout_ms
-        start = self._admin.start_offsets([self._partition])[self._partition]
-        end = self._admin.end_offsets([self._partition])[self._partition]
-        self._source.assign({self._partition: start})
-        while start < end and self._position(start) < end:
-            if self._clock.now_ms() > deadline:
-                raise TimedOutError(f"{self.name} was not read to its end in {timeout_ms} ms")
-            self.follow(POLL_MS)
+        ends = self._admin.end_offsets([self._partition])
+        begins = self._admin.start_offsets([self._partition])
+        for batch in read_until(
+            *(self._source, ends),
+            begins=begins,
+            clock=self._clock,
+            silent_ms=timeout_ms,
+            reads_on=True,
+        ):
+            self._apply(batch)
 
     def follow(self, timeout_ms: int) -> bool:
         """Take what has come since, waiting for the first record; whether the view changed.
@@ -179,9 +181,6 @@ class ControlTopic:
             )
         if batch.offsets:
             self._looked_at = max(self._looked_at, batch.offsets[-1] + 1)
-
-    def _position(self, start: int) -> int:
-        return self._source.positions([self._partition]).get(self._partition, start)
 
     def write(self, *entries: Entry) -> None:
         """Queue entries; ``flush`` waits until they are delivered."""

@@ -7,19 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import attrs
 
 from streamlet.clock import Clock, moment
-from streamlet.errors import ConfigError, OutOfRangeError, TimedOutError
+from streamlet.errors import ConfigError
 from streamlet.kafka.ports import Admin, PartitionBatch, RecordSource
-from streamlet.logs import get_logger
+from streamlet.kafka.reading import poll_on, read_until
 from streamlet.origins import RepeatFilter
 from streamlet.types import TopicPartition
 
-log = get_logger(__name__)
-
-#: How many records a poll returns at most, and how long it waits for a first one.
+#: How many records a poll returns at most, and how long it waits for more to come.
 _RECORDS, _IDLE_MS = 1_000, 200
-
-#: How long records may not come that are there, ms.
-SILENT_MS = 30_000
 
 Positions = dict[TopicPartition, int]
 
@@ -82,7 +77,6 @@ class TopicReader:
     source: RecordSource
     admin: Admin
     clock: Clock
-    _heard_ms: int = 0
 
     def until(
         self, ends: Mapping[TopicPartition, int], positions: Positions
@@ -92,51 +86,22 @@ class TopicReader:
         Raises:
             TimedOutError: records that are there do not come.
         """
-        left = {tp: end for tp, end in ends.items() if positions[tp] < end}
-        self._assign({tp: positions[tp] for tp in left})
-        while left:
-            batches = self._poll()
-            for batch in batches:
-                tp = TopicPartition(batch.topic, batch.partition)
-                kept = sum(offset < left[tp] for offset in batch.offsets)
-                if kept:
-                    yield batch.slice(0, kept)
-            self._finish(left)
-            if batches:
-                self._heard_ms = self.clock.now_ms()
-            elif self.clock.now_ms() - self._heard_ms > SILENT_MS:
-                where = ", ".join(f"{tp} up to offset {end}" for tp, end in left.items())
-                raise TimedOutError(f"no record came for {SILENT_MS // 1000} s; left are {where}")
+        return read_until(
+            *(self.source, ends),
+            begins=positions,
+            clock=self.clock,
+            most=_RECORDS,
+            admin=self.admin,
+        )
 
     def following(
         self, positions: Positions, stopped: Callable[[], bool]
     ) -> Iterator[PartitionBatch]:
         """All records from these positions on, until ``stopped``."""
-        self._assign(positions)
-        while not stopped():
-            yield from self._poll()
-
-    def _assign(self, positions: Positions) -> None:
-        self._heard_ms = self.clock.now_ms()
         if positions:
             self.source.assign(positions)
-
-    def _poll(self) -> list[PartitionBatch]:
-        try:
-            return self.source.poll(_RECORDS, 20, _IDLE_MS)
-        except OutOfRangeError as error:
-            start = self.admin.start_offsets([error.partition])
-            log.warning("records of %s below offset %d were deleted", *next(iter(start.items())))
-            self.source.assign(start)
-            return []
-
-    def _finish(self, left: Positions) -> None:
-        """Give up the partitions that were read to their end."""
-        reached = self.source.positions(list(left))
-        done = [tp for tp, end in left.items() if reached.get(tp, -1) >= end]
-        self.source.unassign(done)
-        for tp in done:
-            del left[tp]
+        while not stopped():
+            yield from poll_on(self.source, _RECORDS, _IDLE_MS, self.admin)
 
 
 def new_records(

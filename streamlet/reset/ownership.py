@@ -21,6 +21,7 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.errors import StateError, TimedOutError
 from streamlet.kafka.ports import Admin, NewTopic, PartitionBatch, RecordSource
+from streamlet.kafka.reading import read_until
 from streamlet.processing.edges.records import unpack
 from streamlet.state.changelog import number_at
 from streamlet.state.entries import CommitEntry
@@ -34,7 +35,6 @@ LOOKED_AT = 1_000
 _REPARTITION = {
     key: value for key, value in REPARTITION_CONFIG if key in ("retention.ms", "segment.bytes")
 }
-_POLL_MS = 50
 _LIMIT_MS = 15_000
 
 
@@ -123,22 +123,16 @@ class TopicOwnership:
         starts = self.admin.start_offsets(partitions)
         ends = self.admin.end_offsets(partitions)
         begins = {tp: max(starts[tp], ends[tp] - LOOKED_AT) for tp in partitions}
-        waiting = {tp for tp in partitions if begins[tp] < ends[tp]}
-        found: list[PartitionBatch] = []
-        deadline = self.clock.now_ms() + _LIMIT_MS
-        self.source.assign({tp: begins[tp] for tp in sorted(waiting)})
+        reading = read_until(
+            self.source, ends, begins=begins, clock=self.clock, silent_ms=_LIMIT_MS
+        )
         try:
-            while waiting:
-                found += self.source.poll(10_000, _POLL_MS)
-                at = self.source.positions(sorted(waiting))
-                waiting = {tp for tp in waiting if at.get(tp, begins[tp]) < ends[tp]}
-                if waiting and self.clock.now_ms() > deadline:
-                    raise TimedOutError(
-                        f"{topic.name} was not read in {_LIMIT_MS} ms, so it is not known whether "
-                        f"{self.application} made it; nothing was changed"
-                    )
-        finally:
-            self.source.unassign(partitions)
+            found = list(reading)
+        except TimedOutError as error:
+            raise TimedOutError(
+                f"{topic.name}: {error}, so it is not known whether {self.application} made it; "
+                "nothing was changed"
+            ) from error
         return found[::-1], any(ends.values())
 
 

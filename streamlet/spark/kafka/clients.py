@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from streamlet.spark.kafka.ranges import Range, in_ranges
+from streamlet.errors import BrokerError, TimedOutError
+from streamlet.spark.kafka.ranges import Range
 
 if TYPE_CHECKING:
     from streamlet.kafka.ports import PartitionBatch
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _CONSUMER = {"queued.max.messages.kbytes": 4_096}
 
 _FLUSH_MS = 60_000
+#: How long records of a range that are there may not come, ms.
+_SILENT_MS = 60_000
 
 #: Clients that are not in use, by their settings.
 _SOURCES: dict[str, KafkaSource] = {}
@@ -48,14 +51,21 @@ class Clients:
         Raises:
             BrokerError: they cannot be read.
         """
+        from streamlet.clock import SystemClock
         from streamlet.kafka.client import KafkaSource
+        from streamlet.kafka.reading import read_until
 
         key = self.bootstrap_servers + json.dumps(dict(self.consumer))
         source = _SOURCES.pop(key, None)
         if source is None:
             source = KafkaSource(self.bootstrap_servers, {**_CONSUMER, **self.consumer})
-        source.assign({one.where: one.begin for one in ranges})
-        yield from in_ranges(source, ranges)
+        ends = {one.where: one.end for one in ranges}
+        begins = {one.where: one.begin for one in ranges}
+        clock = SystemClock()
+        try:
+            yield from read_until(source, ends, begins=begins, clock=clock, silent_ms=_SILENT_MS)
+        except TimedOutError as error:
+            raise BrokerError(str(error)) from error
         _SOURCES[key] = source
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlet.spark.kafka.ranges import capped
+from streamlet.spark.kafka.ranges import Range, capped, shared_out
+from streamlet.types import TopicPartition
 
 OFFSETS = st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 1_000)), min_size=1, max_size=6)
 
@@ -31,3 +32,13 @@ def test_a_topic_that_was_made_anew_is_not_read_backwards() -> None:
 
 def test_without_a_limit_everything_is_read() -> None:
     assert capped({"t": {"0": 1}}, {"t": {"0": 9}}, None) == {"t": {"0": 9}}
+
+
+def test_few_records_have_few_tasks_and_many_a_task_for_each_partition() -> None:
+    few = [Range(TopicPartition("t", p), 0, 1_000) for p in range(4)]
+    assert shared_out(few) == [tuple(few)]
+    some = [Range(TopicPartition("t", p), 0, 2_000) for p in range(4)]
+    assert shared_out(some) == [(some[0], some[2]), (some[1], some[3])]
+    many = [Range(TopicPartition("t", p), 0, 10_000) for p in range(4)]
+    assert shared_out(many) == [(one,) for one in many]
+    assert shared_out([]) == []
