@@ -154,8 +154,12 @@ class RecordSink(Protocol):
         """
         ...
 
-    def has_room(self, share: float) -> bool:
-        """True if this share of what may be queued is free.
+    def has_room(self, *, hurried: bool) -> bool:
+        """True if half of what may be queued is free.
+
+        Args:
+            hurried: another member waits for what is queued to be delivered: until the next call
+                less may be.
 
         Raises:
             DeliveryError: a record queued earlier failed.

@@ -4,8 +4,11 @@ A record that is queued is on its way at once, and only its time-out ends that. 
 link lets 0.2 MB through in a second, a queue of 64 MB takes five minutes: its records time out, the
 tasks begin again at their last commits, and queue the same records. With a queue that holds what
 was delivered in about a second all are delivered in good time, commits and hand-overs wait a
-second, and a process that was frozen has little left to send. Where records are delivered quickly
-more and more may wait, as TCP's slow start has it.
+second, and a process that was frozen has little left to send.
+
+Where records are delivered quickly more and more may wait, as TCP's slow start has it, but twice as
+much after a second at most: a quota lets ten seconds' worth through at once, and what is queued by
+then is delivered at its rate. A task reaches the end of that in a second or two.
 """
 
 from __future__ import annotations
@@ -18,10 +21,19 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.kafka.ports import Headers
 
-#: What may always wait, bytes: what a round of small records leads to, and enough for full batches.
-LEAST_BYTES = 512 * 1024
+#: What may wait over a link of which nothing is known, bytes: what a round of small records leads
+#: to, and enough for full batches.
+FIRST_BYTES = 512 * 1024
+#: What may wait over the slowest link.
+LEAST_BYTES = 64 * 1024
 #: What may wait at most: at 0.2 MB a second it is gone within a delivery's time-out.
 MOST_BYTES = 16 * 1024 * 1024
+#: The share of it that may wait while another member waits for all of it to be delivered.
+HURRIED_SHARE = 0.2
+#: How long the bound takes at least to double, ms; and by how much it grows at most between looks.
+_DOUBLES_MS, _MOST_GROWTH = 1_000, 32
+#: Where such a share of what may wait is still there, the link has had enough to do.
+_BUSY_SHARE = 0.25
 #: What a record takes besides its key, value and headers.
 OVERHEAD = 32
 #: Of how many records of a column the sizes are looked at.
@@ -42,10 +54,13 @@ class QueueBound:
     _lately_ms: int = 1_000
     _most: int = MOST_BYTES
     #: The bytes that may wait, as of the last look.
-    bytes: int = attrs.field(default=LEAST_BYTES, init=False)
+    bytes: int = attrs.field(default=FIRST_BYTES, init=False)
+    #: The bytes that may wait while no other member waits for us.
+    _usual: int = attrs.field(default=FIRST_BYTES, init=False)
+    _hurried: bool = attrs.field(default=False, init=False)
     _records: int = attrs.field(default=0, init=False)
     _size: float = attrs.field(default=0.0, init=False)
-    _lately: float = attrs.field(default=0.0, init=False)
+    _lately: float = attrs.field(default=float(FIRST_BYTES), init=False)
     _looked_ms: int = attrs.field(init=False)
     #: When something was last delivered, or nothing waited.
     moved_ms: int = attrs.field(init=False)
@@ -85,15 +100,36 @@ class QueueBound:
         self._size += size
 
     def look(self, left: int) -> None:
-        """Take how many records the client still has; it may count events of its own among them."""
+        """Take how many records the client still has; it may count events of its own among them.
+
+        What got through tells how slow the link is only if there was more: else the bound returns
+        to what it is where nothing is known.
+        """
         now = self._clock.now_ms()
         left = min(left, self._records)
         gone = self._size * (1 - left / self._records) if self._records else 0.0
         if left < self._records or not left:
             self.moved_ms = now
-        self._lately = gone + self._lately * math.exp((self._looked_ms - now) / self._lately_ms)
+        past_ms = now - self._looked_ms
+        kept = math.exp(-past_ms / self._lately_ms)
         self._looked_ms, self._records, self._size = now, left, self._size - gone
-        self.bytes = min(max(int(self._lately), LEAST_BYTES), self._most)
+        self._lately = gone + self._lately * kept
+        if self._size < self.bytes * _BUSY_SHARE:
+            self._lately += FIRST_BYTES * (1 - kept)
+        growth = 2 ** min(past_ms / _DOUBLES_MS, math.log2(_MOST_GROWTH))
+        most = min(self._most, self._usual * growth)
+        self._usual = int(min(max(self._lately, LEAST_BYTES), most))
+        self._bind()
+
+    def hurry(self, hurried: bool) -> None:
+        """Take whether another member waits for what is queued: then less may be."""
+        if hurried != self._hurried:
+            self._hurried = hurried
+            self._bind()
+
+    def _bind(self) -> None:
+        share = HURRIED_SHARE if self._hurried else 1.0
+        self.bytes = max(int(self._usual * share), LEAST_BYTES)
 
     def forget(self) -> None:
         """Note that nothing waits any more."""

@@ -262,13 +262,14 @@ class KafkaSink:
             except KafkaException as error:
                 raise self._refusal(topic, done, error.args[0]) from error
 
-    def has_room(self, share: float) -> bool:
-        """True if this share of what may be queued is free."""
+    def has_room(self, *, hurried: bool) -> bool:
+        """True if half of what may be queued is free, which is less if ``hurried``."""
         bound = self._bound
-        if bound.room < bound.bytes * share:
+        bound.hurry(hurried)
+        if bound.room < bound.bytes // 2:
             self._serve(self._producer.poll, 0)
             self._look(len(self._producer))
-        return bound.room >= bound.bytes * share
+        return bound.room >= bound.bytes // 2
 
     def push(self) -> None:
         """Have what is queued sent without the linger; takes a millisecond, or less."""

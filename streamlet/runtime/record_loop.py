@@ -52,9 +52,6 @@ POLL_BUSY_RECORDS = 1_000
 #: How long the outputs of one poll should wait at most for room in the producer's queue, ms: orders
 #: wait as long. Over a slow link, or a quota, so many fewer records are polled at a time.
 ROOM_MS = 100
-#: The share of the producer's queue that is free before records are polled; and while another
-#: member waits for us, since what is queued has to be delivered before a task may move.
-FREE, FREE_BUSY = 0.5, 0.9
 
 
 @attrs.define(eq=False, slots=False)
@@ -109,7 +106,9 @@ class RecordLoop:
 
     def process(self) -> None:
         """Poll once, process what came and what may go on."""
-        if not self._sending.sink.has_room(FREE_BUSY if self._actions.urgent else FREE):
+        # What we wrote has to be delivered before a task may move.
+        hurried = self._actions.urgent or self._actions.waiting
+        if not self._sending.sink.has_room(hurried=hurried):
             self._board.wait(POLL_MS)
             return
         began = self._clock.now_ns()

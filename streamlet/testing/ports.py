@@ -152,7 +152,7 @@ class MemorySink:
             times = None if record.timestamp < 0 else [record.timestamp]
             self._log.append(partition, [record.key], [record.value], times, [record.headers])
 
-    def has_room(self, share: float) -> bool:
+    def has_room(self, *, hurried: bool) -> bool:
         """True: it takes everything."""
         return True
 

@@ -55,12 +55,17 @@ def _set_quota(servers: str, client: str, rate: float | None) -> None:
 @contextlib.contextmanager
 def narrow(servers: str, client: str) -> Iterator[str]:
     """A link on which all requests together have ``RATE``; gives the address at its end."""
-    link = threading.Lock()
+    turn = threading.Lock()
+    free_at = time.monotonic()
 
     def through(frame: bytes) -> bytes:
+        nonlocal free_at
         for at in range(0, len(frame), PACKET):
-            with link:
-                time.sleep(min(len(frame) - at, PACKET) / RATE)
+            with turn:  # packets of others come between, as the lock is not held for long
+                now = time.monotonic()
+                free_at = max(free_at, now) + min(len(frame) - at, PACKET) / RATE
+                sent_at = free_at
+            time.sleep(sent_at - now)
         return frame
 
     with Proxy(servers) as proxy:

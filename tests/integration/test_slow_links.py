@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -34,17 +35,28 @@ def test_a_slow_link_slows_an_application_down_and_drops_no_task(
     slow: Callable[[str, str], contextlib.AbstractContextManager[str]],
     count: int,
 ) -> None:
-    """A queue of all there is to write would take longer than a session."""
+    """A queue of all there is to write would take longer than a session.
+
+    Half of the tasks move meanwhile: what is queued is delivered before.
+    """
     mark = uuid4().hex[:8]
     source, out, numbers = f"in-{mark}", f"out-{mark}", f"numbers-{mark}"
     KafkaAdmin(bootstrap_servers).create_topics([NewTopic(t, 2, 1) for t in (source, out, numbers)])
     give(bootstrap_servers, source, count)
-    app = App(f"slow-{mark}")
-    records = app.stream(source, key=str, value=bytes)
-    records.to(out)
-    records.group_by_key().count(store="n").to_stream().to(numbers)
-    with slow(bootstrap_servers, mark) as servers, running(app, servers, tmp_path, mark):
-        wait_for(lambda: written(bootstrap_servers, out) >= count, "all is written", 120)
+    caplog.set_level(logging.INFO)
+
+    def app() -> App:
+        made = App(f"slow-{mark}")
+        records = made.stream(source, key=str, value=bytes)
+        records.to(out)
+        records.group_by_key().count(store="n").to_stream().to(numbers)
+        return made
+
+    with slow(bootstrap_servers, mark) as servers, running(app(), servers, tmp_path / "1", mark):
+        wait_for(lambda: written(bootstrap_servers, out) >= count // 4, "some is written", 120)
+        with running(app(), servers, tmp_path / "2", mark):
+            wait_for(lambda: "release 0_" in caplog.text, "a task is to move", 120)
+            wait_for(lambda: written(bootstrap_servers, out) >= count, "all is written", 120)
     assert_all_committed(bootstrap_servers, f"slow-{mark}")
     assert "lost all tasks" not in caplog.text
     assert written(bootstrap_servers, out) == count

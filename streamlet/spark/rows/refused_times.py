@@ -115,7 +115,7 @@ class _Taken:
         if refused is not None:
             raise refused
 
-    def has_room(self, share: float) -> bool:
+    def has_room(self, *, hurried: bool) -> bool:
         """True: it waits for nothing."""
         return True
 

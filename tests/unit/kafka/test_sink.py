@@ -21,7 +21,7 @@ from streamlet.errors import (
 from streamlet.kafka.client import KafkaSink
 from streamlet.kafka.limits import TimeLimit, TopicLimits
 from streamlet.kafka.ports import Headers
-from streamlet.kafka.queue_bound import LEAST_BYTES
+from streamlet.kafka.queue_bound import FIRST_BYTES
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_full_queue_is_given_up_by_who_may_not_write_any_more(
         full = KafkaSink(f"127.0.0.1:{nobody.port}", may_write=may_write)
         with pytest.raises(UndeliveredError, match="records were not sent: another member"):
             full.send("t", [None] * 10_000, [b"x" * 1_000] * 10_000, headers=headers)
-        assert LEAST_BYTES // 2_000 < max(asked) < LEAST_BYTES // 900, "it waited for room"
+        assert FIRST_BYTES // 2_000 < max(asked) < FIRST_BYTES // 900, "it waited for room"
         full.close()
 
 

@@ -47,7 +47,7 @@ class SmallSink:
                 raise RecordRefusedError("ahead of the clock", index, wrong_time=True)
             self.taken.append((topic, key, value, None if headers is None else headers[index]))
 
-    def has_room(self, share: float) -> bool:
+    def has_room(self, *, hurried: bool) -> bool:
         return True
 
     def push(self) -> None:

@@ -11,14 +11,13 @@ from typing import cast
 import attrs
 import pytest
 
+from streamlet.coordinator.events import BlockJoin
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.record_collector import RecordCollector
 from streamlet.runtime import record_loop
 from streamlet.runtime.record_loop import (
-    FREE,
-    FREE_BUSY,
     IDLE_MS,
     POLL_BUSY_RECORDS,
     POLL_MS,
@@ -119,13 +118,16 @@ def test_nothing_is_polled_while_the_producers_queue_is_full(
     played: tuple[StreamThread, Played, Commits], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, source, _ = played
-    shares: list[float] = []
+    hurries: list[bool] = []
     sink = worker._records._sending.sink
-    monkeypatch.setattr(sink, "has_room", lambda share: shares.append(share))
+    monkeypatch.setattr(sink, "has_room", lambda hurried: hurries.append(hurried))
     worker._records.process()
     worker._actions.urgent = True
     worker._records.process()
-    assert (source.asked, shares) == ([POLL_MS] * 2, [FREE, FREE_BUSY])
+    worker._actions.urgent = False
+    worker._actions._perform([BlockJoin(1, 1, (TaskId(0, 0),))])
+    worker._records.process()
+    assert (source.asked, hurries) == ([POLL_MS] * 3, [False, True, True])
 
 
 def test_a_batch_that_is_under_way_waits_for_nothing(
