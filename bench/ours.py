@@ -26,9 +26,9 @@ import streamlet as sl
 from bench import apps
 from bench.span import Span, say
 from streamlet.assembly import open_worker
-from streamlet.local import MemberIdentity
 from streamlet.processing.outputs import Output
 from streamlet.processing.record_failures import RecordCounters
+from streamlet.runtime.worker_group import MemberIdentity
 from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.types import TaskId
 

@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 
-import attrs
-
 from streamlet.admin.dead_members import DeadMembers
 from streamlet.admin.members import MemberAdmin, removal_hint
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.config.relations import missing_tags
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
-from streamlet.control.values import Mark, MemberKey
+from streamlet.control.values import Mark
 from streamlet.coordinator.member_config import static_members
 from streamlet.coordinator.transport import Transport
 from streamlet.errors import (
@@ -41,26 +39,6 @@ SMALL_STATE = 8_000_000
 
 #: How long a broker is asked which version it has, before the first topic is made.
 VERSION_MS = 15_000
-
-
-@attrs.frozen
-class MemberIdentity:
-    """The identity of a worker: instance's process id and name, its number, number of workers."""
-
-    instance: str
-    name: str
-    number: int = 0
-    members: int = 1
-
-    @property
-    def member(self) -> str:
-        """Its name for people, ``h1-0``."""
-        return f"{self.name}-{self.number}"
-
-    @property
-    def key(self) -> MemberKey:
-        """Its key in the control topic."""
-        return MemberKey(self.instance, self.number)
 
 
 def admin_for(settings: Settings) -> KafkaAdmin:

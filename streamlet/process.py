@@ -26,10 +26,10 @@ from streamlet.assembly import open_worker
 from streamlet.config import Settings
 from streamlet.errors import StreamletError
 from streamlet.forks import OwnDescriptor
-from streamlet.local import MemberIdentity
 from streamlet.logs import get_logger
 from streamlet.processing.outputs import Output
 from streamlet.runtime.metrics.values import Snapshot
+from streamlet.runtime.worker_group import MemberIdentity
 from streamlet.starting import BrokerWait, StartStoppedError
 from streamlet.tasks.background import lower_priority
 from streamlet.tasks.restore_job import RestoreProgress
@@ -206,9 +206,9 @@ def _work(orders: SupervisorOrders, observer: PipeObserver) -> None:
         on_leaving=lambda leaving: observer.tell(**leaving_event(leaving)),
         known_counts=first.get("counts"),
         on_member_id=observer.member_changed,
+        on_drained=partial(lower_priority, of_all=True),
     )
     worker = BrokerWait(settings, stopped=orders.end_a_start).until_done(opened)
-    worker.on_drained = partial(lower_priority, of_all=True)
 
     def keep_going() -> bool:
         while not orders.drains.empty():

@@ -22,12 +22,7 @@ from streamlet.assignor.values import Leaving
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.errors import TimedOutError
-from streamlet.local import (
-    MemberIdentity,
-    clear_left_over,
-    forget_instance,
-    prepare_instance,
-)
+from streamlet.local import clear_left_over, forget_instance, prepare_instance
 from streamlet.logs import get_logger
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
@@ -37,6 +32,7 @@ from streamlet.runtime.metrics.server import LOCAL_HOST, serving
 from streamlet.runtime.restarts import run_replaced
 from streamlet.runtime.signals import GracefulStop
 from streamlet.runtime.stream_thread import StreamThread
+from streamlet.runtime.worker_group import MemberIdentity
 from streamlet.starting import BrokerWait, StartStoppedError
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.instances import InstanceRecord
@@ -195,11 +191,7 @@ class Run:
             self.process_id = process_id
             member = MemberIdentity(process_id, name or socket.gethostname())
             served = serving(
-                application,
-                member.name,
-                1,
-                self._settings,
-                metrics_port,
+                *(application, member.name, 1, self._settings, metrics_port),
                 host=metrics_host,
                 told=self._serving,
             )
@@ -215,6 +207,7 @@ class Run:
                     measured=None if exposition is None else partial(exposition.take, 0),
                     endpoint=None if exposition is None else exposition.address,
                     clock=self._clock,
+                    leaves=lambda: self._leaves,
                 )
                 record = InstanceRecord(lock, member.name)
                 results.on_tasks = lambda tasks: record.say(tasks=tasks)
@@ -271,7 +264,6 @@ class Run:
     def _run_worker(
         self, worker: StreamThread, *, signals: GracefulStop | None, wanted: Callable[[], bool]
     ) -> None:
-        worker.leaves = lambda: self._leaves
         try:
             worker.run(lambda: self._goes_on(worker, signals) and wanted())
         finally:

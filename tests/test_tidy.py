@@ -23,14 +23,12 @@ MOST_FUNCTION_LINES = 60
 #: Longer ones from before these bounds, with bounds of their own: shrink them, never raise one.
 LONG_FILES = {
     "streamlet/app.py": 500,
-    "streamlet/assembly.py": 480,
     "streamlet/consumer.py": 446,
     "streamlet/tasks/manager.py": 565,
     "streamlet/coordinator/transport.py": 520,
     "streamlet/tasks/activation.py": 415,
     "streamlet/tasks/changelog_reader.py": 450,
     "streamlet/tasks/state_updater.py": 415,
-    "streamlet/runtime/stream_thread.py": 445,
     "streamlet/tasks/task_actions.py": 425,
     "streamlet/state/rocksdb.py": 430,
     "streamlet/state/task_state.py": 440,
@@ -53,9 +51,9 @@ LONG_FILES = {
     "tests/unit/test_consumer.py": 520,
 }
 LONG_FUNCTIONS = {
-    "streamlet/assembly.py:open_worker": 74,
+    "streamlet/assembly.py:open_worker": 68,
     "streamlet/consumer.py:__init__": 64,
-    "streamlet/running.py:run": 67,
+    "streamlet/running.py:run": 64,
     "streamlet/spark/query.py:start": 63,
     "streamlet/testing/simulation/member.py:__init__": 63,
     "streamlet/tools/run.py:run": 62,

@@ -26,14 +26,12 @@ class WriteFence:
     Args:
         session_timeout_ms: of our membership.
         clock: the time.
-
-    Attributes:
         take_back: called on the control thread; delivers nothing more of what is queued.
     """
 
     _session_timeout_ms: int
     _clock: Clock
-    take_back: Callable[[], None] = attrs.field(default=lambda: None, init=False)
+    take_back: Callable[[], None] = lambda: None
     _done_ms: int | None = attrs.field(default=None, init=False)
 
     def due_ms(self, view: MembershipView) -> int | None:

@@ -70,6 +70,8 @@ class GroupSession:
         on_member_id: called on the control thread when the member id changes, empty for none.
         start_timeout_ms: how long to look for the first coordinator before giving up; later ones
             are looked for as long as it takes.
+        take_back: called on the control thread when others may have our tasks: delivers nothing
+            more of what is queued.
     """
 
     _config: MembershipConfig
@@ -80,6 +82,7 @@ class GroupSession:
     _describe: Callable[[], Mapping[TaskId, Copy]] = dict
     _on_member_id: Callable[[str], None] = lambda member_id: None
     _start_timeout_ms: int = 30_000
+    _take_back: Callable[[], None] = lambda: None
 
     def __attrs_post_init__(self) -> None:
         self._closing = threading.Event()
@@ -100,7 +103,7 @@ class GroupSession:
         #: When to give up looking for a coordinator; None once one was found.
         self._give_up_ms: int | None = None
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
-        self.fence = WriteFence(self._config.session_timeout_ms, self._clock)
+        self.fence = WriteFence(self._config.session_timeout_ms, self._clock, self._take_back)
         self._thread = threading.Thread(target=self._run, name="streamlet-group", daemon=True)
 
     # -- for others ----------------------------------------------------------------------------

@@ -192,6 +192,14 @@ class RecordSink(Protocol):
         ...
 
 
+class FencedSink(RecordSink, Protocol):
+    """A sink whose records can be taken back, because others may have our tasks."""
+
+    def fence(self) -> None:
+        """Deliver nothing more of what is queued, as far as it did not leave; from any thread."""
+        ...
+
+
 @attrs.frozen
 class TopicInfo:
     """The broker's description of a topic. ``topic_id`` changes when it is created again."""

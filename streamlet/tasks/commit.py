@@ -115,6 +115,7 @@ class AtLeastOnceCommit:
         texts: what the texts beside positions may be.
         look_ms: how often a stateful task is committed though it has nothing to say, to find what
             others wrote to its changelogs, and to note the age of its stores.
+        settle: ends the batch of a task (``RecordLoop.settle``); what fails there ends the worker.
     """
 
     _group: GroupSession
@@ -122,8 +123,7 @@ class AtLeastOnceCommit:
     _clock: Clock
     texts: TextRules = attrs.field(factory=TextRules, kw_only=True)
     _look_ms: int = attrs.field(default=LOOK_MS, kw_only=True)
-    #: Ends the batch of a task: ``RecordLoop.settle``, and what fails there ends the worker.
-    settle: Callable[[ActiveTask], None] = attrs.field(default=lambda active: None, init=False)
+    settle: Callable[[ActiveTask], None] = attrs.field(default=lambda active: None, kw_only=True)
     accepted: int = attrs.field(default=0, init=False)
     flush_ns: int = attrs.field(default=0, init=False)
     _token: int = attrs.field(default=0, init=False)

@@ -31,7 +31,6 @@ from streamlet.logs import get_logger
 from streamlet.tasks.active import TaskCommit
 from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.meters import Meters
-from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId, TopicPartition
 
@@ -50,8 +49,6 @@ COLLECT_MS = 1_000
 MEASURE_MS = 20
 #: Pause before a commit that a broker had no good answer for is tried again, ms.
 AGAIN_MS = 100
-#: How long to wait for an answer before the last commit is looked at again.
-_WAIT_MS = 5
 
 _TEXT = "commit postponed: %s"
 #: A commit of at most so many changed entries may be the last before tasks are stopped. The first
@@ -156,7 +153,7 @@ class CommitLoop:
 
         With a later owner, or a changelog that lost records of ours, all tasks are lost. Where a
         store refuses its task is restored alone. Without a broker the commit is tried again after a
-        pause. What was not delivered is for the stream thread (``run_once``): in time, all tasks
+        pause. What was not delivered is for the worker (``Worker.step``): in time, all tasks
         are lost, and brought up again; else the worker ends.
         """
         try:
@@ -183,26 +180,18 @@ class CommitLoop:
 
     # The last one.
 
-    def last(self, board: RebalanceEvents) -> None:
-        """Commit what stopped tasks have to say until nothing is left; ``board`` tells of answers.
+    def last_step(self, deadline_ms: int) -> bool:
+        """Begin the last commit of stopped tasks, or go on; True if nothing is left to say.
+
+        A task whose stores fail is left out. What is sent is waited for, though a mark or a commit
+        with nothing new leaves nothing to say: unanswered it would leave the local stores one
+        commit behind.
 
         Raises:
             TimedOutError: it took longer than a session timeout.
             DeliveryError: something was not delivered.
             UnwritableEntryError: an entry of a store has no bytes.
             TaskMigratedError: the tasks are lost.
-        """
-        deadline_ms = self._clock.now_ms() + self._settings.session_timeout_ms
-        while not self.last_step(deadline_ms):
-            board.wait(_WAIT_MS)
-            self._actions.take_answers()
-
-    def last_step(self, deadline_ms: int) -> bool:
-        """Begin the last commit, or go on; True if nothing is left to say. Raises as ``last``.
-
-        A task whose stores fail is left out. What is sent is waited for, though a mark or a commit
-        with nothing new leaves nothing to say: unanswered it would leave the local stores one
-        commit behind.
         """
         tasks = self._actions.to_commit()
         if self._commit.sent or any(one.changed or not one.claimed for one in tasks):

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Protocol
 
 import attrs
 
@@ -140,6 +141,22 @@ def close_later_ms(mode: str, siblings: bool) -> int:
     In mode ``eager`` stores that were given up are opened again by us, after each join.
     """
     return 0 if siblings or mode == "eager" else CLOSE_LATER_MS
+
+
+class StoreCloser(Protocol):
+    """Closes stores that were given up, soon; ``Closer`` does on a thread."""
+
+    def close(self, opened: OpenTask) -> None:
+        """Close these stores soon; the caller must not use them any more."""
+        ...
+
+    def hurry(self) -> None:
+        """Close all that was given so far without a pause: another worker may want it."""
+        ...
+
+    def finish(self) -> None:
+        """Wait until all are closed; nothing can be given to it any more."""
+        ...
 
 
 class Closer:

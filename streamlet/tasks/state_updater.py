@@ -77,6 +77,7 @@ class StateUpdater:
         clock: the time.
         wake: called, from the thread, when there is something to ``take``.
         runner: makes what goes round, on threads of its own.
+        restoring: called, by ``take``, with the progress of tasks that are restored.
     """
 
     _open_stores: Callable[[TaskId], OpenTask]
@@ -89,6 +90,7 @@ class StateUpdater:
     _new_runner: Callable[[StateUpdater, Clock, float], CopyRunner] = attrs.field(
         default=CopyThreads, alias="runner"
     )
+    restoring: Callable[[RestoreProgress], None] = lambda progress: None
     _orders: queue.SimpleQueue[CopyOrder] = attrs.field(factory=queue.SimpleQueue, init=False)
     _events: queue.SimpleQueue[_Event] = attrs.field(factory=queue.SimpleQueue, init=False)
     #: Whether the worker runs tasks, which come first; the worker says so.
@@ -96,8 +98,6 @@ class StateUpdater:
     #: What the worker last asked for.
     wanted: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
     _preferred: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
-    #: Called, by ``take``, with the progress of tasks that are restored.
-    restoring: Callable[[RestoreProgress], None] = attrs.field(init=False)
     #: Offset reached and end, summed over the changelogs, of each copy and task that is read.
     reads: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict, init=False)
     # The runner's own.

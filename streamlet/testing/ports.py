@@ -170,7 +170,7 @@ class MemorySink:
         """Lose what is still queued."""
         self._queue.clear()
 
-    close = reset
+    close = fence = reset
 
 
 class MemoryAdmin:

@@ -205,8 +205,8 @@ def _run_here(
 
     from streamlet.assembly import open_worker
     from streamlet.clock import SystemClock
-    from streamlet.local import MemberIdentity
     from streamlet.runtime.restarts import run_replaced
+    from streamlet.runtime.worker_group import MemberIdentity
     from streamlet.tasks.background import lower_priority
     from streamlet.tools.worker_events import ended_event, leaving_event
 
@@ -223,11 +223,10 @@ def _run_here(
         measured=partial(measures.take, 0) if measures.wanted else None,
         endpoint=measures.endpoint,
         on_leaving=lambda leaving: progress.event(0, leaving_event(leaving)),
+        on_drained=partial(lower_priority, of_all=True),
     )
 
     def run(worker: StreamThread) -> None:
-        worker.on_drained = partial(lower_priority, of_all=True)
-
         def keep_going() -> bool:
             if stop.drain.is_set():
                 stop.drain.clear()

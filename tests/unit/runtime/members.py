@@ -4,51 +4,36 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from streamlet.app import App
-from streamlet.assignor.assign import assign
-from streamlet.assignor.values import Copy
 from streamlet.clock import SystemClock
 from streamlet.config import Settings
-from streamlet.coordinator.member_config import MembershipConfig
-from streamlet.coordinator.session import GroupSession
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
-from streamlet.processing.task import Task
-from streamlet.rebalance.protocol import TasksProtocol, rules_from, types_for
-from streamlet.rebalance.values import Subscription
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.stream_thread import StreamThread
+from streamlet.runtime.uncaught import UncaughtErrors
+from streamlet.runtime.watchdog import Watchdog
+from streamlet.runtime.worker import Worker
+from streamlet.runtime.worker_group import GroupPorts, MemberIdentity, WorkerGroup
+from streamlet.runtime.worker_ports import WorkerPorts
+from streamlet.runtime.worker_status import Companions
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
-from streamlet.tasks.activation import Activation
-from streamlet.tasks.changelog_reader import StoreChangelogReader
-from streamlet.tasks.commit import AtLeastOnceCommit
-from streamlet.tasks.commit_delivery import ChangelogDelivery
-from streamlet.tasks.commit_loop import Purge
-from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import TaskOpener
-from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.restore_job import RestoreProgress
-from streamlet.tasks.state_updater import StateUpdater
-from streamlet.tasks.targets import Targets
-from streamlet.tasks.task_events import HandoverRules
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
 from tests.coordinator_transport import FakeCluster
-from tests.unit.tasks.logs import targets_over
 
 CLOCK = SystemClock()
 PARTITIONS = 4
@@ -100,14 +85,20 @@ class Group:
         self.topology = topology or counting()
         #: Of members made from now on.
         self.policy = ErrorPolicy()
-        overrides = {"commit.interval.ms": "50", "learner.ready.linger.ms": "1"}
-        overrides |= {name.replace("_", "."): value for name, value in config.items()}
-        self.settings = Settings.load(overrides=[f"{k}={v}" for k, v in overrides.items()])
+        self._config = {"commit.interval.ms": "50", "learner.ready.linger.ms": "1"}
+        self._config |= {"heartbeat.interval.ms": "20"}
+        self._config |= {name.replace("_", "."): value for name, value in config.items()}
+        self.settings = self.settings_in()
         self.log = MemoryLog()
         for topic in ("words", "counts"):
             self.log.create(topic, PARTITIONS)
         self.cluster = FakeCluster(FakeCoordinator(), CLOCK)
         self.members: list[Member] = []
+
+    def settings_in(self, mode: str | None = None) -> Settings:
+        """The settings of a member in this rebalancing mode, None: the group's."""
+        config = self._config | ({} if mode is None else {"stream.rebalancing.mode": mode})
+        return Settings.load(overrides=[f"{k}={v}" for k, v in config.items()])
 
     def produce(self, count: int, keys: int = 40) -> None:
         """So many records for every key."""
@@ -163,12 +154,12 @@ class Member:
         self.told = threading.Event()
         self.failed: Exception | None = None
         self.directory = StateDirectory(group.root / name, "app")
-        rules = HandoverRules.from_settings(group.settings)
-        self.manager = TaskManager(attrs.evolve(rules, stops_at_joins=mode == "eager"))
+        self.settings = group.settings_in(mode)
         #: What it measured, newest last.
         self.snapshots: list[Snapshot] = []
         self.meters = Meters(CLOCK)
-        self.worker = self._worker(RebalanceEvents(self.manager, CLOCK))
+        self.stream_thread = self._worker()
+        self.worker = self.stream_thread.worker
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @property
@@ -188,125 +179,49 @@ class Member:
 
     def _run(self) -> None:
         try:
-            self.worker.run(lambda: not self.told.wait(0.001))
+            self.stream_thread.run(lambda: not self.told.wait(0.001))
         except Exception as error:
             self.failed = error
 
-    def _worker(self, board: RebalanceEvents) -> StreamThread:
-        group, settings = self.group, self.group.settings
-        admin, sink = MemoryAdmin(group.log), MemorySink(group.log)
+    def _worker(self) -> StreamThread:
+        group, settings = self.group, self.settings
+        admin = MemoryAdmin(group.log)
         catalog = Catalog(group.topology, admin, settings)
         catalog.prepare()
-        session = self.session = self._session(board, catalog)
-        opener = TaskOpener(group.topology, self.directory, settings.cache_max_bytes)
-        copies = StateUpdater(
-            open_stores=opener,
-            reader=self._restorer(),
-            restores=self._restorer(),
-            targets=self._targets(session, catalog),
-            settings=settings,
+        outside = GroupPorts(
             clock=CLOCK,
+            transport=group.cluster.transport(self.name),
+            open_sink=lambda may_write: MemorySink(group.log),
         )
-        activation = self._activation(session, catalog, opener, copies)
-        delivery = ChangelogDelivery(
-            *(sink, admin, CLOCK),
-            open_source=lambda: MemorySource(group.log, headers=True),
-            read_timeout_ms=1_000,
-        )
-        return StreamThread(
-            settings,
-            group=session,
-            board=board,
+        mine = WorkerGroup(settings, MemberIdentity(self.name, self.name), catalog, outside)
+        self.session, self.manager = mine.session, mine.board._manager
+        ports = WorkerPorts(
+            clock=CLOCK,
             source=MemorySource(group.log),
-            sink=sink,
-            activation=activation,
-            copies=copies,
-            commit=AtLeastOnceCommit(session, delivery, CLOCK),
-            catalog=catalog,
-            purge=Purge(admin, ()),
-            clock=CLOCK,
-            policy=group.policy,
-            observer=Nobody(),
-            meters=self.meters,
-            measured=self.snapshots.append,
-            advisor=advised(),
+            sink=mine.sink,
+            admin=admin,
+            log_admin=admin,
+            positions=mine.session,
+            open_source=lambda purpose: MemorySource(group.log, headers=True),
+            open_stores=TaskOpener(group.topology, self.directory, settings.cache_max_bytes),
         )
-
-    def _activation(
-        self, session: GroupSession, catalog: Catalog, opener: TaskOpener, copies: StateUpdater
-    ) -> Activation:
-        group, settings = self.group, self.group.settings
-        return Activation(
-            group.topology,
-            targets=self._targets(session, catalog),
-            open_stores=opener,
-            copies=copies,
-            settings=settings,
-            edges=EdgePlan(
+        worker = Worker(
+            settings,
+            ports,
+            mine.session,
+            mine.board,
+            catalog,
+            EdgePlan(
                 group.topology,
                 catalog.counts,
                 catalog.topic_ids,
                 exact=settings.repartition_exact,
             ),
-            new_task=partial(
-                Task,
-                policy=group.policy,
-                partition_counts=catalog.counts,
-                wall_ms=CLOCK.wall_ms,
-                idle_ms=settings.max_task_idle_ms,
-            ),
-            clock=CLOCK,
+            group.policy,
+            Nobody(),
+            self.meters,
+            Companions(measured=self.snapshots.append, advisor=advised()),
         )
-
-    def _targets(self, session: GroupSession, catalog: Catalog) -> Targets:
-        group = self.group
-        parts = (group.log, group.topology, session, CLOCK)
-        return targets_over(
-            *parts, settings=group.settings, inputs=catalog.inputs_of, later=catalog.came_later
-        )
-
-    def _restorer(self) -> StoreChangelogReader:
-        source = MemorySource(self.group.log, headers=True)
-        return StoreChangelogReader(source, MemoryAdmin(self.group.log), CLOCK)
-
-    def _session(self, board: RebalanceEvents, catalog: Catalog) -> GroupSession:
-        group = self.group
-        config = MembershipConfig(
-            "app",
-            heartbeat_interval_ms=20,
-            announce_joins=self.manager.rules.announced_joins,
-            protocol_types=types_for(self.mode),
-        )
-        protocol = TasksProtocol(
-            Subscription(
-                self.name,
-                self.name,
-                stateful=frozenset({0}),
-                subtopologies=_hashes(group),
-                mode=self.mode,
-            ),
-            rules_from(group.settings, learners=True),
-            assign,
-            tasks=catalog.tasks,
-            wall_ms=CLOCK.wall_ms,
-            rejoin=lambda reason: session.rejoin(reason),
-        )
-
-        def describe() -> Mapping[TaskId, Copy]:
-            copies = board.describe()
-            protocol.disk_fails = board.disk_fails
-            return copies
-
-        session = GroupSession(
-            config,
-            protocol,
-            group.cluster.transport(self.name),
-            CLOCK,
-            board.offer,
-            describe=describe,
-        )
-        return session
-
-
-def _hashes(group: Group) -> tuple[bytes, ...]:
-    return tuple(part.hash for part in group.topology.subtopologies)
+        uncaught = UncaughtErrors(group.policy.uncaught, None, CLOCK)
+        watchdog = Watchdog(CLOCK, settings.max_poll_interval_ms)
+        return StreamThread(worker, uncaught, watchdog)

@@ -25,7 +25,7 @@ from streamlet.runtime.record_loop import (
     QUIET_MS,
     ROOM_MS,
 )
-from streamlet.runtime.stream_thread import StreamThread
+from streamlet.runtime.worker import Worker
 from streamlet.tasks.active import ActiveTask, Unsent
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_registry import Prefetcher
@@ -60,7 +60,7 @@ class Played:
 @pytest.fixture
 def played(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[StreamThread, Played, Commits]]:
+) -> Iterator[tuple[Worker, Played, Commits]]:
     """A worker that runs a task, as far as it knows."""
     group = Group(tmp_path)
     with group.cluster:
@@ -72,11 +72,11 @@ def played(
             patch.setattr(worker._records, "_commit", commits)
             patch.setattr(worker.holdings, "by_partition", {WORDS: cast(ActiveTask, None)})
             yield worker, source, commits
-        worker._close()
+        worker.close()
 
 
 def test_a_quiet_worker_waits_for_the_first_record_and_for_no_other(
-    played: tuple[StreamThread, Played, Commits],
+    played: tuple[Worker, Played, Commits],
 ) -> None:
     worker, source, _ = played
     worker._records._poll()
@@ -84,7 +84,7 @@ def test_a_quiet_worker_waits_for_the_first_record_and_for_no_other(
 
 
 def test_a_commit_that_is_prepared_and_records_that_wait_are_gone_on_with(
-    played: tuple[StreamThread, Played, Commits],
+    played: tuple[Worker, Played, Commits],
 ) -> None:
     worker, source, commits = played
     commits.left = 1
@@ -95,7 +95,7 @@ def test_a_commit_that_is_prepared_and_records_that_wait_are_gone_on_with(
 
 
 def test_fewer_records_are_polled_while_outputs_wait_for_room(
-    played: tuple[StreamThread, Played, Commits], monkeypatch: pytest.MonkeyPatch
+    played: tuple[Worker, Played, Commits], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, source, _ = played
     loop, sink = worker._records, worker._records._sending.sink
@@ -115,7 +115,7 @@ def test_fewer_records_are_polled_while_outputs_wait_for_room(
 
 
 def test_nothing_is_polled_while_the_producers_queue_is_full(
-    played: tuple[StreamThread, Played, Commits], monkeypatch: pytest.MonkeyPatch
+    played: tuple[Worker, Played, Commits], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, source, _ = played
     hurries: list[bool] = []
@@ -131,7 +131,7 @@ def test_nothing_is_polled_while_the_producers_queue_is_full(
 
 
 def test_a_batch_that_is_under_way_waits_for_nothing(
-    played: tuple[StreamThread, Played, Commits],
+    played: tuple[Worker, Played, Commits],
 ) -> None:
     worker, source, _ = played
     worker._records._waiting = worker._records._under_way = True
@@ -142,7 +142,7 @@ def test_a_batch_that_is_under_way_waits_for_nothing(
 
 
 def test_a_worker_with_calls_waits_for_their_results(
-    played: tuple[StreamThread, Played, Commits], monkeypatch: pytest.MonkeyPatch
+    played: tuple[Worker, Played, Commits], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, source, _ = played
     monkeypatch.setattr(record_loop, "call_loop", lambda: source)
@@ -153,7 +153,7 @@ def test_a_worker_with_calls_waits_for_their_results(
     assert source.asked == [POLL_MS, (POLL_RECORDS, 0, 0), (POLL_RECORDS, 0, 0)]
 
 
-def test_who_is_waited_for_waits_for_news(played: tuple[StreamThread, Played, Commits]) -> None:
+def test_who_is_waited_for_waits_for_news(played: tuple[Worker, Played, Commits]) -> None:
     worker, source, _ = played
     worker._actions.urgent = True
     worker._records._poll()
@@ -161,7 +161,7 @@ def test_who_is_waited_for_waits_for_news(played: tuple[StreamThread, Played, Co
 
 
 def test_a_backlog_is_worked_off_without_a_wait_also_then(
-    played: tuple[StreamThread, Played, Commits],
+    played: tuple[Worker, Played, Commits],
 ) -> None:
     worker, source, _ = played
     worker._actions.urgent = True
@@ -179,7 +179,7 @@ def test_a_backlog_is_worked_off_without_a_wait_also_then(
     [(True, True, POLL_MS), (True, False, QUIET_MS), (False, False, IDLE_MS)],
 )
 def test_a_worker_that_runs_nothing_waits_for_news_only(
-    played: tuple[StreamThread, Played, Commits], busy: bool, urgent: bool, wait_ms: int
+    played: tuple[Worker, Played, Commits], busy: bool, urgent: bool, wait_ms: int
 ) -> None:
     worker, source, _ = played
     worker.holdings.by_partition.clear()
@@ -234,7 +234,7 @@ def active_of(batches: Batches) -> ActiveTask:
 
 @pytest.mark.parametrize(("under_way", "trimmed"), [(False, 1), (True, 0)])
 def test_the_cache_is_trimmed_after_a_batch_that_is_done(
-    played: tuple[StreamThread, Played, Commits],
+    played: tuple[Worker, Played, Commits],
     monkeypatch: pytest.MonkeyPatch,
     under_way: bool,
     trimmed: int,
@@ -251,7 +251,7 @@ def test_the_cache_is_trimmed_after_a_batch_that_is_done(
 
 @pytest.mark.parametrize(("under_way", "trimmed"), [(False, 1), (True, 0)])
 def test_it_is_trimmed_after_the_last_part_of_a_batch_too(
-    played: tuple[StreamThread, Played, Commits],
+    played: tuple[Worker, Played, Commits],
     monkeypatch: pytest.MonkeyPatch,
     under_way: bool,
     trimmed: int,
@@ -267,7 +267,7 @@ def test_it_is_trimmed_after_the_last_part_of_a_batch_too(
 
 @pytest.mark.parametrize(("waiting", "poll_ms"), [(1, POLL_MS), (0, QUIET_MS)])
 def test_a_task_of_several_inputs_hurries_the_worker_only_while_a_record_waits(
-    played: tuple[StreamThread, Played, Commits],
+    played: tuple[Worker, Played, Commits],
     monkeypatch: pytest.MonkeyPatch,
     waiting: int,
     poll_ms: int,
@@ -291,8 +291,8 @@ class Pushed(SmallSink):
 
 @pytest.fixture
 def sending(
-    played: tuple[StreamThread, Played, Commits], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[StreamThread, Played, Batches, Pushed]]:
+    played: tuple[Worker, Played, Commits], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Worker, Played, Batches, Pushed]]:
     """The worker of ``played`` whose task has one output for each batch."""
     worker, source, _ = played
     sink, batches = Pushed(), Batches(outputs=[output((b"k", b"v"))])
@@ -305,7 +305,7 @@ def sending(
 
 
 def test_outputs_do_not_linger_once_no_record_is_there(
-    sending: tuple[StreamThread, Played, Batches, Pushed],
+    sending: tuple[Worker, Played, Batches, Pushed],
 ) -> None:
     worker, source, _, sink = sending
     pushed = []
@@ -319,7 +319,7 @@ def test_outputs_do_not_linger_once_no_record_is_there(
 
 
 def test_a_round_without_outputs_pushes_nothing(
-    sending: tuple[StreamThread, Played, Batches, Pushed],
+    sending: tuple[Worker, Played, Batches, Pushed],
 ) -> None:
     worker, source, batches, sink = sending
     batches.outputs = []
@@ -329,7 +329,7 @@ def test_a_round_without_outputs_pushes_nothing(
 
 
 def test_outputs_linger_while_more_of_their_batch_is_to_come(
-    sending: tuple[StreamThread, Played, Batches, Pushed],
+    sending: tuple[Worker, Played, Batches, Pushed],
 ) -> None:
     worker, source, _, sink = sending
     source.there = 3
@@ -343,7 +343,7 @@ def test_outputs_linger_while_more_of_their_batch_is_to_come(
 
 
 def test_outputs_that_are_sent_at_a_second_try_do_not_linger(
-    sending: tuple[StreamThread, Played, Batches, Pushed],
+    sending: tuple[Worker, Played, Batches, Pushed],
 ) -> None:
     worker, _, batches, sink = sending
     active = active_of(batches)
@@ -355,7 +355,7 @@ def test_outputs_that_are_sent_at_a_second_try_do_not_linger(
 
 
 def test_who_is_waited_for_takes_little_before_outputs_are_pushed(
-    sending: tuple[StreamThread, Played, Batches, Pushed],
+    sending: tuple[Worker, Played, Batches, Pushed],
 ) -> None:
     worker, source, _, sink = sending
     worker._actions.urgent = True

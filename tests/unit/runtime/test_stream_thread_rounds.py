@@ -13,8 +13,8 @@ from streamlet.clock import ManualClock, SystemClock
 from streamlet.coordinator.events import BlockJoin
 from streamlet.errors import BrokerError, OutOfRangeError, TaskMigratedError, TimedOutError
 from streamlet.runtime.catalog import Catalog
-from streamlet.runtime.stream_thread import StreamThread
 from streamlet.runtime.topic_watch import TopicWatch
+from streamlet.runtime.worker import Worker
 from streamlet.tasks.commit_loop import COLLECT_MS, HOLD_OFF_MS, PostponedCommit
 from streamlet.tasks.opening import CLOSE_LATER_MS, Closer, OpenTask
 from streamlet.tasks.task_events import CommitLast
@@ -26,13 +26,13 @@ from tests.unit.tasks.test_closing import LONG_MS, SOON_S, Stores
 
 
 @pytest.fixture
-def worker(tmp_path: Path) -> Iterable[StreamThread]:
+def worker(tmp_path: Path) -> Iterable[Worker]:
     """A worker that was not started: the test goes round for it."""
     group = Group(tmp_path)
     with group.cluster:
         made = group.idle_member("a").worker
         yield made
-        made._close()
+        made.close()
 
 
 class Commits:
@@ -58,7 +58,7 @@ class Commits:
         self.left = max(0, self.left - 1)
 
 
-def commit_through(worker: StreamThread, monkeypatch: pytest.MonkeyPatch, **parts: object) -> None:
+def commit_through(worker: Worker, monkeypatch: pytest.MonkeyPatch, **parts: object) -> None:
     """Have the worker's commits be made with these parts in place of its own."""
     for name, part in parts.items():
         monkeypatch.setattr(worker._commits, f"_{name}", part)
@@ -83,7 +83,7 @@ class Gate:
 
 
 def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
-    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else that commit would begin while the hold is granted, and stopped tasks wait for it."""
     commits, holds = Commits(2), Holds()
@@ -101,7 +101,7 @@ def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
 
 
 def test_a_commit_that_is_due_while_a_join_is_under_way_begins_right_behind_it(
-    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a claim would wait for the next commit, and whoever takes the task over with it."""
     commits, gate, looked = Commits(0), Gate(), list[int]()
@@ -132,7 +132,7 @@ class Unclaimed:
 
 @pytest.mark.parametrize("gated", [True, False])
 def test_a_task_is_claimed_at_once_though_no_commit_is_due(
-    worker: StreamThread, monkeypatch: pytest.MonkeyPatch, gated: bool
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, gated: bool
 ) -> None:
     """A promoted copy: whoever is to have the task next waits for its claim."""
     commits, clock = Commits(0), ManualClock(10_000)
@@ -147,9 +147,7 @@ def test_a_task_is_claimed_at_once_though_no_commit_is_due(
     assert commits.begun == (0 if gated else 1)
 
 
-def test_a_last_commit_waits_for_no_other(
-    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_last_commit_waits_for_no_other(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     """An order that was replaced may have left the wish for a commit before its hold."""
     went_on: list[bool] = []
     worker._actions.precopy.begin(0)
@@ -160,7 +158,7 @@ def test_a_last_commit_waits_for_no_other(
     assert went_on == [True]
 
 
-def test_input_that_is_gone_is_not_read_ahead_and_harms_nobody(worker: StreamThread) -> None:
+def test_input_that_is_gone_is_not_read_ahead_and_harms_nobody(worker: Worker) -> None:
     """A purge may take what a task began to read; the mark is behind it."""
     log, words = worker._source._log, [TopicPartition("words", n) for n in range(2)]  # type: ignore[attr-defined]
     for partition in words:
@@ -173,7 +171,7 @@ def test_input_that_is_gone_is_not_read_ahead_and_harms_nobody(worker: StreamThr
     assert worker.holdings.ahead.give(TaskId(0, 1), {words[1]: 3}) is None
 
 
-def test_input_that_is_gone_under_a_running_task_is_an_error(worker: StreamThread) -> None:
+def test_input_that_is_gone_under_a_running_task_is_an_error(worker: Worker) -> None:
     log, partition = worker._source._log, TopicPartition("words", 1)  # type: ignore[attr-defined]
     log.append(partition, [b"k"] * 4, [b"v"] * 4)
     log.raise_start(partition, 3)
@@ -183,7 +181,7 @@ def test_input_that_is_gone_under_a_running_task_is_an_error(worker: StreamThrea
 
 
 def test_topics_that_are_not_ready_in_time_are_looked_at_again(
-    worker: StreamThread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def look(self: Catalog, now: int, *, at_once: bool) -> bool:
         raise TimedOutError("topics without a leader after creation: ['app-counts-changelog']")
@@ -193,7 +191,7 @@ def test_topics_that_are_not_ready_in_time_are_looked_at_again(
     assert "looking at topics: topics without a leader" in caplog.text
 
 
-def test_what_was_read_ahead_is_let_go_with_a_round_that_failed(worker: StreamThread) -> None:
+def test_what_was_read_ahead_is_let_go_with_a_round_that_failed(worker: Worker) -> None:
     """The rest of that round's batches were not taken: there would be a hole."""
     log, words = worker._source._log, TopicPartition("words", 0)  # type: ignore[attr-defined]
     log.append(words, [b"k"] * 4, [b"v"] * 4)
@@ -234,7 +232,7 @@ def test_the_input_of_a_task_that_moves_is_read_before_it_runs(
 
 
 def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
-    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits, clock = Commits(0), ManualClock()
     commit_through(worker, monkeypatch, commit=commits, group=Gate(gated=False), clock=clock)
@@ -254,7 +252,7 @@ def test_a_commit_that_is_due_waits_a_little_for_a_task_that_is_handed_over(
 
 
 def test_a_stop_waits_for_the_answer_to_a_mark(
-    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With nothing left to say it would end with its stores one commit behind."""
     commits, clock = Commits(0), ManualClock()
@@ -271,7 +269,7 @@ def test_a_stop_waits_for_the_answer_to_a_mark(
 
 
 def test_stores_that_were_lost_are_closed_at_once(
-    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The group may give us the tasks back as soon as we have joined anew."""
     closer, stores = Closer(SystemClock(), LONG_MS), Stores()
@@ -289,7 +287,7 @@ def test_what_is_opened_again_after_each_join_is_closed_before_it(
     group = Group(tmp_path, stream_rebalancing_mode=mode)
     with group.cluster:
         made = group.idle_member("a").worker
-        made._close()
+        made.close()
     assert made._closer._pause_ms == pause_ms
 
 
@@ -303,7 +301,7 @@ class Refusing(Commits):
 
 
 def test_a_commit_that_is_refused_for_good_ends_the_worker(
-    worker: StreamThread, monkeypatch: pytest.MonkeyPatch
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that starts anew makes the changelog again; one that tries on never would."""
     commits, clock = Refusing(1), ManualClock()
@@ -319,12 +317,12 @@ def test_a_commit_that_is_refused_for_good_ends_the_worker(
 
 @pytest.mark.parametrize(("leaving", "told"), [(None, 0), ("leaving", 1)])
 def test_nobody_is_told_of_a_drain_but_of_one_that_is_over(
-    worker: StreamThread, monkeypatch: pytest.MonkeyPatch, leaving: str | None, told: int
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, leaving: str | None, told: int
 ) -> None:
     """What it still does then comes behind everything else: it must have left before."""
     order: list[str] = []
     monkeypatch.setattr(worker._actions, "leaving", leaving)
     monkeypatch.setattr(worker._group, "leave", lambda *_, **__: order.append("left"))
-    worker.on_drained = lambda: order.append("drained")
+    monkeypatch.setattr(worker, "_on_drained", lambda: order.append("drained"))
     worker.stop()
     assert order == ["left", *["drained"] * told]

@@ -1,0 +1,153 @@
+"""The state of a worker, and all that hear of it: the observer, the control topic, the metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from streamlet.clock import Clock
+from streamlet.config import Settings
+from streamlet.coordinator.session import GroupSession
+from streamlet.kafka.ports import RecordSource
+from streamlet.processing.global_tables import GlobalTables
+from streamlet.processing.record_failures import RecordCounters
+from streamlet.runtime.catalog import Catalog
+from streamlet.runtime.control_link import ControlLink
+from streamlet.runtime.listeners import Observer
+from streamlet.runtime.metrics.advisor import Advisor
+from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
+from streamlet.runtime.metrics.values import Snapshot
+from streamlet.runtime.reporting import Reporter
+from streamlet.tasks.activation import Activation
+from streamlet.tasks.commit_port import CommitPort
+from streamlet.tasks.dormant import Cleanup
+from streamlet.tasks.meters import Meters
+from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.state_updater import StateUpdater
+from streamlet.tasks.task_record import TaskStage
+from streamlet.tasks.task_registry import TaskRegistry
+from streamlet.types import TaskId
+
+#: How often a worker tells what it measured, ms.
+MEASURE_MS = 1_000
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Companions:
+    """Parts beside a worker that it begins, looks at and ends; a worker can do without each.
+
+    Attributes:
+        link: our end of the control topic, started; closed with the worker.
+        reporter: says there what the worker does.
+        tables: global tables, read before it joins the group, and on; closed with the worker.
+        advisor: works out how many instances are needed, started and ended with the worker.
+        cleanup: deletes state that is not needed any more, likewise.
+        measured: is given a snapshot once a second and at every change of state.
+    """
+
+    link: ControlLink | None = None
+    reporter: Reporter | None = None
+    tables: GlobalTables | None = None
+    advisor: Advisor | None = None
+    cleanup: Cleanup | None = None
+    measured: Callable[[Snapshot], None] | None = None
+
+
+@attrs.define(eq=False, slots=False)
+class WorkerStatus:
+    """The state of one worker; changes are told at once, measures once a second.
+
+    Args:
+        settings: the application's.
+        clock: the time.
+        companions: the reporter and what takes measures are among them.
+        observer: called when the state or the running tasks change.
+        counters: of the tasks given up so far.
+        meters: count beside the work.
+        holdings: the active tasks.
+        activation: tasks on their way up.
+        copies: copies and restores.
+        commit: the worker's commits.
+        catalog: knows the inputs.
+        board: has the task manager.
+        group: the membership.
+        source: the consumer of input partitions.
+    """
+
+    _settings: Settings
+    _clock: Clock
+    _companions: Companions
+    _observer: Observer
+    _counters: RecordCounters
+    _meters: Meters
+    _holdings: TaskRegistry
+    _activation: Activation
+    _copies: StateUpdater
+    _commit: CommitPort
+    _catalog: Catalog
+    _board: RebalanceEvents
+    _group: GroupSession
+    _source: RecordSource
+    #: One of Kafka Streams' states of a thread, and ``ERROR``.
+    state: str = attrs.field(default="CREATED", init=False)
+    _reported_tasks: tuple[TaskId, ...] = attrs.field(default=(), init=False)
+    _next_measure_ms: int = attrs.field(default=0, init=False)
+
+    def set(self, state: str) -> None:
+        """Note the state of the worker, and tell it and the running tasks where they changed."""
+        running = tuple(active.task for active in self._holdings.of_stage(TaskStage.RUNNING))
+        if (state, running) != (self.state, self._reported_tasks):
+            self.state, self._reported_tasks = state, running
+            self._observer.state_changed(state, running)
+            if self._companions.measured is not None:
+                self._tell_measures(self._companions.measured)
+
+    def step(self) -> None:
+        """Report and measure what is due."""
+        parts = self._companions
+        if parts.reporter is not None:
+            self._report(parts.reporter)
+        if parts.measured is not None and self._clock.now_ms() >= self._next_measure_ms:
+            self._tell_measures(parts.measured)
+
+    def _report(self, reporter: Reporter) -> None:
+        link = self._companions.link
+        reporter.look(
+            self._clock.now_ms(),
+            self.state,
+            source=self._source,
+            holdings=self._holdings,
+            activation=self._activation,
+            copies=self._copies,
+            tables=self._companions.tables,
+            inputs=self._catalog.reported_inputs if link and link.leads else None,
+        )
+
+    def _tell_measures(self, take: Callable[[Snapshot], None]) -> None:
+        """Take a snapshot of everything worth knowing, and pass it on."""
+        self._next_measure_ms = self._clock.now_ms() + MEASURE_MS
+        tables, advisor = self._companions.tables, self._companions.advisor
+        total = attrs.evolve(self._counters)
+        for active in self._holdings.tasks.values():
+            total.add(active.processor.counters)
+        if tables is not None:
+            total.add(tables.counters)
+        with self._board.manager() as manager:
+            roles, lags = roles_of(manager), lags_of(manager)
+        member = MeasuredMember(
+            state=self.state,
+            mode=self._settings.stream_rebalancing_mode,
+            counted=total,
+            flush_ns=self._commit.flush_ns,
+            active=self._holdings.tasks,
+            roles=roles,
+            lags=lags,
+            waiting=tuple(sorted(self._activation.tasks)),
+            meters=self._meters,
+            standing=self._group,
+            ends=self._source,
+            advice=None if advisor is None else advisor.advice,
+            global_lags={} if tables is None else tables.lags,
+        )
+        take(measure(member))
