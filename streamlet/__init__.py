@@ -36,22 +36,21 @@ if TYPE_CHECKING:
     )
     from streamlet.dsl.branched import BranchedKStream
     from streamlet.dsl.cogrouped import CogroupedKStream, WindowedCogroupedKStream
-    from streamlet.dsl.custom_stores import LruStore
     from streamlet.dsl.determinism import non_deterministic
     from streamlet.dsl.expressions import col, key, lit, value
     from streamlet.dsl.global_table import GlobalKTable
+    from streamlet.dsl.graph.materialized import Materialized
+    from streamlet.dsl.graph.record_context import RecordContext, with_context
     from streamlet.dsl.grouped import KGroupedStream
     from streamlet.dsl.grouped_table import KGroupedTable
-    from streamlet.dsl.join_windows import join_windows
-    from streamlet.dsl.keyed_state import State, Timer
-    from streamlet.dsl.late_records import LateRecord
-    from streamlet.dsl.materialized import Materialized
+    from streamlet.dsl.joins.windows import join_windows
     from streamlet.dsl.partition_time import with_partition_time
-    from streamlet.dsl.processor import Processor, ProcessorContext
-    from streamlet.dsl.processor_record import Record, RecordMetadata
-    from streamlet.dsl.punctuators import Cancellable
-    from streamlet.dsl.record_context import RecordContext, with_context
-    from streamlet.dsl.state_stores import (
+    from streamlet.dsl.processors.custom_stores import LruStore
+    from streamlet.dsl.processors.keyed_state import State, Timer
+    from streamlet.dsl.processors.processor import Processor, ProcessorContext
+    from streamlet.dsl.processors.punctuators import Cancellable
+    from streamlet.dsl.processors.record import Record, RecordMetadata
+    from streamlet.dsl.processors.store_builders import (
         StoreBuilder,
         custom_store,
         key_value_store,
@@ -61,19 +60,27 @@ if TYPE_CHECKING:
         versioned_store,
         window_store,
     )
-    from streamlet.dsl.store_views import (
+    from streamlet.dsl.processors.store_views import (
         KeyValueStore,
         TimestampedStore,
         ValueAndTimestamp,
         VersionedKeyValueStore,
     )
+    from streamlet.dsl.processors.window_views import SessionStore, WindowStore
     from streamlet.dsl.stream import KStream
-    from streamlet.dsl.suppress import until_time_limit, until_window_closes
+    from streamlet.dsl.suppressing.until import until_time_limit, until_window_closes
     from streamlet.dsl.table import KTable
-    from streamlet.dsl.window_definitions import calendar, custom_windows
-    from streamlet.dsl.window_views import SessionStore, WindowStore
     from streamlet.dsl.windowed import WindowedKStream
-    from streamlet.dsl.windows import hopping, session, sliding, tumbling, unlimited
+    from streamlet.dsl.windowing.definitions import (
+        calendar,
+        custom_windows,
+        hopping,
+        session,
+        sliding,
+        tumbling,
+        unlimited,
+    )
+    from streamlet.dsl.windowing.late_records import LateRecord
     from streamlet.errors import StreamletError
     from streamlet.origins import Origin, RepeatFilter, without_repeats
     from streamlet.processing.policy import (
@@ -189,28 +196,28 @@ _HOMES = {
     "FailedRecord": "streamlet.processing.policy",
     "Retry": "streamlet.processing.policy",
     "UncaughtAnswer": "streamlet.processing.policy",
-    "Processor": "streamlet.dsl.processor",
-    "ProcessorContext": "streamlet.dsl.processor",
-    "Cancellable": "streamlet.dsl.punctuators",
-    "Record": "streamlet.dsl.processor_record",
-    "RecordMetadata": "streamlet.dsl.processor_record",
-    "KeyValueStore": "streamlet.dsl.store_views",
-    "TimestampedStore": "streamlet.dsl.store_views",
-    "ValueAndTimestamp": "streamlet.dsl.store_views",
-    "WindowStore": "streamlet.dsl.window_views",
-    "SessionStore": "streamlet.dsl.window_views",
-    "LruStore": "streamlet.dsl.custom_stores",
-    "window_store": "streamlet.dsl.state_stores",
-    "session_store": "streamlet.dsl.state_stores",
-    "lru_store": "streamlet.dsl.state_stores",
-    "custom_store": "streamlet.dsl.state_stores",
-    "State": "streamlet.dsl.keyed_state",
-    "Timer": "streamlet.dsl.keyed_state",
-    "StoreBuilder": "streamlet.dsl.state_stores",
-    "key_value_store": "streamlet.dsl.state_stores",
-    "timestamped_store": "streamlet.dsl.state_stores",
-    "versioned_store": "streamlet.dsl.state_stores",
-    "VersionedKeyValueStore": "streamlet.dsl.store_views",
+    "Processor": "streamlet.dsl.processors.processor",
+    "ProcessorContext": "streamlet.dsl.processors.processor",
+    "Cancellable": "streamlet.dsl.processors.punctuators",
+    "Record": "streamlet.dsl.processors.record",
+    "RecordMetadata": "streamlet.dsl.processors.record",
+    "KeyValueStore": "streamlet.dsl.processors.store_views",
+    "TimestampedStore": "streamlet.dsl.processors.store_views",
+    "ValueAndTimestamp": "streamlet.dsl.processors.store_views",
+    "WindowStore": "streamlet.dsl.processors.window_views",
+    "SessionStore": "streamlet.dsl.processors.window_views",
+    "LruStore": "streamlet.dsl.processors.custom_stores",
+    "window_store": "streamlet.dsl.processors.store_builders",
+    "session_store": "streamlet.dsl.processors.store_builders",
+    "lru_store": "streamlet.dsl.processors.store_builders",
+    "custom_store": "streamlet.dsl.processors.store_builders",
+    "State": "streamlet.dsl.processors.keyed_state",
+    "Timer": "streamlet.dsl.processors.keyed_state",
+    "StoreBuilder": "streamlet.dsl.processors.store_builders",
+    "key_value_store": "streamlet.dsl.processors.store_builders",
+    "timestamped_store": "streamlet.dsl.processors.store_builders",
+    "versioned_store": "streamlet.dsl.processors.store_builders",
+    "VersionedKeyValueStore": "streamlet.dsl.processors.store_views",
     "VersionedRecord": "streamlet.state.version_rows",
     "GlobalKTable": "streamlet.dsl.global_table",
     "App": "streamlet.app",
@@ -221,10 +228,10 @@ _HOMES = {
     "KGroupedTable": "streamlet.dsl.grouped_table",
     "KStream": "streamlet.dsl.stream",
     "KTable": "streamlet.dsl.table",
-    "LateRecord": "streamlet.dsl.late_records",
-    "Materialized": "streamlet.dsl.materialized",
+    "LateRecord": "streamlet.dsl.windowing.late_records",
+    "Materialized": "streamlet.dsl.graph.materialized",
     "Origin": "streamlet.origins",
-    "RecordContext": "streamlet.dsl.record_context",
+    "RecordContext": "streamlet.dsl.graph.record_context",
     "RepeatFilter": "streamlet.origins",
     "Serde": "streamlet.serdes",
     "StateRestoreListener": "streamlet.runtime.listeners",
@@ -235,8 +242,8 @@ _HOMES = {
     "avro": "streamlet.serdes",
     "col": "streamlet.dsl.expressions",
     "count": "streamlet.dsl.aggregates",
-    "hopping": "streamlet.dsl.windows",
-    "join_windows": "streamlet.dsl.join_windows",
+    "hopping": "streamlet.dsl.windowing.definitions",
+    "join_windows": "streamlet.dsl.joins.windows",
     "json": "streamlet.serdes",
     "key": "streamlet.dsl.expressions",
     "lit": "streamlet.dsl.expressions",
@@ -250,20 +257,20 @@ _HOMES = {
     "min_": "streamlet.dsl.aggregates",
     "non_deterministic": "streamlet.dsl.determinism",
     "serde": "streamlet.serdes",
-    "session": "streamlet.dsl.windows",
+    "session": "streamlet.dsl.windowing.definitions",
     "session_windowed": "streamlet.serdes",
-    "sliding": "streamlet.dsl.windows",
+    "sliding": "streamlet.dsl.windowing.definitions",
     "sum_": "streamlet.dsl.aggregates",
     "time_windowed": "streamlet.serdes",
-    "tumbling": "streamlet.dsl.windows",
-    "calendar": "streamlet.dsl.window_definitions",
-    "custom_windows": "streamlet.dsl.window_definitions",
-    "unlimited": "streamlet.dsl.windows",
-    "until_time_limit": "streamlet.dsl.suppress",
-    "until_window_closes": "streamlet.dsl.suppress",
+    "tumbling": "streamlet.dsl.windowing.definitions",
+    "calendar": "streamlet.dsl.windowing.definitions",
+    "custom_windows": "streamlet.dsl.windowing.definitions",
+    "unlimited": "streamlet.dsl.windowing.definitions",
+    "until_time_limit": "streamlet.dsl.suppressing.until",
+    "until_window_closes": "streamlet.dsl.suppressing.until",
     "value": "streamlet.dsl.expressions",
     "windowed_json": "streamlet.serdes",
-    "with_context": "streamlet.dsl.record_context",
+    "with_context": "streamlet.dsl.graph.record_context",
     "with_partition_time": "streamlet.dsl.partition_time",
     "without_repeats": "streamlet.origins",
 }

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Self
 from streamlet.config import Settings
 from streamlet.config.sources import Entry, FileEntries
 from streamlet.dsl.absent import no_operator
-from streamlet.dsl.builder import Builder
-from streamlet.dsl.kinds import Kind
+from streamlet.dsl.graph.builder import Builder
+from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.sources import Sources
 from streamlet.errors import (
     AppNotFoundError,

@@ -2,9 +2,9 @@
 
 A call of an async or a generator function does nothing by itself. Where the function can be looked
 at, it is refused when the topology is built. What is behind a lambda or a decorator shows in its
-results. The first one of each batch is looked at, by ``dsl/columns`` for most; of predicates that
-of the first batch, and of each ``LARGE`` one. All are looked at where nothing else uses them, and
-where they go no further than to the next function.
+results. The first one of each batch is looked at, by ``operators/columns`` of ``dsl`` for most; of
+predicates that of the first batch, and of each ``LARGE`` one. All are looked at where nothing else
+uses them, and where they go no further than to the next function.
 """
 
 from __future__ import annotations

@@ -17,15 +17,8 @@ from typing import Any, Literal, Optional, TypedDict
 
 import attrs
 
-from streamlet.dsl.expressions import (
-    Expression,
-    Function,
-    compiled,
-    is_told,
-    result_of,
-    type_of,
-)
-from streamlet.dsl.inference import UNKNOWN
+from streamlet.dsl.expressions import Expression, Function, compiled, is_told, result_of, type_of
+from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.errors import TopologyError
 from streamlet.serdes.json_types import type_name
 

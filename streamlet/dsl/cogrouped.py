@@ -6,28 +6,28 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from streamlet.dsl.absent import no_operator
-from streamlet.dsl.aggregations import Aggregate
-from streamlet.dsl.arguments import check_is
-from streamlet.dsl.builder import Builder, same_app
-from streamlet.dsl.functions import check_takes
-from streamlet.dsl.inference import UNKNOWN
-from streamlet.dsl.kinds import Kind
-from streamlet.dsl.late_records import Late, LateRecord, add_late, check_late
-from streamlet.dsl.materialized import StoreLike
-from streamlet.dsl.none_results import name_operator, noticed
-from streamlet.dsl.repartitions import Repartition
-from streamlet.dsl.stateless import PassOn
+from streamlet.dsl.folds.none_results import name_operator, noticed
+from streamlet.dsl.folds.stream_folds import Aggregate
+from streamlet.dsl.graph.arguments import check_is
+from streamlet.dsl.graph.builder import Builder, same_app
+from streamlet.dsl.graph.functions import check_takes
+from streamlet.dsl.graph.inference import UNKNOWN
+from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.graph.repartitions import Repartition
+from streamlet.dsl.graph.table_node import TableNode
+from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.operators.stateless import PassOn
 from streamlet.dsl.table import KTable
-from streamlet.dsl.table_node import TableNode
-from streamlet.dsl.uses import TableUse
-from streamlet.dsl.window_folds import BoundFolding, Folding, noticed_folding
-from streamlet.dsl.window_stores import (
+from streamlet.dsl.windowing.folding import BoundFolding, Folding, noticed_folding
+from streamlet.dsl.windowing.late_records import Late, LateRecord, add_late, check_late
+from streamlet.dsl.windowing.stores import (
     WindowStoreOf,
     check_merger,
     skipped_nulls,
     window_operator,
 )
-from streamlet.dsl.windows import UnlimitedWindows, Windows, check_windows
+from streamlet.dsl.windowing.windows import UnlimitedWindows, Windows, check_windows
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import looking
 from streamlet.serdes import Serde, SerdeLike, Windowed

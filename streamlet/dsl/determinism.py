@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from streamlet.dsl.record_context import MARK, ContextFunction
+from streamlet.dsl.graph.record_context import MARK, ContextFunction
 from streamlet.errors import TopologyError
 
 F = TypeVar("F", bound=Callable[..., Any])

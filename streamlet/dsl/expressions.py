@@ -22,7 +22,7 @@ from typing import Any, Literal, is_typeddict
 
 import attrs
 
-from streamlet.dsl.inference import UNKNOWN, without_none
+from streamlet.dsl.graph.inference import UNKNOWN, without_none
 from streamlet.errors import TopologyError
 from streamlet.serdes.json_types import bare_type
 from streamlet.user_code import shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamlet.dsl.aggregates import Aggregations, finishing, result_type
-from streamlet.dsl.inference import UNKNOWN
+from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.dsl.table import KTable
 
 

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import accepting
-from streamlet.dsl.builder import Builder, StreamNode, same_app
-from streamlet.dsl.columns import collect, nth
-from streamlet.dsl.copies import owner, owner_of
-from streamlet.dsl.functions import check_takes, takes
-from streamlet.dsl.inference import result_type
-from streamlet.dsl.joins import StreamTableJoin
-from streamlet.dsl.kinds import Kind
-from streamlet.dsl.materialized import Materialized, StoreLike
-from streamlet.dsl.row_expiry import ttl_of
-from streamlet.dsl.tables import TableSource
-from streamlet.dsl.uses import TableUse
+from streamlet.dsl.graph.builder import Builder, StreamNode, same_app
+from streamlet.dsl.graph.functions import check_takes, takes
+from streamlet.dsl.graph.inference import result_type
+from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.materialized import Materialized, StoreLike
+from streamlet.dsl.graph.ownership import owner_of
+from streamlet.dsl.graph.row_expiry import ttl_of
+from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.joins.row_lookups import StreamTableJoin
+from streamlet.dsl.operators.columns import collect, nth
+from streamlet.dsl.operators.copies import owner
+from streamlet.dsl.operators.hot_store import accepting
+from streamlet.dsl.rows.sources import TableSource
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
 from streamlet.topology.nodes import GlobalTableSpec, SourceNode, StoreSpec

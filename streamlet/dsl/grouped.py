@@ -7,24 +7,26 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, over
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
-from streamlet.dsl.aggregations import Aggregate, Count, HotStore, Reduce
-from streamlet.dsl.builder import Builder, NodeFlags
 from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.finished import finished, kept_as
-from streamlet.dsl.functions import check_takes
-from streamlet.dsl.inference import UNKNOWN, result_type
-from streamlet.dsl.kinds import Kind
-from streamlet.dsl.late_records import LateRecord
-from streamlet.dsl.materialized import StoreLike
-from streamlet.dsl.none_results import name_operator, noticed
-from streamlet.dsl.nulls import skipping_nulls
-from streamlet.dsl.on_commit import Emit, check_emit, on_commit
-from streamlet.dsl.repartitions import Repartition
+from streamlet.dsl.folds.none_results import name_operator, noticed
+from streamlet.dsl.folds.on_commit import Emit, check_emit, on_commit
+from streamlet.dsl.folds.stream_folds import Aggregate, Count, Reduce
+from streamlet.dsl.graph.builder import Builder, NodeFlags
+from streamlet.dsl.graph.durations import Duration, milliseconds
+from streamlet.dsl.graph.functions import check_takes
+from streamlet.dsl.graph.inference import UNKNOWN, result_type
+from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.graph.repartitions import Repartition
+from streamlet.dsl.graph.table_node import TableNode
+from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.operators.hot_store import HotStore
+from streamlet.dsl.operators.nulls import skipping_nulls
 from streamlet.dsl.table import KTable
-from streamlet.dsl.table_node import TableNode
-from streamlet.dsl.uses import TableUse
 from streamlet.dsl.windowed import WindowedKStream
-from streamlet.dsl.windows import Duration, UnlimitedWindows, Windows, milliseconds
+from streamlet.dsl.windowing.late_records import LateRecord
+from streamlet.dsl.windowing.windows import UnlimitedWindows, Windows
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import looking
 from streamlet.serdes import SerdeLike

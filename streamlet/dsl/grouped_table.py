@@ -6,15 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from streamlet.dsl.absent import no_operator
-from streamlet.dsl.functions import check_takes
-from streamlet.dsl.inference import UNKNOWN
-from streamlet.dsl.kinds import Kind
-from streamlet.dsl.materialized import StoreLike
-from streamlet.dsl.none_results import name_operator, noticed
-from streamlet.dsl.nulls import skipping_nulls
-from streamlet.dsl.on_commit import Emit, check_emit, on_commit
-from streamlet.dsl.repartitions import Repartition
-from streamlet.dsl.table_folds import (
+from streamlet.dsl.folds.none_results import name_operator, noticed
+from streamlet.dsl.folds.on_commit import Emit, check_emit, on_commit
+from streamlet.dsl.folds.table_folds import (
     Regroup,
     TableFold,
     TableFolding,
@@ -22,9 +16,15 @@ from streamlet.dsl.table_folds import (
     counting_rows,
     reducing_rows,
 )
-from streamlet.dsl.table_node import TableNode
-from streamlet.dsl.uses import TableUse
-from streamlet.dsl.versioned_tables import for_newest
+from streamlet.dsl.graph.functions import check_takes
+from streamlet.dsl.graph.inference import UNKNOWN
+from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.graph.repartitions import Repartition
+from streamlet.dsl.graph.table_node import TableNode
+from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.operators.nulls import skipping_nulls
+from streamlet.dsl.rows.versioned import for_newest
 from streamlet.lazy_results import looking
 from streamlet.serdes import Serde, SerdeLike
 from streamlet.topology.nodes import Timed

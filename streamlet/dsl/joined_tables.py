@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from streamlet.dsl.foreign_nodes import joined_by_foreign_key
-from streamlet.dsl.materialized import StoreLike
-from streamlet.dsl.table_table import joined_tables
+from streamlet.dsl.foreign_keys.nodes import joined_by_foreign_key
+from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.joins.table_table import joined_tables
 from streamlet.serdes import SerdeLike
 
 if TYPE_CHECKING:

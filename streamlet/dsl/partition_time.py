@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from streamlet.dsl.functions import check_takes
+from streamlet.dsl.graph.functions import check_takes
 from streamlet.errors import TopologyError
 
 K = TypeVar("K")

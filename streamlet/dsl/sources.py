@@ -6,16 +6,16 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
-from streamlet.dsl.arguments import check_is
-from streamlet.dsl.builder import Builder, StreamNode
 from streamlet.dsl.global_table import GlobalKTable, global_table_of
-from streamlet.dsl.kinds import DEFAULT, Kind
-from streamlet.dsl.materialized import Materialized, StoreLike
+from streamlet.dsl.graph.arguments import check_is
+from streamlet.dsl.graph.builder import Builder, StreamNode
+from streamlet.dsl.graph.kinds import DEFAULT, Kind
+from streamlet.dsl.graph.materialized import Materialized, StoreLike
+from streamlet.dsl.graph.versioned_stores import table_store
 from streamlet.dsl.partition_time import extractor
+from streamlet.dsl.rows.versioned import source_node
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable
-from streamlet.dsl.versioned_stores import table_store
-from streamlet.dsl.versioned_tables import source_node
 from streamlet.errors import TopologyError
 from streamlet.kafka.placements import DEFAULT as DEFAULT_PARTITIONER
 from streamlet.kafka.placements import PartitionerName, partitioner_name

@@ -6,29 +6,26 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamlet.dsl.absent import no_operator
-from streamlet.dsl.arguments import check_is
 from streamlet.dsl.branched import BranchedKStream
-from streamlet.dsl.builder import Make, StreamNode, same_app
-from streamlet.dsl.copies import owner_of
 from streamlet.dsl.expressions import plain
-from streamlet.dsl.functions import check_not_marked, check_takes
+from streamlet.dsl.graph.arguments import check_is
+from streamlet.dsl.graph.builder import Make, StreamNode, same_app
+from streamlet.dsl.graph.functions import check_not_marked, check_takes
+from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.graph.ownership import owner_of
+from streamlet.dsl.graph.record_context import applied
+from streamlet.dsl.graph.repartitions import Repartition
 from streamlet.dsl.grouped import KGroupedStream
-from streamlet.dsl.kinds import Kind
-from streamlet.dsl.materialized import StoreLike
-from streamlet.dsl.record_context import applied
-from streamlet.dsl.repartitions import Repartition
-from streamlet.dsl.stateless import (
-    PassOn,
-    SelectKey,
-)
+from streamlet.dsl.joins.stream_table import table_of
+from streamlet.dsl.operators.stateless import PassOn, SelectKey
+from streamlet.dsl.operators.topics import ChooseTopics
 from streamlet.dsl.stream_calls import StreamCalls
 from streamlet.dsl.stream_deduplication import StreamDeduplication
 from streamlet.dsl.stream_joins import StreamJoins
 from streamlet.dsl.stream_processors import StreamProcessors
 from streamlet.dsl.stream_records import StreamRecords
-from streamlet.dsl.stream_table import table_of
 from streamlet.dsl.table import KTable
-from streamlet.dsl.topics import ChooseTopics
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 from streamlet.topology.nodes import Partitions

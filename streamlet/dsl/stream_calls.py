@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, ove
 
 import attrs
 
-from streamlet.dsl.builder import StreamNode
-from streamlet.dsl.functions import takes_async
-from streamlet.dsl.inference import awaited_type, result_type
-from streamlet.dsl.kinds import Kind
-from streamlet.dsl.windows import Duration, milliseconds
+from streamlet.dsl.graph.builder import StreamNode
+from streamlet.dsl.graph.durations import Duration, milliseconds
+from streamlet.dsl.graph.functions import takes_async
+from streamlet.dsl.graph.inference import awaited_type, result_type
+from streamlet.dsl.graph.kinds import Kind
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde, SerdeLike
 from streamlet.topology.operator import RetryRule

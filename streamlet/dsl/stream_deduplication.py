@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from streamlet.dsl.builder import StreamNode
-from streamlet.dsl.deduplication import Deduplicate, deduplication_store
-from streamlet.dsl.kinds import Kind
-from streamlet.dsl.materialized import StoreLike
-from streamlet.dsl.state_functions import repartitioned
-from streamlet.dsl.windows import Duration, milliseconds
+from streamlet.dsl.folds.deduplication import Deduplicate, deduplication_store
+from streamlet.dsl.graph.builder import StreamNode
+from streamlet.dsl.graph.durations import Duration, milliseconds
+from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.processors.state_nodes import repartitioned
 from streamlet.topology.operator import TaskContext
 
 if TYPE_CHECKING:

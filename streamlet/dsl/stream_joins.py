@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamlet.dsl.global_table import GlobalKTable, joined_globally
-from streamlet.dsl.join_windows import JoinWindows
-from streamlet.dsl.materialized import StoreLike
-from streamlet.dsl.stream_stream import JoinKind, joined_streams
-from streamlet.dsl.stream_table import joined
-from streamlet.dsl.windows import Duration
+from streamlet.dsl.graph.durations import Duration
+from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.joins.stream_stream import JoinKind, joined_streams
+from streamlet.dsl.joins.stream_table import joined
+from streamlet.dsl.joins.windows import JoinWindows
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 

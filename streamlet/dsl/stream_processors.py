@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import attrs
 
-from streamlet.dsl.builder import StreamNode
-from streamlet.dsl.keyed_state import State
-from streamlet.dsl.kinds import Kind
-from streamlet.dsl.process_types import (
+from streamlet.dsl.graph.builder import StreamNode
+from streamlet.dsl.graph.durations import Duration
+from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.operators.stateless import PassOn
+from streamlet.dsl.processors.keyed_state import State
+from streamlet.dsl.processors.nodes import Processing
+from streamlet.dsl.processors.processor import Processor
+from streamlet.dsl.processors.punctuators import PunctuationType
+from streamlet.dsl.processors.record import Record
+from streamlet.dsl.processors.signatures import (
     S2,
     Forwarded,
     S,
@@ -19,19 +25,13 @@ from streamlet.dsl.process_types import (
     TimerFunction,
     Valued,
 )
-from streamlet.dsl.processing import Processing
-from streamlet.dsl.processor import Processor
-from streamlet.dsl.processor_record import Record
-from streamlet.dsl.punctuators import PunctuationType
-from streamlet.dsl.state_functions import StateOptions, takes_state
-from streamlet.dsl.state_stores import Stores
-from streamlet.dsl.stateless import PassOn
-from streamlet.dsl.windows import Duration
+from streamlet.dsl.processors.state_nodes import StateOptions, takes_state
+from streamlet.dsl.processors.store_builders import Stores
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 
 if TYPE_CHECKING:
-    from streamlet.dsl.process_types import StateOrContext
+    from streamlet.dsl.processors.signatures import StateOrContext
     from streamlet.dsl.stream import KStream
 
 K = TypeVar("K")

@@ -6,14 +6,22 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
-from streamlet.dsl.builder import Make, StreamNode
-from streamlet.dsl.copies import owner_of, owner_of_results
 from streamlet.dsl.expressions import Expression, plain, type_of
-from streamlet.dsl.functions import check_takes, takes
-from streamlet.dsl.inference import element_type, pair_types, result_type
-from streamlet.dsl.kinds import Kind
-from streamlet.dsl.record_context import applied
-from streamlet.dsl.stateless import Filter, FlatMap, FlatMapValues, Foreach, Map, MapValues, Peek
+from streamlet.dsl.graph.builder import Make, StreamNode
+from streamlet.dsl.graph.functions import check_takes, takes
+from streamlet.dsl.graph.inference import element_type, pair_types, result_type
+from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.ownership import owner_of, owner_of_results
+from streamlet.dsl.graph.record_context import applied
+from streamlet.dsl.operators.stateless import (
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    Foreach,
+    Map,
+    MapValues,
+    Peek,
+)
 from streamlet.serdes import SerdeLike
 from streamlet.topology.nodes import Results
 from streamlet.visible import visible

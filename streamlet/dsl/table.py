@@ -6,19 +6,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from streamlet.dsl.absent import no_operator
-from streamlet.dsl.builder import StreamNode
-from streamlet.dsl.copies import owner_of
-from streamlet.dsl.derived import Derivation, derived
-from streamlet.dsl.functions import check_takes, takes
+from streamlet.dsl.graph.builder import StreamNode
+from streamlet.dsl.graph.functions import check_takes, takes
+from streamlet.dsl.graph.inference import pair_types, result_type
+from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.graph.ownership import owner_of
+from streamlet.dsl.graph.table_node import TableNode
+from streamlet.dsl.graph.table_views import filter_view, map_values_view
 from streamlet.dsl.grouped_table import KGroupedTable
-from streamlet.dsl.inference import pair_types, result_type
 from streamlet.dsl.joined_tables import TableJoins
-from streamlet.dsl.joins import filter_view, map_values_view
-from streamlet.dsl.kinds import Kind
-from streamlet.dsl.materialized import StoreLike
-from streamlet.dsl.suppress import Suppressed, suppressed_node
-from streamlet.dsl.table_node import TableNode
-from streamlet.dsl.tables import TableFilter, TableMapValues, ToStream
+from streamlet.dsl.operators.stateless import ToStream
+from streamlet.dsl.rows.derived import Derivation, TableFilter, TableMapValues, derived
+from streamlet.dsl.suppressing.until import Suppressed, suppressed_node
 from streamlet.serdes import SerdeLike
 
 if TYPE_CHECKING:

@@ -7,39 +7,34 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations, merging
-from streamlet.dsl.builder import NodeFlags
-from streamlet.dsl.final_results import FinalResults
 from streamlet.dsl.finished import finished, kept_as
-from streamlet.dsl.functions import check_takes
-from streamlet.dsl.inference import UNKNOWN
-from streamlet.dsl.kinds import Kind
-from streamlet.dsl.late_records import Late, add_late, check_late
-from streamlet.dsl.materialized import Materialized, StoreLike
-from streamlet.dsl.none_results import name_operator, noticed
-from streamlet.dsl.nulls import skipping_nulls
-from streamlet.dsl.on_commit import on_commit
+from streamlet.dsl.folds.none_results import name_operator, noticed
+from streamlet.dsl.folds.on_commit import on_commit
+from streamlet.dsl.graph.builder import NodeFlags
+from streamlet.dsl.graph.functions import check_takes
+from streamlet.dsl.graph.inference import UNKNOWN
+from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.materialized import Materialized, StoreLike
+from streamlet.dsl.graph.table_node import TableNode
+from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.operators.nulls import skipping_nulls
 from streamlet.dsl.table import KTable
-from streamlet.dsl.table_node import TableNode
-from streamlet.dsl.uses import TableUse
-from streamlet.dsl.window_folds import (
+from streamlet.dsl.windowing.final_results import FinalResults
+from streamlet.dsl.windowing.folding import (
     BoundFolding,
     Folding,
     counting,
     noticed_folding,
     reducing,
 )
-from streamlet.dsl.window_stores import (
+from streamlet.dsl.windowing.late_records import Late, add_late, check_late
+from streamlet.dsl.windowing.stores import (
     WindowStoreOf,
     check_merger,
     skipped_nulls,
     window_operator,
 )
-from streamlet.dsl.windows import (
-    SessionWindows,
-    UnlimitedWindows,
-    Windows,
-    check_windows,
-)
+from streamlet.dsl.windowing.windows import SessionWindows, UnlimitedWindows, Windows, check_windows
 from streamlet.lazy_results import looking
 from streamlet.serdes import SerdeLike, Windowed
 from streamlet.topology.nodes import Timed

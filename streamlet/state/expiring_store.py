@@ -1,8 +1,8 @@
 """The key-value store of a table whose rows expire (``Materialized(ttl=)``).
 
 A row has expired once stream time is ``ttl`` past its own time. Stream time is that of the
-operators that touch the store, and is kept with the timers beside it (``dsl.row_expiry``). What
-has expired is not shown from then on, though it is deleted a little later.
+operators that touch the store, and is kept with the timers beside it (``dsl.graph.row_expiry``).
+What has expired is not shown from then on, though it is deleted a little later.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import attrs
 
 from streamlet.app import App
 from streamlet.clock import ManualClock
-from streamlet.dsl.store_faces import GlobalStores
+from streamlet.dsl.processors.store_faces import GlobalStores
 from streamlet.errors import NotFoundError
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.processing.edges.records import edge_of

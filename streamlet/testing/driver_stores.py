@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from streamlet.dsl.store_faces import GlobalStores, face_of
+from streamlet.dsl.processors.store_faces import GlobalStores, face_of
 from streamlet.errors import NotFoundError
 from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import TaskContext

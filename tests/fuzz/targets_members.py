@@ -17,7 +17,7 @@ from streamlet.coordinator.commit_metadata import (
     InputNote,
     Rebuilt,
 )
-from streamlet.dsl import foreign_wire
+from streamlet.dsl.foreign_keys import wire as foreign_wire
 from streamlet.partitions import wire as partitions_wire
 from streamlet.processing.edges.filter import EdgeFilter
 from streamlet.processing.edges.records import edge_of, pack

@@ -11,7 +11,7 @@ from streamlet.coordinator.commit_metadata import (
     CommitMetadata,
     InputNote,
 )
-from streamlet.dsl import foreign_wire
+from streamlet.dsl.foreign_keys import wire
 from streamlet.errors import (
     StateError,
 )
@@ -97,12 +97,12 @@ def _origin(raw: bytes) -> None:
 
 
 def _foreign(raw: bytes) -> None:
-    for read in (foreign_wire.subscribed, foreign_wire.answered, foreign_wire.copied):
+    for read in (wire.subscribed, wire.answered, wire.copied):
         try:
             read(raw)
         except ValueError:
             continue
-    foreign_wire.partitions_of([raw])
+    wire.partitions_of([raw])
 
 
 TOPICS = (
@@ -163,9 +163,9 @@ TOPICS = (
         _foreign,
         (),
         (
-            foreign_wire.subscription(2, bytes(16), b"key", bytes(4)),
-            foreign_wire.answer(bytes(4), foreign_wire.source_of(0, 1), bytes(16), b"value"),
-            foreign_wire.copy_of(bytes(4), b"value"),
+            wire.subscription(2, bytes(16), b"key", bytes(4)),
+            wire.answer(bytes(4), wire.source_of(0, 1), bytes(16), b"value"),
+            wire.copy_of(bytes(4), b"value"),
         ),
         (b"", b"\x01", b"\x81\x02\x03"),
     ),

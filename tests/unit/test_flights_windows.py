@@ -11,7 +11,7 @@ np = pytest.importorskip("numpy")
 
 import streamlet as sl  # noqa: E402 - only where pandas is
 from examples.flights import data  # noqa: E402
-from streamlet.dsl.windows import SessionWindows, TimeWindows, Windows  # noqa: E402
+from streamlet.dsl.windowing.windows import SessionWindows, TimeWindows, Windows  # noqa: E402
 from streamlet.testing import TopologyTestDriver  # noqa: E402
 
 FLIGHTS = 20_000

@@ -81,7 +81,7 @@ def test_the_guides_name_files_that_exist() -> None:
     guides = page.partition("## How to add a scenario key")
     paths = sorted((ROOT / "streamlet").glob("*/"))
     rooms = "|".join(path.name for path in paths if path.name.isidentifier())
-    inside = rf"`((?:{rooms})/\w+)(?:\.py)?`"
+    inside = rf"`((?:{rooms})/[\w/]+)(?:\.py)?`"
     named = [f"streamlet/{name}.py" for name in re.findall(inside, guides[0])]
     simulation = ROOT / "streamlet" / "testing" / "simulation"
     named += [f"{simulation}/{name}" for name in re.findall(r"`(\w+\.py)`", guides[2])]

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import attrs
 
 from streamlet.dsl.aggregates import Aggregation, MadeOf
-from streamlet.dsl.aggregations import Aggregate, Count
 from streamlet.dsl.expressions import Function, compiled, type_of
-from streamlet.dsl.nulls import SkipNulls
+from streamlet.dsl.folds.stream_folds import Aggregate, Count
+from streamlet.dsl.operators.nulls import SkipNulls
 from streamlet.errors import SerdeError
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.serdes import Serde

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from streamlet.dsl.expressions import Binary, Column, Constant, Expression, Unary
-from streamlet.dsl.inference import without_none
-from streamlet.dsl.stateless import Filter
+from streamlet.dsl.graph.inference import without_none
+from streamlet.dsl.operators.stateless import Filter
 from streamlet.serdes import Serde
 from streamlet.spark.plan.folds import is_ours
 from streamlet.topology.graph import Topology

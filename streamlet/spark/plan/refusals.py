@@ -181,7 +181,9 @@ def check_topology(topology: Topology) -> None:
     Raises:
         TopologyError: naming those of the first kind that is found.
     """
-    from streamlet.dsl.record_context import InContext  # with the topology, which not all here need
+    from streamlet.dsl.graph.record_context import (
+        InContext,  # with the topology, which not all here need
+    )
 
     processors = [node for part in topology.subtopologies for node in part.processors]
     inside = set(topology.repartition_topics)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamlet.dsl.stateless import DropNullKeys, Filter, PassOn, SelectKey
+from streamlet.dsl.operators.stateless import DropNullKeys, Filter, PassOn, SelectKey
 from streamlet.spark.plan.folds import Fold, Storeless, is_ours
 from streamlet.spark.plan.pushdown import plain_fields
 from streamlet.topology.graph import Topology

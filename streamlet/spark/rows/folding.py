@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.columns import collect
-from streamlet.dsl.nulls import Skip, SkipNulls
+from streamlet.dsl.operators.columns import collect
+from streamlet.dsl.operators.nulls import Skip, SkipNulls
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.outputs import Output
 from streamlet.processing.task import Task

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from streamlet.dsl.row_expiry import timers_of
+from streamlet.dsl.graph.row_expiry import timers_of
 from streamlet.state.expiring_store import ExpiringStore
 from streamlet.state.task_state import TaskState
 from streamlet.state.timer_store import TimerStore

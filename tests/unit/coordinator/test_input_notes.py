@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streamlet.coordinator.commit_metadata import CommitMetadata, CommitMetadataError, InputNote
 from streamlet.coordinator.commit_packing import pack_logs
 from streamlet.coordinator.commit_texts import TextRules
-from streamlet.dsl.foreign_wire import source_of
+from streamlet.dsl.foreign_keys.wire import source_of
 from streamlet.processing.edges.records import edge_of, pack, unpack
 from streamlet.state.changelog import decode, prefix_of
 from streamlet.types import StateNumber, TopicPartition

@@ -11,7 +11,7 @@ from collections import defaultdict
 
 import attrs
 
-from streamlet.dsl.windows import SlidingWindows
+from streamlet.dsl.windowing.windows import SlidingWindows
 from tests.unit.dsl.window_tasks import Update
 
 

@@ -17,12 +17,12 @@ from streamlet.config import Settings
 from streamlet.dsl.absent import ABSENT, snake_case
 from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.cogrouped import CogroupedKStream, WindowedCogroupedKStream
+from streamlet.dsl.graph.materialized import Materialized
 from streamlet.dsl.grouped import KGroupedStream
-from streamlet.dsl.materialized import Materialized
 from streamlet.dsl.stream import KStream
 from streamlet.dsl.table import KTable
 from streamlet.dsl.windowed import WindowedKStream
-from streamlet.dsl.windows import tumbling
+from streamlet.dsl.windowing.definitions import tumbling
 from streamlet.serdes import Windowed
 from streamlet.testing.driver import TopologyTestDriver
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
-from streamlet.dsl import foreign_wire as wire
+from streamlet.dsl.foreign_keys import wire
 from streamlet.serdes.resolve import serde
 from streamlet.testing import TopologyTestDriver
 from tests.unit.dsl.deployments import RAW, SOME_TYPES, TYPES, Program, keep_on_disk, orders

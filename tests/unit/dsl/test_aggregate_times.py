@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from streamlet.app import App
 from streamlet.batch import Batch
-from streamlet.dsl.aggregations import Aggregate, Count, Reduce
+from streamlet.dsl.folds.stream_folds import Aggregate, Count, Reduce
+from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.table import KTable
-from streamlet.dsl.uses import TableUse
 from streamlet.serdes import serde
 from streamlet.state.task_state import TaskState
 from streamlet.testing.driver import TopologyTestDriver

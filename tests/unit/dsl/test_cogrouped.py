@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
-from streamlet.dsl.windows import TimeWindows
+from streamlet.dsl.windowing.windows import TimeWindows
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.task import Task

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamlet.app import App
-from streamlet.dsl import presence
+from streamlet.dsl.graph import presence
 from streamlet.serdes import json, serde
 from streamlet.testing.driver import TopologyTestDriver
 from streamlet.topology.graph import Topology

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streamlet as sl
-from streamlet.dsl.builder import Builder
+from streamlet.dsl.graph.builder import Builder
 from streamlet.errors import StreamletError, TopologyError
 from streamlet.state.task_state import TaskState
 from streamlet.testing import TopologyTestDriver

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlet.app import App
-from streamlet.dsl.materialized import Materialized
+from streamlet.dsl.graph.materialized import Materialized
 from streamlet.dsl.table import KTable
 from streamlet.errors import TopologyError
 from streamlet.testing.driver import TopologyTestDriver

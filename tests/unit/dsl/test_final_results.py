@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 import streamlet as sl
-from streamlet.dsl import final_results
 from streamlet.dsl.table import KTable
 from streamlet.dsl.windowed import WindowedKStream
-from streamlet.dsl.windows import ClosingWindows, SessionWindows
+from streamlet.dsl.windowing import final_results
+from streamlet.dsl.windowing.windows import ClosingWindows, SessionWindows
 from streamlet.errors import TopologyError
 from streamlet.state.window_rows import PROGRESS_KEY
 from streamlet.testing import TopologyTestDriver

@@ -9,9 +9,8 @@ import attrs
 import pytest
 
 from streamlet.app import App
-from streamlet.dsl import foreign_answers
-from streamlet.dsl import foreign_wire as wire
-from streamlet.dsl.answer_fence import AnswerFence
+from streamlet.dsl.foreign_keys import right_side, wire
+from streamlet.dsl.foreign_keys.answer_fence import AnswerFence
 from streamlet.dsl.table import KTable
 from streamlet.errors import SerdeError, TopologyError
 from streamlet.reset.ownership import candidates
@@ -106,7 +105,7 @@ def test_what_fails_is_one_record_and_the_rest_goes_on() -> None:
 def test_a_change_that_many_rows_asked_for_is_sent_in_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(foreign_answers, "PART", 2)
+    monkeypatch.setattr(right_side, "PART", 2)
     app = App("a")
     left, right = tables(app)
     left.join(right, lambda v, r: r, foreign_key=lambda v: v, value=str).to_stream().to("out")

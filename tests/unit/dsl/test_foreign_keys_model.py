@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamlet.app import App
-from streamlet.dsl import foreign_wire as wire
+from streamlet.dsl.foreign_keys import wire
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.types import TopicPartition
 from tests.unit.dsl.foreign_tasks import ForeignCluster

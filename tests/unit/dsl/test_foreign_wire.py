@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.dsl import foreign_wire as wire
+from streamlet.dsl.foreign_keys import wire
 
 PARTITION = wire.partition_bytes(3)
 DIGEST = bytes(range(16))

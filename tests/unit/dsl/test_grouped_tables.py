@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streamlet as sl
-from streamlet.dsl.table_folds import changes_of
+from streamlet.dsl.folds.table_folds import changes_of
 from streamlet.errors import SerdeError, TopologyError
 from streamlet.serdes import serde
 from streamlet.testing import TopologyTestDriver

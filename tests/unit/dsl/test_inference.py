@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import pytest
 
-from streamlet.dsl.functions import check_takes, takes
-from streamlet.dsl.inference import UNKNOWN, element_type, pair_types, result_type
+from streamlet.dsl.graph.functions import check_takes, takes
+from streamlet.dsl.graph.inference import UNKNOWN, element_type, pair_types, result_type
 from streamlet.errors import TopologyError
 
 

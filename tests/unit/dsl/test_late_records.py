@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
-from streamlet.dsl.windows import SessionWindows, Windows
+from streamlet.dsl.windowing.windows import SessionWindows, Windows
 from streamlet.errors import ProcessingError, TopologyError
 from streamlet.testing import TopologyTestDriver
 from streamlet.topology.describe import as_text

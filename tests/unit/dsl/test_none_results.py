@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 import streamlet as sl
-from streamlet.dsl.none_results import noticed
+from streamlet.dsl.folds.none_results import noticed
 from streamlet.serdes import serde
 from streamlet.testing import TopologyTestDriver
 
@@ -75,7 +75,7 @@ def warnings_of(build: Build, caplog: pytest.LogCaptureFixture) -> list[str]:
         for at in (0, 1, 2 * HOUR_MS, HOUR_MS, HOUR_MS + 1):  # the fourth joins two sessions
             for key in "ab":
                 driver.pipe_input("in", key, [at], timestamp_ms=at)
-    return [r.getMessage() for r in caplog.records if r.name == "streamlet.dsl.none_results"]
+    return [r.getMessage() for r in caplog.records if r.name == "streamlet.dsl.folds.none_results"]
 
 
 @pytest.mark.parametrize("fold", FOLDS)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamlet.app import App
-from streamlet.dsl.join_windows import join_windows
+from streamlet.dsl.joins.windows import join_windows
 from streamlet.dsl.stream import KStream
 from streamlet.testing.driver import TopologyTestDriver
 from streamlet.topology.edges import edges_of

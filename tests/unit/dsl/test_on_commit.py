@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 
 import streamlet as sl
-from streamlet.dsl import on_commit
-from streamlet.dsl.windows import Windows
+from streamlet.dsl.folds import on_commit
+from streamlet.dsl.windowing.windows import Windows
 from streamlet.errors import TopologyError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.task import Task

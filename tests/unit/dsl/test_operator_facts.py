@@ -13,9 +13,9 @@ from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.grouped import KGroupedStream
 from streamlet.dsl.stream import KStream
-from streamlet.dsl.suppress import until_time_limit
+from streamlet.dsl.suppressing.until import until_time_limit
 from streamlet.dsl.table import KTable
-from streamlet.dsl.windows import tumbling
+from streamlet.dsl.windowing.definitions import tumbling
 from streamlet.testing.driver_topics import OutputRecord
 from tests.unit.dsl.facts import (
     RECORDS,

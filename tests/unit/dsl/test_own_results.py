@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import streamlet as sl
-from streamlet.dsl import copies
-from streamlet.dsl.functions import reaches_only_arguments
+from streamlet.dsl.graph import ownership
+from streamlet.dsl.graph.functions import reaches_only_arguments
 from streamlet.testing import TopologyTestDriver
 
 KEPT: dict[str, int] = {}
@@ -103,13 +103,13 @@ def test_results_are_copied_where_a_function_may_have_kept_them(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    real = copies.owner_of_results
+    real = ownership.owner_of_results
 
     def noted(*arguments: Any) -> Any:
         made.append(real(*arguments))
         return made[-1]
 
-    for module in ("stream_records", "stream_table"):
+    for module in ("stream_records", "joins.stream_table"):
         monkeypatch.setattr(f"streamlet.dsl.{module}.owner_of_results", noted)
     for function in (fresh, kept):
         build(sl.App("a"), function)

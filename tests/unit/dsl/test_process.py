@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
-from streamlet.dsl.process import PART
+from streamlet.dsl.processors.process_operator import PART
 from streamlet.errors import ProcessingError, StreamletError, TopologyError
 from streamlet.testing.driver import TopologyTestDriver
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import streamlet as sl
 from streamlet.dsl.aggregates import Aggregation
-from streamlet.dsl.windows import SessionWindows
+from streamlet.dsl.windowing.windows import SessionWindows
 from streamlet.errors import ProcessingError, TopologyError
 from streamlet.testing import TopologyTestDriver
 from tests.unit.inside import inside

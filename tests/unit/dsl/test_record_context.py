@@ -9,8 +9,8 @@ import pytest
 
 import streamlet as sl
 from streamlet.batch import Batch
-from streamlet.dsl.record_context import applied
-from streamlet.dsl.stateless import FlatMapValues, MapValues
+from streamlet.dsl.graph.record_context import applied
+from streamlet.dsl.operators.stateless import FlatMapValues, MapValues
 from streamlet.dsl.stream import KStream
 from streamlet.errors import ProcessingError, TopologyError
 from streamlet.kafka.ports import Headers

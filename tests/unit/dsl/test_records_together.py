@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamlet.app import App
-from streamlet.dsl.join_windows import JoinWindows
-from streamlet.dsl.materialized import Materialized
+from streamlet.dsl.graph.materialized import Materialized
+from streamlet.dsl.joins.windows import JoinWindows
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing import partition_group
 from streamlet.processing.outputs import Output

@@ -7,7 +7,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlet.dsl.aggregations import behind
+from streamlet.dsl.operators.hot_store import behind
 
 #: Short runs that rise, with drops between them.
 TIMES = st.lists(st.integers(0, 30), max_size=60) | st.lists(

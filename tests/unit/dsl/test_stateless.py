@@ -9,7 +9,15 @@ import pytest
 
 from streamlet.app import App
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.stateless import Filter, FlatMap, FlatMapValues, Foreach, Map, MapValues, Peek
+from streamlet.dsl.operators.stateless import (
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    Foreach,
+    Map,
+    MapValues,
+    Peek,
+)
 from streamlet.dsl.stream import KStream
 from streamlet.testing.driver import TopologyTestDriver
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streamlet as sl
-from streamlet.dsl.builder import Builder
+from streamlet.dsl.graph.builder import Builder
 from streamlet.state.task_state import TaskState
 from streamlet.state.version_rows import VersionedRecord
 from streamlet.types import StateNumber

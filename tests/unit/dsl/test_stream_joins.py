@@ -10,8 +10,8 @@ import pytest
 
 import streamlet as sl
 from streamlet.app import App
-from streamlet.dsl import unmatched_joins
-from streamlet.dsl.join_windows import JoinWindows
+from streamlet.dsl.joins import unmatched
+from streamlet.dsl.joins.windows import JoinWindows
 from streamlet.dsl.stream import KStream
 from streamlet.errors import StreamletError, TopologyError
 from streamlet.testing.driver import TopologyTestDriver
@@ -221,7 +221,7 @@ def test_what_waits_goes_on_waiting_when_the_joiner_fails_for_one_of_it(
             raise ValueError("bad")
         return pair(left, right)
 
-    monkeypatch.setattr(unmatched_joins, "PART", part)
+    monkeypatch.setattr(unmatched, "PART", part)
     app = App("a", on_error="skip")
     left, right = sides(app)
     left.left_join(right, joiner, within=WITHIN, value=str).to("out")
@@ -236,7 +236,7 @@ def test_what_waits_goes_on_waiting_when_the_joiner_fails_for_one_of_it(
 
 
 def test_very_many_records_that_waited_are_sent_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unmatched_joins, "PART", 10)
+    monkeypatch.setattr(unmatched, "PART", 10)
     app = App("a")
     left, right = sides(app)
     left.outer_join(right, pair, within=WITHIN, value=str).to("out")

@@ -13,8 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamlet.app import App
-from streamlet.dsl import join_sides, unmatched_joins
-from streamlet.dsl.join_windows import JoinWindows
+from streamlet.dsl.joins import sides as join_sides
+from streamlet.dsl.joins import unmatched
+from streamlet.dsl.joins.windows import JoinWindows
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.task import Task
 from streamlet.serdes import serde
@@ -192,7 +193,7 @@ def test_any_batches_give_what_the_model_gives_record_by_record(
     with (
         patch.object(join_store, "ROW_RECORDS", row_records),
         patch.multiple(join_sides, **lengths),
-        patch.multiple(unmatched_joins, **lengths),
+        patch.multiple(unmatched, **lengths),
     ):
         compare(kind, history, windows)
 

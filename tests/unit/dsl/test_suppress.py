@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streamlet as sl
-from streamlet.dsl import suppression
+from streamlet.dsl.suppressing import buffer
 from streamlet.errors import BufferFullError, TopologyError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.task import Task
@@ -154,7 +154,7 @@ class Model:
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The order is read three rows at a time, and results are sent two at a time."""
     monkeypatch.setattr(buffer_store, "FRONT", 3)
-    monkeypatch.setattr(suppression, "PART", 2)
+    monkeypatch.setattr(buffer, "PART", 2)
 
 
 LIMITS: list[dict[str, int]] = [{}, {"max_records": 2}, {"max_bytes": 7}, {"max_records": 0}]
@@ -188,7 +188,7 @@ def test_updates_of_a_table_wait_as_in_the_model(
 def test_long_runs_of_a_full_buffer_send_what_the_model_does(
     limit: dict[str, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for module, name, rows in ((suppression, "PART", 50), (buffer_store, "FRONT", 60)):
+    for module, name, rows in ((buffer, "PART", 50), (buffer_store, "FRONT", 60)):
         monkeypatch.setattr(module, name, rows)
     dice, model = Random(7), Model(300, **limit)
     task = AppTask(suppressed(sl.until_time_limit(300, **limit)), str(tmp_path))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
-from streamlet.dsl.windows import SessionWindows
+from streamlet.dsl.windowing.windows import SessionWindows
 from streamlet.testing import TopologyTestDriver
 
 Document = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamlet.app import App
-from streamlet.dsl.materialized import StoreLike
+from streamlet.dsl.graph.materialized import StoreLike
 from streamlet.dsl.table import KTable
 from streamlet.errors import NotFoundError
 from streamlet.testing.driver import TopologyTestDriver

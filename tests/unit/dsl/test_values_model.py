@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import streamlet as sl
-from streamlet.dsl.windows import SessionWindows
+from streamlet.dsl.windowing.windows import SessionWindows
 from tests.unit.dsl.value_tasks import Fed, played
 
 Stream = sl.KStream[str, dict[str, Any]]

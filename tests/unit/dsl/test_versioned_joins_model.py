@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import streamlet as sl
 from streamlet.app import App
-from streamlet.dsl import join_grace
+from streamlet.dsl.joins import with_grace
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.task import Task
@@ -173,7 +173,7 @@ def test_a_join_does_what_kafka_streams_does(
     model, now, number = Model(kind == "left_join", grace), 0, 0
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.object(join_grace, "PART", part),
+        patch.object(with_grace, "PART", part),
         patch.object(buffer_store, "FRONT", front),
         patch.object(versioned_store, "ROW_VERSIONS", 2),
     ):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streamlet as sl
-from streamlet.dsl.builder import Builder
+from streamlet.dsl.graph.builder import Builder
 from streamlet.errors import TopologyError
 from streamlet.serdes import Windowed
 from streamlet.state.task_state import TaskState

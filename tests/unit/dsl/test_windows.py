@@ -11,7 +11,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.dsl.windowed import WindowedKStream
-from streamlet.dsl.windows import Windows
+from streamlet.dsl.windowing.windows import Windows
 from streamlet.errors import TopologyError
 from streamlet.testing.driver import TopologyTestDriver
 from streamlet.topology.describe import as_json

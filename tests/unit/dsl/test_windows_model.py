@@ -12,16 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamlet.dsl.windows import (
-    SessionWindows,
-    SlidingWindows,
-    TimeWindows,
-    hopping,
-    session,
-    sliding,
-    tumbling,
-    unlimited,
-)
+from streamlet.dsl.windowing.definitions import hopping, session, sliding, tumbling, unlimited
+from streamlet.dsl.windowing.windows import SessionWindows, SlidingWindows, TimeWindows
 from streamlet.serdes.windowed import NO_END
 from tests.unit.dsl.sliding_model import SlidingModel
 from tests.unit.dsl.window_tasks import Record, Update, WindowTask

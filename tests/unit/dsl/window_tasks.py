@@ -9,7 +9,7 @@ from typing import Any, Literal
 from streamlet.app import App
 from streamlet.dsl.table import KTable
 from streamlet.dsl.windowed import WindowedKStream
-from streamlet.dsl.windows import Windows
+from streamlet.dsl.windowing.windows import Windows
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.task import Task
 from streamlet.serdes import serde

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamlet import App
-from streamlet.dsl.materialized import Materialized
+from streamlet.dsl.graph.materialized import Materialized
 from streamlet.errors import StateLockedError, StateMismatchError
 from streamlet.runtime.adoption import adopt_folders
 from streamlet.state.directory import FolderLock, StateDirectory

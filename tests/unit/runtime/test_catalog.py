@@ -8,7 +8,7 @@ import pytest
 
 from streamlet import App, Materialized
 from streamlet.config import Settings
-from streamlet.dsl.windows import tumbling
+from streamlet.dsl.windowing.definitions import tumbling
 from streamlet.errors import BrokerError, StateMismatchError, TopologyError
 from streamlet.runtime.catalog import MOST_REPORTED, Catalog
 from streamlet.testing.ports import MemoryAdmin, MemoryLog

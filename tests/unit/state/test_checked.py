@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.aggregations import Aggregate, Reduce
-from streamlet.dsl.uses import TableUse
+from streamlet.dsl.folds.stream_folds import Aggregate, Reduce
+from streamlet.dsl.graph.uses import TableUse
 from streamlet.errors import SerdeError, UnwritableEntryError
 from streamlet.serdes import serde
 from streamlet.state.bucket_store import BucketStore, bucket_rows

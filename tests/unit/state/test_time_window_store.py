@@ -9,10 +9,10 @@ import attrs
 import pytest
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.uses import TableUse
-from streamlet.dsl.window_aggregations import TimeWindowed
-from streamlet.dsl.window_folds import BoundFolding, counting, reducing
-from streamlet.dsl.windows import tumbling
+from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.windowing.definitions import tumbling
+from streamlet.dsl.windowing.folding import BoundFolding, counting, reducing
+from streamlet.dsl.windowing.time_windowed import TimeWindowed
 from streamlet.errors import SerdeError
 from streamlet.serdes import Windowed, serde
 from streamlet.state.task_state import TaskState

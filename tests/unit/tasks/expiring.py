@@ -15,7 +15,7 @@ import attrs
 from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.coordinator.commit_metadata import Positions
-from streamlet.dsl.windows import Windows
+from streamlet.dsl.windowing.windows import Windows
 from streamlet.errors import DeliveryError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.task import Task

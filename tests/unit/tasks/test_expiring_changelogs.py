@@ -11,7 +11,7 @@ import pytest
 import streamlet as sl
 from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.coordinator.messages import Committed
-from streamlet.dsl.windows import Windows
+from streamlet.dsl.windowing.windows import Windows
 from streamlet.errors import ChangelogLostError, PositionsMismatchError
 from streamlet.tasks.commit_delivery import STARTS_MS
 from tests.unit.tasks.expiring import Copy, PurgedWorld, PurgingOwner, hosts_of

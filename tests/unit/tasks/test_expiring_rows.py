@@ -11,7 +11,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.app import App
-from streamlet.dsl.state_process import EXPIRY
+from streamlet.dsl.processors.state_operator import EXPIRY
 from streamlet.state.rows import NO_TIME
 from streamlet.state.task_state import TaskState
 from streamlet.state.timer_store import timer_key

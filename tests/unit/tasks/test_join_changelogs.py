@@ -16,7 +16,7 @@ import pytest
 import streamlet as sl
 from streamlet.app import App
 from streamlet.coordinator.commit_metadata import Positions
-from streamlet.dsl.join_windows import LEAST_BUCKET_MS
+from streamlet.dsl.joins.windows import LEAST_BUCKET_MS
 from streamlet.errors import DeliveryError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.task import Task

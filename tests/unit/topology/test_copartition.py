@@ -6,7 +6,7 @@ import pytest
 
 from streamlet.app import App
 from streamlet.dsl.stream import KStream
-from streamlet.dsl.windows import tumbling, unlimited
+from streamlet.dsl.windowing.definitions import tumbling, unlimited
 from streamlet.errors import ConfigError, MissingTopicError, TopologyError
 from streamlet.topology.graph import Topology
 from streamlet.topology.internal_topics import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamlet.app import App
-from streamlet.dsl.materialized import Materialized
+from streamlet.dsl.graph.materialized import Materialized
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
 from streamlet.types import TaskId

@@ -9,8 +9,8 @@ import pytest
 
 from streamlet.app import App
 from streamlet.config import Settings
-from streamlet.dsl.materialized import Materialized
-from streamlet.dsl.suppress import until_time_limit
+from streamlet.dsl.graph.materialized import Materialized
+from streamlet.dsl.suppressing.until import until_time_limit
 from streamlet.dsl.table import KTable
 from streamlet.topology.describe import as_java
 from streamlet.topology.graph import Topology

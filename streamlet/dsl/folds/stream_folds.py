@@ -1,0 +1,177 @@
+"""Operators that fold a stream into a table: count, reduce, aggregate.
+
+They work on the store's own dict; per record there is one look-up, one user function and one
+assignment.
+
+Who may touch which object, for values that can change in place:
+
+- an aggregator gets a *copy* of the stored object, so it may change and return it: what was sent
+  before stays as it was then, and a failure half-way leaves the store untouched;
+- a copy of what it returns is stored, since it may have kept that, or put a record's value into it;
+- the stored object is sent on, and never changes; functions downstream get copies of it
+  (``ProcessorNode.keeps``).
+
+The time of a row, and of the result that is sent on, is the highest of the records in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch
+from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.operators.hot_store import (
+    Function,
+    HotStore,
+    accepting,
+    copier,
+    finished,
+    keyed,
+    row_times,
+)
+from streamlet.errors import StateError
+from streamlet.serdes import Serde
+
+
+@attrs.frozen
+class Count:
+    """Number of records per key so far, in each record's place."""
+
+    store: HotStore
+    use: TableUse
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` for a key that the store's serde refuses."""
+        batch, ckeys, error = keyed(self.store, batch)
+        out = counted(self.store, ckeys)
+        olds = [count - 1 or None for count in out] if self.use.olds else None
+        times = row_times(self.store, ckeys, lambda at: out[at] > 1, batch.timestamps)
+        return finished(batch.with_values(out, olds, times), error)
+
+
+@attrs.frozen
+class Aggregate:
+    """``aggregator(key, value, aggregate)`` per key, beginning with ``initializer()``."""
+
+    store: HotStore
+    initializer: Function
+    aggregator: Function
+    value: Serde[Any]
+    use: TableUse
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when a function fails or returns what the serde refuses."""
+        batch, ckeys, error = keyed(self.store, batch)
+        check, copy = accepting(self.value), copier(self.value)
+        step = self.initializer, self.aggregator, check, copy
+        out, olds, failure = aggregated(self.store, batch, ckeys, *step)
+        error = error if failure is None else failure
+        return stored(self.store, self.use, batch, ckeys, out, olds, error)
+
+
+@attrs.frozen
+class Reduce:
+    """``reducer(aggregate, value)`` per key, beginning with the first value as it is."""
+
+    store: HotStore
+    reducer: Function
+    value: Serde[Any]
+    use: TableUse
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the reducer fails or returns what the serde refuses."""
+        batch, ckeys, error = keyed(self.store, batch)
+        cache, load, reducer = self.store.cache, self.store.load, self.reducer
+        get, check, copy = cache.get, accepting(self.value), copier(self.value)
+        out: list[Any] = []
+        olds: list[Any] = []
+        try:
+            for ckey, value in zip(ckeys, batch.values, strict=True):
+                old = get(ckey)
+                if old is None:
+                    old = load(ckey)
+                new = value if old is None else reducer(copy(old) if copy else old, value)
+                check(new)
+                if copy:
+                    new = copy(new)
+                cache[ckey] = new
+                out.append(new)
+                olds.append(old)
+        except (StateError, KeyboardInterrupt):
+            raise
+        except BaseException as failure:  # an exit is an error like any other
+            error = failure
+        return stored(self.store, self.use, batch, ckeys, out, olds, error)
+
+
+def stored(
+    store: HotStore,
+    use: TableUse,
+    batch: Batch,
+    ckeys: list[Any],
+    out: list[Any],
+    olds: list[Any],
+    error: BaseException | None,
+) -> Batch:
+    """The output for the records whose new values ``out`` are in the store, or the failure."""
+    part = batch
+    if len(out) < len(batch):
+        part, ckeys = batch.slice(0, len(out)), ckeys[: len(out)]
+        del olds[len(out) :]
+    times = row_times(store, ckeys, lambda at: olds[at] is not None, part.timestamps)
+    return finished(part.with_values(out, olds if use.olds else None, times), error)
+
+
+def counted(store: HotStore, ckeys: list[Any]) -> list[int]:
+    """Count a record for each cache key; the counts, which are in the cache."""
+    cache, load = store.cache, store.load
+    out: list[int] = []
+    append = out.append
+    for ckey in ckeys:
+        try:
+            count = cache[ckey] + 1
+        except (KeyError, TypeError):  # not in the cache, or there as deleted
+            count = (load(ckey) or 0) + 1
+        cache[ckey] = count
+        append(count)
+    return out
+
+
+def aggregated(
+    store: HotStore,
+    batch: Batch,
+    ckeys: list[Any],
+    initializer: Function,
+    aggregator: Function,
+    check: Callable[[Any], None],
+    copy: Callable[[Any], Any] | None,
+) -> tuple[list[Any], list[Any], BaseException | None]:
+    """Aggregate a record into the row of each cache key; new values are in the cache.
+
+    Returns:
+        The new values, the old ones, and the failure that ended it.
+    """
+    cache, load, get = store.cache, store.load, store.cache.get
+    out: list[Any] = []
+    olds: list[Any] = []
+    try:
+        for key, ckey, value in zip(batch.keys, ckeys, batch.values, strict=True):
+            old = get(ckey)
+            if old is None:
+                old = load(ckey)
+            mine = initializer() if old is None else old
+            new = aggregator(key, value, copy(mine) if copy else mine)
+            check(new)
+            if copy:
+                new = copy(new)
+            cache[ckey] = new
+            out.append(new)
+            olds.append(old)
+    except (StateError, KeyboardInterrupt):
+        raise
+    except BaseException as failure:  # an exit is an error like any other
+        return out, olds, failure
+    return out, olds, None

@@ -1,0 +1,320 @@
+"""The operators of a join by foreign keys (KIP-213), and those in the task of the left table.
+
+    left table ─ Subscribe ──▶ subscriptions ──▶ KeepSubscriptions ─ AnswerSubscriptions ─┐
+                                                        store                             ▼
+    right table ───────────────────────────────────────── scan ── AnswerChange ──▶ answers
+                                                                                     │
+    result ◀──────────────────── JoinAnswers, which looks up the left row ◀──────────┘
+
+A row of the left table subscribes to the row of the right one that its foreign key names, in the
+task that has it. It is answered at once, and when the right row changes. An answer bears a digest
+of the left row as it was when it subscribed: if that has changed meanwhile, another answer is on
+its way, and this one is dropped. So is one of a former owner behind those of its successor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import compress
+from operator import and_
+from typing import Any, Protocol
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.foreign_keys import wire
+from streamlet.dsl.foreign_keys.answer_fence import AnswerFence
+from streamlet.dsl.joins.joined_rows import TableRows
+from streamlet.dsl.operators.columns import collect, has_null, nth, taken
+from streamlet.dsl.operators.copies import Own, snapshots
+from streamlet.dsl.operators.hot_store import keyed
+from streamlet.serdes import ColumnError, Serde
+from streamlet.topology.operator import TaskContext
+
+Function = Callable[..., Any]
+
+
+@attrs.frozen
+class ForeignKey:
+    """The foreign key of a row: ``function(value)`` or ``function(key, value)``.
+
+    The function gets copies that ``own`` makes; None: rows cannot change.
+    """
+
+    function: Function
+    takes: int
+    own: Own
+
+    def of(self, key: Any, value: Any) -> Any:
+        """The foreign key; None of no row, or if it has none."""
+        if value is None:
+            return None
+        if self.own is not None:
+            value = self.own(value)
+        return self.function(value) if self.takes == 1 else self.function(key, value)
+
+
+@attrs.frozen
+class Subscribe:
+    """Turns changes of the left table into subscriptions, under their foreign keys.
+
+    Args:
+        name: of the node.
+        context: of the task; its partition is where answers go.
+        foreign: the foreign key of a row.
+        serdes: of foreign keys, and of the left table's keys.
+        digest: tells the left table's values apart (``wire.digests``).
+        left: whether rows without a match are joined too.
+    """
+
+    name: str
+    context: TaskContext
+    foreign: ForeignKey
+    serdes: tuple[Serde[Any], Serde[Any]]
+    digest: wire.Digests
+    left: bool
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails, or gives no key of the right table."""
+        assert batch.olds is not None, "a table that is joined sends its old values"
+        of_foreign, of_key = self.serdes
+        news, error = self._foreign_keys(batch.keys, batch.values, of_foreign)
+        befores, old_error = self._foreign_keys(batch.keys, batch.olds[: len(news)], of_foreign)
+        found, failure = collect(self.digest(batch.values[: len(befores)]), len(befores))
+        keys, unwritten = wire.encoded(of_key, batch.keys[: len(found)], failure)
+        out, dropped = self._asked(batch, keys, found, news, befores)
+        if dropped:
+            self.context.dropped(self.name, dropped)
+        first = unwritten or old_error or error
+        if first is None:
+            return out
+        if unwritten is not None:
+            raise OperatorFailed(len(keys), out, again=True) from first
+        raise self._failed(batch, len(keys), out, old_error is not None) from first
+
+    def _failed(self, batch: Batch, index: int, done: Batch, of_row: bool) -> OperatorFailed:
+        """The failure on a record: a row for which the function fails names no other one."""
+        one, serdes = batch.slice(index, index + 1), self.serdes
+        assert one.olds is not None
+        news, _ = self._foreign_keys(one.keys, one.values, serdes[0])
+        befores, _ = self._foreign_keys(one.keys, one.olds, serdes[0])
+        digests, failure = collect(self.digest(one.values), 1)
+        keys, failure = wire.encoded(serdes[1], one.keys, failure)
+        if failure is not None:
+            return OperatorFailed(index, done, again=True)
+        instead, dropped = self._asked(one, keys, digests, news or [None], befores or [None])
+        if of_row and dropped:
+            self.context.dropped(self.name, dropped)
+        return OperatorFailed(index, done, again=True, instead=instead, of_row=of_row)
+
+    def _asked(
+        self,
+        batch: Batch,
+        keys: list[Any],
+        contents: list[bytes | None],
+        news: list[bytes | None],
+        befores: list[bytes | None],
+    ) -> tuple[Batch, int]:
+        """Subscriptions of the first records of a batch, and how many rows name no other one."""
+        assert batch.olds is not None
+        records: list[int] = []
+        foreign: list[bytes | None] = []
+        packed: list[bytes] = []
+        partition, dropped = wire.partition_bytes(self.context.task.partition), 0
+        columns = keys, contents, news, befores
+        for index, (key, content, new, old) in enumerate(zip(*columns, strict=False)):
+            digest = wire.digest_of(content, new)
+            if new is not None and (old is None or old == new) and not self.left:
+                records.append(index)
+                foreign.append(new)
+                what = wire.SUBSCRIBE_IF_THERE
+                packed.append(wire.subscription(what, digest, key, partition))
+                continue
+            there, was = content is not None, batch.olds[index] is not None
+            for to, what in self._instructions(there, was, new, old):
+                records.append(index)
+                foreign.append(to)
+                packed.append(wire.subscription(what, digest, key, partition))
+            dropped += not self.left and there and new is None
+        out = attrs.evolve(taken(batch, records), keys=foreign, values=packed, olds=None)
+        return out, dropped
+
+    def _instructions(
+        self, there: bool, was: bool, new: bytes | None, old: bytes | None
+    ) -> list[tuple[bytes | None, int]]:
+        """Foreign keys with what is asked of them, by Kafka Streams' rules.
+
+        ``there`` and ``was`` tell whether there is a row now, and was one before.
+        """
+        moved = old is not None and old != new
+        if self.left:
+            away = [(old, wire.UNSUBSCRIBE)] if moved else []
+            return [*away, (new, wire.SUBSCRIBE)] if there or was else []
+        if new is None:
+            return [(old, wire.UNSUBSCRIBE_AND_ANSWER)] if moved else []
+        if moved:
+            return [(old, wire.UNSUBSCRIBE), (new, wire.SUBSCRIBE)]
+        return [(new, wire.SUBSCRIBE_IF_THERE)]
+
+    def _foreign_keys(
+        self, keys: list[Any], values: list[Any], serde: Serde[Any]
+    ) -> tuple[list[bytes | None], BaseException | None]:
+        found, failure = collect(map(self.foreign.of, keys, values), len(values))
+        return wire.encoded(serde, found, failure)
+
+
+class RowsBefore(Protocol):
+    """Rows of the left table as they were before, to which answers may still come."""
+
+    def fitted(
+        self,
+        ckeys: list[Any],
+        rows: list[Any],
+        digests: list[bytes | None],
+        kept: list[bool],
+    ) -> list[Any]:
+        """The rows for answers with these digests.
+
+        ``kept`` tells which answers are to the ``rows``, and afterwards, which are to the result.
+        """
+        ...
+
+
+@attrs.frozen
+class JoinAnswers:
+    """Joins answers with the left rows that asked, and drops those that come too late.
+
+    Args:
+        name: of the node.
+        context: counts what is dropped.
+        rows: of the left table.
+        digest: tells its values apart, as that of ``Subscribe``.
+        value: serde of the right table's values.
+        joiner: ``(left, right)``, with the key before them, or with both keys.
+        takes: how many of these it takes.
+        foreign: the foreign key of a row.
+        foreign_key: serde of these.
+        left: whether rows without a match are joined too.
+        before: rows to which answers may still come; None: to those of the table alone.
+    """
+
+    name: str
+    context: TaskContext
+    rows: TableRows
+    digest: wire.Digests
+    value: Serde[Any]
+    joiner: Function
+    takes: int
+    foreign: ForeignKey
+    foreign_key: Serde[Any]
+    left: bool
+    before: RowsBefore | None
+    own: Own
+    _fence: AnswerFence = attrs.field(factory=AnswerFence, init=False)
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the joiner or a view of the left table fails."""
+        batch, ckeys, error = keyed(self.rows.store, batch)
+        rows, _, failure = self.rows.rows(batch.keys, ckeys)
+        shown = len(rows)
+        part = batch if failure is None else batch.slice(0, shown)
+        out = self._of_rows(part, ckeys[:shown], rows, error if failure is None else None)
+        if failure is None:
+            return out
+        one = slice(shown, shown + 1)  # its row is not there, then
+        try:
+            instead = self._of_rows(batch.slice(shown, shown + 1), ckeys[one], [None], None)
+        except OperatorFailed as failed:
+            raise failed.at(shown, out) from failed.__cause__
+        raise OperatorFailed(shown, out, instead=instead, of_row=True) from failure
+
+    def _of_rows(
+        self, batch: Batch, ckeys: list[Any], rows: list[Any], error: BaseException | None
+    ) -> Batch:
+        """The results for left rows; raises as ``process``, and for the ``error`` behind them."""
+        mine, failure = collect(self.digest(rows), len(rows))
+        error = failure or error
+        found, failure = collect(map(wire.answered, batch.values[: len(mine)]), len(mine))
+        error = failure or error
+        digests = [digest for _, digest, _ in found]
+        own = self._digests(batch.keys, rows, mine)
+        kept = list(map(wire.is_digest_of, digests, mine, own))
+        if self.before is not None:
+            rows = self.before.fitted(ckeys, rows, digests, kept)
+        if not all(kept):
+            self._keep_more(ckeys, digests, own, kept)
+        passing = self._fence.passing([source for source, _, _ in found], batch.offsets)
+        if passing is not None:
+            kept = list(map(and_, kept, passing))
+        sent = [raw for (_, _, raw), fresh in zip(found, kept, strict=True) if fresh]
+        done = len(kept)
+        part = batch if all(kept) and done == len(batch) else batch.select(kept)
+        rows = rows if len(part) == len(rows) else list(compress(rows, kept))
+        out, failure = self._joined(part.keys, rows, sent)
+        if failure is not None:
+            error, done = failure, nth(kept, len(out))
+            part = part.slice(0, len(out))
+        if len(out) < done:
+            self.context.dropped(self.name, done - len(out))
+        if error is not None:
+            raise OperatorFailed(done, part.with_values(out)) from error
+        return part.with_values(out)
+
+    def _digests(
+        self, keys: list[Any], rows: list[Any], contents: list[bytes | None]
+    ) -> list[bytes | None]:
+        """The digests of left rows, as ``Subscribe`` makes them."""
+        column = list(map(self._named, keys, rows))
+        return list(map(wire.digest_of, contents, column))
+
+    def _named(self, key: Any, row: Any) -> bytes | None:
+        """The foreign key of a row, bytes; None if it has none, or the function fails."""
+        found, error = collect(map(self.foreign.of, [key], [row]), 1)
+        raws, error = wire.encoded(self.foreign_key, found, error)
+        return raws[0] if error is None else None
+
+    def _keep_more(
+        self,
+        ckeys: list[Any],
+        digests: list[bytes | None],
+        own: list[bytes | None],
+        kept: list[bool],
+    ) -> None:
+        """Keep answers to rows that an earlier program made otherwise, and that name the same row.
+
+        Not where the batch has the answer to the present value: the other one is out of date then.
+        """
+        exact = set(compress(ckeys, kept))
+        for index, (ckey, digest, mine) in enumerate(zip(ckeys, digests, own, strict=False)):
+            if not kept[index] and ckey not in exact:
+                kept[index] = wire.names_the_same(digest, mine)
+
+    def _joined(
+        self, keys: list[Any], rows: list[Any], sent: list[bytes | None]
+    ) -> tuple[list[Any], BaseException | None]:
+        """The results for left rows and the right ones that were sent."""
+        try:
+            others, error = self.value.decode_column(sent), None
+        except ColumnError as failed:
+            others, error = failed.done, failed.cause
+        count = len(others)
+        if self.takes == 2 and not (has_null(others) or has_null(rows)):
+            results: Iterator[Any] = map(self.joiner, rows, others)
+        else:
+            results = map(self._result, keys, rows, others)
+        out, failure = collect(snapshots(results, self.own), count)
+        return out, failure or error
+
+    def _result(self, key: Any, row: Any, other: Any) -> Any:
+        if row is None or (other is None and not (self.left and self._is_joined(key, row))):
+            return None
+        if self.takes == 2:
+            return self.joiner(row, other)
+        if self.takes == 3:
+            return self.joiner(key, row, other)
+        return self.joiner(key, self.foreign.of(key, row), row, other)
+
+    def _is_joined(self, key: Any, row: Any) -> bool:
+        """False for a row that the function of the foreign key fails on, and which was left out."""
+        _, error = collect(map(self.foreign.of, [key], [row]), 1)
+        return error is None

@@ -1,0 +1,182 @@
+"""The operators of a join by foreign keys in the task of the right table.
+
+They keep subscriptions by foreign key and primary key, answer each one, and answer all of a foreign
+key when its row changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.foreign_keys import wire
+from streamlet.dsl.joins.joined_rows import TableRows
+from streamlet.dsl.operators.columns import taken, with_gaps
+from streamlet.dsl.operators.hot_store import note_times
+from streamlet.serdes import Serde
+from streamlet.topology.operator import TaskContext
+
+#: Answers that are sent before other tasks may go on.
+PART = 10_000
+
+_ABSENT = object()
+
+
+@attrs.frozen
+class KeepSubscriptions:
+    """Puts subscriptions into their store and hands them on; some take one out.
+
+    Args:
+        store: of subscriptions.
+        foreign: serde of foreign keys.
+    """
+
+    store: Any
+    foreign: Serde[Any]
+
+    def process(self, batch: Batch) -> Batch:
+        """The subscriptions, unpacked."""
+        cache = self.store.cache
+        found = list(map(wire.subscribed, batch.values))
+        ckeys: list[bytes] = []
+        times: list[int] = []
+        for foreign, (instruction, digest, key, partition), time in zip(
+            self.foreign.encode_column(batch.keys), found, batch.timestamps, strict=True
+        ):
+            if foreign is None:
+                continue
+            stays = instruction in (wire.SUBSCRIBE_IF_THERE, wire.SUBSCRIBE)
+            ckeys.append(ckey := wire.row_key(foreign, key))
+            cache[ckey] = wire.row_of(digest, partition) if stays and digest is not None else None
+            times.append(time)
+        note_times(self.store, ckeys, times)
+        return batch.with_values(found)
+
+
+@attrs.frozen
+class AnswerSubscriptions:
+    """Answers subscriptions with the right row, as it is now.
+
+    Args:
+        context: of the task, which is the source of the answers.
+        rows: of the right table.
+        value: serde of its values.
+    """
+
+    context: TaskContext
+    rows: TableRows
+    value: Serde[Any]
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when a view of the right table fails."""
+        present = [key for key in batch.keys if key is not None]
+        ckeys = with_gaps(batch.keys, self.rows.store.ckeys(present))
+        known, error = self._rows(batch, ckeys)
+        out = _Answers()
+        source = wire.source_of(self.context.task.partition, self.context.epoch)
+        columns = batch.values, ckeys, batch.timestamps
+        for index, ((instruction, digest, key, partition), ckey, time) in enumerate(
+            zip(*columns, strict=True)
+        ):
+            if instruction == wire.UNSUBSCRIBE:
+                continue
+            found = known.get(ckey)
+            to = out if found is not None else _Answers()
+            sent, row_time = found or (None, -1)
+            if instruction == wire.UNSUBSCRIBE_AND_ANSWER:
+                sent = None
+            if sent is not None or instruction != wire.SUBSCRIBE_IF_THERE:
+                raw = wire.answer(partition, source, digest, sent)
+                to.add(index, key, raw, max(time, row_time))
+            if found is None:  # there is no such row, then
+                done, instead = out.batch(batch), to.batch(batch)
+                raise OperatorFailed(index, done, instead=instead, of_row=True) from error
+        return out.batch(batch)
+
+    def _rows(
+        self, batch: Batch, ckeys: list[Any]
+    ) -> tuple[dict[Any, tuple[bytes | None, int]], BaseException | None]:
+        """The right row of each foreign key that is asked for, in bytes, and its time.
+
+        Each is written once, however many subscriptions there are. Up to one that cannot be shown
+        or written, and its failure.
+        """
+        triples = zip(ckeys, batch.keys, batch.values, strict=True)
+        asked = {ckey: key for ckey, key, one in triples if one[0] != wire.UNSUBSCRIBE}
+        none = asked.pop(None, _ABSENT)
+        rows, times, error = self.rows.rows(list(asked.values()), list(asked))
+        raws, error = wire.encoded(self.value, rows, error)
+        known = dict(zip(asked, zip(raws, times, strict=False), strict=False))
+        if none is not _ABSENT:
+            known[None] = None, -1
+        return known, error
+
+
+@attrs.frozen
+class AnswerChange:
+    """Tells all rows that have subscribed to a right row what it is now.
+
+    Args:
+        context: of the task, which is the source of the answers.
+        store: of subscriptions.
+        foreign: serde of foreign keys.
+        value: serde of the right table's values.
+    """
+
+    context: TaskContext
+    store: Any
+    foreign: Serde[Any]
+    value: Serde[Any]
+
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+        """Raises ``OperatorFailed`` when a value cannot be encoded."""
+        out = _Answers()
+        source = wire.source_of(self.context.task.partition, self.context.epoch)
+        columns = self.foreign.encode_column(batch.keys), batch.values, batch.timestamps
+        for index, (foreign, value, time) in enumerate(zip(*columns, strict=True)):
+            start = wire.row_key(foreign or b"")
+            sent: bytes | None = None
+            for number, (key, row) in enumerate(self.store.prefix(start)):
+                if value is not None and number == 0:
+                    try:
+                        sent = self.value.encode(value)
+                    except KeyboardInterrupt:
+                        raise
+                    except BaseException as failure:  # a serde of the user's
+                        raise OperatorFailed(index, out.batch(batch)) from failure
+                digest, partition = wire.parts_of_row(row)
+                raw = wire.answer(partition, source, digest, sent)
+                out.add(index, key[len(start) :], raw, time)
+                if len(out.keys) >= PART:
+                    yield out.batch(batch)
+                    out = _Answers()
+        yield out.batch(batch)
+
+
+@attrs.frozen
+class _Answers:
+    """Answers, each with the index of the record that caused it."""
+
+    records: list[int] = attrs.field(factory=list)
+    keys: list[bytes] = attrs.field(factory=list)
+    values: list[bytes] = attrs.field(factory=list)
+    times: list[int] = attrs.field(factory=list)
+
+    def add(self, index: int, key: bytes, value: bytes, time: int) -> None:
+        self.records.append(index)
+        self.keys.append(key)
+        self.values.append(value)
+        self.times.append(time)
+
+    def batch(self, cause: Batch) -> Batch:
+        """They as a batch, with the places and headers of the records that caused them."""
+        return attrs.evolve(
+            taken(cause, self.records),
+            keys=self.keys,
+            values=self.values,
+            timestamps=self.times,
+            olds=None,
+        )

@@ -1,0 +1,208 @@
+"""Asks a user's function how many arguments it takes, once, while the topology is built."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+from streamlet.dsl.graph.record_context import ContextFunction, is_marked
+from streamlet.errors import TopologyError
+from streamlet.lazy_results import called, is_async, is_generator, makes_manager
+
+
+def check_takes(
+    call: str,
+    function: Callable[..., Any],
+    *arguments: str,
+    context: bool = False,
+    yields: bool = False,
+) -> None:
+    """Make sure that a function can be called with these positional arguments.
+
+    ``context`` if it may ask for the ``RecordContext``, which then comes behind them; ``yields`` if
+    it may be a generator function.
+
+    Raises:
+        TopologyError: it cannot; the message names the call and the arguments.
+    """
+    function, arguments = _asking(call, function, arguments, context)
+    _check_callable(call, function, yields)
+    _check_binds(call, function, arguments)
+
+
+def _check_binds(call: str, function: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+    signature = _signature(function)
+    if signature is None:
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise TopologyError(
+            f"{call} calls its function as ({', '.join(arguments)}), but {name_of(function)} "
+            f"takes {signature}: {error}"
+        ) from error
+
+
+def takes(
+    call: str,
+    function: Callable[..., Any],
+    *arguments: str,
+    context: bool = False,
+    yields: bool = False,
+) -> int:
+    """The number of arguments a function takes: all of them, or all but the first.
+
+    ``context`` and ``yields`` as of ``check_takes``; the context is not counted.
+
+    A function that requires all gets all; anything else, and what Python cannot tell of (some
+    builtins), goes without the first: ``map_values(str.upper)`` and
+    ``map_values(lambda k, v: ...)`` both do what they say.
+
+    Raises:
+        TopologyError: neither number will do.
+    """
+    function, wanted = _asking(call, function, arguments, context)
+    _check_callable(call, function, yields)
+    signature = _signature(function)
+    if signature is None or _required(signature) < len(wanted):
+        _check_binds(call, function, wanted[1:])
+        return len(arguments) - 1
+    _check_binds(call, function, wanted)
+    return len(arguments)
+
+
+def takes_async(call: str, function: Callable[..., Any], *arguments: str) -> int:
+    """The number of arguments of a function whose results are awaited, as ``takes``.
+
+    It may be ``non_deterministic``.
+
+    Raises:
+        TopologyError: neither number will do, or it is an async generator.
+    """
+    if isinstance(function, ContextFunction):
+        check_takes(call, function)
+    if not callable(function):
+        raise TopologyError(f"{call} expects an async function, got {function!r}")
+    if any(map(inspect.isasyncgenfunction, called(function))):
+        raise TopologyError(
+            f"{call}: {name_of(function)} yields, and one result is awaited for each value: "
+            "return it"
+        )
+    signature = _signature(function)
+    wanted = arguments
+    if signature is None or _required(signature) < len(arguments):
+        wanted = arguments[1:]
+    _check_binds(call, function, wanted)
+    return len(wanted)
+
+
+def form_of(call: str, function: Callable[..., Any], *forms: tuple[str, ...]) -> int:
+    """The number of arguments a function takes, which are those of one of the forms.
+
+    These go from the longest to the shortest. A function that requires as many as a form has gets
+    that one, anything else the last one.
+
+    Raises:
+        TopologyError: no form will do.
+    """
+    check_not_marked(call, function)
+    _asking(call, function, forms[-1], context=False)
+    _check_callable(call, function)
+    signature = _signature(function)
+    required = 0 if signature is None else _required(signature)
+    form = next((one for one in forms if required >= len(one)), forms[-1])
+    _check_binds(call, function, form)
+    return len(form)
+
+
+def _asking(
+    call: str, function: Callable[..., Any], arguments: tuple[str, ...], context: bool
+) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """A user's own function, and the arguments that it is called with."""
+    if not context:
+        check_not_marked(call, function)
+    if not isinstance(function, ContextFunction):
+        return function, arguments
+    if not context:
+        raise TopologyError(
+            f"{call} has no RecordContext for its function: put what is needed into the value, by "
+            "map_values(with_context(function)) before it"
+        )
+    return function.function, (*arguments, "context")
+
+
+def check_not_marked(call: str, function: Any) -> None:
+    """Refuse a function that was declared non-deterministic, for a call that cannot note it.
+
+    Raises:
+        TopologyError: it was.
+    """
+    if is_marked(function):
+        raise TopologyError(
+            f"{call} takes no function that is non_deterministic(): put what varies into the value "
+            "before it, or mark the function of a group_by() or map_values() behind it"
+        )
+
+
+def _check_callable(call: str, function: Any, yields: bool = False) -> None:
+    if not callable(function):
+        raise TopologyError(f"{call} expects a function, got {function!r}")
+    if is_async(function):
+        raise TopologyError(
+            f"{call} cannot await, and {name_of(function)} is an async function: its results would "
+            "be coroutines that never run; pass a function that returns the result itself, or have "
+            "KStream.map_values_async() await it"
+        )
+    if makes_manager(function):
+        raise TopologyError(
+            f"{call} enters no context manager, and {name_of(function)} makes one: its code would "
+            "never run; pass a function that uses it in a with statement"
+        )
+    if not yields and is_generator(function):
+        raise TopologyError(
+            f"{call} goes through no results, and {name_of(function)} is a generator function: its "
+            "code would never run; let it return, or let flat_map_values() or flat_map() take what "
+            "it yields"
+        )
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def _required(signature: inspect.Signature) -> int:
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(
+        one.kind in positional and one.default is inspect.Parameter.empty
+        for one in signature.parameters.values()
+    )
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """A function as messages name it."""
+    return getattr(function, "__qualname__", repr(function))
+
+
+#: Functions of these may leave objects behind them, or go on with them later.
+_LASTING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def reaches_only_arguments(function: object) -> bool:
+    """True if what a function returns is made of its arguments and constants, and kept nowhere.
+
+    Its code has no global name, no attribute, no closure and no default, and so no call: it can
+    only look into its arguments, calculate, and make dicts, lists and the like. False if that is
+    not known.
+    """
+    if type(function) is not FunctionType:
+        return False
+    code = function.__code__
+    if function.__defaults__ or function.__kwdefaults__ or code.co_flags & _LASTING:
+        return False
+    inner = any(isinstance(constant, CodeType) for constant in code.co_consts)
+    return not (inner or code.co_names or code.co_freevars or code.co_cellvars)

@@ -1,0 +1,57 @@
+"""``Materialized``: how a store is kept, where its name alone does not say enough."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypeAlias
+
+import attrs
+
+from streamlet.dsl.graph.arguments import check_is
+
+
+@attrs.frozen
+class Materialized:
+    """A store's name and where its contents are.
+
+    Without a name one is made up, which moves when the topology changes above it. ``persistent``
+    False keeps it in memory only: a restart reads the whole changelog. ``logged`` False keeps no
+    changelog: what it held is gone with its host.
+
+    ``retention`` is for windows: how long the store shows them, counted back from the latest one;
+    at least as long as they take late records, which is the default.
+
+    ``history`` makes a table versioned (``table`` and ``to_table`` only): rows keep what they were,
+    so far back from the latest timestamp. Changes may come out of order; those that are older are
+    left out. Streams join with the row as of the time of their record.
+
+    ``ttl`` is for tables of ``count``, ``reduce``, ``aggregate``, ``to_table``, joins of two tables
+    and stored filters and maps: a row is gone once stream time is so far past the row's own time.
+    From then on no reader sees it, and the next record of its key begins a new one. Nothing is sent
+    about that: what was made of the row downstream stays. There is a second store, ``NAME-ttl``.
+    """
+
+    name: str | None = None
+    persistent: bool = True
+    logged: bool = True
+    retention: str | timedelta | int | None = None
+    history: str | timedelta | int | None = None
+    ttl: str | timedelta | int | None = None
+
+    @classmethod
+    def of(cls, given: StoreLike) -> Materialized:
+        """Read what a user gave as ``store=``.
+
+        Raises:
+            WrongTypeError: it is neither a name nor a ``Materialized``.
+        """
+        if given is not None:
+            check_is("store=", given, (str, cls), "a name or a Materialized")
+        how = given if isinstance(given, Materialized) else cls(given)
+        if how.name is not None:
+            check_is("Materialized(name=)", how.name, (str,), "the name of a store, a text")
+        return how
+
+
+#: What ``store=`` takes: a name, or more.
+StoreLike: TypeAlias = str | Materialized | None

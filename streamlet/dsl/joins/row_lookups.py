@@ -1,0 +1,109 @@
+"""The operator that joins a stream with a table: one look-up per record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.graph.table_views import BoundView
+from streamlet.dsl.operators.columns import collect, has_null, not_null, nth, with_gaps
+from streamlet.dsl.operators.copies import Own, copies, snapshots
+from streamlet.dsl.operators.hot_store import HotStore, keyed
+from streamlet.state.versioned_store import VersionedStore
+
+Function = Callable[..., Any]
+
+
+@attrs.frozen
+class StreamTableJoin:
+    """``joiner(value, row)`` or ``joiner(key, value, row)`` for each record.
+
+    Without a row an inner join leaves the record out and a left join gives the joiner None. So does
+    a left join for a record without a key (KIP-962), which an inner join never gets.
+
+    Args:
+        store: of the rows.
+        views: what the table makes of them.
+        joiner: the function.
+        takes: how many arguments it takes.
+        left: whether records without a row have results.
+        own_row: makes copies of rows; None: they cannot change.
+        own: makes copies of what the joiner returns; None: it cannot change.
+    """
+
+    store: HotStore
+    views: tuple[BoundView, ...]
+    joiner: Function
+    takes: int
+    left: bool
+    own_row: Own
+    own: Own
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the joiner or a view fails."""
+        rows, error = self._looked_up(batch)
+        return self._joined(batch, rows, error)
+
+    def _joined(self, batch: Batch, rows: list[Any], error: BaseException | None) -> Batch:
+        """The results for records and their rows; raises as ``process``."""
+        if len(rows) < len(batch):
+            batch = batch.slice(0, len(rows))
+        mask: list[bool] | None = None
+        part = batch
+        if not self.left and has_null(rows):
+            mask = not_null(rows)
+            part = batch.select(mask)
+            rows = [row for row in rows if row is not None]
+        columns = (part.values, rows) if self.takes == 2 else (part.keys, part.values, rows)
+        out, failure = collect(snapshots(map(self.joiner, *columns), self.own), len(part))
+        if failure is None:
+            done = part.with_values(out)
+            if error is not None:
+                raise OperatorFailed(len(batch), done, again=True) from error
+            return done
+        index = len(out) if mask is None else nth(mask, len(out))
+        raise OperatorFailed(
+            index, part.slice(0, len(out)).with_values(out), again=True
+        ) from failure
+
+    def _looked_up(self, batch: Batch) -> tuple[list[Any], BaseException | None]:
+        """Each record's row, None if it has none; as far as they could be looked up."""
+        nulls = has_null(batch.keys)
+        part = batch.select(not_null(batch.keys)) if nulls else batch
+        part, ckeys, error = keyed(self.store, part)
+        rows, error = self._rows(part, ckeys, error)
+        return (with_gaps(batch.keys, rows) if nulls else rows), error
+
+    def _rows(
+        self, batch: Batch, ckeys: list[Any], error: BaseException | None
+    ) -> tuple[list[Any], BaseException | None]:
+        """Each record's row, as the views show it."""
+        rows = copies(self._stored(batch, ckeys), self.own_row)
+        for view in self.views:
+            rows, failure = collect(map(view, batch.keys, rows), len(rows))
+            error = failure or error
+        return rows, error
+
+    def _stored(self, batch: Batch, ckeys: list[Any]) -> list[Any]:
+        """Each record's row in the store."""
+        get = self.store.cache.get
+        rows = list(map(get, ckeys))
+        if has_null(rows):
+            self.store.load_many(ckeys)
+            rows = list(map(get, ckeys))
+        return rows
+
+
+@attrs.frozen
+class AsOfJoin(StreamTableJoin):
+    """Joins each record with the row as of its time."""
+
+    def _stored(self, batch: Batch, ckeys: list[Any]) -> list[Any]:
+        store = self.store
+        assert isinstance(store, VersionedStore), store
+        store.load_many(ckeys)
+        found = map(store.as_of, ckeys, batch.timestamps)
+        return [None if one is None else one.value for one in found]

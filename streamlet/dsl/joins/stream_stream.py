@@ -1,0 +1,276 @@
+"""Joins of two streams: their nodes and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+from streamlet.dsl.graph.builder import Builder, Make, StreamNode, same_app
+from streamlet.dsl.graph.functions import takes
+from streamlet.dsl.graph.inference import result_type
+from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.materialized import Materialized, StoreLike
+from streamlet.dsl.graph.ownership import owner_of
+from streamlet.dsl.graph.row_expiry import ttl_of
+from streamlet.dsl.joins.sides import Keep, MatchItself, MatchRecords, Side
+from streamlet.dsl.joins.stream_table import copartitioned
+from streamlet.dsl.joins.unmatched import Looks, MatchOrWait
+from streamlet.dsl.joins.windows import JoinWindows
+from streamlet.dsl.operators.copies import Own, owner
+from streamlet.dsl.operators.hot_store import accepting, copier
+from streamlet.dsl.operators.stateless import PassOn
+from streamlet.errors import TopologyError
+from streamlet.serdes import Serde
+from streamlet.state.join_store import kept_rows
+from streamlet.state.unmatched_store import unmatched_rows
+from streamlet.state.window_rows import row_keys
+from streamlet.topology.nodes import ProcessorNode, StoreSpec, WindowSpec
+from streamlet.topology.operator import TaskContext
+from streamlet.topology.optimization import InnerJoin
+
+if TYPE_CHECKING:
+    from streamlet.dsl.stream import KStream
+
+#: Which records are sent without a match: those of no side, of the left one, of both.
+JoinKind = Literal["inner", "left", "outer"]
+
+
+@attrs.frozen
+class _Stores:
+    """The names of a join's stores, and how they are kept."""
+
+    records: tuple[str, str]
+    unmatched: str
+    how: Materialized
+
+    def spec(self, name: str, key: Serde[Any], value: Serde[Any], **more: Any) -> StoreSpec:
+        """A store of this join."""
+        how = self.how
+        named = how.name is not None
+        return StoreSpec(name, key, value, how.persistent, how.logged, named, **more)
+
+
+def joined_streams(
+    kind: JoinKind,
+    streams: tuple[KStream[Any, Any], KStream[Any, Any]],
+    joiner: Any,
+    windows: Any,
+    value: Any,
+    store: StoreLike,
+    name: str | None,
+) -> tuple[StreamNode, Kind, Kind]:
+    """The node, the keys and the values of two streams that are joined.
+
+    Raises:
+        TopologyError: there are no windows, or the keys of the streams differ.
+    """
+    call = "join()" if kind == "inner" else f"{kind}_join()"
+    stream, other = streams
+    if not isinstance(windows, JoinWindows):
+        raise TopologyError(
+            f"{call}: two streams join within a span of time: pass within=, for example "
+            'within=streamlet.join_windows("5m")'
+        )
+    same_app(call, stream._node.builder, other._node.builder)
+    count = takes(call, joiner, "key", "left", "right")
+    key, other_key = (one._key.needed(call, "key", takes=False) for one in streams)
+    if key.name != other_key.name:
+        raise TopologyError(
+            f"{call}: the keys of the streams differ, {key.name} and {other_key.name}; "
+            "select_key() can make them alike"
+        )
+    values = tuple(one._value.needed(call, "value", takes=False) for one in streams)
+    parents = _copartitioned(call, streams, name)
+    inferred = result_type(joiner, *(stream._key.of, stream._value.of, other._value.of)[-count:])
+    result = stream._node.builder.result(value, inferred, call, "value")
+    join = _Join(kind, windows, key, (values[0], values[1]), joiner, count, owner_of(result))
+    node = join.added(parents, Materialized.of(store), call, name)
+    return node, stream._key, result
+
+
+def _copartitioned(
+    call: str, streams: tuple[KStream[Any, Any], KStream[Any, Any]], name: str | None
+) -> tuple[StreamNode, StreamNode]:
+    """Both streams behind repartition topics, if their keys may have changed."""
+    stream, other = streams
+    names = (None, None) if name is None else (f"{name}-left", f"{name}-right")
+    left = copartitioned(call, stream, stream._key, stream._value, names[0])
+    return left, copartitioned(call, other, other._key, other._value, names[1])
+
+
+@attrs.frozen
+class _Join:
+    """A join of two streams, as it is added to a topology."""
+
+    kind: JoinKind
+    windows: JoinWindows
+    key: Serde[Any]
+    values: tuple[Serde[Any], Serde[Any]]
+    joiner: Any
+    takes: int
+    own: Own
+
+    def added(
+        self,
+        parents: tuple[StreamNode, StreamNode],
+        how: Materialized,
+        call: str,
+        given: str | None,
+    ) -> StreamNode:
+        """Add its nodes and stores, under the names that Kafka Streams gives them."""
+        ttl_of(how, "records of a join expire with its windows")
+        if how.retention is not None:
+            raise TopologyError(f"{call}: the windows say how long the stores keep records")
+        if self.kind == "inner" and self.windows.interval_ms:
+            raise TopologyError(f"{call}: join_windows(emit_interval=…) is for unmatched results")
+        builder = parents[0].builder
+        for parent in parents if self.kind != "inner" else ():
+            builder.keep_null_keys(parent.name)
+        new = builder.graph.new_name
+        windowed = (
+            new("KSTREAM-WINDOWED-", given, "-this-windowed"),
+            new("KSTREAM-WINDOWED-", given, "-other-windowed"),
+        )
+        made_up = (
+            new("KSTREAM-OUTERTHIS-" if self.kind == "outer" else "KSTREAM-JOINTHIS-"),
+            new("KSTREAM-JOINOTHER-" if self.kind == "inner" else "KSTREAM-OUTEROTHER-"),
+        )
+        merge = new("KSTREAM-MERGE-", given, "-merge")
+        stores = self._stores(made_up, how)
+        names = made_up if given is None else self._sides(given)
+        self._add_stores(builder, stores)
+        for side, own in enumerate(stores.records):
+            kept = windowed[side]
+            builder.named_processor(
+                kept,
+                (parents[side].name,),
+                self._keeping(own, side),
+                writes=own,
+                values="passed on",
+                **self._together(),
+            )
+            self._add_join(builder, names[side], kept, stores, side)
+        builder.named_processor(merge, names, lambda _: PassOn(), values="passed on")
+        if self.kind == "inner":
+            alone = self._alone(builder, merge, windowed[0], stores.records[0])
+            builder.graph.add_inner_join(InnerJoin(windowed, names, stores.records, alone))
+        return StreamNode(builder, merge)
+
+    def _alone(self, builder: Builder, name: str, kept: str, store: str) -> ProcessorNode:
+        """The operator that joins a stream with itself, with one store."""
+        left, right = (self._matching(store, side, but_itself=side == 0) for side in (0, 1))
+        return builder.node(
+            name,
+            (kept,),
+            lambda context: MatchItself(left(context), right(context)),
+            reads=(store,),
+            skip_nulls="key value",
+        )
+
+    def _add_stores(self, builder: Builder, stores: _Stores) -> None:
+        """Add the store of each side's records, and that of those without a match."""
+        for name, value in zip(stores.records, self.values, strict=True):
+            key, rows, window = self._records(value)
+            builder.graph.add_store(stores.spec(name, key, rows, window=window, join="records"))
+        if self.kind != "inner":
+            key = attrs.evolve(row_keys(self.key), name=f"unmatched in joins: {self.key.name}")
+            rows = unmatched_rows(*self.values)
+            builder.graph.add_store(stores.spec(stores.unmatched, key, rows, join="unmatched"))
+
+    def _add_join(self, builder: Builder, name: str, kept: str, stores: _Stores, side: int) -> None:
+        """Add the operator of a side behind the one that stores its records."""
+        other, unmatched = stores.records[1 - side], stores.unmatched
+        if self.kind == "inner":
+            matching = self._matching(other, side)
+            builder.named_processor(
+                name, (kept,), matching, None, (other,), "key value", **self._together()
+            )
+        else:
+            make = self._waiting(name, other, unmatched, side)
+            if self.windows.interval_ms:
+                more: dict[str, Any] = {"timed": "by the clock"}
+            else:
+                more = {**self._together(), "in_order": True}
+            builder.named_processor(name, (kept,), make, unmatched, (other,), **more)
+
+    def _together(self) -> dict[str, Any]:
+        """The bound on records that are taken together, if they may be.
+
+        So near to each other, none makes one expire that another joins with.
+        """
+        windows = self.windows
+        spread_ms = windows.kept_ms - 1 - max(windows.before_ms, windows.after_ms)
+        if spread_ms < 0:
+            return {}
+        return {"by_key": True, "spread_ms": spread_ms}
+
+    def _stores(self, names: tuple[str, str], how: Materialized) -> _Stores:
+        """The names of the stores: made of a given name, else of those of the nodes."""
+        if how.name is None:
+            shared = f"KSTREAM-OUTERSHARED-{names[0].rpartition('-')[2]}"
+            records = f"{names[0]}-store", f"{names[1]}-store"
+            return _Stores(records, f"{shared}-store", how)
+        left, right = (f"{side}-store" for side in self._sides(how.name))
+        return _Stores((left, right), f"{how.name}-{self.kind}-shared-join-store", how)
+
+    def _sides(self, given: str) -> tuple[str, str]:
+        """The names of both sides, made of a given one."""
+        this = "outer-this" if self.kind == "outer" else "this"
+        other = "other" if self.kind == "inner" else "outer-other"
+        return f"{given}-{this}-join", f"{given}-{other}-join"
+
+    def _records(self, value: Serde[Any]) -> tuple[Serde[Any], Serde[Any], WindowSpec]:
+        """Keys, values and windows of the store of one side's records."""
+        windows = self.windows
+        key = attrs.evolve(
+            row_keys(self.key), name=f"joined in rows of {windows.bucket_ms} ms: {self.key.name}"
+        )
+        window = WindowSpec(
+            self.key,
+            windows.text,
+            windows.kept_ms,
+            windows.size_ms,
+            windows.grace_ms,
+            windows.bucket_ms,
+        )
+        return key, kept_rows(value), window
+
+    def _keeping(self, store: str, side: int) -> Make:
+        """Makes the operator that stores the records of a side (0: left)."""
+        value = self.values[side]
+        check, copy = accepting(value), copier(value)
+        return lambda context: Keep(context.store(store), check, copy)
+
+    def _side(self, side: int) -> Side:
+        windows = self.windows if side == 0 else self.windows.mirrored
+        how = self.joiner, self.takes, owner(self.values[side]), self.own
+        return Side(side == 0, windows.before_ms, windows.after_ms, *how)
+
+    def _matching(
+        self, other: str, side: int, but_itself: bool = False
+    ) -> Callable[[TaskContext], MatchRecords]:
+        """Makes the operator of an inner join for a side."""
+        view, copy = self._side(side), copier(self.values[1 - side])
+        return lambda context: MatchRecords(view, context.store(other), copy, but_itself)
+
+    def _waiting(self, name: str, other: str, unmatched: str, side: int) -> Make:
+        """Makes the operator of a left or outer join for a side."""
+        view, waits = self._side(side), side == 0 or self.kind == "outer"
+        copies = copier(self.values[side]), copier(self.values[1 - side])
+
+        def make(context: TaskContext) -> MatchOrWait:
+            return MatchOrWait(
+                view,
+                waits,
+                self.windows.grace_ms,
+                context.store(other),
+                context.store(unmatched),
+                self.key,
+                copies,
+                lambda count: context.dropped(name, count),
+                Looks(context, self.windows.interval_ms),
+            )
+
+        return make

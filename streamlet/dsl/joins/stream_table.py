@@ -1,0 +1,220 @@
+"""Streams that meet tables: the join of a stream with a table, and the table of a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from streamlet.dsl.graph.builder import StreamNode, same_app
+from streamlet.dsl.graph.durations import Duration, milliseconds
+from streamlet.dsl.graph.functions import takes
+from streamlet.dsl.graph.inference import result_type
+from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.materialized import Materialized, StoreLike
+from streamlet.dsl.graph.ownership import owner_of_results
+from streamlet.dsl.graph.repartitions import Repartition
+from streamlet.dsl.graph.row_expiry import ttl_of
+from streamlet.dsl.graph.table_node import TableNode
+from streamlet.dsl.graph.versioned_stores import table_store
+from streamlet.dsl.joins.row_lookups import AsOfJoin, StreamTableJoin
+from streamlet.dsl.joins.with_grace import JoinLater
+from streamlet.dsl.operators.copies import Own
+from streamlet.dsl.operators.hot_store import accepting, copier
+from streamlet.dsl.rows.sources import ToTable
+from streamlet.dsl.rows.versioned import source_node
+from streamlet.dsl.table import KTable
+from streamlet.errors import TopologyError
+from streamlet.serdes import Serde, serde
+from streamlet.state.buffer_rows import buffer_rows
+from streamlet.state.window_rows import row_keys
+from streamlet.topology.nodes import BufferSpec, StoreSpec
+from streamlet.topology.operator import TaskContext
+
+if TYPE_CHECKING:
+    from streamlet.dsl.stream import KStream
+
+_JOIN = "KSTREAM-JOIN-"
+
+
+def joined(
+    call: str,
+    stream: KStream[Any, Any],
+    table: Any,
+    joiner: Any,
+    value: Any,
+    name: str | None,
+    grace: Duration | None = None,
+    store: StoreLike = None,
+) -> tuple[StreamNode, Kind, Kind]:
+    """The node, the keys and the values of a stream joined with a table.
+
+    Raises:
+        TopologyError: it is no table, not one of keys like the stream's, or one of windows; or
+            there is a grace that the history of the table does not have.
+    """
+    if not isinstance(table, KTable):
+        raise TopologyError(f"{call}: a stream joins with a table, not {type(table).__name__}")
+    count = takes(call, joiner, "key", "value", "row")
+    rows = table._joined()
+    same_app(call, stream._node.builder, rows.builder)
+    rows.check_joins(call)
+    grace_ms = _grace(call, grace, store, rows)
+    left = copartitioned(call, stream, stream._key, stream._value, name)
+    theirs = rows.store.record_key.name
+    if stream._key.serde is not None and stream._key.serde.name != theirs:
+        raise TopologyError(
+            f"{call}: the stream's keys are {stream._key.serde.name}, those of table "
+            f"{rows.store.name} {theirs}; select_key() can make them alike"
+        )
+    kinds = stream._key, stream._value, table._value
+    inferred = result_type(joiner, *(kind.of for kind in kinds[-count:]))
+    result = left.builder.result(value, inferred, call, "value")
+    own = owner_of_results(joiner, kinds, count, result)
+    join = _RowJoin(rows, joiner, count, call == "left_join()", own)
+    if join.left:
+        left.builder.keep_null_keys(left.name)
+    if grace_ms is None:
+        prefix, nulls = ("KSTREAM-LEFTJOIN-", "value") if join.left else (_JOIN, "key value")
+        node = left.builder.processor(
+            prefix,
+            (left.name,),
+            join.operator,
+            reads=rows.stores,
+            skip_nulls=nulls,
+            name=name,
+            by_key=True,
+        )
+    else:
+        serdes = stream._key.needed(call, "key"), stream._value.needed(call, "value")
+        node = _add_later(left, join, grace_ms, serdes, store, name)
+    return StreamNode(left.builder, node, left.rekeyed), stream._key, result
+
+
+@attrs.frozen
+class _RowJoin:
+    """A join of a stream with a table: its rows, the joiner, what that takes and returns."""
+
+    rows: TableNode
+    joiner: Any
+    takes: int
+    left: bool
+    own: Own
+
+    def operator(self, context: TaskContext) -> StreamTableJoin:
+        """The operator of a task; with a versioned table it is an ``AsOfJoin``."""
+        rows = self.rows
+        kept = context.store(rows.store.name)
+        views = tuple(view.bound(context) for view in rows.views)
+        how = self.joiner, self.takes, self.left
+        if rows.history_ms is None:
+            return StreamTableJoin(kept, views, *how, rows.own_row, self.own)
+        return AsOfJoin(kept, views[1:], *how, rows.own_value, self.own)
+
+
+def _grace(call: str, grace: Duration | None, store: StoreLike, rows: TableNode) -> int | None:
+    """The time for which records wait, ms; None: they do not."""
+    if grace is None:
+        if store is not None:
+            raise TopologyError(f"{call}: store= is that of records that wait, so it needs grace=")
+        return None
+    if rows.history_ms is None:
+        raise TopologyError(
+            f"{call}: with grace= records meet the row of their own time, so the table must be "
+            "versioned: give it a store=streamlet.Materialized(name, history=...)"
+        )
+    grace_ms = milliseconds(f"{call}: grace", grace)
+    if grace_ms > rows.history_ms:
+        raise TopologyError(
+            f"{call}: a grace of {grace_ms} ms is too long for table {rows.store.name}, whose "
+            f"history is {rows.history_ms} ms"
+        )
+    return grace_ms
+
+
+def _add_later(
+    left: StreamNode,
+    join: _RowJoin,
+    grace_ms: int,
+    serdes: tuple[Serde[Any], Serde[Any]],
+    store: StoreLike,
+    given: str | None,
+) -> str:
+    """Add the operator whose records wait, and their store; its name."""
+    builder, (key, value) = left.builder, serdes
+    name = builder.graph.new_name("KSTREAM-LEFTJOIN-" if join.left else _JOIN, given)
+    how = Materialized.of(store)
+    ttl_of(how, "grace= says how long the store keeps records")
+    if how.retention is not None or how.history is not None:
+        raise TopologyError("join(): grace= says how long the store keeps records")
+    raw = serde(bytes)
+    spec = StoreSpec(
+        f"{name}-Buffer" if how.name is None else how.name,
+        attrs.evolve(row_keys(raw), name=f"until join grace: {key.name}"),
+        buffer_rows(value),
+        how.persistent,
+        how.logged,
+        how.name is not None or given is not None,
+        buffer=BufferSpec(raw, "join grace", grace_ms),
+    )
+    builder.graph.add_store(spec)
+
+    def make(context: TaskContext) -> JoinLater:
+        return JoinLater(
+            context.store(spec.name),
+            join.operator(context),
+            grace_ms,
+            key,
+            accepting(value),
+            copier(value),
+            lambda count: context.dropped(name, count),
+        )
+
+    how_taken: dict[str, Any] = {"by_key": True, "in_order": True, "grace_ms": grace_ms}
+    builder.named_processor(name, (left.name,), make, spec.name, join.rows.stores, **how_taken)
+    return name
+
+
+def table_of(
+    call: str,
+    stream: KStream[Any, Any],
+    store: StoreLike,
+    key: Kind,
+    value: Kind,
+    name: str | None = None,
+) -> KTable[Any, Any]:
+    """The table of the newest value per key of a stream."""
+    builder = stream._node.builder
+    serdes = key.needed(call, "key"), value.needed(call, "value")
+    prefix = "KSTREAM-TOTABLE-"
+    own = builder.graph.new_name(prefix, name)
+    spec = table_store(builder, call, store, prefix, serdes)
+    above = copartitioned(call, stream, key, value, own, named=name is not None)
+    node = source_node(builder, own, above.name, spec, serdes[1], ToTable)
+    return KTable(node, key, value)
+
+
+def copartitioned(
+    call: str,
+    stream: KStream[Any, Any],
+    key: Kind,
+    value: Kind,
+    name: str | None,
+    *,
+    named: bool = True,
+) -> StreamNode:
+    """The stream's node, behind a repartition topic if its key may have changed.
+
+    ``named`` False: the name is a made-up one.
+    """
+    node = stream._node
+    if not node.rekeyed:
+        return node
+    how = Repartition(
+        prefix=name or node.name,
+        key=key.needed(call, "key", takes=call == "to_table()"),
+        value=value.needed(call, "value", takes=call == "to_table()"),
+        named=named and name is not None,
+        mergeable=True,
+    )
+    return StreamNode(node.builder, node.builder.repartition(node.name, how))

@@ -1,0 +1,327 @@
+"""The operator of left and outer joins of two streams, for the records of one side.
+
+A record without a match waits (``state.unmatched_store``) until its window and the grace are behind
+stream time, the highest timestamp of both sides; then it is sent without one. When exactly follows
+Kafka Streams record by record:
+
+- Only a record that has come to stream time, and has a key and a value, sends what has come due,
+  before its own results, and with its own headers.
+- A record whose window, without the grace, is behind stream time does not wait. If a match comes
+  later it is joined all the same.
+- What waits of a key and time goes when one of these records finds a match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed, joined
+from streamlet.dsl.joins.sides import PART, RECORDS, Side
+from streamlet.dsl.operators.columns import has_null
+from streamlet.dsl.operators.hot_store import Function, keyed
+from streamlet.errors import StateError
+from streamlet.lazy_results import FINE, refuse_promise
+from streamlet.serdes import Serde
+from streamlet.state.join_store import JoinStore, Kept
+from streamlet.state.unmatched_store import LEFT, RIGHT, UnmatchedStore
+from streamlet.topology.operator import TaskContext
+
+
+@attrs.define
+class Joined:
+    """Results in columns; ``records`` are the indexes of the records that sent them."""
+
+    records: list[int] = attrs.field(factory=list)
+    keys: list[Any] = attrs.field(factory=list)
+    values: list[Any] = attrs.field(factory=list)
+    times: list[int] = attrs.field(factory=list)
+
+    def add(self, record: int, key: Any, value: Any, time: int) -> None:
+        """Add a result."""
+        self.records.append(record)
+        self.keys.append(key)
+        self.values.append(value)
+        self.times.append(time)
+
+    def part(self, given: Batch) -> Batch:
+        """Take the results as a batch, each with the offset and the headers of its record."""
+        taken = results_of([(given, self)])
+        self.records, self.keys, self.values, self.times = [], [], [], []
+        return taken
+
+
+def results_of(pairs: list[tuple[Batch, Joined]]) -> Batch:
+    """Results as a batch, each with the offset and the headers of its record.
+
+    Args:
+        pairs: batches of one input, at least one, each with what its records sent.
+    """
+    first, _ = pairs[0]
+    headers: list[Any] | None = None
+    if any(batch.headers is not None for batch, _ in pairs):
+        headers = [
+            batch.headers[record] if batch.headers else None
+            for batch, out in pairs
+            for record in out.records
+        ]
+    return Batch(
+        first.topic,
+        first.partition,
+        [batch.offsets[record] for batch, out in pairs for record in out.records],
+        [key for _, out in pairs for key in out.keys],
+        [value for _, out in pairs for value in out.values],
+        [time for _, out in pairs for time in out.times],
+        headers,
+    )
+
+
+@attrs.define
+class Gathered:
+    """The records of a merged batch, for an operator that takes them in their order.
+
+    ``batches`` came to be looked up; None: that is not what they come for. ``results`` are those
+    that were not sent yet, with the batches of their records.
+    """
+
+    batches: list[Batch] | None = None
+    results: dict[tuple[str, int], list[tuple[Batch, Joined]]] = attrs.field(factory=dict)
+
+    def add(self, batch: Batch, out: Joined) -> None:
+        """Keep the results of records until all are there."""
+        self.results.setdefault((batch.topic, batch.partition), []).append((batch, out))
+
+    def take(self, batch: Batch) -> list[Batch]:
+        """The results of the input that a batch is of; they are not kept any longer."""
+        pairs = self.results.pop((batch.topic, batch.partition), [])
+        return [results_of(pairs)] if pairs else []
+
+
+@attrs.frozen
+class Looks:
+    """The times at which a join looks for results that have come due.
+
+    Args:
+        context: tells the time.
+        interval_ms: of the looks, by the clock; 0: one with each record.
+    """
+
+    context: TaskContext
+    interval_ms: int
+
+    def begin(self, unmatched: UnmatchedStore) -> None:
+        """Begin the first interval, with the first records of either side."""
+        if unmatched.look_ms is None:
+            unmatched.look_ms = self.context.now_ms + self.interval_ms
+
+    def is_time(self, unmatched: UnmatchedStore) -> bool:
+        """True once an interval, for both sides of a join together."""
+        if self.interval_ms:
+            now = self.context.now_ms
+            if now < (unmatched.look_ms or 0):
+                return False
+            unmatched.look_ms = now + self.interval_ms
+        return True
+
+
+@attrs.frozen
+class MatchOrWait:
+    """Joins the records of one side, and keeps those without a match if they are to be sent.
+
+    Args:
+        side: its windows and joiner.
+        waits: whether its records are sent without a match.
+        grace_ms: of the windows.
+        other: the records of the other side.
+        unmatched: the records of both sides that wait.
+        key: serde of the keys.
+        copies: make values that share nothing with those of this and of the other side; None:
+            they cannot change.
+        dropped: counts records that are left out.
+        looks: when results are looked for that have come due.
+    """
+
+    side: Side
+    waits: bool
+    grace_ms: int
+    other: JoinStore
+    unmatched: UnmatchedStore
+    key: Serde[Any]
+    copies: tuple[Function | None, Function | None]
+    dropped: Callable[[int], None]
+    looks: Looks
+    _gathered: Gathered = attrs.field(factory=Gathered, init=False)
+
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+        """Raises ``OperatorFailed`` when the joiner fails, or a serde refuses a key."""
+        out = Joined()
+        if self._gathered.batches is not None:
+            rows, error = self._rows(batch)
+            part = batch.slice(0, len(rows))
+            self._gathered.batches.append(part.with_values(part.values, rows))
+            if error is not None:
+                raise OperatorFailed(len(rows), out.part(batch)) from error
+            return
+        if batch.olds is not None:
+            try:
+                yield from self._joined(batch, batch.olds, None, out)
+            except OperatorFailed as failed:  # what becomes of the record comes behind all others
+                failed.done = joined([*self._gathered.take(batch), failed.done])
+                raise
+            self._gathered.add(batch, out)
+            return
+        self.looks.begin(self.unmatched)
+        for start in range(0, len(batch), RECORDS):
+            part = batch.slice(start, start + RECORDS)
+            try:
+                yield from self._joined(part, *self._rows(part), out)
+            except OperatorFailed as failed:
+                failed.index += start
+                raise
+            yield out.part(part)
+
+    # Records of both sides in their order.
+
+    def gather(self) -> None:
+        """Begin to look up the matches of records."""
+        self._gathered.batches = []
+
+    def gathered(self) -> list[Batch]:
+        """The records with their matches in ``olds``."""
+        batches, self._gathered.batches = self._gathered.batches, None
+        return batches or []
+
+    def results(self) -> list[Batch]:
+        """The results that were not sent yet."""
+        some, self._gathered.results = self._gathered.results, {}
+        return [batch for batch in map(results_of, some.values()) if len(batch)]
+
+    def _joined(
+        self, batch: Batch, rows: list[Any], error: BaseException | None, out: Joined
+    ) -> Iterator[Batch]:
+        """Join records that have these rows; parts of the results, the last stays in ``out``."""
+        stream, done = self.unmatched.progress.observed, 0
+        try:
+            for at, (key, value, time, row) in enumerate(
+                zip(batch.keys, batch.values, batch.timestamps, rows, strict=False)
+            ):
+                stream = max(stream, time)
+                if row is not None:
+                    if (
+                        time == stream
+                        and self._is_due(stream)
+                        and self.looks.is_time(self.unmatched)
+                    ):
+                        yield from self._send_closed(at, stream, out, batch)
+                    self._join(at, (key, value, time), row, stream, out)
+                elif self.waits and key is None and value is not None:
+                    out.add(at, None, self._alone(None, value, self.side.left), time)
+                else:
+                    self.dropped(1)
+                done = at + 1
+                if len(out.keys) >= PART:
+                    self.unmatched.note(stream)
+                    yield out.part(batch)
+        except (StateError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as failure:  # a user function may raise anything, or exit
+            error = failure
+        self.unmatched.note(stream)
+        if error is not None:
+            raise OperatorFailed(done, out.part(batch)) from error
+
+    def _rows(
+        self, batch: Batch
+    ) -> tuple[list[tuple[bytes, list[Kept]] | None], BaseException | None]:
+        """The bytes of each record's key with its matches; None: it has no key or no value.
+
+        Up to the first record whose key a serde refuses, and what it failed on.
+        """
+        pairs = zip(batch.keys, batch.values, strict=True)
+        mask = [key is not None and value is not None for key, value in pairs]
+        whole = not (has_null(batch.keys) or has_null(batch.values))
+        part, ckeys, error = keyed(self.other, batch if whole else batch.select(mask))
+        found = self.other.found(ckeys, *self.side.spans(part.timestamps))
+        raws = ckeys if self.key.exact is None else self.key.encode_column(ckeys)
+        rows = list(zip(raws, found, strict=True))
+        if whole:
+            return list(rows), error
+        ahead = iter(rows)
+        all_rows: list[tuple[bytes, list[Kept]] | None] = []
+        for complete in mask:
+            row = next(ahead, None) if complete else None
+            if complete and row is None:
+                break
+            all_rows.append(row)
+        return all_rows, error
+
+    def _join(
+        self,
+        at: int,
+        record: tuple[Any, Any, int],
+        row: tuple[bytes, list[Kept]],
+        stream: int,
+        out: Joined,
+    ) -> None:
+        """The results of one record; or it waits."""
+        key, value, time = record
+        raw, matches = row
+        copy_own, copy_other = self.copies
+        own_value = self.side.own_value if len(matches) > 1 else None
+        own_result = self.side.own
+        own, other = (LEFT, RIGHT) if self.side.left else (RIGHT, LEFT)
+        for other_time, match in matches:
+            self.unmatched.matched(other_time, other + raw)
+            if copy_other is not None:
+                match = copy_other(match)
+            mine = value if own_value is None else own_value(value)
+            joined = self.side.joiner(*self.side.columns(key, mine, match))
+            if type(joined) not in FINE:
+                refuse_promise(joined)
+            joined = joined if own_result is None else own_result(joined)
+            out.add(at, key, joined, max(time, other_time))
+        if matches or not self.waits:
+            return
+        if max(0, time + self.side.after_ms) < stream:
+            out.add(at, key, self._alone(key, value, self.side.left), time)
+        else:
+            self.unmatched.wait(time, own + raw, copy_own(value) if copy_own else value)
+
+    def _is_due(self, stream: int) -> bool:
+        """True if something may have waited for long enough."""
+        least = self.unmatched.least
+        return least is not None and least + self.side.after_ms + self.grace_ms < stream
+
+    def _send_closed(self, at: int, stream: int, out: Joined, batch: Batch) -> Iterator[Batch]:
+        """Send what has waited for long enough; parts of it, the last of which stays in ``out``."""
+        side, grace, unmatched = self.side, self.grace_ms, self.unmatched
+        before, after = side.before_ms, side.after_ms
+        if not side.left:
+            before, after = after, before
+        places = unmatched.close(stream - after - grace, stream - before - grace)
+        for start in range(0, len(places), PART):
+            some, rest = places[start : start + PART], places[start + PART :]
+            rows = unmatched.take(some)
+            waited = [(p, value) for p, row in zip(some, rows, strict=True) for value in row]
+            for number, ((time, raw), value) in enumerate(waited):
+                try:
+                    key = self.key.decode(raw[1:])
+                    out.add(at, key, self._alone(key, value, raw[:1] == LEFT), time)
+                except BaseException:  # whatever comes of it, the others wait on
+                    for place, kept in waited[number + 1 :]:
+                        unmatched.wait(*place, kept)
+                    unmatched.reopen(rest)
+                    raise
+            if rest:
+                unmatched.note(stream)
+                yield out.part(batch)
+
+    def _alone(self, key: Any, value: Any, left: bool) -> Any:
+        """The result of a record of a side without a match."""
+        pair = (value, None) if left else (None, value)
+        made = self.side.joiner(*(pair if self.side.takes == 2 else (key, *pair)))
+        if type(made) not in FINE:
+            refuse_promise(made)
+        return made if self.side.own is None else self.side.own(made)

@@ -1,0 +1,117 @@
+"""User functions over columns: one pass in C, and what came before a failure is kept.
+
+Nothing here knows streams, tables or stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, islice, repeat
+from operator import is_, is_not
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch
+from streamlet.lazy_results import FINE, count_before_promise, promise_text
+
+
+def collect(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseException | None]:
+    """All results, or those before the first failure together with the failure.
+
+    ``results`` is lazy (a ``map``): ``list.extend`` keeps what it took before an exception, so the
+    number of results is the index of the record that failed. A first result that is a coroutine or
+    the like fails, too.
+    """
+    out: list[Any] = []
+    try:
+        out.extend(results)
+    except KeyboardInterrupt:  # Ctrl-C, wherever it arrives
+        raise
+    except (
+        BaseException
+    ) as error:  # a user function may raise anything, or exit; the policy decides
+        return out, error
+    if out and type(out[0]) not in FINE and (reason := promise_text(out[0])) is not None:
+        count_before_promise(out)  # which closes the others
+        return [], TypeError(reason)
+    if len(out) != expected:
+        # A StopIteration from inside ends a map without a sound.
+        return out, RuntimeError("the function raised StopIteration")
+    return out, None
+
+
+def collect_unused(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseException | None]:
+    """The same for results that nothing uses: a coroutine among them fails its record."""
+    out, error = collect(results, expected)
+    if any(out):  # else all are None, as of most functions that are called for what they do
+        count, reason = count_before_promise(out)
+        if reason:
+            return out[:count], TypeError(reason)
+    return out, error
+
+
+_END = object()
+
+#: Types whose truth is asked for in no time.
+_PLAIN = (str, bytes, int, float, dict, list)
+
+
+def has_null(column: list[Any]) -> bool:
+    """True if there is a None; a value's own ``__eq__`` or ``__bool__`` is not called."""
+    if column and type(column[0]) in _PLAIN and all(column):
+        return False  # the quickest no; an empty text or a zero only costs the second look
+    return any(map(is_, column, repeat(None)))
+
+
+def not_null(column: Iterable[Any]) -> list[bool]:
+    """Mask of the entries that are not None."""
+    return list(map(is_not, column, repeat(None)))
+
+
+def nth(mask: Iterable[Any], count: int) -> int:
+    """The index of entry number ``count`` of those that are set."""
+    return next(islice((index for index, kept in enumerate(mask) if kept), count, None))
+
+
+def with_gaps(keys: list[Any], found: Sequence[Any]) -> list[Any]:
+    """The entries found for the keys, and None for keys that are None, as far as they go."""
+    rest = iter(found)
+    out: list[Any] = []
+    for key in keys:
+        one = None if key is None else next(rest, _END)
+        if one is _END:
+            break
+        out.append(one)
+    return out
+
+
+def spread(column: Sequence[Any], counts: Iterable[int]) -> list[Any]:
+    """Each entry repeated its count of times."""
+    return list(chain.from_iterable(map(repeat, column, counts)))
+
+
+def over_values(function: Callable[..., Any], takes: int, keys: Any, values: Any) -> map[Any]:
+    """A function of ``(value)`` or ``(key, value)`` over a batch, lazily."""
+    return map(function, values) if takes == 1 else map(function, keys, values)
+
+
+def taken(batch: Batch, records: Sequence[int]) -> Batch:
+    """The records at these indexes, which may repeat."""
+
+    def column(values: Sequence[Any]) -> list[Any]:
+        return list(map(values.__getitem__, records))
+
+    return attrs.evolve(
+        batch,
+        offsets=column(batch.offsets),
+        keys=column(batch.keys),
+        values=column(batch.values),
+        timestamps=column(batch.timestamps),
+        headers=None if batch.headers is None else column(batch.headers),
+    )
+
+
+def first_of(batch: Batch, count: int) -> Batch:
+    """The first records of a batch; the batch itself if these are all."""
+    return batch if count == len(batch) else batch.slice(0, count)

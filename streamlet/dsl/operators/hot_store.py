@@ -1,0 +1,158 @@
+"""A task's store as operators use it: keys, rows and times of a batch's records in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import chain, compress, count, islice
+from operator import gt
+from typing import Any, Protocol
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.operators.columns import collect
+from streamlet.errors import SerdeError
+from streamlet.lazy_results import refuse_promise
+from streamlet.serdes import ColumnError, Serde
+
+Function = Callable[..., Any]
+
+
+class StoreWithKeys(Protocol):
+    """A task's store that has keys of its own for its cache."""
+
+    def ckeys(self, keys: list[Any]) -> list[Any]:
+        """The cache's keys for a column of keys."""
+        ...
+
+
+class HotStore(StoreWithKeys, Protocol):
+    """The part of a task's store that operators use (``state.store.CachedStore``)."""
+
+    cache: dict[Any, Any]
+    latest: int
+
+    def load(self, ckey: Any) -> Any | None:
+        """The value of a cache key from the cache, else from the store behind it."""
+        ...
+
+    def load_many(self, ckeys: Any) -> None:
+        """Bring what is missing into the cache; None for what is nowhere."""
+        ...
+
+    def mark(self, ckeys: Iterable[Any], times: Iterable[int]) -> None:
+        """Say that the cache's values of these were changed, and the times of their rows, ms."""
+        ...
+
+    def time_of(self, ckey: Any) -> int:
+        """The time of a row in the cache, ms; -1 if it has none."""
+        ...
+
+    def times_of(self, ckeys: list[Any]) -> list[int]:
+        """The same for a column."""
+        ...
+
+
+def row_times(
+    store: HotStore, ckeys: list[Any], existed: Callable[[int], bool], times: list[int]
+) -> list[int]:
+    """Mark rows that were aggregated, each with the highest time of its records; these times.
+
+    A row begins with its record where it had not ``existed`` before the record at an index. Rows
+    are looked up only for records that are behind another one: any other is the youngest of its
+    row.
+    """
+    late = behind(times, store.latest)
+    if not late:
+        note_times(store, ckeys, times)
+        return times
+    out = times.copy()
+    rows, rest, begin = iter(ckeys), iter(out), 0
+    for at in late:
+        store.mark(islice(rows, at - begin), islice(rest, at - begin))
+        if existed(at):
+            out[at] = max(times[at], store.time_of(ckeys[at]))
+        begin = at
+    store.mark(rows, rest)
+    store.latest = max(store.latest, max(times))
+    return out
+
+
+def behind(times: list[int], latest: int) -> list[int]:
+    """Indices of the times that are below one in front of them, or below ``latest``.
+
+    Times rise for the most part, so only what follows a drop is compared one by one.
+    """
+    found: list[int] = []
+    at = 0
+    drops = compress(count(1), map(gt, times, islice(times, 1, None)))
+    for start in chain((0,), drops):
+        if start < at:
+            continue
+        if start:
+            latest = max(latest, times[start - 1])
+        at = start
+        while at < len(times) and times[at] < latest:
+            found.append(at)
+            at += 1
+    return found
+
+
+def note_times(store: HotStore, ckeys: Iterable[Any], times: list[int]) -> None:
+    """Mark the rows that were written with their times."""
+    store.mark(ckeys, times)
+    if times:
+        store.latest = max(store.latest, max(times))
+
+
+def keyed(store: StoreWithKeys, batch: Batch) -> tuple[Batch, list[Any], BaseException | None]:
+    """The batch with its cache keys, cut before the first key that the store's serde refuses."""
+    try:
+        return batch, store.ckeys(batch.keys), None
+    except ColumnError as failed:
+        part = batch.slice(0, failed.index)
+        return part, store.ckeys(part.keys) if failed.index else [], failed.cause
+
+
+def finished(done: Batch, error: BaseException | None) -> Batch:
+    """The operator's output, or its failure on the record behind it.
+
+    Raises:
+        OperatorFailed: there is an error.
+    """
+    if error is not None:
+        raise OperatorFailed(len(done), done, again=True) from error
+    return done
+
+
+def copier(serde: Serde[Any]) -> Callable[[Any], Any] | None:
+    """A function that copies a value (None stays None); None if no reader needs one."""
+    if serde.immutable:
+        return None
+    if serde.fast_copy is not None:
+        return serde.fast_copy
+    copy = serde.copy
+    return lambda value: None if value is None else copy(value)
+
+
+def copied(
+    copy: Callable[[Any], Any] | None, values: list[Any]
+) -> tuple[list[Any], BaseException | None]:
+    """Copies of values as ``copier`` makes them, up to one that has no bytes, and its failure."""
+    return (values, None) if copy is None else collect(map(copy, values), len(values))
+
+
+def accepting(serde: Serde[Any]) -> Callable[[Any], None]:
+    """A check that the serde takes a value, made before the store has it.
+
+    Without it the mistake would come to light at the commit, and no record could be named.
+    """
+    accepts = serde.accepts
+    if not accepts:
+        return lambda value: None
+    expected = " or ".join(sorted(kind.__name__ for kind in accepts))
+
+    def check(value: Any) -> None:
+        if type(value) not in accepts and value is not None:
+            refuse_promise(value)
+            raise SerdeError(f"{serde.name}: expected {expected}, got {type(value).__name__}")
+
+    return check

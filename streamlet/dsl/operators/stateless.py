@@ -1,0 +1,249 @@
+"""Operators on streams that keep nothing. Null keys and values go to user functions as None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from operator import not_, truth
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.operators.columns import (
+    collect,
+    collect_unused,
+    has_null,
+    not_null,
+    over_values,
+    spread,
+)
+from streamlet.dsl.operators.copies import Own, groups, snapshots
+from streamlet.lazy_results import LARGE, looked_at, refuse_promise
+from streamlet.topology.operator import TaskContext
+from streamlet.user_code import shown
+
+Function = Callable[..., Any]
+
+
+@attrs.define
+class Filter:
+    """Keeps records for which ``function(key, value)`` is true (``keep``) or false."""
+
+    function: Function
+    keep: bool
+    _looked: bool = attrs.field(default=False, init=False)
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function, or the truth of its answer, fails."""
+        answers: Iterator[Any] = map(self.function, batch.keys, batch.values)
+        if not self._looked or len(batch) > LARGE:
+            answers = looked_at(answers)
+        mask, error = collect(map(truth if self.keep else not_, answers), len(batch))
+        self._looked = self._looked or bool(mask)
+        if error is not None:
+            done = batch.slice(0, len(mask)).select(mask)
+            raise OperatorFailed(len(mask), done, again=True) from error
+        return batch if all(mask) else batch.select(mask)
+
+
+@attrs.frozen
+class MapValues:
+    """Replaces values by ``function(value)`` or ``function(key, value)``.
+
+    ``own`` makes copies of what it returns (``copies``); None: that cannot change.
+    """
+
+    function: Function
+    takes: int
+    own: Own = None
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails."""
+        results = over_values(self.function, self.takes, batch.keys, batch.values)
+        out, error = collect(snapshots(results, self.own), len(batch))
+        if error is not None:
+            raise OperatorFailed(
+                len(out), batch.slice(0, len(out)).with_values(out), again=True
+            ) from error
+        return batch.with_values(out)
+
+
+@attrs.frozen
+class SelectKey:
+    """Replaces keys by ``function(key, value)``; ``own`` as of ``MapValues``."""
+
+    function: Function
+    own: Own = None
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails."""
+        keys = snapshots(map(self.function, batch.keys, batch.values), self.own)
+        out, error = collect(keys, len(batch))
+        if error is not None:
+            raise OperatorFailed(
+                len(out), batch.slice(0, len(out)).with_keys(out), again=True
+            ) from error
+        return batch.with_keys(out)
+
+
+@attrs.frozen
+class Map:
+    """Replaces records by the pairs that ``function(key, value)`` returns.
+
+    ``own`` makes copies of pairs; None: they cannot change.
+    """
+
+    function: Function
+    own: Own = None
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails or returns no pair."""
+        pairs = map(_pair, map(self.function, batch.keys, batch.values))
+        out, error = collect(snapshots(pairs, self.own), len(batch))
+        if error is not None:
+            raise OperatorFailed(
+                len(out), _with_pairs(batch.slice(0, len(out)), out), again=True
+            ) from error
+        return _with_pairs(batch, out)
+
+
+@attrs.frozen
+class FlatMapValues:
+    """One record for each value in what ``function`` returns; keys and times are repeated.
+
+    ``own`` as of ``MapValues``.
+    """
+
+    function: Function
+    takes: int
+    own: Own = None
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails or returns nothing iterable."""
+        results = over_values(self.function, self.takes, batch.keys, batch.values)
+        made, error = collect(groups(looked_at(results, yields=True), self.own), len(batch))
+        if error is not None:
+            done = _expanded(batch.slice(0, len(made)), made)
+            raise OperatorFailed(len(made), done, again=True) from error
+        return _expanded(batch, made)
+
+
+@attrs.frozen
+class FlatMap:
+    """One record for each ``(key, value)`` in what ``function(key, value)`` returns.
+
+    ``own`` as of ``Map``.
+    """
+
+    function: Function
+    own: Own = None
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails or yields something else than pairs."""
+        results = map(self.function, batch.keys, batch.values)
+        made, error = collect(groups(map(_pairs, results), self.own), len(batch))
+        part = batch if error is None else batch.slice(0, len(made))
+        expanded = _expanded(part, made)
+        out = _with_pairs(expanded, expanded.values)
+        if error is not None:
+            raise OperatorFailed(len(made), out, again=True) from error
+        return out
+
+
+@attrs.frozen
+class Peek:
+    """Calls ``function(key, value)`` and hands the records on."""
+
+    function: Function
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails."""
+        out, error = collect_unused(map(self.function, batch.keys, batch.values), len(batch))
+        if error is not None:
+            raise OperatorFailed(len(out), batch.slice(0, len(out)), again=True) from error
+        return batch
+
+
+@attrs.frozen
+class Foreach:
+    """Calls ``function(key, value)`` and ends the stream."""
+
+    function: Function
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails."""
+        out, error = collect_unused(map(self.function, batch.keys, batch.values), len(batch))
+        if error is not None:
+            raise OperatorFailed(len(out), batch.slice(0, 0), again=True) from error
+        return batch.slice(0, 0)
+
+
+@attrs.frozen
+class PassOn:
+    """Hands records on as they are (a merge)."""
+
+    def process(self, batch: Batch) -> Batch:
+        """The batch itself."""
+        return batch
+
+
+@attrs.frozen
+class DropNullKeys:
+    """Leaves out records without a key before they are partitioned by it, and counts them."""
+
+    name: str
+    context: TaskContext
+
+    def process(self, batch: Batch) -> Batch:
+        """The records with a key."""
+        if not has_null(batch.keys):
+            return batch
+        mask = not_null(batch.keys)
+        self.context.dropped(self.name, len(mask) - sum(mask))
+        return batch.select(mask)
+
+
+def _pair(result: Any) -> tuple[Any, Any]:
+    if type(result) is not tuple or len(result) != 2:
+        refuse_promise(result)
+        raise TypeError(f"expected a pair (key, value), got {shown(result)}")
+    return result
+
+
+def _pairs(results: Any) -> Iterable[tuple[Any, Any]]:
+    """The pairs, each checked; one by one where the function makes one after the other."""
+    if type(results) not in (list, tuple):
+        refuse_promise(results, yields=True)
+        return map(_pair, results)
+    return list(map(_pair, results))
+
+
+def _with_pairs(batch: Batch, pairs: list[Any]) -> Batch:
+    return attrs.evolve(
+        batch, keys=[key for key, _ in pairs], values=[value for _, value in pairs], olds=None
+    )
+
+
+def _expanded(batch: Batch, groups: list[tuple[Any, ...]]) -> Batch:
+    counts = list(map(len, groups))
+    return attrs.evolve(
+        batch,
+        offsets=spread(batch.offsets, counts),
+        keys=spread(batch.keys, counts),
+        values=list(chain.from_iterable(groups)),
+        timestamps=spread(batch.timestamps, counts),
+        headers=None if batch.headers is None else spread(batch.headers, counts),
+        olds=None,
+    )
+
+
+@attrs.frozen
+class ToStream:
+    """Hands changes on as records; previous values end here."""
+
+    def process(self, batch: Batch) -> Batch:
+        """The batch without previous values."""
+        if batch.behind is not None:
+            return attrs.evolve(batch, olds=None, behind=None)
+        return batch if batch.olds is None else batch.with_values(batch.values)

@@ -1,0 +1,50 @@
+"""The topic of each record, for sinks that write to several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.operators.columns import collect
+from streamlet.lazy_results import refuse_promise
+from streamlet.topology.names import check_topic_name
+
+
+class TopicNames(dict[Any, str]):
+    """The names that were checked; a look-up checks a new one."""
+
+    def __missing__(self, topic: Any) -> str:
+        """The name itself.
+
+        Raises:
+            TypeError: it is no text.
+            TopologyError: Kafka takes no such name.
+        """
+        if type(topic) is not str:
+            refuse_promise(topic)
+            raise TypeError(f"expected the name of a topic, got {topic!r}")
+        check_topic_name(topic, "a record's topic")
+        self[topic] = topic
+        return topic
+
+
+@attrs.frozen
+class ChooseTopics:
+    """Puts the topic of each record in the column ``olds``, which streams do not use."""
+
+    function: Callable[[Any, Any], Any]
+    names: TopicNames = attrs.field(factory=TopicNames)
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when the function fails or returns no name of a topic."""
+        chosen = map(self.names.__getitem__, map(self.function, batch.keys, batch.values))
+        topics, error = collect(chosen, len(batch))
+        if error is not None:
+            done = batch.slice(0, len(topics))
+            raise OperatorFailed(
+                len(topics), done.with_values(done.values, topics), again=True
+            ) from error
+        return batch.with_values(batch.values, topics)

@@ -1,0 +1,86 @@
+"""Stores, children and context, as processors and state functions have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict
+
+import attrs
+
+from streamlet.dsl.graph.row_expiry import timers_of
+from streamlet.dsl.processors.forwarded import Forwarding, forwarding_of
+from streamlet.dsl.processors.processor import ProcessorContext
+from streamlet.dsl.processors.store_builders import MakeView
+from streamlet.dsl.processors.store_expiry import RecordTimes
+from streamlet.dsl.processors.store_views import StoreView
+from streamlet.dsl.processors.suppliers import as_record, as_value
+from streamlet.state.rows import NO_TIME
+from streamlet.topology.operator import TaskContext
+
+
+class Connections(TypedDict):
+    """Stores of a node, and the names of those it may write and of those of global tables."""
+
+    views: Mapping[str, MakeView]
+    written: tuple[str, ...]
+    globals: tuple[str, ...]
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Connected:
+    """A node of users' code with the stores and children that it is connected with.
+
+    ``views`` show its stores; ``written`` are those that it may write, ``globals`` those of global
+    tables, which belong to no task. ``children`` are the names that records may be forwarded to,
+    which are added later.
+    """
+
+    name: str
+    fixed_key: bool
+    views: Mapping[str, MakeView]
+    written: tuple[str, ...]
+    globals: tuple[str, ...]
+    children: set[str] = attrs.field(factory=set)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Stores of its task that it may not write."""
+        return tuple(name for name in self.stores if name not in self.written)
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Stores of its task."""
+        views = (name for name in self.views if name not in self.globals)
+        return tuple(dict.fromkeys((*views, *self.written)))
+
+    @property
+    def result(self) -> Callable[..., Any]:
+        """The function that makes a record of what users' code returns."""
+        return as_value if self.fixed_key else as_record
+
+    def opened(
+        self, context: TaskContext, schedules: bool
+    ) -> tuple[ProcessorContext[Any, Any], Forwarding]:
+        """The context of users' code in one task, and where it takes forwarded records."""
+        forwarding = forwarding_of(self.name, context, self.children, self.fixed_key)
+
+        def called_at() -> int:
+            """The time of the punctuator that is called; none with a record."""
+            return own.stream_time if schedules and forwarding.record is None else NO_TIME
+
+        def dropped(count: int) -> None:
+            context.dropped(self.name, count)
+
+        def shown(view: MakeView) -> Any:
+            """A store; one of the user's own counts nothing."""
+            found = view(context, called_at)
+            return found.counting(dropped) if isinstance(found, StoreView) else found
+
+        stores = {name: (lambda own, view=view: shown(view)) for name, view in self.views.items()}
+        own = ProcessorContext[Any, Any](self.name, context, forwarding, stores, schedules)
+        return own, forwarding
+
+    def record_times(self, context: TaskContext) -> RecordTimes:
+        """The times of those stores of one task whose entries expire."""
+        beside = (timers_of(name) for name in self.views)
+        return RecordTimes(tuple(context.store(name) for name in beside if name in self.written))

@@ -1,0 +1,147 @@
+"""The state of one key as a state function has it: a dict, and timers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from streamlet.dsl.graph.durations import Duration, milliseconds
+from streamlet.dsl.processors.record import checked_time
+from streamlet.errors import StreamletError
+
+K = TypeVar("K")
+
+
+@attrs.frozen
+class Timer(Generic[K]):
+    """A timer that is due: its key, its name and its time, ms since the epoch."""
+
+    key: K
+    name: str
+    time: int
+
+
+class State(MutableMapping[str, Any], Generic[K]):
+    """The dict of one key, and its timers, during one call of a state function.
+
+    What the function has changed when it returns is kept; when it fails, nothing is. An empty dict
+    takes no row. The values are what the type of the state can write: by default all that JSON
+    knows, which reads a tuple back as a list.
+
+    Made by ``process`` and ``process_values``.
+    """
+
+    __slots__ = (
+        "_after",
+        "_call",
+        "_data",
+        "_now",
+        "_read",
+        "_timer_at",
+        "before",
+        "key",
+        "timers",
+    )
+
+    def __init__(
+        self,
+        call: str,
+        key: K,
+        read: Callable[[], dict[str, Any]],
+        timer_at: Callable[[str], int | None],
+        now: int,
+        after: int | None,
+    ) -> None:
+        self._call, self._read, self._timer_at = call, read, timer_at
+        self._now, self._after = now, after
+        self._data: dict[str, Any] | None = None
+        #: The bytes of the dict when it was read.
+        self.before = b""
+        #: Timers that the call sets (a time) or cancels (None).
+        self.timers: dict[str, int | None] = {}
+        #: The key of the record or of the timer.
+        self.key = key
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The dict itself."""
+        if self._data is None:
+            self._data = self._read()
+        return self._data
+
+    def changed(self) -> dict[str, Any] | None:
+        """The dict as the call has left it; None if it was not looked at."""
+        return self._data
+
+    def __getitem__(self, name: str) -> Any:
+        return self.data[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.data[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self.data[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __repr__(self) -> str:
+        return f"State({self.key!r}, {self.data!r})"
+
+    def timer(
+        self, *, at: int | None = None, after: Duration | None = None, name: str = ""
+    ) -> None:
+        """Call ``on_timer`` at a time: ``at``, ms since the epoch, or some time ``after`` now.
+
+        By stream time "now" is the time of the record or of the timer, and the call comes before
+        the first record whose timestamp is not below that of the timer; a time that stream time
+        has passed is due behind the record that sets it. A key has one timer of each name: it takes
+        the place of one that waits. Timers are kept over restarts and hand-overs.
+
+        Raises:
+            StreamletError: the processor has no ``on_timer``.
+            TopologyError: ``after`` is no duration.
+            TypeError: ``at`` is no time, or both are given, or neither.
+            ValueError: a timer that is due sets one that is not later than itself.
+        """
+        self._check()
+        if (at is None) == (after is None):
+            raise TypeError("state.timer(): give at=, in ms since the epoch, or after=")
+        if after is not None:
+            at = self._now + milliseconds("state.timer(): after", after)
+        at = checked_time(at, "state.timer(at=…)")
+        if self._after is not None and at <= self._after:
+            raise ValueError(
+                f"state.timer(at={at}): the timer that is due is of {self._after}, and one that "
+                "it sets must be later"
+            )
+        self.timers[name] = at
+
+    def cancel_timer(self, name: str = "") -> None:
+        """Remove the timer of a name, if there is one.
+
+        Raises:
+            StreamletError: the processor has no ``on_timer``.
+        """
+        self._check()
+        self.timers[name] = None
+
+    def timer_time(self, name: str = "") -> int | None:
+        """The time of the timer of a name, ms since the epoch; None: there is none.
+
+        Raises:
+            StreamletError: the processor has no ``on_timer``.
+        """
+        self._check()
+        return self.timers[name] if name in self.timers else self._timer_at(name)
+
+    def _check(self) -> None:
+        if self._call:
+            raise StreamletError(
+                f"state.timer(): {self._call} has no on_timer= to call when the timer is due"
+            )

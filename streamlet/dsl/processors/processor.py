@@ -1,0 +1,164 @@
+"""The Processor API: what a user's processor is, and the context that it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from streamlet.dsl.graph.durations import Duration, milliseconds
+from streamlet.dsl.processors.forwarded import Forwarding
+from streamlet.dsl.processors.punctuators import (
+    Cancellable,
+    PunctuationType,
+    Punctuator,
+    Punctuators,
+)
+from streamlet.dsl.processors.record import Record, RecordMetadata
+from streamlet.errors import NotFoundError, TopologyError
+from streamlet.topology.operator import TaskContext
+from streamlet.types import TaskId
+
+K = TypeVar("K")
+V = TypeVar("V")
+KOut = TypeVar("KOut")
+VOut = TypeVar("VOut")
+
+
+class ProcessorContext(Generic[KOut, VOut]):
+    """The services of a task for one processor, which gets it in ``init``.
+
+    Made by ``process`` and ``process_values``, one for each task.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        task: TaskContext,
+        forwarding: Forwarding,
+        stores: Mapping[str, Callable[[ProcessorContext[Any, Any]], Any]],
+        schedules: bool,
+    ) -> None:
+        self._name, self._task, self._forwarding = name, task, forwarding
+        self._schedules = schedules
+        self._views = stores
+        self._stores: dict[str, Any] = {}
+        self._metadata: tuple[str, int] = ("", 0)
+        self._punctuators: dict[str, Punctuators] = {
+            "stream_time": Punctuators(),
+            "wall_clock": Punctuators(),
+        }
+
+    @property
+    def application_id(self) -> str:
+        """The application's name."""
+        return self._task.application
+
+    @property
+    def task_id(self) -> TaskId:
+        """The task that the processor belongs to."""
+        return self._task.task
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        """The place where the record of the call was read; None in punctuators and timers."""
+        forwarding = self._forwarding
+        if forwarding.record is None or forwarding.offset is None:
+            return None
+        return RecordMetadata(*self._metadata, forwarding.offset)
+
+    @property
+    def stream_time(self) -> int:
+        """The highest timestamp that the task has seen, ms since the epoch; -1 before a record.
+
+        It is -1 again once the task was opened again: it is not kept.
+        """
+        offset = self._forwarding.offset
+        return self._task.stream_time if offset is None else self._task.stream_time_at(offset)
+
+    @property
+    def wall_clock_time(self) -> int:
+        """The time of day, ms since the epoch."""
+        return self._task.wall_ms()
+
+    def store(self, name: str) -> Any:
+        """A store of the task that ``stores=`` names.
+
+        Raises:
+            NotFoundError: it names no such store.
+        """
+        if name not in self._stores:
+            if name not in self._views:
+                known = ", ".join(sorted(self._views)) or "none"
+                raise NotFoundError(f"{self._name} has no store {name!r}; stores= has {known}")
+            self._stores[name] = self._views[name](self)
+        return self._stores[name]
+
+    def forward(self, record: Record[KOut, VOut], to: str | None = None) -> None:
+        """Send a record to all children, or to the one of a name (``ProcessedKStream.child``).
+
+        Raises:
+            NotFoundError: there is no child of this name.
+            StreamletError: neither a record is processed nor a punctuator called.
+            TypeError: it is no ``Record``, or Kafka cannot keep it.
+            ValueError: ``process_values`` keeps the key, and this is another one.
+        """
+        self._forwarding.forward(record, to)
+
+    def schedule(
+        self, interval: Duration, by: PunctuationType, punctuator: Punctuator
+    ) -> Cancellable:
+        """Call ``punctuator(time_ms)`` at intervals of stream time, or of wall-clock time.
+
+        By ``"stream_time"``: behind the record with which stream time comes to a multiple of the
+        interval, so the first record calls it at once. By ``"wall_clock"``: first one interval from
+        now, whether there are records or not. One call makes up for missed ones. It is not kept
+        over a restart or a hand-over, so it is set in ``init``, as in Kafka Streams; the timers of
+        state functions are kept.
+
+        A record or pair that the punctuator returns is forwarded, and so are those it yields;
+        between many of them other tasks may go on.
+
+        Raises:
+            TopologyError: the interval is no duration, or the topology was built without knowing
+                of punctuators.
+        """
+        if by not in self._punctuators:
+            raise TopologyError(f"schedule(by={by!r}): it is 'stream_time' or 'wall_clock'")
+        if not self._schedules:
+            raise TopologyError(
+                f"{self._name}: schedule() was not seen in the code of the processor's class, but "
+                "the topology has to know of it: pass schedules=True to process()"
+            )
+        interval_ms = milliseconds("schedule(): interval", interval, 1)
+        first = self.wall_clock_time + interval_ms if by == "wall_clock" else 0
+        return self._punctuators[by].add(first, interval_ms, punctuator)
+
+    def commit(self) -> None:
+        """Ask for a commit soon, without waiting for the commit interval."""
+        self._task.request_commit()
+
+
+class Processor(Generic[K, V, KOut, VOut]):
+    """A base for the classes of processors; any class with ``process`` will do.
+
+    ``process`` and ``process_values`` make one for each task. ``Processor[str, int, str, float]``
+    takes keys str and values int, and forwards keys str and values float: then ``process`` needs no
+    ``key=`` and ``value=``.
+    """
+
+    context: ProcessorContext[KOut, VOut]
+
+    def init(self, context: ProcessorContext[KOut, VOut]) -> None:
+        """Begin: the task is about to run. Stores are restored; nothing can be forwarded yet."""
+        self.context = context
+
+    def process(self, record: Record[K, V]) -> Any:
+        """Take a record.
+
+        What it returns or yields is forwarded, if it is a ``Record`` or a pair ``(key, value)``;
+        with ``process_values`` any other value counts as that of the record.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no process()")
+
+    def close(self) -> None:
+        """End: the task is closed or moves to another process. Nothing can be forwarded."""

@@ -1,0 +1,91 @@
+"""``Record``: a record as processors and state functions see it, and make it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+import attrs
+import msgspec
+
+from streamlet.dsl.graph.record_context import checked_header
+from streamlet.types import LATEST_MS, is_time
+from streamlet.user_code import shown
+
+K = TypeVar("K", covariant=True)
+V = TypeVar("V", covariant=True)
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+
+#: Headers in order; a name may be there several times.
+RecordHeaders = tuple[tuple[str, bytes | None], ...]
+
+
+class Record(msgspec.Struct, Generic[K, V], frozen=True):
+    """A record: key, value, timestamp (ms since the epoch) and headers. It never changes.
+
+    The methods return another record, as Kafka Streams' ``Record.withValue`` does.
+    """
+
+    key: K
+    value: V
+    timestamp: int
+    headers: RecordHeaders = ()
+
+    def with_key(self, key: K2) -> Record[K2, V]:
+        """The record with another key."""
+        return Record(key, self.value, self.timestamp, self.headers)
+
+    def with_value(self, value: V2) -> Record[K, V2]:
+        """The record with another value."""
+        return Record(self.key, value, self.timestamp, self.headers)
+
+    def with_timestamp(self, timestamp: int) -> Record[K, V]:
+        """The record at another time, ms since the epoch."""
+        return Record(self.key, self.value, timestamp, self.headers)
+
+    def with_headers(self, headers: Iterable[tuple[str, bytes | None]]) -> Record[K, V]:
+        """The record with these headers in place of its own."""
+        return Record(self.key, self.value, self.timestamp, tuple(headers))
+
+    def with_header(self, name: str, value: bytes | None) -> Record[K, V]:
+        """The record with a header behind its own."""
+        return self.with_headers((*self.headers, (name, value)))
+
+    def header(self, name: str) -> bytes | None:
+        """The value of the last header of this name; None without one."""
+        return next((value for other, value in reversed(self.headers) if other == name), None)
+
+
+@attrs.frozen
+class RecordMetadata:
+    """The place where a record was read: behind a ``repartition()`` the internal topic."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def checked_time(given: object, what: str) -> int:
+    """A time that the user's code gave.
+
+    Raises:
+        TypeError: it is no int of ms since the epoch, or beyond what can be kept.
+    """
+    if is_time(given):
+        return given
+    span = f"ms since the epoch as an int from 0 to {LATEST_MS}"
+    raise TypeError(f"expected {what} in {span}, got {shown(given)}")
+
+
+def check_record(record: Record[Any, Any]) -> None:
+    """Refuse a record that Kafka cannot keep.
+
+    Raises:
+        TypeError: its time is no int from 0 to ``LATEST_MS``, or a header is no pair of a name and
+            bytes.
+    """
+    time = record.timestamp
+    checked_time(time, "a timestamp")
+    for header in record.headers:
+        checked_header(header)

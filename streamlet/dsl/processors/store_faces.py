@@ -1,0 +1,70 @@
+"""The stores of a task as tests see them: with the public methods of their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from streamlet.dsl.graph.row_expiry import timers_of
+from streamlet.dsl.processors.store_expiry import StoreExpiry
+from streamlet.dsl.processors.store_views import KeyValueStore, StoreView, VersionedKeyValueStore
+from streamlet.dsl.processors.window_views import window_view
+from streamlet.state.rows import NO_TIME
+from streamlet.topology.nodes import StoreSpec
+from streamlet.topology.operator import TaskContext
+
+
+class OperatorStore(StoreView):
+    """A store of an operator's own: of a join, a buffer of ``suppress``, or timers.
+
+    What its rows mean is the operator's affair, so they can be looked at and no more.
+    """
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        """All rows, in their order."""
+        return self._store.range()
+
+    def approximate_num_entries(self) -> int:
+        """Number of rows. They are all read to count them."""
+        return sum(1 for _ in self._store.range())
+
+
+@attrs.frozen(eq=False)
+class GlobalStores:
+    """The stores of global tables, asked for as those of a task are."""
+
+    stores: Mapping[str, Any]
+
+    def store(self, name: str) -> Any:
+        """A store of a global table."""
+        return self.stores[name]
+
+
+def face_of(spec: StoreSpec, task: TaskContext | GlobalStores) -> Any:
+    """A store with the public methods of its kind.
+
+    That of a processor is as the processor sees it, and the rows of a table are a ``KeyValueStore``
+    of their values.
+    """
+    if spec.shown is not None:
+        return spec.shown(task, _no_time)
+    store = task.store(spec.name)
+    if spec.buffer is not None or spec.join or spec.timers:
+        return OperatorStore(store, spec.value)
+    if spec.versions is not None:
+        return VersionedKeyValueStore[Any, Any](store, spec.versions.value)
+    if spec.window is not None:
+        if spec.window.value is None:  # `deduplicate` keeps windows of its own
+            return OperatorStore(store, spec.value)
+        return window_view(store, spec.window)
+    expiry = None
+    if spec.ttl_ms is not None:
+        store.timers = timers = task.store(timers_of(spec.name))
+        expiry = StoreExpiry(store, timers, spec.key, spec.ttl_ms, _no_time)
+    return KeyValueStore[Any, Any](store, spec.value, expiry=expiry)
+
+
+def _no_time() -> int:
+    return NO_TIME

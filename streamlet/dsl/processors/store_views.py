@@ -1,0 +1,359 @@
+"""The stores as processors see them: Python keys and values, checked when they are put.
+
+A value that can change in place is copied when it is put and when it is read, so a processor may
+change what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
+
+from streamlet.dsl.operators.hot_store import accepting, copier
+from streamlet.dsl.processors.record import checked_time
+from streamlet.dsl.processors.store_expiry import StoreExpiry
+from streamlet.errors import TopologyError
+from streamlet.logs import get_logger
+from streamlet.serdes import Serde, SerdeLike
+from streamlet.serdes import serde as serde_of
+from streamlet.state.rows import NO_TIME
+from streamlet.state.store import CachedStore
+from streamlet.state.version_rows import VersionedRecord
+from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
+
+log = get_logger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ValueAndTimestamp(NamedTuple, Generic[V]):
+    """A value with its timestamp, ms since the epoch."""
+
+    value: V
+    timestamp: int
+
+
+class StoreView:
+    """The part that the views of all stores share.
+
+    Args:
+        store: of the task.
+        value: serde of its values.
+        read_only: why it can only be read; empty: processors may write it.
+        expiry: of its entries; None: they never expire.
+    """
+
+    def __init__(
+        self,
+        store: CachedStore,
+        value: Serde[Any],
+        read_only: str = "",
+        expiry: StoreExpiry | None = None,
+    ) -> None:
+        self._store, self._read_only, self._expiry = store, read_only, expiry
+        self._check, self._copy = accepting(value), copier(value)
+        self._dropped: Callable[[int], None] | None = None
+        self._warned = False
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._store.name
+
+    def counting(self, dropped: Callable[[int], None]) -> Self:
+        """The view itself, which tells ``dropped`` how many entries were too old to be put."""
+        self._dropped = dropped
+        return self
+
+    def _drop(self, what: str) -> None:
+        """Count an entry that is too old to be put, and say so once."""
+        if self._dropped is not None:
+            self._dropped(1)
+        if not self._warned:
+            self._warned = True
+            log.warning("store %s: %s has expired and is not put; all are counted", self.name, what)
+
+    def _key(self, key: Any) -> Any:
+        if key is None:
+            raise TypeError(f"store {self.name}: a key cannot be None")
+        return key
+
+    def _stored(self, value: Any) -> Any:
+        """A value to store: checked, and a copy if it can change.
+
+        Raises:
+            SerdeError: the serde refuses it.
+            TopologyError: the store can only be read.
+        """
+        if self._read_only:
+            raise TopologyError(f"store {self.name} can only be read: {self._read_only}")
+        self._check(value)
+        return value if self._copy is None else self._copy(value)
+
+    def _get(self, key: Any) -> Any:
+        """The stored value of a key, unless it has expired."""
+        return None if self._expired(self._key(key)) else self._store.get(key)
+
+    def _put(self, key: Any, value: Any, time: int) -> None:
+        value = self._stored(value)
+        self._store.put(self._key(key), value, NO_TIME if value is None else time)
+        if self._expiry is not None and value is not None:
+            self._expiry.put(key, time)
+
+    def _shown(self, found: Iterable[tuple[Any, Any]]) -> Iterable[tuple[Any, Any]]:
+        """The entries that have not expired."""
+        if self._expiry is None:
+            return found
+        self._expiry.now()  # noted also where there is no entry
+        return ((key, value) for key, value in found if not self._expired(key))
+
+    def _expired(self, key: Any) -> bool:
+        return self._expiry is not None and not self._expiry.shows(key)
+
+    def _read(self, value: Any) -> Any:
+        return value if self._copy is None else self._copy(value)
+
+
+class _EntriesView(StoreView):
+    """The part that stores of values by key share."""
+
+    def _scanned(
+        self, low: Any, high: Any, make: Callable[[Any, Any], Any], *, backward: bool = False
+    ) -> Iterator[Any]:
+        """The entries from one key to another, as ``make`` gives them, without None."""
+        store = self._store
+        found = store.backward_range(low, high) if backward else store.range(low, high)
+        return self._made(found, make)
+
+    def _with_prefix(
+        self, prefix: Any, serde: SerdeLike[Any] | None, make: Callable[[Any, Any], Any]
+    ) -> Iterator[Any]:
+        given = None if serde is None else serde_of(serde)
+        return self._made(self._store.prefix(self._key(prefix), given), make)
+
+    def _made(
+        self, found: Iterable[tuple[Any, Any]], make: Callable[[Any, Any], Any]
+    ) -> Iterator[Any]:
+        made = (make(key, value) for key, value in self._shown(found))
+        return (one for one in made if one is not None)
+
+    def timestamp(self, key: Any) -> int | None:
+        """The time of a key's value, ms since the epoch; None if there is none."""
+        return None if self._get(key) is None else self._store.timestamp(key)
+
+    def approximate_num_entries(self) -> int:
+        """Number of entries. They are all read to count them."""
+        return sum(1 for _ in self._shown(self._store.range()))
+
+
+class KeyValueStore(_EntriesView, Generic[K, V]):
+    """A store of values by key.
+
+    Keys of a range are inclusive at both ends, None is an open end, and the order is that of their
+    bytes, as the serde writes them. What is put or deleted while entries are read may be seen or
+    not; no entry that was deleted before it came is.
+
+    Raises:
+        TypeError: a key is None.
+        SerdeError: the serde refuses a key or a value.
+        TopologyError: an operator keeps the store, and a processor writes it.
+    """
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, or None."""
+        found: V | None = self._read(self._get(key))
+        return found
+
+    def put(self, key: K, value: V | None) -> None:
+        """Set the value of a key, or delete it with None."""
+        time = NO_TIME if self._expiry is None else self._expiry.now()
+        self._put(key, value, time)
+
+    def put_if_absent(self, key: K, value: V) -> V | None:
+        """Set the value of a key that has none; the value that it had, or None."""
+        there = self.get(key)
+        if there is None:
+            self.put(key, value)
+        return there
+
+    def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
+        """``put`` for each pair."""
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: K) -> V | None:
+        """Delete a key; the value that it had, or None."""
+        there = self.get(key)
+        self.put(key, None)
+        return there
+
+    def range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
+        """Keys and values from ``low`` to ``high``, in the order of key bytes."""
+        return self._scanned(low, high, self._entry)
+
+    def reverse_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
+        """The entries of ``range``, the last one first."""
+        return self._scanned(low, high, self._entry, backward=True)
+
+    def all(self) -> Iterator[tuple[K, V]]:
+        """All keys and values, in the order of key bytes."""
+        return self.range()
+
+    def reverse_all(self) -> Iterator[tuple[K, V]]:
+        """All keys and values, the last one first."""
+        return self.reverse_range()
+
+    def prefix_scan(
+        self, prefix: Any, serde: SerdeLike[Any] | None = None
+    ) -> Iterator[tuple[K, V]]:
+        """Keys and values whose key bytes begin with the bytes of ``prefix``, in their order.
+
+        ``serde`` writes the prefix; without one it is written as a key is.
+        """
+        return self._with_prefix(prefix, serde, self._entry)
+
+    def _entry(self, key: Any, value: Any) -> tuple[K, V]:
+        return key, self._read(value)
+
+
+class TimestampedStore(_EntriesView, Generic[K, V]):
+    """A store of values with their timestamps by key.
+
+    Ranges, order and errors as of ``KeyValueStore``; a timestamp is in ms since the epoch.
+    """
+
+    def get(self, key: K) -> ValueAndTimestamp[V] | None:
+        """The value of a key and its time, or None."""
+        return self._timed(key, self._get(key))
+
+    def put(self, key: K, value: V | None, timestamp: int) -> None:
+        """Set the value of a key and its time (ms since the epoch), or delete it with None."""
+        checked_time(timestamp, f"for store {self.name} a timestamp")
+        self._put(key, value, timestamp)
+
+    def put_if_absent(self, key: K, value: V, timestamp: int) -> ValueAndTimestamp[V] | None:
+        """Set the value of a key that has none; the value that it had with its time, or None."""
+        there = self.get(key)
+        if there is None:
+            self.put(key, value, timestamp)
+        return there
+
+    def put_all(self, entries: Iterable[tuple[K, ValueAndTimestamp[V] | None]]) -> None:
+        """``put`` for each pair; a key with None is deleted."""
+        for key, given in entries:
+            if given is None:
+                self.delete(key)
+            else:
+                self.put(key, *given)
+
+    def delete(self, key: K) -> ValueAndTimestamp[V] | None:
+        """Delete a key; the value that it had with its time, or None."""
+        there = self.get(key)
+        self._put(key, None, NO_TIME)
+        return there
+
+    def range(
+        self, low: K | None = None, high: K | None = None
+    ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+        """Keys with values and times from ``low`` to ``high``, in the order of key bytes."""
+        return self._scanned(low, high, self._entry)
+
+    def reverse_range(
+        self, low: K | None = None, high: K | None = None
+    ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+        """The entries of ``range``, the last one first."""
+        return self._scanned(low, high, self._entry, backward=True)
+
+    def all(self) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+        """All keys with values and times, in the order of key bytes."""
+        return self.range()
+
+    def reverse_all(self) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+        """All keys with values and times, the last one first."""
+        return self.reverse_range()
+
+    def prefix_scan(
+        self, prefix: Any, serde: SerdeLike[Any] | None = None
+    ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+        """Entries whose key bytes begin with the bytes of ``prefix``, in their order.
+
+        ``serde`` writes the prefix; without one it is written as a key is.
+        """
+        return self._with_prefix(prefix, serde, self._entry)
+
+    def _timed(self, key: Any, value: Any) -> ValueAndTimestamp[V] | None:
+        if value is None:
+            return None
+        time = self._store.timestamp(key)
+        return ValueAndTimestamp(self._read(value), NO_TIME if time is None else time)
+
+    def _entry(self, key: Any, value: Any) -> tuple[K, ValueAndTimestamp[V]] | None:
+        timed = self._timed(key, value)
+        return None if timed is None else (key, timed)
+
+
+class VersionedKeyValueStore(StoreView, Generic[K, V]):
+    """A store of the values that a key had, each with the time from which on it was valid.
+
+    As far back from the latest time that was put as its history goes; what a key has newest stays.
+    """
+
+    #: What ``put`` gives for a value that is the newest one: no later one ends it.
+    VALID_TO_UNDEFINED: ClassVar[int] = -1
+    #: What ``put`` gives for a time that is out of the history: nothing was put.
+    NOT_PUT: ClassVar[int] = -(1 << 63)
+
+    @overload
+    def get(self, key: K, as_of: int | None = None) -> VersionedRecord | None: ...
+    @overload
+    def get(self, key: K, first: int | None, last: int | None, /) -> Iterator[VersionedRecord]: ...
+    def get(self, key: K, *times: int | None, as_of: int | None = None) -> Any:
+        """The newest value of a key, the one that it had at a time, or all from one to another.
+
+        - ``get(key)``: the newest one, or None.
+        - ``get(key, as_of)``: the one that was valid at a time, ms since the epoch. None if there
+          was none, or the time is out of the history and the newest one came later.
+        - ``get(key, first, last)``: those that were valid at some time from one to another, both
+          inclusive, the oldest one first; None is an open end. Times that are out of the history
+          count for the newest one only.
+        """
+        store = self._versions()
+        times = times if as_of is None else (*times, as_of)
+        if len(times) > 2:
+            raise TypeError(f"store {self.name}: get takes a key and up to two times")
+        if len(times) == 2:
+            low, high = times
+            ends = (0 if low is None else low), (NEWEST if high is None else high)
+            records = store.between(self._key(key), *ends)
+            return (one._replace(value=self._read(one.value)) for one in records)
+        found: VersionedRecord | None = store.get(self._key(key), *times)
+        return None if found is None else found._replace(value=self._read(found.value))
+
+    def put(self, key: K, value: V | None, timestamp: int) -> int:
+        """Set the value that a key has from a time on, until the next one begins.
+
+        None deletes it from then on. As in Kafka Streams it gives the time at which the next one
+        begins, ms since the epoch, ``VALID_TO_UNDEFINED`` if this one is the newest, or ``NOT_PUT``
+        if the time is out of the history.
+        """
+        checked_time(timestamp, f"for store {self.name} a timestamp")
+        (head,) = self._store.ckeys([self._key(key)])
+        valid_to = self._versions().put_version(head, self._stored(value), timestamp)
+        if valid_to == NOT_PUT:
+            self._drop(f"a version of {timestamp}")
+        special = {NEWEST: self.VALID_TO_UNDEFINED, NOT_PUT: self.NOT_PUT}
+        return special.get(valid_to, valid_to)
+
+    def delete(self, key: K, timestamp: int) -> VersionedRecord | None:
+        """Delete a key from a time on; the value that it had then, or None.
+
+        A time that is out of the history deletes nothing, and gives None.
+        """
+        there = self.get(key, timestamp)
+        return None if self.put(key, None, timestamp) == self.NOT_PUT else there
+
+    def _versions(self) -> VersionedStore:
+        store = self._store
+        assert isinstance(store, VersionedStore), store
+        return store

@@ -1,0 +1,345 @@
+"""The stores of windows and sessions as processors and tests see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, TypeVar, overload
+
+from streamlet.dsl.processors.record import checked_time
+from streamlet.dsl.processors.store_views import StoreView
+from streamlet.serdes import Serde
+from streamlet.serdes.windowed import Windowed, windowed_of
+from streamlet.state.bucket_store import BucketStore, Item
+from streamlet.state.rows import NO_TIME
+from streamlet.state.window_store import ALL_KEYS, KeyRange, WindowRowStore
+from streamlet.topology.nodes import WindowSpec
+from streamlet.user_code import shown
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _WindowsView(StoreView):
+    """The part that stores of windows and of sessions share.
+
+    Args:
+        store: of the task.
+        value: serde of the values.
+        read_only: why it can only be read; empty: processors may write it.
+    """
+
+    _store: WindowRowStore
+
+    def __init__(self, store: WindowRowStore, value: Serde[Any], read_only: str = "") -> None:
+        super().__init__(store, value, read_only)
+
+    def _range_of(self, first: Any, last: Any) -> KeyRange:
+        """The bytes of the ends of a range of keys; None is an open end."""
+        low, high = (None if key is None else self._store.key_bytes(key) for key in (first, last))
+        return low, high
+
+    def _found(
+        self, keys: KeyRange, low: int | None, high: int | None, *, backward: bool
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        """Windows of a range of keys whose times are in a range, as far as they are kept."""
+        first = _end(low, "the first time")
+        found = self._store.windows(first, _end(high, "the last time"), keys, backward=backward)
+        return ((window, self._read(value)) for window, value in found)
+
+    def _of_key(
+        self, key: Any, low: int | None, high: int | None, *, backward: bool
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The same of one key."""
+        raw = self._store.key_bytes(self._key(key))
+        return self._found((raw, raw), low, high, backward=backward)
+
+
+def _end(given: int | None, what: str) -> int | None:
+    if given is None or type(given) is int:
+        return given
+    raise TypeError(f"expected {what} in ms since the epoch, or None, got {shown(given)}")
+
+
+def _items(store: BucketStore, ckey: Any, low: int, high: int) -> list[Item]:
+    """Windows of a key whose times are in a range, both inclusive, as far as they are kept."""
+    latest = store.progress.highest
+    if latest == NO_TIME:
+        return []
+    return store.items(ckey, max(store.shown_from, low, 0), min(high, latest))
+
+
+def _replace(store: BucketStore, key: Any, time: int, other: int, value: Any) -> None:
+    """Put a window in place of the one with its two times."""
+    (ckey,) = store.ckeys([key])
+    items = _items(store, ckey, time, time)
+    there = [item for item in items if item[1] == other]
+    store.replace(ckey, there, [(time, other, value)], NO_TIME)
+    store.advance(NO_TIME, time)
+
+
+class WindowStore(_WindowsView, Generic[K, V]):
+    """A store of values by key and start of a window, ms since the epoch.
+
+    Windows that begin longer than its retention before the latest one are not shown. Times and keys
+    of a range are inclusive at both ends, and None is an open end. Windows come in the order of
+    their starts, and those of one start in the order of their keys' bytes; ``backward_…`` reads are
+    the exact reverse. What is put or deleted while windows are read may be seen or not.
+
+    A store that retains duplicates (``window_store(retain_duplicates=True)``) has each value that
+    was put under one key and start, in the order in which they came; nothing of it can be deleted.
+
+    Raises:
+        TypeError: a time is no int, or a key is None where one is needed.
+        SerdeError: the serde refuses a key or a value.
+        TopologyError: an operator keeps the store, and a processor writes it.
+    """
+
+    def __init__(
+        self,
+        store: WindowRowStore,
+        value: Serde[Any],
+        read_only: str = "",
+        *,
+        retain_duplicates: bool = False,
+    ) -> None:
+        super().__init__(store, value, read_only)
+        self._retain_duplicates = retain_duplicates
+
+    def put(self, key: K, value: V | None, start: int) -> None:
+        """Set the value of a key's window that begins at a time, ms, or delete it with None.
+
+        One that has expired is not put, and counted as dropped.
+
+        In a store that retains duplicates the value is added, and None does nothing, as in Kafka
+        Streams.
+        """
+        start, stored = checked_time(start, "the start of a window"), self._stored(value)
+        store, key = self._store, self._key(key)
+        if start < store.shown_from:
+            self._drop(f"a window that begins at {start}")
+            return
+        if not isinstance(store, BucketStore):
+            store.put(windowed_of((key, start, start)), stored)
+        elif not self._retain_duplicates:
+            _replace(store, key, start, NO_TIME, stored)
+        elif stored is not None:
+            (ckey,) = store.ckeys([key])
+            there = _items(store, ckey, start, start)
+            _replace(store, key, start, there[-1][1] + 1 if there else 0, stored)
+
+    @overload
+    def fetch(self, key: K, start: int, /) -> V | None: ...
+    @overload
+    def fetch(self, key: K, first: int | None, last: int | None, /) -> Iterator[tuple[int, V]]: ...
+    @overload
+    def fetch(
+        self, first_key: K | None, last_key: K | None, first: int | None, last: int | None, /
+    ) -> Iterator[tuple[Windowed[K], V]]: ...
+    def fetch(self, key: Any, *more: Any) -> Any:
+        """The value of one window, or the windows of a key or of a range of keys.
+
+        - ``fetch(key, start)``: the value of the window that begins at this time, or None; of
+          duplicates the last one put.
+        - ``fetch(key, first, last)``: starts and values of the key's windows that begin from one
+          time to another.
+        - ``fetch(first_key, last_key, first, last)``: the same of all keys from one to another, by
+          the order of their bytes, as ``Windowed`` keys with values.
+        """
+        if len(more) == 1:
+            return self._fetch_one(self._key(key), checked_time(more[0], "the start of a window"))
+        return self._fetch(key, more, backward=False)
+
+    @overload
+    def backward_fetch(
+        self, key: K, first: int | None, last: int | None, /
+    ) -> Iterator[tuple[int, V]]: ...
+    @overload
+    def backward_fetch(
+        self, first_key: K | None, last_key: K | None, first: int | None, last: int | None, /
+    ) -> Iterator[tuple[Windowed[K], V]]: ...
+    def backward_fetch(self, key: Any, *more: Any) -> Any:
+        """The windows of ``fetch(key, first, last)`` or of a range of keys, the last one first."""
+        return self._fetch(key, more, backward=True)
+
+    def fetch_all(
+        self, first: int | None = None, last: int | None = None
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """Windows of all keys that begin from one time to another."""
+        return self._found(ALL_KEYS, first, last, backward=False)
+
+    def backward_fetch_all(
+        self, first: int | None = None, last: int | None = None
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """The windows of ``fetch_all``, the last one first."""
+        return self._found(ALL_KEYS, first, last, backward=True)
+
+    def all(self) -> Iterator[tuple[Windowed[K], V]]:
+        """All windows with their values."""
+        return self.fetch_all()
+
+    def backward_all(self) -> Iterator[tuple[Windowed[K], V]]:
+        """All windows with their values, the last one first."""
+        return self.backward_fetch_all()
+
+    def _fetch(self, key: Any, more: tuple[Any, ...], *, backward: bool) -> Any:
+        if len(more) == 2:
+            found = self._of_key(key, *more, backward=backward)
+            return ((window.start, value) for window, value in found)
+        if len(more) != 3:
+            raise TypeError(f"store {self.name}: fetch takes a key or two, and times behind them")
+        last_key, first, last = more
+        return self._found(self._range_of(key, last_key), first, last, backward=backward)
+
+    def _fetch_one(self, key: Any, start: int) -> Any:
+        store = self._store
+        if not isinstance(store, BucketStore):
+            return self._read(store.fetch(key, start))
+        (ckey,) = store.ckeys([key])
+        found = _items(store, ckey, start, start)
+        return self._read(found[-1][2]) if found else None
+
+
+class SessionStore(_WindowsView, Generic[K, V]):
+    """A store of values by key, start and end of a session, ms since the epoch.
+
+    Sessions that end longer than its retention before the latest end are not shown. Times and keys
+    of a range are inclusive at both ends, and None is an open end. Sessions come in the order of
+    their ends, then of their keys' bytes, then of their starts; ``backward_…`` reads are the exact
+    reverse. What is put or deleted while sessions are read may be seen or not.
+
+    Raises:
+        TypeError: a time is no int, or a key is None where one is needed.
+        SerdeError: the serde refuses a key or a value.
+        TopologyError: an operator keeps the store, and a processor writes it.
+    """
+
+    _store: BucketStore
+
+    def put(self, session: Windowed[K], value: V | None) -> None:
+        """Set the value of a session, or delete it with None.
+
+        One that has expired is not put, and counted as dropped.
+        """
+        start, end = checked_time(session.start, "a start"), checked_time(session.end, "an end")
+        key, stored = self._key(session.key), self._stored(value)
+        if end < self._store.shown_from:
+            self._drop(f"a session that ends at {end}")
+            return
+        _replace(self._store, key, end, start, stored)
+
+    def remove(self, session: Windowed[K]) -> None:
+        """Delete a session."""
+        self.put(session, None)
+
+    def fetch_session(self, key: K, start: int, end: int) -> V | None:
+        """The value of a session with this start and end, or None."""
+        (ckey,) = self._store.ckeys([self._key(key)])
+        start, end = checked_time(start, "a start"), checked_time(end, "an end")
+        found = [item[2] for item in _items(self._store, ckey, end, end) if item[1] == start]
+        value: V | None = self._read(found[0]) if found else None
+        return value
+
+    @overload
+    def find_sessions(
+        self, earliest_end: int | None, latest_end: int | None, /
+    ) -> Iterator[tuple[Windowed[K], V]]: ...
+    @overload
+    def find_sessions(
+        self, key: K, earliest_end: int | None, latest_start: int | None, /
+    ) -> Iterator[tuple[Windowed[K], V]]: ...
+    @overload
+    def find_sessions(
+        self,
+        first_key: K | None,
+        last_key: K | None,
+        earliest_end: int | None,
+        latest_start: int | None,
+        /,
+    ) -> Iterator[tuple[Windowed[K], V]]: ...
+    def find_sessions(self, key: Any, *more: Any) -> Any:
+        """Sessions that end at a time or later, and begin at a time or earlier.
+
+        - ``find_sessions(key, earliest_end, latest_start)``: those of a key.
+        - ``find_sessions(first_key, last_key, earliest_end, latest_start)``: those of all keys from
+          one to another, by the order of their bytes.
+        - ``find_sessions(earliest_end, latest_end)``: those of all keys that end from one time to
+          another, whenever they begin.
+        """
+        return self._sessions(key, more, backward=False)
+
+    @overload
+    def backward_find_sessions(
+        self, earliest_end: int | None, latest_end: int | None, /
+    ) -> Iterator[tuple[Windowed[K], V]]: ...
+    @overload
+    def backward_find_sessions(
+        self, key: K, earliest_end: int | None, latest_start: int | None, /
+    ) -> Iterator[tuple[Windowed[K], V]]: ...
+    @overload
+    def backward_find_sessions(
+        self,
+        first_key: K | None,
+        last_key: K | None,
+        earliest_end: int | None,
+        latest_start: int | None,
+        /,
+    ) -> Iterator[tuple[Windowed[K], V]]: ...
+    def backward_find_sessions(self, key: Any, *more: Any) -> Any:
+        """The sessions of ``find_sessions``, the last one first."""
+        return self._sessions(key, more, backward=True)
+
+    @overload
+    def fetch(self, key: K, /) -> Iterator[tuple[Windowed[K], V]]: ...
+    @overload
+    def fetch(
+        self, first_key: K | None, last_key: K | None, /
+    ) -> Iterator[tuple[Windowed[K], V]]: ...
+    def fetch(self, key: Any, *more: Any) -> Any:
+        """All sessions of a key, or of all keys from one to another by the order of their bytes."""
+        return self._sessions(key, (*more, None, None), backward=False)
+
+    @overload
+    def backward_fetch(self, key: K, /) -> Iterator[tuple[Windowed[K], V]]: ...
+    @overload
+    def backward_fetch(
+        self, first_key: K | None, last_key: K | None, /
+    ) -> Iterator[tuple[Windowed[K], V]]: ...
+    def backward_fetch(self, key: Any, *more: Any) -> Any:
+        """The sessions of ``fetch``, the last one first."""
+        return self._sessions(key, (*more, None, None), backward=True)
+
+    def all(self) -> Iterator[tuple[Windowed[K], V]]:
+        """All sessions with their values."""
+        return self._found(ALL_KEYS, None, None, backward=False)
+
+    def backward_all(self) -> Iterator[tuple[Windowed[K], V]]:
+        """All sessions with their values, the last one first."""
+        return self._found(ALL_KEYS, None, None, backward=True)
+
+    def _sessions(self, key: Any, more: tuple[Any, ...], *, backward: bool) -> Any:
+        if len(more) == 1:
+            return self._found(ALL_KEYS, key, more[0], backward=backward)
+        if len(more) not in (2, 3):
+            raise TypeError(
+                f"store {self.name}: sessions are found by a key or two, the earliest end and the "
+                "latest start, or by the earliest and the latest end"
+            )
+        *last_key, earliest_end, latest_start = more
+        _end(latest_start, "the latest start")
+        if last_key:
+            keys = self._range_of(key, last_key[0])
+            found: Iterable[Any] = self._found(keys, earliest_end, None, backward=backward)
+        else:
+            found = self._of_key(key, earliest_end, None, backward=backward)
+        if latest_start is None:
+            return found
+        return ((window, value) for window, value in found if window.start <= latest_start)
+
+
+def window_view(
+    store: WindowRowStore, layout: WindowSpec, read_only: str = ""
+) -> WindowStore[Any, Any] | SessionStore[Any, Any]:
+    """The windows or the sessions that an operator keeps."""
+    if layout.bucket_ms and layout.size_ms is None:
+        return SessionStore(store, layout.value, read_only)
+    return WindowStore(store, layout.value, read_only)

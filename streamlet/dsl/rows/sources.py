@@ -1,0 +1,115 @@
+"""Operators that put the records of a topic or a stream into a table; None deletes a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.operators.columns import collect, first_of
+from streamlet.dsl.operators.hot_store import (
+    HotStore,
+    accepting,
+    copied,
+    copier,
+    finished,
+    keyed,
+    note_times,
+)
+from streamlet.errors import StateError
+from streamlet.serdes import Serde
+
+Function = Callable[..., Any]
+
+
+@attrs.frozen
+class TableSource:
+    """Puts a topic's records into the table's store; a tombstone deletes.
+
+    They count as they come: a record with an earlier time than its row's replaces that too.
+    """
+
+    store: HotStore
+    value: Serde[Any]
+    use: TableUse
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` for a key or a value that the store's serdes refuse."""
+        batch, ckeys, error = keyed(self.store, batch)
+        # The records' own objects go on to other readers of the topic: the store keeps copies.
+        kept, failure = copied(copier(self.value), batch.values)
+        error = failure or error
+        count, olds, failure = self._put(ckeys[: len(kept)], kept)
+        error = failure or error
+        done = first_of(batch, count)
+        note_times(self.store, ckeys[:count], done.timestamps)
+        done = done.with_values(done.values, olds)
+        # Its rows have no versions, whatever the table above is.
+        return finished(done if done.behind is None else attrs.evolve(done, behind=None), error)
+
+    def _put(
+        self, ckeys: list[Any], values: list[Any]
+    ) -> tuple[int, list[Any] | None, BaseException | None]:
+        """Put rows; how many, the old ones where they are needed, and what the next failed on."""
+        cache, wanted = self.store.cache, self.use.olds
+        if not wanted and type(cache) is dict:
+            cache.update(zip(ckeys, values, strict=True))
+            return len(ckeys), None, None
+        done, olds = 0, list[Any]()
+        try:
+            for ckey, value in zip(ckeys, values, strict=True):
+                if wanted:
+                    old = cache.get(ckey)
+                    olds.append(self.store.load(ckey) if old is None else old)
+                cache[ckey] = value
+                done += 1
+        except (StateError, KeyboardInterrupt):
+            raise
+        except BaseException as failure:  # a cache that checks its entries
+            return done, olds[:done] if wanted else None, failure
+        return done, olds if wanted else None, None
+
+
+@attrs.frozen
+class UnreadTable:
+    """Passes a topic's records on as changes of a table whose store nothing reads.
+
+    As in Kafka Streams all go on, tombstones of rows that never were included.
+    """
+
+    def process(self, batch: Batch) -> Batch:
+        """The batch; it never had previous values."""
+        return batch
+
+
+class PuttingSource(Protocol):
+    """Puts changes into the store of a table, whose values have a serde."""
+
+    @property
+    def value(self) -> Serde[Any]:
+        """Serde of the values."""
+        ...
+
+    def process(self, batch: Batch) -> Batch:
+        """The changes, as the table tells them."""
+        ...
+
+
+@attrs.frozen
+class ToTable:
+    """Puts a stream's records into a table's store, if that can keep their values."""
+
+    source: PuttingSource
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` for a key or a value that the store's serdes refuse."""
+        serde = self.source.value
+        if serde.accepts:
+            good, error = collect(map(accepting(serde), batch.values), len(batch))
+            if error is not None:
+                done = self.source.process(first_of(batch, len(good)))
+                raise OperatorFailed(len(good), done) from error
+        return self.source.process(batch)

@@ -1,0 +1,169 @@
+"""Operators of versioned tables: each row keeps what it was, for a while.
+
+As in Kafka Streams, a versioned table takes changes out of order. Those that are not of the newest
+version of their row go on, marked (``Batch.behind``): filters and streams show them, aggregations
+and joins of tables leave them out. A stream joins with the row as of the time of its record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.graph.builder import Builder, Make, NodeFlags
+from streamlet.dsl.graph.table_node import TableNode
+from streamlet.dsl.graph.table_views import TableView
+from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.operators.copies import Own, owner
+from streamlet.dsl.operators.hot_store import copied, copier, keyed
+from streamlet.dsl.operators.nulls import Skip, SkipNulls, SkipNullsInParts
+from streamlet.dsl.rows.sources import PuttingSource, TableSource, UnreadTable
+from streamlet.errors import StateError
+from streamlet.serdes import Serde
+from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
+from streamlet.topology.nodes import StoreSpec
+from streamlet.topology.operator import Operator, OperatorInParts, TaskContext
+from streamlet.topology.unread_stores import SourceTable
+
+
+@attrs.frozen
+class VersionedSource:
+    """Puts records into the store of a versioned table, each as a version from its time on.
+
+    One that is older than the history is left out and counted as dropped.
+    """
+
+    store: VersionedStore
+    value: Serde[Any]
+    use: TableUse
+    dropped: Callable[[int], None]
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` for a key that the store's serde refuses."""
+        batch, heads, error = keyed(self.store, batch)
+        store, copy = self.store, copier(self.value)
+        # The records' own objects go on to other readers of the topic: the store keeps copies.
+        kept, failure = copied(copy, batch.values)
+        error = failure or error
+        store.load_many(heads)
+        ends: list[int] = []
+        olds: list[Any] = []
+        try:
+            for head, value, time in zip(heads, kept, batch.timestamps, strict=False):
+                old = store.newest(head)
+                ends.append(store.put_version(head, value, time))
+                olds.append(old)
+        except (StateError, KeyboardInterrupt):
+            raise
+        except BaseException as refused:  # a cache that checks its entries
+            error = refused
+        done = self._output(batch.slice(0, len(ends)), ends, olds)
+        if error is not None:
+            raise OperatorFailed(len(ends), done) from error
+        return done
+
+    def _output(self, batch: Batch, ends: list[int], olds: list[Any]) -> Batch:
+        """The changes that are in the store, with old values and which came out of order."""
+        behind = [end != NEWEST for end in ends]
+        batch = batch.with_values(batch.values, olds if self.use.olds else None)
+        batch = attrs.evolve(batch, behind=behind if any(behind) else None)
+        late = ends.count(NOT_PUT)
+        if late:
+            self.dropped(late)
+            batch = batch.select([end != NOT_PUT for end in ends])
+        return batch
+
+
+class _SkipBehind(Skip):
+    """The changes that are not of the newest version of their row."""
+
+    def mask(self, batch: Batch) -> list[Any] | None:
+        """Mask of the others; None: all."""
+        return None if batch.behind is None else [not one for one in batch.behind]
+
+
+@attrs.frozen
+class _InOrder:
+    """Gives ``inner`` changes without the column of those that came out of order."""
+
+    inner: Operator
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` as ``inner`` does."""
+        return self.inner.process(attrs.evolve(batch, behind=None))
+
+
+@attrs.frozen
+class _InOrderInParts:
+    """Like ``_InOrder``; its output comes in parts."""
+
+    inner: OperatorInParts
+
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+        """Raises ``OperatorFailed`` as ``inner`` does."""
+        return self.inner.process_in_parts(attrs.evolve(batch, behind=None))
+
+
+def newest_only(
+    name: str, context: TaskContext, inner: Operator | OperatorInParts
+) -> Operator | OperatorInParts:
+    """The operator ``inner`` for changes of the newest versions; others are counted as dropped."""
+    skip = _SkipBehind(name, context, values=False, keys=False)
+    if isinstance(inner, OperatorInParts):
+        return SkipNullsInParts(skip, _InOrderInParts(inner))
+    return SkipNulls(skip, _InOrder(inner))
+
+
+def newest_view(own: Own) -> TableView:
+    """A copy of the newest value, of a row of a versioned store (``state.version_rows``)."""
+
+    def view(_key: Any, row: Any) -> Any:
+        value = None if row is None else row[1][-1][1]
+        return value if own is None else own(value)
+
+    return TableView(lambda _: view)
+
+
+def source_node(
+    builder: Builder,
+    own: str,
+    parent: str,
+    spec: StoreSpec,
+    value: Serde[Any],
+    around: Callable[[PuttingSource], Operator] = lambda source: source,
+) -> TableNode:
+    """Add the operator that puts records into the store of a table, inside of another one."""
+    use = TableUse(unnamed=not spec.named)
+
+    def make(context: TaskContext) -> Operator:
+        kept = context.store(spec.name)
+        if spec.versions is None:
+            return around(TableSource(kept, value, use))
+        dropped = lambda count: context.dropped(own, count)  # noqa: E731
+        return around(VersionedSource(kept, value, use, dropped))
+
+    history_ms = None if spec.versions is None else spec.versions.history_ms
+    # What is out of the history depends on the latest record of any key: so near to each other,
+    # none is out of it because of another.
+    flags = NodeFlags(by_key=True, spread_ms=history_ms, values="passed on")
+    builder.named_processor(
+        *(own, (parent,), make, spec.name),
+        skip_nulls="key",
+        **flags,
+    )
+    if spec.source_topic is not None and not spec.named:
+        passing = builder.node(own, (parent,), lambda _: UnreadTable(), skip_nulls="key", **flags)
+        passing = attrs.evolve(passing, unread=spec)
+        builder.graph.add_source_table(SourceTable(spec.name, passing, lambda: use.olds))
+    views = () if history_ms is None else (newest_view(owner(value)),)
+    return TableNode(builder, own, use, spec, views, history_ms=history_ms)
+
+
+def for_newest(name: str, make: Make, versioned: bool) -> Make:
+    """The maker of an operator that leaves out changes that came out of order, if there are any."""
+    if not versioned:
+        return make
+    return lambda context: newest_only(name, context, make(context))
