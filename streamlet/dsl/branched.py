@@ -16,9 +16,9 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.expressions import plain
 from streamlet.dsl.graph.arguments import check_callable, check_is
-from streamlet.dsl.graph.builder import StreamNode
 from streamlet.dsl.graph.functions import check_not_marked, check_takes
 from streamlet.dsl.graph.record_context import ContextFunction, applied
+from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.operators.columns import collect
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import LARGE, looked_at, refuse_promise

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.graph.builder import Builder, StreamNode, same_app
+from streamlet.dsl.graph.builder import Builder, same_app
 from streamlet.dsl.graph.functions import check_takes, takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
 from streamlet.dsl.graph.ownership import owner_of
 from streamlet.dsl.graph.row_expiry import ttl_of
+from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.joins.row_lookups import StreamTableJoin
 from streamlet.dsl.operators.columns import collect, nth

@@ -8,9 +8,10 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from streamlet.dsl.global_table import GlobalKTable, global_table_of
 from streamlet.dsl.graph.arguments import check_is
-from streamlet.dsl.graph.builder import Builder, StreamNode
+from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.kinds import DEFAULT, Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
+from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.graph.versioned_stores import table_store
 from streamlet.dsl.partition_time import extractor
 from streamlet.dsl.rows.versioned import source_node

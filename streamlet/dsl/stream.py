@@ -2,47 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+import attrs
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.branched import BranchedKStream
-from streamlet.dsl.expressions import plain
+from streamlet.dsl.expressions import Expression, plain, type_of
+from streamlet.dsl.folds.deduplication import Deduplicate, deduplication_store
+from streamlet.dsl.global_table import GlobalKTable, joined_globally
 from streamlet.dsl.graph.arguments import check_is
-from streamlet.dsl.graph.builder import Make, StreamNode, same_app
-from streamlet.dsl.graph.functions import check_not_marked, check_takes
+from streamlet.dsl.graph.builder import Make, same_app
+from streamlet.dsl.graph.durations import Duration, milliseconds
+from streamlet.dsl.graph.functions import check_not_marked, check_takes, takes, takes_async
+from streamlet.dsl.graph.inference import awaited_type, element_type, pair_types, result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
-from streamlet.dsl.graph.ownership import owner_of
+from streamlet.dsl.graph.ownership import owner_of, owner_of_results
 from streamlet.dsl.graph.record_context import applied
 from streamlet.dsl.graph.repartitions import Repartition
+from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.grouped import KGroupedStream
-from streamlet.dsl.joins.stream_table import table_of
-from streamlet.dsl.operators.stateless import PassOn, SelectKey
+from streamlet.dsl.joins.stream_stream import JoinKind, joined_streams
+from streamlet.dsl.joins.stream_table import joined, table_of
+from streamlet.dsl.joins.windows import JoinWindows
+from streamlet.dsl.operators.async_calls import CALL, MapValuesAsync, Order, check_calls, retry_rule
+from streamlet.dsl.operators.stateless import (
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    Foreach,
+    Map,
+    MapValues,
+    PassOn,
+    Peek,
+    SelectKey,
+)
 from streamlet.dsl.operators.topics import ChooseTopics
-from streamlet.dsl.stream_calls import StreamCalls
-from streamlet.dsl.stream_deduplication import StreamDeduplication
-from streamlet.dsl.stream_joins import StreamJoins
-from streamlet.dsl.stream_processors import StreamProcessors
-from streamlet.dsl.stream_records import StreamRecords
+from streamlet.dsl.processors.keyed_state import State
+from streamlet.dsl.processors.nodes import Processing
+from streamlet.dsl.processors.processor import Processor
+from streamlet.dsl.processors.punctuators import PunctuationType
+from streamlet.dsl.processors.record import Record
+from streamlet.dsl.processors.signatures import (
+    S2,
+    Forwarded,
+    S,
+    StateFunction,
+    TakesRecords,
+    TimerFunction,
+    Valued,
+)
+from streamlet.dsl.processors.state_nodes import StateOptions, repartitioned, takes_state
+from streamlet.dsl.processors.store_builders import Stores
 from streamlet.dsl.table import KTable
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
-from streamlet.topology.nodes import Partitions
+from streamlet.topology.nodes import Partitions, Results
+from streamlet.topology.operator import RetryRule, TaskContext
+from streamlet.visible import visible
+
+if TYPE_CHECKING:
+    from streamlet.dsl.processors.signatures import StateOrContext
 
 K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+T = TypeVar("T")
+R = TypeVar("R")
+G = TypeVar("G")
 
 
-class KStream(
-    StreamRecords[K, V],
-    StreamJoins[K, V],
-    StreamProcessors[K, V],
-    StreamDeduplication[K, V],
-    StreamCalls[K, V],
-):
+class KStream(Generic[K, V]):
     """A stream of records. All methods but ``to`` and ``foreach`` return a new stream or table.
 
     User functions take ``(key, value)``; those that only make a new value may take ``(value)``.
@@ -59,6 +93,48 @@ class KStream(
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
+
+    # One record at a time.
+
+    def filter(
+        self, predicate: Callable[[K, V], object], *, name: str | None = None
+    ) -> KStream[K, V]:
+        """Records for which ``predicate(key, value)`` is true.
+
+        - Nulls: the predicate gets them as None.
+        - Key, timestamp, headers: kept.
+
+        Examples:
+            >>> orders.filter(lambda item, pieces: pieces > 1).to("large")
+            >>> run(orders=[("lamp", 1), ("desk", 2)])
+            {'large': [('desk', 2)]}
+        """
+        function = plain(predicate, self._value.of)
+        check_takes("filter()", function, "key", "value", context=True)
+        node = self._below(
+            "KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=True)), name, "same"
+        )
+        return KStream(node, self._key, self._value)
+
+    def filter_not(
+        self, predicate: Callable[[K, V], object], *, name: str | None = None
+    ) -> KStream[K, V]:
+        """Records for which ``predicate(key, value)`` is false.
+
+        - Nulls: the predicate gets them as None.
+        - Key, timestamp, headers: kept.
+
+        Examples:
+            >>> orders.filter_not(lambda item, pieces: pieces < 0).to("sold")
+            >>> run(orders=[("lamp", 3), ("lamp", -1)])
+            {'sold': [('lamp', 3)]}
+        """
+        function = plain(predicate, self._value.of)
+        check_takes("filter_not()", function, "key", "value", context=True)
+        node = self._below(
+            "KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=False)), name, "same"
+        )
+        return KStream(node, self._key, self._value)
 
     def select_key(
         self,
@@ -81,6 +157,354 @@ class KStream(
             {'by-letter': [('l', 3)]}
         """
         return KStream(*self._selected("select_key()", function, key, name))
+
+    def map(
+        self,
+        function: Callable[[K, V], tuple[K2, V2]],
+        *,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
+    ) -> KStream[K2, V2]:
+        """Each record replaced by the pair that ``function(key, value)`` returns.
+
+        What groups or joins by the new key goes through a repartition topic, unlike with
+        ``map_values``. ``key`` and ``value`` are the types of the results, where they are written
+        somewhere and cannot be derived from the function.
+
+        - Nulls: the function gets them as None.
+        - Key: the first of the pair.
+        - Timestamp, headers: kept.
+
+        Examples:
+            >>> taken = orders.map(lambda item, pieces: (item.upper(), -pieces), key=str, value=int)
+            >>> taken.to("stock")
+            >>> run(orders=[("lamp", 3)])
+            {'stock': [('LAMP', -3)]}
+        """
+        check_takes("map()", function, "key", "value", context=True)
+        kinds = self._pair_kinds("map()", (key, value), pair_types(result_type(function)))
+        own = owner_of(*kinds)
+        make = applied(function, lambda f: Map(f, own))
+        return KStream(self._below("KSTREAM-MAP-", make, name, "rekeyed"), *kinds)
+
+    @overload
+    def map_values(
+        self,
+        function: Callable[[V], V2],
+        *,
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def map_values(
+        self,
+        function: Callable[[K, V], V2],
+        *,
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+    def map_values(
+        self, function: Callable[..., Any], *, value: Any = None, name: str | None = None
+    ) -> KStream[K, Any]:
+        """Each value replaced by ``function(value)`` or ``function(key, value)``.
+
+        ``value`` is the type of the results, where they are written somewhere and it cannot be
+        inferred from the function (from its annotation, or because it is as simple as ``lambda v:
+        v.name``).
+
+        - Nulls: the function gets them as None; a result None is a null value.
+        - Key, timestamp, headers: kept.
+
+        Examples:
+            >>> orders.map_values(lambda pieces: f"{pieces} pieces", value=str).to("texts")
+            >>> run(orders=[("lamp", 3)])
+            {'texts': [('lamp', '3 pieces')]}
+        """
+        made = plain(function, self._value.of)
+        count = takes("map_values()", made, "key", "value", context=True)
+        inferred = self._result_type(function, count)
+        kind = self._node.builder.result(value, inferred, "map_values()", "value")
+        own = owner_of_results(made, (self._key, self._value), count, kind)
+        make = applied(made, lambda f: MapValues(f, count, own))
+        return KStream(self._below("KSTREAM-MAPVALUES-", make, name), self._key, kind)
+
+    @overload
+    def map_values_async(
+        self,
+        function: Callable[[V], Awaitable[V2]],
+        *,
+        concurrency: int = 100,
+        timeout: Duration | None = None,
+        retry: RetryRule | None = None,
+        order: Order = "key",
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def map_values_async(
+        self,
+        function: Callable[[K, V], Awaitable[V2]],
+        *,
+        concurrency: int = 100,
+        timeout: Duration | None = None,
+        retry: RetryRule | None = None,
+        order: Order = "key",
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+    def map_values_async(
+        self,
+        function: Callable[..., Any],
+        *,
+        concurrency: int = 100,
+        timeout: Duration | None = None,
+        retry: RetryRule | None = None,
+        order: Order = "key",
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K, Any]:
+        """Each value replaced by the awaited result of ``function(value)`` or ``(key, value)``.
+
+        Calls of an ``async def`` function run beside each other, in each task ``concurrency`` of
+        them at most, on an event loop in a thread of its own. While they last the worker's other
+        tasks and its heartbeats go on. ``order`` says what waits for what:
+
+        - ``"key"``: calls for one key are made one after another, so an endpoint sees them in
+          order, and their results go on in this order. Results of different keys go on as they
+          come. Records without a key wait for none.
+        - ``"partition"``: calls are made whatever the key, and results go on in the order of the
+          records. A slow call holds up the results behind it.
+
+        A call that takes longer than ``timeout`` fails with ``TimeoutError``. ``retry``, a
+        ``streamlet.Retry``, has failed calls made again while others go on; a call that failed for
+        the last time is a failed record like any other, of which ``processing_handler`` or
+        ``on_error`` of the ``App`` decides. ``value`` as of ``map_values``.
+
+        Positions are committed behind records only whose results have gone on, and state behind
+        them with their positions: it stays exact. A commit has the task begin no calls until those
+        that run have ended; a task that is to stop or to move waits two seconds for them, else they
+        are made again by its next owner. So are those since the last commit after a crash. A
+        repartition topic behind such results is not exact, since a call may then have another
+        result (``non_deterministic``).
+
+        - Nulls: the function gets them as None; a result None is a null value.
+        - Key, timestamp, headers: kept.
+
+        Raises:
+            TopologyError: an argument cannot be, or with order ``"key"`` the type of the keys is
+                not known.
+
+        Examples:
+            >>> async def amount(item: str, pieces: int) -> int:
+            ...     return pieces * 20
+            >>> orders.map_values_async(amount, concurrency=50).to("amounts")
+            >>> run(orders=[("lamp", 3)])
+            {'amounts': [('lamp', 60)]}
+        """
+        count = takes_async(CALL, function, "key", "value")
+        check_calls(concurrency, order)
+        limit = None if timeout is None else milliseconds(f"{CALL}: timeout", timeout, 1)
+        in_order = order == "partition"
+        key = None if in_order else self._key.needed(CALL, "key", takes=False)
+        how = concurrency, limit, retry_rule(retry), in_order
+        calls = MapValuesAsync(function, count, *how, key)
+        node = self._below_calls(calls, name)
+        kind = node.builder.result(value, awaited_type(result_type(function)), CALL, "value")
+        return KStream(node, self._key, kind)
+
+    def flat_map(
+        self,
+        function: Callable[[K, V], Iterable[tuple[K2, V2]]],
+        *,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
+    ) -> KStream[K2, V2]:
+        """Each record replaced by any number of pairs that ``function(key, value)`` returns.
+
+        Types and repartitioning as with ``map``.
+
+        - Nulls: the function gets them as None.
+        - Key: the first of each pair.
+        - Timestamp, headers: those of the record, in each result.
+
+        Examples:
+            >>> def each(item: str, pieces: int) -> list[tuple[str, int]]:
+            ...     return [(f"{item}-{number}", 1) for number in range(pieces)]
+            >>> orders.flat_map(each).to("pieces")
+            >>> run(orders=[("lamp", 2), ("desk", 0)])
+            {'pieces': [('lamp-0', 1), ('lamp-1', 1)]}
+        """
+        check_takes("flat_map()", function, "key", "value", context=True, yields=True)
+        inferred = pair_types(element_type(result_type(function)))
+        kinds = self._pair_kinds("flat_map()", (key, value), inferred)
+        own = owner_of(*kinds)
+        make = applied(function, lambda f: FlatMap(f, own))
+        return KStream(self._below("KSTREAM-FLATMAP-", make, name, "rekeyed"), *kinds)
+
+    @overload
+    def flat_map_values(
+        self,
+        function: Callable[[V], Iterable[V2]],
+        *,
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def flat_map_values(
+        self,
+        function: Callable[[K, V], Iterable[V2]],
+        *,
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+    def flat_map_values(
+        self, function: Callable[..., Any], *, value: Any = None, name: str | None = None
+    ) -> KStream[K, Any]:
+        """Each value replaced by any number of values; the key stays, and its partition.
+
+        - Nulls: the function gets them as None.
+        - Key, timestamp, headers: those of the record, in each result.
+
+        Examples:
+            >>> orders.flat_map_values(lambda pieces: [1] * pieces, value=int).to("pieces")
+            >>> run(orders=[("lamp", 2), ("desk", 0)])
+            {'pieces': [('lamp', 1), ('lamp', 1)]}
+        """
+        count = takes("flat_map_values()", function, "key", "value", context=True, yields=True)
+        inferred = element_type(result_type(function, *(self._key.of, self._value.of)[-count:]))
+        kind = self._node.builder.result(value, inferred, "flat_map_values()", "value")
+        own = owner_of(kind)
+        make = applied(function, lambda f: FlatMapValues(f, count, own))
+        return KStream(self._below("KSTREAM-FLATMAPVALUES-", make, name), self._key, kind)
+
+    def peek(self, function: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
+        """Calls ``function(key, value)`` for each record, which goes on as it is.
+
+        - Nulls: the function gets them as None.
+        - Key, timestamp, headers: kept.
+
+        Examples:
+            >>> seen = []
+            >>> orders.peek(lambda item, pieces: seen.append(item)).to("same")
+            >>> run(orders=[("lamp", 3)])
+            {'same': [('lamp', 3)]}
+            >>> seen
+            ['lamp']
+        """
+        check_takes("peek()", function, "key", "value", context=True)
+        node = self._below("KSTREAM-PEEK-", applied(function, Peek), name, "same")
+        return KStream(node, self._key, self._value)
+
+    def foreach(self, function: Callable[[K, V], object], *, name: str | None = None) -> None:
+        """Calls ``function(key, value)`` for each record, again for those processed again.
+
+        - Nulls: the function gets them as None.
+        - Key, timestamp, headers: nothing comes after it.
+
+        Examples:
+            >>> totals = {}
+            >>> orders.foreach(lambda item, pieces: totals.update({item: pieces}))
+            >>> run(orders=[("lamp", 3), ("lamp", 5)])
+            {}
+            >>> totals
+            {'lamp': 5}
+        """
+        check_takes("foreach()", function, "key", "value", context=True)
+        self._below("KSTREAM-FOREACH-", applied(function, Foreach), name)
+
+    def print(self, label: str | None = None, *, name: str | None = None) -> None:
+        """Prints each record to standard output: ``[label]: key, value``.
+
+        ``label`` is the name of the stream's node without one, as in Kafka Streams; ``name`` is
+        that of the node that prints. A terminal is shown control characters and does not obey them.
+
+        - Nulls: printed as None.
+        - Key, timestamp, headers: nothing comes after it.
+
+        Examples:
+            >>> orders.print("order")
+            >>> run(orders=[("lamp", 3)])
+            [order]: lamp, 3
+            {}
+        """
+        builder = self._node.builder
+        own = builder.graph.new_name("KSTREAM-PRINTER-", name)
+        shown = self._node.name if label is None else label
+
+        def show(key: Any, value: Any) -> None:
+            text = f"[{shown}]: {key}, {value}"
+            print(visible(text) if sys.stdout.isatty() else text, flush=True)
+
+        builder.named_processor(own, (self._node.name,), applied(show, Foreach))
+
+    def deduplicate(
+        self,
+        within: Duration,
+        *,
+        grace: Duration | None = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, V]:
+        """The records that repeat none of their key within a time.
+
+        A record goes on unless one of its key did whose timestamp is at most ``within`` before or
+        after its own. So of records that come out of order the one that comes first goes on. Times
+        are kept until stream time, the highest timestamp, is ``within`` and ``grace`` past them; a
+        record that is older than ``grace`` by stream time cannot be compared any more, so it is
+        left out and counted as late. Without ``grace`` that is ``within``. ``store`` is the name of
+        the store, or a ``Materialized``; ``name`` that of the node, and of the repartition topic,
+        if there is one.
+
+        - Nulls: a record without a key is left out and counted as dropped; values are kept.
+        - Key, timestamp, headers: kept.
+
+        Raises:
+            TopologyError: a time is no duration, or the type of the keys is not known.
+
+        Examples:
+            >>> orders.deduplicate("10s").to("first")
+            >>> run(orders=[("lamp", 3, 0), ("lamp", 3, 9_000), ("lamp", 3, 30_000)])
+            {'first': [('lamp', 3), ('lamp', 3)]}
+        """
+        call, above = "deduplicate()", self._node
+        within_ms = milliseconds(f"{call}: within", within)
+        grace_ms = within_ms if grace is None else milliseconds(f"{call}: grace", grace)
+        parent = repartitioned(call, above, self._key, self._value, name)
+        key = self._key.needed(call, "key", takes=False)
+        spec = deduplication_store(above.builder, store, key, within_ms, grace_ms)
+        own = above.builder.graph.new_name("KSTREAM-DEDUPLICATE-", name)
+
+        def make(context: TaskContext) -> Deduplicate:
+            return Deduplicate(own, context, context.store(spec.name), within_ms, grace_ms)
+
+        above.builder.named_processor(
+            own, (parent,), make, writes=spec.name, skip_nulls="key", values="passed on"
+        )
+        return KStream(StreamNode(above.builder, own), self._key, self._value)
+
+    # Several streams of one, one of several.
+
+    def split(self, *, name: str = "") -> BranchedKStream[K, V]:
+        """Begins branches of the stream; each record goes to the first one that it fits.
+
+        ``name`` is what the names of the branches begin with.
+
+        - Nulls: kept.
+        - Key, timestamp, headers: kept.
+
+        Examples:
+            >>> split = orders.split(name="size-")
+            >>> split = split.branch(lambda item, pieces: pieces > 9, name="large")
+            >>> branches = split.default_branch(name="small")
+            >>> sorted(branches)
+            ['size-large', 'size-small']
+            >>> branches["size-large"].to("by-truck")
+            >>> run(orders=[("lamp", 3), ("desk", 12)])
+            {'by-truck': [('desk', 12)]}
+        """
+        return BranchedKStream(self, name)
 
     def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
         """Records of both streams; each one's order is kept.
@@ -109,50 +533,51 @@ class KStream(
         key = one.builder.merged(self._key, other._key, "key")
         return KStream(node, key, one.builder.merged(self._value, other._value, "value"))
 
-    def split(self, *, name: str = "") -> BranchedKStream[K, V]:
-        """Begins branches of the stream; each record goes to the first one that it fits.
+    # Topics and tables.
 
-        ``name`` is what the names of the branches begin with.
-
-        - Nulls: kept.
-        - Key, timestamp, headers: kept.
-
-        Examples:
-            >>> split = orders.split(name="size-")
-            >>> split = split.branch(lambda item, pieces: pieces > 9, name="large")
-            >>> branches = split.default_branch(name="small")
-            >>> sorted(branches)
-            ['size-large', 'size-small']
-            >>> branches["size-large"].to("by-truck")
-            >>> run(orders=[("lamp", 3), ("desk", 12)])
-            {'by-truck': [('desk', 12)]}
-        """
-        return BranchedKStream(self, name)
-
-    def to_table(
+    def to(
         self,
+        topic: str | Callable[[K, V], str],
         *,
         key: SerdeLike[K] = None,
         value: SerdeLike[V] = None,
-        store: StoreLike = None,
+        partitioner: Callable[[K, V, int], Partitions] | None = None,
+        origin: bool = False,
         name: str | None = None,
-    ) -> KTable[K, V]:
-        """The table of the newest value per key.
+    ) -> None:
+        """Writes the records to a topic that exists, or each to the one that a function names.
 
-        It is made of records that went through a repartition topic if the key may have changed.
-        ``key`` and ``value`` are the types of what is stored, where they cannot be inferred;
-        ``store`` is the name of the store, or a ``Materialized``.
+        The function is ``(key, value) -> topic``. ``partitioner`` is ``(key, value, partitions) ->
+        partition``; with several partitions each gets the record, with none of them (an empty list)
+        none does, and it counts as dropped; with None the key decides, as in Java's client. So it
+        does without a partitioner, a windowed key without its window, as in Kafka Streams. A
+        partitioner needs a single topic. So does ``origin``: then each record bears a header that
+        says which input record it stems from, and ``streamlet.without_repeats`` can tell what a
+        crash had written again.
 
-        - Nulls: a record without a value deletes the row; one without a key is left out and counted
-          as dropped.
+        - Nulls: written as they are; a record without a key goes to any partition.
         - Key, timestamp, headers: those of the record.
 
         Examples:
-            >>> orders.to_table().filter(lambda item, pieces: pieces > 1).to_stream().to("large")
-            >>> run(orders=[("lamp", 2), ("lamp", 1)])
-            {'large': [('lamp', 2), ('lamp', None)]}
+            >>> orders.to(lambda item, pieces: "large" if pieces > 9 else "small")
+            >>> run(orders=[("lamp", 3), ("desk", 12)])
+            {'large': [('desk', 12)], 'small': [('lamp', 3)]}
         """
-        return table_of("to_table()", self, store, *self._written(key, value, "to_table()"), name)
+        call = f"to({topic!r})" if isinstance(topic, str) else "to()"
+        target: str | Make
+        if isinstance(topic, str):
+            target = topic
+        else:
+            check_takes(call, topic, "key", "value", context=True)
+            if partitioner is not None or origin:
+                what = "origin=True needs" if origin else "a partitioner knows"
+                raise TopologyError(f"{call}: {what} one topic, not one of each record")
+            target = applied(topic, ChooseTopics)
+        if partitioner is not None:
+            check_takes(call, partitioner, "key", "value", "partitions")
+        new_key, new_value = self._written(key, value, call)
+        serdes = (new_key.needed(call, "key"), new_value.needed(call, "value"))
+        self._node.builder.sink(self._node.name, target, *serdes, partitioner, origin, name)
 
     def repartition(
         self,
@@ -202,49 +627,31 @@ class KStream(
         )
         return KStream(StreamNode(builder, builder.repartition(self._node.name, how)), *kinds)
 
-    def to(
+    def to_table(
         self,
-        topic: str | Callable[[K, V], str],
         *,
         key: SerdeLike[K] = None,
         value: SerdeLike[V] = None,
-        partitioner: Callable[[K, V, int], Partitions] | None = None,
-        origin: bool = False,
+        store: StoreLike = None,
         name: str | None = None,
-    ) -> None:
-        """Writes the records to a topic that exists, or each to the one that a function names.
+    ) -> KTable[K, V]:
+        """The table of the newest value per key.
 
-        The function is ``(key, value) -> topic``. ``partitioner`` is ``(key, value, partitions) ->
-        partition``; with several partitions each gets the record, with none of them (an empty list)
-        none does, and it counts as dropped; with None the key decides, as in Java's client. So it
-        does without a partitioner, a windowed key without its window, as in Kafka Streams. A
-        partitioner needs a single topic. So does ``origin``: then each record bears a header that
-        says which input record it stems from, and ``streamlet.without_repeats`` can tell what a
-        crash had written again.
+        It is made of records that went through a repartition topic if the key may have changed.
+        ``key`` and ``value`` are the types of what is stored, where they cannot be inferred;
+        ``store`` is the name of the store, or a ``Materialized``.
 
-        - Nulls: written as they are; a record without a key goes to any partition.
+        - Nulls: a record without a value deletes the row; one without a key is left out and counted
+          as dropped.
         - Key, timestamp, headers: those of the record.
 
         Examples:
-            >>> orders.to(lambda item, pieces: "large" if pieces > 9 else "small")
-            >>> run(orders=[("lamp", 3), ("desk", 12)])
-            {'large': [('desk', 12)], 'small': [('lamp', 3)]}
+            >>> orders.to_table().filter(lambda item, pieces: pieces > 1).to_stream().to("large")
+            >>> run(orders=[("lamp", 2), ("lamp", 1)])
+            {'large': [('lamp', 2), ('lamp', None)]}
         """
-        call = f"to({topic!r})" if isinstance(topic, str) else "to()"
-        target: str | Make
-        if isinstance(topic, str):
-            target = topic
-        else:
-            check_takes(call, topic, "key", "value", context=True)
-            if partitioner is not None or origin:
-                what = "origin=True needs" if origin else "a partitioner knows"
-                raise TopologyError(f"{call}: {what} one topic, not one of each record")
-            target = applied(topic, ChooseTopics)
-        if partitioner is not None:
-            check_takes(call, partitioner, "key", "value", "partitions")
-        new_key, new_value = self._written(key, value, call)
-        serdes = (new_key.needed(call, "key"), new_value.needed(call, "value"))
-        self._node.builder.sink(self._node.name, target, *serdes, partitioner, origin, name)
+        kinds = self._written(key, value, "to_table()")
+        return KTable(table_of("to_table()", self, store, *kinds, name), *kinds)
 
     def group_by(
         self,
@@ -308,6 +715,571 @@ class KStream(
             name=name,
         )
 
+    # Joins.
+
+    @overload
+    def join(
+        self,
+        other: KTable[K, T],
+        joiner: Callable[[V, T], R],
+        *,
+        grace: Duration | None = None,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, T],
+        joiner: Callable[[K, V, T], R],
+        *,
+        grace: Duration | None = None,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[G, T],
+        joiner: Callable[[V, T], R],
+        *,
+        on: Callable[[K, V], G | None],
+        value: SerdeLike[R] = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[G, T],
+        joiner: Callable[[K, V, T], R],
+        *,
+        on: Callable[[K, V], G | None],
+        value: SerdeLike[R] = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, T],
+        joiner: Callable[[V, T], R],
+        *,
+        within: JoinWindows,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, T],
+        joiner: Callable[[K, V, T], R],
+        *,
+        within: JoinWindows,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    def join(
+        self,
+        other: Any,
+        joiner: Callable[..., Any],
+        *,
+        within: JoinWindows | None = None,
+        grace: Duration | None = None,
+        on: Callable[..., Any] | None = None,
+        value: Any = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, Any]:
+        """Each record with the table's row of its key, or with the other stream's records.
+
+        ``joiner`` is ``(value, row)`` or ``(key, value, row)``; it must not change the row, which
+        is the table's own. A record without a row is left out.
+        The row is the newest one when the record is processed; a task takes records of the stream
+        and of the table in the order of their timestamps (``max.task.idle.ms``). That of a
+        versioned table (``Materialized(history=…)``) is the row as of the record's timestamp. With
+        ``grace`` the record waits until stream time, the highest timestamp of the stream, is so
+        far behind it, so that the row may come late, too. What waits is in a store, whose name is
+        ``store``; it comes out in the order of timestamps, and a record that is later than the
+        grace is joined at once.
+
+        With another stream, ``within`` is ``streamlet.join_windows()``: each two records of one
+        key whose times are so close give a result, ``joiner(left, right)`` or ``(key, left,
+        right)``, when the second one comes. The records of both streams are kept for the length of
+        the window and the grace; within that, late ones join too. ``store`` is what the names of
+        the stores begin with, or a ``Materialized``.
+
+        With a global table, ``on(key, value)`` gives the key of the row, None for none; the row is
+        the newest one that this process has read when the record is processed.
+
+        ``name`` is that of the node, and of the repartition topic, if the key has changed. With two
+        streams the names of the nodes begin with it, and those of the topics, with ``-left`` and
+        ``-right`` behind it.
+
+        - Nulls: records without a key or a value are left out and counted as dropped.
+        - Key, timestamp, headers: those of the stream's record. Of two streams: the later of both
+          timestamps, and the headers of the record that came second.
+
+        Examples:
+            >>> orders.join(prices, lambda pieces, price: pieces * price, value=int).to("amounts")
+            >>> run(prices=[("lamp", 20)], orders=[("lamp", 3), ("desk", 1)])
+            {'amounts': [('lamp', 60)]}
+        """
+        return self._joined("inner", other, joiner, within, value, store, name, grace, on)
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, T],
+        joiner: Callable[[V, T | None], R],
+        *,
+        grace: Duration | None = None,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, T],
+        joiner: Callable[[K, V, T | None], R],
+        *,
+        grace: Duration | None = None,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[G, T],
+        joiner: Callable[[V, T | None], R],
+        *,
+        on: Callable[[K, V], G | None],
+        value: SerdeLike[R] = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[G, T],
+        joiner: Callable[[K, V, T | None], R],
+        *,
+        on: Callable[[K, V], G | None],
+        value: SerdeLike[R] = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, T],
+        joiner: Callable[[V, T | None], R],
+        *,
+        within: JoinWindows,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, T],
+        joiner: Callable[[K, V, T | None], R],
+        *,
+        within: JoinWindows,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    def left_join(
+        self,
+        other: Any,
+        joiner: Callable[..., Any],
+        *,
+        within: JoinWindows | None = None,
+        grace: Duration | None = None,
+        on: Callable[..., Any] | None = None,
+        value: Any = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, Any]:
+        """Like ``join``, with None in place of a row or a record that is not there.
+
+        With another stream, a record waits for others until stream time, the highest timestamp of
+        both, is behind its window and the grace. It is sent with None when a record comes then. One
+        whose window alone is behind stream time is sent at once, and may still be joined later.
+
+        - Nulls: records without a value are left out and counted as dropped. One without a key has
+          no row and no match, also behind a repartition topic.
+        - Key, timestamp, headers: those of the stream's record. Of two streams as in ``join``; what
+          had waited has its own timestamp, and the headers of the record that sent it.
+
+        Examples:
+            >>> def amount(pieces: int, price: int | None) -> int:
+            ...     return -1 if price is None else pieces * price
+            >>> orders.left_join(prices, amount).to("amounts")
+            >>> run(prices=[("lamp", 20)], orders=[("lamp", 3), ("desk", 1)])
+            {'amounts': [('lamp', 60), ('desk', -1)]}
+        """
+        return self._joined("left", other, joiner, within, value, store, name, grace, on)
+
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, T],
+        joiner: Callable[[V | None, T | None], R],
+        *,
+        within: JoinWindows,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, T],
+        joiner: Callable[[K, V | None, T | None], R],
+        *,
+        within: JoinWindows,
+        value: SerdeLike[R] = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    def outer_join(
+        self,
+        other: Any,
+        joiner: Callable[..., Any],
+        *,
+        within: JoinWindows,
+        value: Any = None,
+        store: StoreLike = None,
+        name: str | None = None,
+    ) -> KStream[K, Any]:
+        """Like ``left_join`` of two streams, and records of the other stream wait, too.
+
+        - Nulls: as of ``left_join``, for both streams.
+        - Key: that of both records.
+        - Timestamp: the later one of two records; its own of one that had waited.
+        - Headers: those of the record that came second, or that sent what had waited.
+
+        Examples:
+            >>> paid = app.stream("paid", key=str, value=int)
+            >>> def both(pieces: int | None, euros: int | None) -> str:
+            ...     return f"{pieces} for {euros}"
+            >>> orders.outer_join(paid, both, within=sl.join_windows("1m")).to("sales")
+            >>> run(
+            ...     orders=[("lamp", 3, 1)],
+            ...     paid=[("lamp", 60, 2), ("desk", 9, 100_000), ("bed", 1, 200_000)],
+            ... )
+            {'sales': [('lamp', '3 for 60'), ('desk', 'None for 9')]}
+        """
+        return self._joined("outer", other, joiner, within, value, store, name)
+
+    # Processors.
+
+    @overload
+    def process(
+        self,
+        processor: Callable[[], Processor[K, V, K2, V2]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K2, V2]: ...
+    @overload
+    def process(
+        self,
+        processor: Callable[[], TakesRecords[K, V]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K2, V2]: ...
+    @overload
+    def process(
+        self,
+        processor: Callable[[Record[K, V]], Forwarded[K2, V2]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K2, V2]: ...
+    @overload
+    def process(
+        self,
+        processor: Callable[[Record[K, V], StateOrContext[K, K2, V2]], Forwarded[K2, V2]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K2, V2]: ...
+    @overload
+    def process(
+        self,
+        processor: Callable[[Record[K, V], State[K]], Forwarded[K2, V2]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+        state: SerdeLike[Any] = None,
+        on_timer: TimerFunction[K, Forwarded[Any, Any], S2, Any, Any] | None = None,
+        timers: PunctuationType = "stream_time",
+        ttl: Duration | None = None,
+    ) -> KStream[K2, V2]: ...
+    @overload
+    def process(
+        self,
+        processor: StateFunction[K, V, Forwarded[K2, V2], S, K2, V2],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+        state: SerdeLike[Any] = None,
+        on_timer: TimerFunction[K, Forwarded[Any, Any], S2, Any, Any] | None = None,
+        timers: PunctuationType = "stream_time",
+        ttl: Duration | None = None,
+    ) -> KStream[K2, V2]: ...
+    def process(
+        self,
+        processor: Callable[..., Any],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+        state: SerdeLike[Any] = None,
+        on_timer: Callable[..., Any] | None = None,
+        timers: PunctuationType = "stream_time",
+        ttl: Duration | None = None,
+    ) -> KStream[K2, V2]:
+        """Each record given to a processor of the user's, which forwards any records.
+
+        ``processor`` is a class such as ``streamlet.Processor``, with ``process(record)`` and
+        perhaps ``init(context)`` and ``close()``; or a function that returns such an object, one
+        for each task; or a function ``(record)`` or ``(record, context)`` that returns or yields
+        a ``Record``, or a pair ``(key, value)`` with the time and headers of the record.
+
+        ``stores`` are the stores that the context gives it: ``streamlet.key_value_store()`` and its
+        like, or names of stores; those of operators and of global tables can be read only.
+        ``key`` and ``value`` are the types of the results, where they are written somewhere and
+        cannot be derived. ``schedules`` says whether it calls ``ProcessorContext.schedule``, where
+        that is not seen in its code. What groups or joins by the new key goes through a repartition
+        topic; the processor itself is given what its task has.
+
+        A function ``(record, state)``, or ``(record, state, context)``, has a dict for each key,
+        its ``State``: what it changes there is kept, in a store with a changelog that moves with
+        the task. An annotation (``State`` or a dict, ``ProcessorContext``) tells an argument, else
+        its name: ``state``, ``context`` or ``ctx``. ``state.timer(at=…)`` has ``on_timer(timer,
+        state)`` called at a time, which may return or yield the same; timers are kept like the dict
+        and go by ``timers``. ``state`` is a type in place of ``dict``, as a ``TypedDict``; with
+        ``ttl`` the dict of a key is dropped so long after its last change, by the timers' time.
+        Where the key may have changed, records go through a repartition topic before such a
+        function. With a ``name`` the stores are ``NAME-state`` and ``NAME-timers``.
+
+        - Nulls: the processor gets them as None; before a state function a record without a key is
+          left out and counted as dropped.
+        - Key, timestamp, headers: those of what it forwards; of a timer's pair its time.
+
+        Raises:
+            TopologyError: it is no processor, or a store is not there or there twice.
+
+        Examples:
+            >>> orders.process(lambda record: (record.key[0], 1), key=str, value=int).to("ones")
+            >>> run(orders=[("lamp", 3), ("desk", 10)])
+            {'ones': [('l', 1), ('d', 1)]}
+        """
+        kinds, options = (self._key, self._value), StateOptions(state, on_timer, timers, ttl)
+        processing = Processing("process()", self._node, kinds, stores, name)
+        added = processing.added(processor, options, schedules, False)
+        node = StreamNode(self._node.builder, added.name, rekeyed=True, children=added.children)
+        return KStream(
+            node,
+            node.builder.result(key, added.key, "process()", "key"),
+            node.builder.result(value, added.value, "process()", "value"),
+        )
+
+    @overload
+    def process_values(
+        self,
+        processor: Callable[[], Processor[K, V, K, V2]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: Callable[[], TakesRecords[K, V]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: Callable[[Record[K, V]], Iterator[Record[K, V2]] | Record[K, V2] | None],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: Callable[[Record[K, V]], Iterator[V2]],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: Callable[[Record[K, V]], V2 | None],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: Callable[[Record[K, V], StateOrContext[K, K, V2]], Any],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: Callable[[Record[K, V], State[K]], Any],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+        state: SerdeLike[Any] = None,
+        on_timer: TimerFunction[K, Valued[K, Any], S2, Any, Any] | None = None,
+        timers: PunctuationType = "stream_time",
+        ttl: Duration | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self,
+        processor: StateFunction[K, V, Any, S, K, V2],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+        state: SerdeLike[Any] = None,
+        on_timer: TimerFunction[K, Valued[K, Any], S2, Any, Any] | None = None,
+        timers: PunctuationType = "stream_time",
+        ttl: Duration | None = None,
+    ) -> KStream[K, V2]: ...
+    def process_values(
+        self,
+        processor: Callable[..., Any],
+        *,
+        stores: Stores = (),
+        name: str | None = None,
+        value: SerdeLike[V2] = None,
+        schedules: bool | None = None,
+        state: SerdeLike[Any] = None,
+        on_timer: Callable[..., Any] | None = None,
+        timers: PunctuationType = "stream_time",
+        ttl: Duration | None = None,
+    ) -> KStream[K, V2]:
+        """Like ``process``, with the key of each record kept, and so its partition.
+
+        A function returns or yields values, each with the key, time and headers of the record; or
+        records with this key. None that is returned forwards nothing; a null value is
+        ``record.with_value(None)``. Punctuators cannot forward, since there is no record; timers
+        of state functions can.
+
+        - Nulls: the processor gets them as None; before a state function as of ``process``.
+        - Key: kept.
+        - Timestamp, headers: those of what it forwards.
+
+        Raises:
+            TopologyError: as ``process``.
+
+        Examples:
+            >>> def numbered(record, state):
+            ...     state["n"] = state.get("n", 0) + 1
+            ...     return f"order {state['n']}: {record.value}"
+            >>> orders.process_values(numbered, value=str).to("numbered")
+            >>> run(orders=[("lamp", 3), ("lamp", 10)])
+            {'numbered': [('lamp', 'order 1: 3'), ('lamp', 'order 2: 10')]}
+        """
+        call, above = "process_values()", self._node
+        kinds, options = (self._key, self._value), StateOptions(state, on_timer, timers, ttl)
+        processing = Processing(call, above, kinds, stores, name)
+        added = processing.added(processor, options, schedules, True)
+        rekeyed = above.rekeyed and not takes_state(call, processor, options)
+        node = StreamNode(above.builder, added.name, rekeyed, children=added.children)
+        kind = above.builder.result(value, added.value, call, "value")
+        return KStream(node, self._key, kind)
+
+    def child(self, name: str) -> KStream[K, V]:
+        """The records that the processor above forwards to this name, or to all.
+
+        ``ProcessorContext.forward(record, name)`` sends one here. The stream of the processor
+        itself then only has those that are forwarded to all.
+
+        - Nulls: kept.
+        - Key, timestamp, headers: kept.
+
+        Raises:
+            TopologyError: the stream does not come from ``process`` or ``process_values``.
+
+        Examples:
+            >>> def sort(record, context):
+            ...     context.forward(record, "large" if record.value > 9 else "small")
+            >>> sorted_orders = orders.process(sort, key=str, value=int)
+            >>> sorted_orders.child("large").to("by-truck")
+            >>> sorted_orders.child("small").to("by-hand")
+            >>> run(orders=[("lamp", 3), ("desk", 12)])
+            {'by-hand': [('lamp', 3)], 'by-truck': [('desk', 12)]}
+        """
+        above = self._node
+        if above.children is None:
+            raise TopologyError(f"child({name!r}): the stream is not that of a processor")
+        node = f"{above.name}-{name}"
+        if name not in above.children:
+            above.children.add(name)
+            above.builder.named_processor(
+                node, (above.name,), lambda _: PassOn(), child=name, values="passed on"
+            )
+        below = attrs.evolve(above, name=node, children=None)
+        return KStream(below, self._key, self._value)
+
+    # Inside.
+
     def _selected(
         self, call: str, function: Any, key: Any, name: str | None
     ) -> tuple[StreamNode, Kind, Kind]:
@@ -323,3 +1295,63 @@ class KStream(
             self._key if key is None else Kind.given(key, call, "key"),
             self._value if value is None else Kind.given(value, call, "value"),
         )
+
+    def _result_type(self, function: Any, count: int) -> Any:
+        """The type of what a function of ``(value)`` or ``(key, value)`` returns."""
+        if isinstance(function, Expression):
+            return type_of(function, self._key.of, self._value.of)
+        return result_type(function, *(self._key.of, self._value.of)[-count:])
+
+    def _pair_kinds(
+        self, call: str, given: tuple[Any, Any], inferred: tuple[Any, Any]
+    ) -> tuple[Kind, Kind]:
+        """The kinds of the keys and values of pairs that a function returns."""
+        result = self._node.builder.result
+        return (
+            result(given[0], inferred[0], call, "key"),
+            result(given[1], inferred[1], call, "value"),
+        )
+
+    def _below(
+        self, prefix: str, make: Make, name: str | None = None, results: Results = "others"
+    ) -> StreamNode:
+        """Add an operator with a user function below this stream."""
+        above = self._node
+        own = above.builder.processor(prefix, (above.name,), make, name=name, results=results)
+        return StreamNode(above.builder, own, above.rekeyed or results == "rekeyed")
+
+    def _below_calls(self, calls: MapValuesAsync, name: str | None) -> StreamNode:
+        above, builder = self._node, self._node.builder
+        own = builder.graph.new_name("KSTREAM-MAPVALUESASYNC-", name)
+        builder.named_processor(own, (above.name,), lambda _: calls, timed="when calls end")
+        return StreamNode(builder, own, above.rekeyed)
+
+    def _joined(
+        self,
+        kind: JoinKind,
+        other: Any,
+        joiner: Any,
+        within: JoinWindows | None,
+        value: Any,
+        store: StoreLike,
+        name: str | None,
+        grace: Duration | None = None,
+        on: Any = None,
+    ) -> KStream[K, Any]:
+        call = "join()" if kind == "inner" else f"{kind}_join()"
+        if isinstance(other, GlobalKTable):
+            if (within, grace, store) != (None, None, None):
+                raise TopologyError(f"{call}: a global table takes on=, value= and name= only")
+            return KStream(*joined_globally(call, self, other, joiner, on, value, name))
+        if on is not None:
+            raise TopologyError(f"{call}: on= is for global tables")
+        if isinstance(other, KStream):
+            if grace is not None:
+                raise TopologyError(f"{call}: the grace of two streams is in within=")
+            streams = self, other
+            return KStream(*joined_streams(kind, streams, joiner, within, value, store, name))
+        if within is not None:
+            raise TopologyError(f"{call}: within= is for joins of two streams")
+        if not isinstance(other, KTable):
+            raise TopologyError(f"{call}: a stream joins with a table, not {type(other).__name__}")
+        return KStream(*joined(call, self, other, joiner, value, name, grace, store))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -27,7 +27,7 @@ from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
 from streamlet.dsl.graph.ownership import owner_of
-from streamlet.dsl.graph.table_node import TableNode
+from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.joins.joined_rows import TableRows
 from streamlet.dsl.joins.table_table import rows_of
@@ -48,9 +48,6 @@ from streamlet.topology.nodes import (
 )
 from streamlet.topology.operator import TaskContext
 
-if TYPE_CHECKING:
-    from streamlet.dsl.table import KTable
-
 _FORMS = (
     ("key", "foreign_key", "left", "right"),
     ("key", "left", "right"),
@@ -65,8 +62,8 @@ _NO_TTL = "rows find each other in other tasks, which have other stream times"
 
 
 def joined_by_foreign_key(
-    left: KTable[Any, Any],
-    right: Any,
+    left: TableFace,
+    right: TableFace,
     joiner: Any,
     foreign_key: Any,
     result: tuple[Any, StoreLike, str | None],
@@ -77,13 +74,9 @@ def joined_by_foreign_key(
     ``result`` are the type of these, the store and the name that a user gave.
 
     Raises:
-        TopologyError: the other is no table, one has windows, or a type is not known.
+        TopologyError: one has windows, or a type is not known.
     """
-    from streamlet.dsl.table import KTable
-
     call = "left_join()" if keeps_left else "join()"
-    if not isinstance(right, KTable):
-        raise TopologyError(f"{call}: a table joins with a table, not {type(right).__name__}")
     one, other = left._node, right._node
     same_app(call, one.builder, other.builder)
     for node in (one, other):

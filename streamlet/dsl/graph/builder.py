@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable
 from typing import Any, TypedDict, Unpack
 
-import attrs
-
 from streamlet.dsl.graph.arguments import check_is
 from streamlet.dsl.graph.kinds import DEFAULT, Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
@@ -372,20 +370,6 @@ def _no_ttl(
     if window is not None:
         return "windows expire by their retention"
     return "" if versions is None else "versions expire by their history"
-
-
-@attrs.frozen(eq=False)
-class StreamNode:
-    """The origin of a stream: its node, and what its source node needs.
-
-    ``rekeyed``: the key may have changed since the records were partitioned by it. ``children`` are
-    the names that the processor above can forward to; None: it is none.
-    """
-
-    builder: Builder
-    name: str
-    rekeyed: bool = False
-    children: set[str] | None = None
 
 
 def same_app(call: str, one: Builder, other: Builder) -> None:

@@ -7,6 +7,7 @@ from typing import Protocol
 import attrs
 
 from streamlet.dsl.graph.builder import Builder
+from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.table_views import TableView
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.copies import Own, owner
@@ -72,3 +73,11 @@ class TableNode:
                 "look them up; to_stream().to_table(store=…) makes a table of them that has them "
                 "by their Windowed keys"
             )
+
+
+class TableFace(Protocol):
+    """A ``KTable``, as joins see it."""
+
+    _node: TableNode
+    _key: Kind
+    _value: Kind

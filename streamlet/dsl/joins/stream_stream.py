@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import attrs
 
-from streamlet.dsl.graph.builder import Builder, Make, StreamNode, same_app
+from streamlet.dsl.graph.builder import Builder, Make, same_app
 from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
 from streamlet.dsl.graph.ownership import owner_of
 from streamlet.dsl.graph.row_expiry import ttl_of
+from streamlet.dsl.graph.stream_node import StreamFace, StreamNode
 from streamlet.dsl.joins.sides import Keep, MatchItself, MatchRecords, Side
 from streamlet.dsl.joins.stream_table import copartitioned
 from streamlet.dsl.joins.unmatched import Looks, MatchOrWait
@@ -29,9 +30,6 @@ from streamlet.state.window_rows import row_keys
 from streamlet.topology.nodes import ProcessorNode, StoreSpec, WindowSpec
 from streamlet.topology.operator import TaskContext
 from streamlet.topology.optimization import InnerJoin
-
-if TYPE_CHECKING:
-    from streamlet.dsl.stream import KStream
 
 #: Which records are sent without a match: those of no side, of the left one, of both.
 JoinKind = Literal["inner", "left", "outer"]
@@ -54,7 +52,7 @@ class _Stores:
 
 def joined_streams(
     kind: JoinKind,
-    streams: tuple[KStream[Any, Any], KStream[Any, Any]],
+    streams: tuple[StreamFace, StreamFace],
     joiner: Any,
     windows: Any,
     value: Any,
@@ -91,7 +89,7 @@ def joined_streams(
 
 
 def _copartitioned(
-    call: str, streams: tuple[KStream[Any, Any], KStream[Any, Any]], name: str | None
+    call: str, streams: tuple[StreamFace, StreamFace], name: str | None
 ) -> tuple[StreamNode, StreamNode]:
     """Both streams behind repartition topics, if their keys may have changed."""
     stream, other = streams

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from streamlet.dsl.graph.builder import StreamNode, same_app
+from streamlet.dsl.graph.builder import same_app
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
@@ -15,7 +15,8 @@ from streamlet.dsl.graph.materialized import Materialized, StoreLike
 from streamlet.dsl.graph.ownership import owner_of_results
 from streamlet.dsl.graph.repartitions import Repartition
 from streamlet.dsl.graph.row_expiry import ttl_of
-from streamlet.dsl.graph.table_node import TableNode
+from streamlet.dsl.graph.stream_node import StreamFace, StreamNode
+from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.versioned_stores import table_store
 from streamlet.dsl.joins.row_lookups import AsOfJoin, StreamTableJoin
 from streamlet.dsl.joins.with_grace import JoinLater
@@ -23,7 +24,6 @@ from streamlet.dsl.operators.copies import Own
 from streamlet.dsl.operators.hot_store import accepting, copier
 from streamlet.dsl.rows.sources import ToTable
 from streamlet.dsl.rows.versioned import source_node
-from streamlet.dsl.table import KTable
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde, serde
 from streamlet.state.buffer_rows import buffer_rows
@@ -31,16 +31,13 @@ from streamlet.state.window_rows import row_keys
 from streamlet.topology.nodes import BufferSpec, StoreSpec
 from streamlet.topology.operator import TaskContext
 
-if TYPE_CHECKING:
-    from streamlet.dsl.stream import KStream
-
 _JOIN = "KSTREAM-JOIN-"
 
 
 def joined(
     call: str,
-    stream: KStream[Any, Any],
-    table: Any,
+    stream: StreamFace,
+    table: TableFace,
     joiner: Any,
     value: Any,
     name: str | None,
@@ -50,13 +47,11 @@ def joined(
     """The node, the keys and the values of a stream joined with a table.
 
     Raises:
-        TopologyError: it is no table, not one of keys like the stream's, or one of windows; or
-            there is a grace that the history of the table does not have.
+        TopologyError: the table is not one of keys like the stream's, or one of windows; or there
+            is a grace that the history of the table does not have.
     """
-    if not isinstance(table, KTable):
-        raise TopologyError(f"{call}: a stream joins with a table, not {type(table).__name__}")
     count = takes(call, joiner, "key", "value", "row")
-    rows = table._joined()
+    rows = table._node
     same_app(call, stream._node.builder, rows.builder)
     rows.check_joins(call)
     grace_ms = _grace(call, grace, store, rows)
@@ -177,26 +172,25 @@ def _add_later(
 
 def table_of(
     call: str,
-    stream: KStream[Any, Any],
+    stream: StreamFace,
     store: StoreLike,
     key: Kind,
     value: Kind,
     name: str | None = None,
-) -> KTable[Any, Any]:
-    """The table of the newest value per key of a stream."""
+) -> TableNode:
+    """The node of the table of the newest value per key of a stream."""
     builder = stream._node.builder
     serdes = key.needed(call, "key"), value.needed(call, "value")
     prefix = "KSTREAM-TOTABLE-"
     own = builder.graph.new_name(prefix, name)
     spec = table_store(builder, call, store, prefix, serdes)
     above = copartitioned(call, stream, key, value, own, named=name is not None)
-    node = source_node(builder, own, above.name, spec, serdes[1], ToTable)
-    return KTable(node, key, value)
+    return source_node(builder, own, above.name, spec, serdes[1], ToTable)
 
 
 def copartitioned(
     call: str,
-    stream: KStream[Any, Any],
+    stream: StreamFace,
     key: Kind,
     value: Kind,
     name: str | None,

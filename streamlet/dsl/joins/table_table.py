@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -13,7 +13,7 @@ from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
 from streamlet.dsl.graph.ownership import owner_of
-from streamlet.dsl.graph.table_node import TableNode
+from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.table_views import TableView
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.joins.joined_rows import JoinedRow, TableRows, TableTableJoin
@@ -24,17 +24,14 @@ from streamlet.dsl.rows.versioned import for_newest
 from streamlet.errors import TopologyError
 from streamlet.topology.operator import Operator, TaskContext
 
-if TYPE_CHECKING:
-    from streamlet.dsl.table import KTable
-
 #: Call -> whether a left row alone makes a row of the join, and whether a right one does.
 _ALONE = {"join()": (False, False), "left_join()": (True, False), "outer_join()": (True, True)}
 
 
 def joined_tables(
     call: str,
-    left: KTable[Any, Any],
-    right: Any,
+    left: TableFace,
+    right: TableFace,
     joiner: Any,
     value: Any,
     store: StoreLike,
@@ -43,12 +40,8 @@ def joined_tables(
     """The node of the join of two tables, and its values.
 
     Raises:
-        TopologyError: the other is no table, or not one of keys like these; or one has windows.
+        TopologyError: the other table is not one of keys like these, or one has windows.
     """
-    from streamlet.dsl.table import KTable
-
-    if not isinstance(right, KTable):
-        raise TopologyError(f"{call}: a table joins with a table, not {type(right).__name__}")
     count = takes(call, joiner, "key", "left", "right")
     one, other = left._node, right._node
     same_app(call, one.builder, other.builder)

@@ -8,10 +8,11 @@ from typing import Any
 import attrs
 
 from streamlet.dsl.graph.arguments import check_is
-from streamlet.dsl.graph.builder import Builder, StreamNode
+from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.record_context import is_marked
 from streamlet.dsl.graph.row_expiry import timers_of
+from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.processors.connected import Connected, Connections
 from streamlet.dsl.processors.process_operator import Process
 from streamlet.dsl.processors.state_nodes import (

@@ -7,12 +7,13 @@ from typing import Any
 
 import attrs
 
-from streamlet.dsl.graph.builder import Builder, StreamNode
+from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized
 from streamlet.dsl.graph.record_context import is_marked
 from streamlet.dsl.graph.repartitions import Repartition
+from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.processors.argument_roles import roles
 from streamlet.dsl.processors.connected import Connected, Connections
 from streamlet.dsl.processors.punctuators import PunctuationType

@@ -109,7 +109,7 @@ def test_results_are_copied_where_a_function_may_have_kept_them(
         made.append(real(*arguments))
         return made[-1]
 
-    for module in ("stream_records", "joins.stream_table"):
+    for module in ("stream", "joins.stream_table"):
         monkeypatch.setattr(f"streamlet.dsl.{module}.owner_of_results", noted)
     for function in (fresh, kept):
         build(sl.App("a"), function)
