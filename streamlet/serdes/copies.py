@@ -14,6 +14,7 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Address
+from itertools import chain
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any
@@ -89,6 +90,8 @@ def own_column(column: list[Any]) -> list[Any]:
         return column
     if kinds == {Windowed} and _all_fixed({type(window[0]) for window in column}):
         return column
+    if kinds == {dict} and _all_fixed(map(type, chain.from_iterable(map(dict.values, column)))):
+        return list(map(dict.copy, column))
     return list(map(own, column))
 
 

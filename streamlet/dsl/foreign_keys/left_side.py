@@ -264,8 +264,12 @@ class JoinAnswers:
         self, keys: list[Any], rows: list[Any], contents: list[bytes | None]
     ) -> list[bytes | None]:
         """The digests of left rows, as ``Subscribe`` makes them."""
-        column = list(map(self._named, keys, rows))
-        return list(map(wire.digest_of, contents, column))
+        rows = rows[: len(contents)]
+        found, error = collect(map(self.foreign.of, keys, rows), len(rows))
+        named, error = wire.encoded(self.foreign_key, found, error)
+        if error is not None:
+            named = list(map(self._named, keys, rows))
+        return wire.digests_of(contents, named)
 
     def _named(self, key: Any, row: Any) -> bytes | None:
         """The foreign key of a row, bytes; None if it has none, or the function fails."""

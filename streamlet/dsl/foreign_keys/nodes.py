@@ -26,7 +26,7 @@ from streamlet.dsl.graph.functions import form_of, takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
-from streamlet.dsl.graph.ownership import owner_of
+from streamlet.dsl.graph.ownership import owner_for_reader, owner_of
 from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.joins.joined_rows import TableRows
@@ -86,7 +86,8 @@ def joined_by_foreign_key(
         if spec is not None and spec.ttl_ms is not None:
             raise TopologyError(f"{call}, foreign_key=: rows of {rows} expire (ttl=): {_NO_TTL}")
     asked = takes(f"{call}, foreign_key=", foreign_key, "key", "value")
-    foreign = ForeignKey(foreign_key, asked, owner_of(left._value))
+    own = owner_for_reader(foreign_key, left._value, right._key)
+    foreign = ForeignKey(foreign_key, asked, own)
     count = form_of(call, joiner, *_FORMS)
     for use in (one.use, other.use):
         use.want_olds()

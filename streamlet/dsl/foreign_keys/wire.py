@@ -104,10 +104,20 @@ def digest_of(content: bytes | None, foreign: bytes | None) -> bytes | None:
     Its halves are compared apart. A later program may make another value of the same row, for
     which a type has one more field; what the row names stays.
     """
-    if content is None:
-        return None
-    named = _NAMES_NONE if foreign is None else _digest(foreign)
-    return content[:_HALF] + named[:_HALF]
+    return None if content is None else content[:_HALF] + _named_half(foreign)
+
+
+def digests_of(contents: list[bytes | None], foreign: list[bytes | None]) -> list[bytes | None]:
+    """The digests of a column of rows; one foreign key, which many rows have, is hashed once."""
+    halves = {one: _named_half(one) for one in set(foreign)}
+    return [
+        None if content is None else content[:_HALF] + halves[one]
+        for content, one in zip(contents, foreign, strict=True)
+    ]
+
+
+def _named_half(foreign: bytes | None) -> bytes:
+    return (_NAMES_NONE if foreign is None else _digest(foreign))[:_HALF]
 
 
 def is_digest_of(digest: bytes | None, content: bytes | None, own: bytes | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable
 from types import CodeType, FunctionType
@@ -206,3 +207,19 @@ def reaches_only_arguments(function: object) -> bool:
         return False
     inner = any(isinstance(constant, CodeType) for constant in code.co_consts)
     return not (inner or code.co_names or code.co_freevars or code.co_cellvars)
+
+
+#: Instructions that change a dict, a list or an object in place.
+_STORING = frozenset({"STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR", "DELETE_SUBSCR", "DELETE_ATTR"})
+
+
+def only_reads(function: object) -> bool:
+    """True if a function reaches only its arguments, and its code changes nothing in them.
+
+    False if that is not known.
+    """
+    return reaches_only_arguments(function) and not any(
+        # ``|=`` and the like change a dict or a list in place.
+        one.opname in _STORING or (one.opname == "BINARY_OP" and one.argrepr.endswith("="))
+        for one in dis.get_instructions(function)  # type: ignore[arg-type]
+    )

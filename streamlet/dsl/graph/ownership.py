@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamlet.dsl.graph.functions import reaches_only_arguments
+from streamlet.dsl.graph.functions import only_reads, reaches_only_arguments
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.operators.copies import _BUILT_IN, Own, owner
 from streamlet.serdes.copies import own
@@ -21,8 +21,20 @@ def owner_of_results(function: object, of: Sequence[Kind], takes: int, result: K
     None: that cannot change, or the function returns nothing but parts of them and new objects. It
     must not be a key that can change, which the record has already.
     """
-    given = of[-takes:]
     if takes == len(of) and owner_of(of[0]):
         return owner_of(result)
-    built_in = all(any(one.of is known for known in _BUILT_IN) for one in given)
-    return None if built_in and reaches_only_arguments(function) else owner_of(result)
+    safe = _are_built_in(of[-takes:]) and reaches_only_arguments(function)
+    return None if safe else owner_of(result)
+
+
+def owner_for_reader(function: object, of: Kind, result: Kind) -> Own:
+    """Copies the values that a function gets, of whose results none is given to others.
+
+    None: it cannot change them, nor hand on a part of one that can change.
+    """
+    reads = _are_built_in([of]) and owner(result.serde) is None and only_reads(function)
+    return None if reads else owner_of(of)
+
+
+def _are_built_in(kinds: Sequence[Kind]) -> bool:
+    return all(any(one.of is known for known in _BUILT_IN) for one in kinds)

@@ -9,7 +9,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.dsl.graph import ownership
-from streamlet.dsl.graph.functions import reaches_only_arguments
+from streamlet.dsl.graph.functions import only_reads, reaches_only_arguments
 from streamlet.testing import TopologyTestDriver
 
 KEPT: dict[str, int] = {}
@@ -75,6 +75,44 @@ def test_a_function_that_looks_into_its_arguments_reaches_only_those(function: A
 )
 def test_one_that_names_anything_else_or_lasts_may_reach_more(function: Any) -> None:
     assert not reaches_only_arguments(function)
+
+
+def adding(value: Any) -> Any:
+    value["n"] += 1
+
+
+def merging(value: Any) -> Any:
+    value |= {"n": 1}
+
+
+def setting(value: Any) -> Any:
+    value["n"] = 1
+
+
+def setting_slices(value: Any) -> Any:
+    value[0:1] = [1]
+
+
+def deleting(value: Any) -> Any:
+    del value["n"]
+
+
+@pytest.mark.parametrize("function", [adding, merging, setting, setting_slices, deleting, dict])
+def test_one_that_changes_its_argument_does_not_only_read_it(function: Any) -> None:
+    assert not only_reads(function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda row: row["to"],
+        lambda row: row["to"] if row["n"] > 2 else None,
+        lambda row: row["a"] + row["b"] * 2,
+        lambda row: f"{row['a']}-{row['b'][1:]}",
+    ],
+)
+def test_one_that_looks_things_up_only_reads_its_argument(function: Any) -> None:
+    assert only_reads(function)
 
 
 Build = Callable[[sl.App, Any], Any]
