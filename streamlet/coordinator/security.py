@@ -11,7 +11,6 @@ import re
 import ssl
 from collections.abc import Mapping
 
-from streamlet.coordinator.sockets import DataFirstSslSocket
 from streamlet.errors import ConfigError
 
 #: Ours to kafka-python's, where the value needs no change.
@@ -36,6 +35,8 @@ _TLS = frozenset(
 )
 _MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"})
 _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+#: As librdkafka has it, in any case.
+_FALSE = frozenset({"false", "f", "0"})
 _OURS = ("security.", "sasl.", "ssl.", "enable.ssl.")
 #: OpenSSL's name for a certificate or a protocol that one of both sides refuses.
 _TLS_REFUSAL = re.compile(
@@ -99,8 +100,7 @@ def client_settings(config: Mapping[str, object]) -> dict[str, object]:
 def _context(config: Mapping[str, str]) -> ssl.SSLContext:
     """The SSL context that kafka-python would make of the settings, but with sockets of ours."""
     context = ssl.create_default_context(cafile=config.get("ssl.ca.location"))
-    context.sslsocket_class = DataFirstSslSocket
-    verify = config.get("enable.ssl.certificate.verification", "true").lower() != "false"
+    verify = config.get("enable.ssl.certificate.verification", "true").lower() not in _FALSE
     algorithm = config.get("ssl.endpoint.identification.algorithm", "https").lower()
     context.check_hostname = verify and algorithm != "none"
     context.verify_mode = ssl.CERT_REQUIRED if verify else ssl.CERT_NONE

@@ -3,13 +3,17 @@
 kafka-python reads until a socket has nothing more, and when that is the end of the connection it
 throws away what it has just read. A broker that refuses a password answers and hangs up, so the
 answer was lost more often than not, and the refusal looked like a passing fault. Nor does it close
-a socket whose TLS handshake failed.
+a socket whose TLS handshake failed, or was under way when the client was closed.
 """
 
 from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+from weakref import WeakSet
 
 
 class _DataFirst:
@@ -51,3 +55,37 @@ class DataFirstSslSocket(_DataFirst, ssl.SSLSocket):
         except OSError:
             self.close()
             raise
+
+
+class OpenSockets:
+    """The sockets of one client that may be open."""
+
+    def __init__(self) -> None:
+        self._made: WeakSet[socket.socket] = WeakSet()
+
+    def add(self, sock: socket.socket) -> None:
+        """Note a socket that was made."""
+        self._made.add(sock)
+
+    def note_tls(self, context: object) -> None:
+        """Have all sockets that this context makes, if it is one of TLS, be ours and noted."""
+        made = self._made
+
+        class Noted(DataFirstSslSocket):
+            def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+                sock = super().__new__(cls, *args, **kwargs)
+                made.add(sock)
+                return sock
+
+        if isinstance(context, ssl.SSLContext):
+            context.sslsocket_class = Noted
+
+    @contextmanager
+    def closed_behind(self) -> Iterator[None]:
+        """Close them all behind the block, which may drop the last reference to some."""
+        made = list(self._made)
+        try:
+            yield
+        finally:
+            for sock in made:
+                sock.close()

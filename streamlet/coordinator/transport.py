@@ -20,7 +20,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from types import SimpleNamespace
 from typing import Any, TypeVar
-from weakref import WeakSet
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.coordinator.codes import name_of
@@ -28,7 +27,7 @@ from streamlet.coordinator.events import Connection, FailureKind
 from streamlet.coordinator.messages import Answer, GroupDescription, GroupListing, Request
 from streamlet.coordinator.ports import CoordinatorRefused, TransportError
 from streamlet.coordinator.security import client_settings, refused_by_tls, without_requests
-from streamlet.coordinator.sockets import DataFirstSocket
+from streamlet.coordinator.sockets import DataFirstSocket, OpenSockets
 from streamlet.coordinator.transport_codec import (
     WireRequest,
     codes_of,
@@ -89,13 +88,12 @@ class _Network(NetworkSelector):  # type: ignore[misc]
 
     def __init__(self, **configs: Any) -> None:
         super().__init__(**configs)
-        self.sockets: WeakSet[DataFirstSocket] = WeakSet()
+        self.sockets = OpenSockets()
 
     def close(self) -> None:
         """Close the loop, then every socket that is still open."""
-        super().close()
-        for sock in list(self.sockets):
-            sock.close()
+        with self.sockets.closed_behind():  # it drops handshakes that are under way
+            super().close()
 
 
 class _Dialer(KafkaNetSocket):  # type: ignore[misc]
@@ -148,6 +146,7 @@ class Transport:
         self._servers = bootstrap_servers
         self._clock = clock or SystemClock()
         self._net = _Network(client_id=settings["client_id"], slow_task_threshold_secs=0)
+        self._net.sockets.note_tls(settings.get("ssl_context"))
         self._manager = KafkaConnectionManager(
             self._net,
             bootstrap_servers=bootstrap_servers.split(","),

@@ -110,6 +110,30 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
         transport.close()
 
 
+def test_a_tls_handshake_that_is_under_way_ends_with_the_transport() -> None:
+    """Its socket stayed open until garbage was collected."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        transport = Transport(address, {"security.protocol": "SSL"})
+        asked = transport.find_coordinator("g", 60_000)
+        connection, _ = silent.accept()
+        with connection:
+            assert connection.recv(1), "the handshake has begun"
+            transport.close()
+            assert isinstance(asked.exception(0), TransportError)
+            while connection.recv(4096):
+                pass
+
+
+@pytest.mark.parametrize("value", ["false", "False", "f", "0"])
+def test_verification_is_off_where_librdkafka_has_it_off(value: str) -> None:
+    off = {"security.protocol": "SSL", "enable.ssl.certificate.verification": value}
+    context = client_settings(off)["ssl_context"]
+    assert isinstance(context, ssl.SSLContext)
+    assert context.verify_mode is ssl.CERT_NONE
+
+
 def test_a_server_that_tells_of_no_brokers_is_given_up_in_time(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
