@@ -17,8 +17,9 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed, joined
 from streamlet.dsl.folds.stream_folds import aggregated, stored
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.operators.columns import collect, taken
+from streamlet.dsl.operators.columns import collect
 from streamlet.dsl.operators.hot_store import accepting, copier, finished, keyed
+from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.lazy_results import refuse_promise
 from streamlet.serdes import Serde
 from streamlet.serdes.copies import own
@@ -69,28 +70,24 @@ class Regroup:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails, or returns no pair."""
-        records: list[int] = []
-        keys: list[Any] = []
-        values: list[Any] = []
-        olds = batch.olds
+        out, olds = ResultColumns(), batch.olds
         assert olds is not None, "a table that is grouped sends its old values"
         error: BaseException | None = None
         done = 0
         try:
-            for key, new, old in zip(batch.keys, batch.values, olds, strict=True):
-                found = self._changes(key, new, old)
-                records += [done] * len(found)
-                keys += [group for group, _ in found]
-                values += [change for _, change in found]
+            columns = batch.keys, batch.values, olds, batch.timestamps
+            for key, new, old, time in zip(*columns, strict=True):
+                for group, change in self._changes(key, new, old):
+                    out.add(done, group, change, time)
                 done += 1
         except KeyboardInterrupt:
             raise
         except BaseException as failure:  # an exit is an error like any other
             error = failure
-        out = attrs.evolve(taken(batch, records), keys=keys, values=values, olds=None)
+        sent = out.batch(batch)
         if error is not None:
-            raise self._failed(batch.slice(done, done + 1), done, out) from error
-        return out
+            raise self._failed(batch.slice(done, done + 1), done, sent) from error
+        return sent
 
     def _failed(self, one: Batch, index: int, done: Batch) -> OperatorFailed:
         """The failure on a record: a row that the function fails on is in no group."""
@@ -98,13 +95,10 @@ class Regroup:
         key, new, old = one.keys[0], one.values[0], one.olds[0]
         before, _ = collect(map(self._writable, [key], [old]), 1)
         after, error = collect(map(self._writable, [key], [new]), 1)
-        found = self._moved(*(before or [None]), *(after or [None]))
-        instead = attrs.evolve(
-            taken(one, [0] * len(found)),
-            keys=[group for group, _ in found],
-            values=[change for _, change in found],
-            olds=None,
-        )
+        out = ResultColumns()
+        for group, change in self._moved(*(before or [None]), *(after or [None])):
+            out.add(0, group, change, one.timestamps[0])
+        instead = out.batch(one)
         return OperatorFailed(index, done, again=True, instead=instead, of_row=error is None)
 
     def _writable(self, key: Any, value: Any) -> tuple[Any, Any] | None:

@@ -25,9 +25,10 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire
 from streamlet.dsl.foreign_keys.answer_fence import AnswerFence
 from streamlet.dsl.joins.joined_rows import TableRows
-from streamlet.dsl.operators.columns import collect, has_null, nth, taken
+from streamlet.dsl.operators.columns import collect, has_null, nth
 from streamlet.dsl.operators.copies import Own, snapshots
 from streamlet.dsl.operators.hot_store import keyed
+from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.serdes import ColumnError, Serde
 from streamlet.topology.operator import TaskContext
 
@@ -117,27 +118,22 @@ class Subscribe:
     ) -> tuple[Batch, int]:
         """Subscriptions of the first records of a batch, and how many rows name no other one."""
         assert batch.olds is not None
-        records: list[int] = []
-        foreign: list[bytes | None] = []
-        packed: list[bytes] = []
+        out = ResultColumns()
         partition, dropped = wire.partition_bytes(self.context.task.partition), 0
         columns = keys, contents, news, befores
         for index, (key, content, new, old) in enumerate(zip(*columns, strict=False)):
             digest = wire.digest_of(content, new)
             if new is not None and (old is None or old == new) and not self.left:
-                records.append(index)
-                foreign.append(new)
                 what = wire.SUBSCRIBE_IF_THERE
-                packed.append(wire.subscription(what, digest, key, partition))
+                asked = wire.subscription(what, digest, key, partition)
+                out.add(index, new, asked, batch.timestamps[index])
                 continue
             there, was = content is not None, batch.olds[index] is not None
             for to, what in self._instructions(there, was, new, old):
-                records.append(index)
-                foreign.append(to)
-                packed.append(wire.subscription(what, digest, key, partition))
+                asked = wire.subscription(what, digest, key, partition)
+                out.add(index, to, asked, batch.timestamps[index])
             dropped += not self.left and there and new is None
-        out = attrs.evolve(taken(batch, records), keys=foreign, values=packed, olds=None)
-        return out, dropped
+        return out.batch(batch), dropped
 
     def _instructions(
         self, there: bool, was: bool, new: bytes | None, old: bytes | None

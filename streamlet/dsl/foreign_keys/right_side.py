@@ -14,8 +14,9 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire
 from streamlet.dsl.joins.joined_rows import TableRows
-from streamlet.dsl.operators.columns import taken, with_gaps
+from streamlet.dsl.operators.columns import with_gaps
 from streamlet.dsl.operators.hot_store import note_times
+from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.serdes import Serde
 from streamlet.topology.operator import TaskContext
 
@@ -75,7 +76,7 @@ class AnswerSubscriptions:
         present = [key for key in batch.keys if key is not None]
         ckeys = with_gaps(batch.keys, self.rows.store.ckeys(present))
         known, error = self._rows(batch, ckeys)
-        out = _Answers()
+        out = ResultColumns()
         source = wire.source_of(self.context.task.partition, self.context.epoch)
         columns = batch.values, ckeys, batch.timestamps
         for index, ((instruction, digest, key, partition), ckey, time) in enumerate(
@@ -84,7 +85,7 @@ class AnswerSubscriptions:
             if instruction == wire.UNSUBSCRIBE:
                 continue
             found = known.get(ckey)
-            to = out if found is not None else _Answers()
+            to = out if found is not None else ResultColumns()
             sent, row_time = found or (None, -1)
             if instruction == wire.UNSUBSCRIBE_AND_ANSWER:
                 sent = None
@@ -133,7 +134,7 @@ class AnswerChange:
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` when a value cannot be encoded."""
-        out = _Answers()
+        out = ResultColumns()
         source = wire.source_of(self.context.task.partition, self.context.epoch)
         columns = self.foreign.encode_column(batch.keys), batch.values, batch.timestamps
         for index, (foreign, value, time) in enumerate(zip(*columns, strict=True)):
@@ -150,33 +151,6 @@ class AnswerChange:
                 digest, partition = wire.parts_of_row(row)
                 raw = wire.answer(partition, source, digest, sent)
                 out.add(index, key[len(start) :], raw, time)
-                if len(out.keys) >= PART:
-                    yield out.batch(batch)
-                    out = _Answers()
+                if len(out) >= PART:
+                    yield out.take(batch)
         yield out.batch(batch)
-
-
-@attrs.frozen
-class _Answers:
-    """Answers, each with the index of the record that caused it."""
-
-    records: list[int] = attrs.field(factory=list)
-    keys: list[bytes] = attrs.field(factory=list)
-    values: list[bytes] = attrs.field(factory=list)
-    times: list[int] = attrs.field(factory=list)
-
-    def add(self, index: int, key: bytes, value: bytes, time: int) -> None:
-        self.records.append(index)
-        self.keys.append(key)
-        self.values.append(value)
-        self.times.append(time)
-
-    def batch(self, cause: Batch) -> Batch:
-        """They as a batch, with the places and headers of the records that caused them."""
-        return attrs.evolve(
-            taken(cause, self.records),
-            keys=self.keys,
-            values=self.values,
-            timestamps=self.times,
-            olds=None,
-        )

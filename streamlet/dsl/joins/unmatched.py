@@ -22,60 +22,13 @@ from streamlet.batch import Batch, OperatorFailed, joined
 from streamlet.dsl.joins.sides import PART, RECORDS, Side
 from streamlet.dsl.operators.columns import has_null
 from streamlet.dsl.operators.hot_store import Function, keyed
+from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.errors import StateError
 from streamlet.lazy_results import FINE, refuse_promise
 from streamlet.serdes import Serde
 from streamlet.state.join_store import JoinStore, Kept
 from streamlet.state.unmatched_store import LEFT, RIGHT, UnmatchedStore
 from streamlet.topology.operator import TaskContext
-
-
-@attrs.define
-class Joined:
-    """Results in columns; ``records`` are the indexes of the records that sent them."""
-
-    records: list[int] = attrs.field(factory=list)
-    keys: list[Any] = attrs.field(factory=list)
-    values: list[Any] = attrs.field(factory=list)
-    times: list[int] = attrs.field(factory=list)
-
-    def add(self, record: int, key: Any, value: Any, time: int) -> None:
-        """Add a result."""
-        self.records.append(record)
-        self.keys.append(key)
-        self.values.append(value)
-        self.times.append(time)
-
-    def part(self, given: Batch) -> Batch:
-        """Take the results as a batch, each with the offset and the headers of its record."""
-        taken = results_of([(given, self)])
-        self.records, self.keys, self.values, self.times = [], [], [], []
-        return taken
-
-
-def results_of(pairs: list[tuple[Batch, Joined]]) -> Batch:
-    """Results as a batch, each with the offset and the headers of its record.
-
-    Args:
-        pairs: batches of one input, at least one, each with what its records sent.
-    """
-    first, _ = pairs[0]
-    headers: list[Any] | None = None
-    if any(batch.headers is not None for batch, _ in pairs):
-        headers = [
-            batch.headers[record] if batch.headers else None
-            for batch, out in pairs
-            for record in out.records
-        ]
-    return Batch(
-        first.topic,
-        first.partition,
-        [batch.offsets[record] for batch, out in pairs for record in out.records],
-        [key for _, out in pairs for key in out.keys],
-        [value for _, out in pairs for value in out.values],
-        [time for _, out in pairs for time in out.times],
-        headers,
-    )
 
 
 @attrs.define
@@ -87,16 +40,16 @@ class Gathered:
     """
 
     batches: list[Batch] | None = None
-    results: dict[tuple[str, int], list[tuple[Batch, Joined]]] = attrs.field(factory=dict)
+    results: dict[tuple[str, int], list[tuple[Batch, ResultColumns]]] = attrs.field(factory=dict)
 
-    def add(self, batch: Batch, out: Joined) -> None:
+    def add(self, batch: Batch, out: ResultColumns) -> None:
         """Keep the results of records until all are there."""
         self.results.setdefault((batch.topic, batch.partition), []).append((batch, out))
 
     def take(self, batch: Batch) -> list[Batch]:
         """The results of the input that a batch is of; they are not kept any longer."""
         pairs = self.results.pop((batch.topic, batch.partition), [])
-        return [results_of(pairs)] if pairs else []
+        return [_together(pairs)] if pairs else []
 
 
 @attrs.frozen
@@ -156,13 +109,13 @@ class MatchOrWait:
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` when the joiner fails, or a serde refuses a key."""
-        out = Joined()
+        out = ResultColumns()
         if self._gathered.batches is not None:
             rows, error = self._rows(batch)
             part = batch.slice(0, len(rows))
             self._gathered.batches.append(part.with_values(part.values, rows))
             if error is not None:
-                raise OperatorFailed(len(rows), out.part(batch)) from error
+                raise OperatorFailed(len(rows), out.take(batch)) from error
             return
         if batch.olds is not None:
             try:
@@ -180,7 +133,7 @@ class MatchOrWait:
             except OperatorFailed as failed:
                 failed.index += start
                 raise
-            yield out.part(part)
+            yield out.take(part)
 
     # Records of both sides in their order.
 
@@ -196,10 +149,10 @@ class MatchOrWait:
     def results(self) -> list[Batch]:
         """The results that were not sent yet."""
         some, self._gathered.results = self._gathered.results, {}
-        return [batch for batch in map(results_of, some.values()) if len(batch)]
+        return [batch for batch in map(_together, some.values()) if len(batch)]
 
     def _joined(
-        self, batch: Batch, rows: list[Any], error: BaseException | None, out: Joined
+        self, batch: Batch, rows: list[Any], error: BaseException | None, out: ResultColumns
     ) -> Iterator[Batch]:
         """Join records that have these rows; parts of the results, the last stays in ``out``."""
         stream, done = self.unmatched.progress.observed, 0
@@ -223,14 +176,14 @@ class MatchOrWait:
                 done = at + 1
                 if len(out.keys) >= PART:
                     self.unmatched.note(stream)
-                    yield out.part(batch)
+                    yield out.take(batch)
         except (StateError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as failure:  # a user function may raise anything, or exit
             error = failure
         self.unmatched.note(stream)
         if error is not None:
-            raise OperatorFailed(done, out.part(batch)) from error
+            raise OperatorFailed(done, out.take(batch)) from error
 
     def _rows(
         self, batch: Batch
@@ -263,7 +216,7 @@ class MatchOrWait:
         record: tuple[Any, Any, int],
         row: tuple[bytes, list[Kept]],
         stream: int,
-        out: Joined,
+        out: ResultColumns,
     ) -> None:
         """The results of one record; or it waits."""
         key, value, time = record
@@ -294,7 +247,9 @@ class MatchOrWait:
         least = self.unmatched.least
         return least is not None and least + self.side.after_ms + self.grace_ms < stream
 
-    def _send_closed(self, at: int, stream: int, out: Joined, batch: Batch) -> Iterator[Batch]:
+    def _send_closed(
+        self, at: int, stream: int, out: ResultColumns, batch: Batch
+    ) -> Iterator[Batch]:
         """Send what has waited for long enough; parts of it, the last of which stays in ``out``."""
         side, grace, unmatched = self.side, self.grace_ms, self.unmatched
         before, after = side.before_ms, side.after_ms
@@ -316,7 +271,7 @@ class MatchOrWait:
                     raise
             if rest:
                 unmatched.note(stream)
-                yield out.part(batch)
+                yield out.take(batch)
 
     def _alone(self, key: Any, value: Any, left: bool) -> Any:
         """The result of a record of a side without a match."""
@@ -325,3 +280,8 @@ class MatchOrWait:
         if type(made) not in FINE:
             refuse_promise(made)
         return made if self.side.own is None else self.side.own(made)
+
+
+def _together(pairs: list[tuple[Batch, ResultColumns]]) -> Batch:
+    """The results of batches of one input, at least one."""
+    return joined([out.batch(batch) for batch, out in pairs])

@@ -10,8 +10,6 @@ from itertools import chain, islice, repeat
 from operator import is_, is_not
 from typing import Any
 
-import attrs
-
 from streamlet.batch import Batch
 from streamlet.lazy_results import FINE, count_before_promise, promise_text
 
@@ -94,22 +92,6 @@ def spread(column: Sequence[Any], counts: Iterable[int]) -> list[Any]:
 def over_values(function: Callable[..., Any], takes: int, keys: Any, values: Any) -> map[Any]:
     """A function of ``(value)`` or ``(key, value)`` over a batch, lazily."""
     return map(function, values) if takes == 1 else map(function, keys, values)
-
-
-def taken(batch: Batch, records: Sequence[int]) -> Batch:
-    """The records at these indexes, which may repeat."""
-
-    def column(values: Sequence[Any]) -> list[Any]:
-        return list(map(values.__getitem__, records))
-
-    return attrs.evolve(
-        batch,
-        offsets=column(batch.offsets),
-        keys=column(batch.keys),
-        values=column(batch.values),
-        timestamps=column(batch.timestamps),
-        headers=None if batch.headers is None else column(batch.headers),
-    )
 
 
 def first_of(batch: Batch, count: int) -> Batch:

@@ -21,6 +21,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.columns import collect
 from streamlet.dsl.operators.hot_store import Function, copied, keyed
+from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.dsl.suppressing.runs import Arrivals, PlannedRun, Planner
 from streamlet.errors import BufferFullError, StateError
 from streamlet.serdes import ColumnError, Serde
@@ -31,30 +32,6 @@ from streamlet.topology.nodes import BufferSpec
 
 #: Updates that are sent before other tasks may go on.
 PART = 1_000
-
-
-@attrs.define
-class Sent:
-    """Updates to send in columns; ``records`` are the indexes of the records that sent them."""
-
-    records: list[int] = attrs.field(factory=list)
-    keys: list[Any] = attrs.field(factory=list)
-    values: list[Any] = attrs.field(factory=list)
-    olds: list[Any] = attrs.field(factory=list)
-    times: list[int] = attrs.field(factory=list)
-    headers: list[Any] = attrs.field(factory=list)
-
-    def batch(self, given: Batch, use: TableUse) -> Batch:
-        """The updates as a batch, each with the offset of the record that sent it."""
-        return attrs.evolve(
-            given,
-            offsets=list(map(given.offsets.__getitem__, self.records)),
-            keys=self.keys,
-            values=self.values,
-            timestamps=self.times,
-            headers=self.headers if any(self.headers) else None,
-            olds=self.olds if use.olds else None,
-        )
 
 
 @attrs.frozen
@@ -87,7 +64,7 @@ class Suppress:
             BufferFullError: the buffer is full, and is not to send early.
         """
         arrivals, error = self._arrivals(batch)
-        given, sent, start = arrivals.batch, Sent(), 0
+        given, sent, start = arrivals.batch, _sent(), 0
         self._load(arrivals)
         failure: BaseException | None = None
         while start < len(given) and failure is None:
@@ -98,13 +75,12 @@ class Suppress:
                 error, run = failure, run.before(start)
             for places, records in self._leaving(arrivals, run, failure is None):
                 self._send(places, records, sent)
-                if len(sent.keys) >= PART:
-                    yield sent.batch(given, self.use)
-                    sent = Sent()
+                if len(sent) >= PART:
+                    yield sent.take(given, olds=self.use.olds)
                     self._load(arrivals)  # a commit may have evicted rows meanwhile
         if start:
             self.store.note(max(given.timestamps[:start]), max(arrivals.times[:start]))
-        done = sent.batch(given, self.use)
+        done = sent.batch(given, olds=self.use.olds)
         if error is not None:
             raise OperatorFailed(start, done) from error
         yield done
@@ -117,9 +93,9 @@ class Suppress:
     def tick(self, at: Batch) -> Iterator[Batch]:
         """The updates that are due because stream time was moved on without a record."""
         while places := self.store.first(PART, self.store.progress.observed - self.rules.wait_ms):
-            sent = Sent()
+            sent = _sent()
             self._send(places, [0] * len(places), sent)
-            yield sent.batch(at, self.use)
+            yield sent.batch(at, olds=self.use.olds)
 
     # What comes.
 
@@ -266,7 +242,7 @@ class Suppress:
         where = batch.topic, batch.partition, batch.offsets[at]
         return BufferFullError(reason, *where, self.name)
 
-    def _send(self, places: list[Place], records: list[int], sent: Sent) -> None:
+    def _send(self, places: list[Place], records: list[int], sent: ResultColumns) -> None:
         """Send updates, each with a record, and delete them from the buffer."""
         store, counted = self.store, self.rules.max_bytes is not None
         store.load_many(places)
@@ -284,4 +260,10 @@ class Suppress:
         sent.values += [row[0] for row in rows]
         sent.olds += [row[1] for row in rows]
         sent.times += times
+        assert sent.headers is not None
         sent.headers += [row[2] for row in rows]
+
+
+def _sent() -> ResultColumns:
+    """The updates to send, which have the headers that they came with."""
+    return ResultColumns(headers=[])

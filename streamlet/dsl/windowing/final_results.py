@@ -22,7 +22,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.windowing.updates import WindowUpdates
+from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.dsl.windowing.windows import ClosingWindows, SessionWindows
 from streamlet.logs import get_logger
 from streamlet.state.bucket_store import BucketStore, Item
@@ -89,7 +89,7 @@ class FinalResults:
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
         """Raises ``OperatorFailed`` as the fold does, with the results of the records before."""
         self.clock.quiet_since_ms = self.context.now_ms
-        out, start, cuts = WindowUpdates(), 0, self._cuts(batch.timestamps)
+        out, start, cuts = ResultColumns(), 0, self._cuts(batch.timestamps)
         for end in dict.fromkeys((*cuts, len(batch))):
             closes = end in cuts
             failed: OperatorFailed | None = None
@@ -101,10 +101,10 @@ class FinalResults:
             if closes:
                 yield from self._parts(end - 1, batch, out)
             if failed is not None:
-                done = out.batch(batch, self.use)
+                done = out.batch(batch, olds=self.use.olds)
                 raise OperatorFailed(end - 1, done, again=failed.again) from failed.__cause__
             start = end
-        yield out.batch(batch, self.use)
+        yield out.batch(batch, olds=self.use.olds)
 
     @property
     def timed(self) -> bool:
@@ -123,16 +123,16 @@ class FinalResults:
             and latest > self.store.progress.sent
         ):
             self.store.advance(self.windows.closed_at(latest))
-        out = WindowUpdates()
+        out = ResultColumns()
         yield from self._parts(0, at, out)
-        yield out.batch(at, self.use)
+        yield out.batch(at, olds=self.use.olds)
 
-    def _parts(self, record: int, given: Batch, out: WindowUpdates) -> Iterator[Batch]:
+    def _parts(self, record: int, given: Batch, out: ResultColumns) -> Iterator[Batch]:
         """Add the results of windows that have closed by now to ``out``; it is sent when full."""
         for keys, values, times in self._closed_now():
             out.extend(record, keys, values, times)
             if len(out) >= PART or not keys:
-                yield out.take(given, self.use)
+                yield out.take(given, olds=self.use.olds)
 
     def _cuts(self, times: list[int]) -> list[int]:
         """Behind which records windows close, or are looked for."""

@@ -13,8 +13,9 @@ import attrs
 
 from streamlet.batch import Batch
 from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.dsl.windowing.folding import BoundFolding
-from streamlet.dsl.windowing.updates import Bounds, WindowUpdates, one_by_one
+from streamlet.dsl.windowing.one_by_one import Bounds, one_by_one
 from streamlet.dsl.windowing.windows import SessionWindows
 from streamlet.serdes.windowed import windowed_of
 from streamlet.state.bucket_store import BucketStore, Item
@@ -49,7 +50,7 @@ class SessionWindowed:
 
     def _add(
         self,
-        updates: WindowUpdates,
+        updates: ResultColumns,
         index: int,
         record: tuple[Any, Any, Any, int],
         observed: int,
@@ -69,8 +70,8 @@ class SessionWindowed:
         new = folding.add_own(key, value, so_far)
         if (start, end) != (time, time):
             for one_end, one_start, old in found:
-                updates.add(index, windowed_of((key, one_start, one_end)), None, old, one_end)
-        updates.add(index, windowed_of((key, start, end)), new, None, end)
+                updates.change(index, windowed_of((key, one_start, one_end)), None, old, one_end)
+        updates.change(index, windowed_of((key, start, end)), new, None, end)
         store.replace(ckey, found, [(end, start, new)], end)
         return max(highest, end), ()
 

@@ -16,8 +16,9 @@ import attrs
 
 from streamlet.batch import Batch
 from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.dsl.windowing.folding import BoundFolding
-from streamlet.dsl.windowing.updates import Bounds, WindowUpdates, one_by_one
+from streamlet.dsl.windowing.one_by_one import Bounds, one_by_one
 from streamlet.dsl.windowing.windows import SlidingWindows
 from streamlet.serdes.copies import own
 from streamlet.serdes.windowed import windowed_of
@@ -68,7 +69,7 @@ class SlidingWindowed:
 
     def _add(
         self,
-        updates: WindowUpdates,
+        updates: ResultColumns,
         index: int,
         record: tuple[Any, Any, Any, int],
         observed: int,
@@ -98,7 +99,7 @@ class SlidingWindowed:
 
     def _written(
         self,
-        updates: WindowUpdates,
+        updates: ResultColumns,
         index: int,
         key: Any,
         value: Any,
@@ -116,7 +117,7 @@ class SlidingWindowed:
                 written.append((change.start, max(time, change.time), new))
         for change, (start, latest, new) in zip(changes, written, strict=True):
             old = None if change.old is None else change.old[2]
-            updates.add(index, windowed_of((key, start, start + size)), new, old, latest)
+            updates.change(index, windowed_of((key, start, start + size)), new, old, latest)
         return written
 
     def _changes(self, time: int, near: list[Item]) -> Iterator[SlidingChange]:

@@ -16,10 +16,10 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.operators.columns import spread, taken
+from streamlet.dsl.operators.columns import spread
 from streamlet.dsl.operators.hot_store import keyed
 from streamlet.dsl.windowing.folding import BoundFolding
-from streamlet.dsl.windowing.updates import LateWindows
+from streamlet.dsl.windowing.one_by_one import LateWindows
 from streamlet.dsl.windowing.varying_windows import VaryingWindows, WindowsRefused
 from streamlet.dsl.windowing.windows import TimeWindows, UnlimitedWindows
 from streamlet.errors import StateError
@@ -117,7 +117,7 @@ class TimeWindowed:
         records: Sequence[int] = range(len(times))
         if counts is not None:
             records = spread(records, counts)
-            batch, ckeys = taken(batch, records), spread(ckeys, counts)
+            batch, ckeys = batch.pick(records), spread(ckeys, counts)
             if not self.folding.of.counts:  # each call of a function has an object of its own
                 batch = batch.with_values(own_column(batch.values))
         open_ = self._open(times, starts, records)

@@ -1,4 +1,4 @@
-"""Updates of windows by a batch, collected record by record."""
+"""Folds of windows that add one record after another, and the windows that a record is late for."""
 
 from __future__ import annotations
 
@@ -10,62 +10,11 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.operators.columns import taken
 from streamlet.dsl.operators.hot_store import keyed
+from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.errors import StateError
 from streamlet.state.bucket_store import BucketStore
 from streamlet.topology.operator import TaskContext
-
-
-@attrs.define
-class WindowUpdates:
-    """Updates in columns; ``records`` is the index of each one's record in the batch."""
-
-    records: list[int] = attrs.field(factory=list)
-    keys: list[Any] = attrs.field(factory=list)
-    values: list[Any] = attrs.field(factory=list)
-    olds: list[Any] = attrs.field(factory=list)
-    times: list[int] = attrs.field(factory=list)
-
-    def add(self, record: int, key: Any, value: Any, old: Any, time: int) -> None:
-        """Append one."""
-        self.records.append(record)
-        self.keys.append(key)
-        self.values.append(value)
-        self.olds.append(old)
-        self.times.append(time)
-
-    def extend(self, record: int, keys: list[Any], values: list[Any], times: list[int]) -> None:
-        """Append several of one record, without old values."""
-        self.records += [record] * len(keys)
-        self.keys += keys
-        self.values += values
-        self.olds += [None] * len(keys)
-        self.times += times
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def cut(self, count: int) -> None:
-        """Remove all but the first ``count``."""
-        for column in (self.records, self.keys, self.values, self.olds, self.times):
-            del column[count:]
-
-    def take(self, given: Batch, use: TableUse) -> Batch:
-        """The updates as ``batch`` gives them; there are none left here."""
-        batch = self.batch(given, use)
-        self.records, self.keys, self.values, self.olds, self.times = [], [], [], [], []
-        return batch
-
-    def batch(self, given: Batch, use: TableUse) -> Batch:
-        """The updates as a batch, each with the offset and headers of its record."""
-        return attrs.evolve(
-            taken(given, self.records),
-            keys=self.keys,
-            values=self.values,
-            timestamps=self.times,
-            olds=self.olds if use.olds else None,
-        )
 
 
 @attrs.define
@@ -96,7 +45,7 @@ class LateWindows:
     def _batch(self, batch: Batch) -> Batch:
         """A record for each, with its window and the stream time in the column ``olds``."""
         olds = list(zip(self.windows, self.stream_times, strict=True))
-        return attrs.evolve(taken(batch, self.records), olds=olds)
+        return attrs.evolve(batch.pick(self.records), olds=olds)
 
 
 class WindowFold(Protocol):
@@ -133,7 +82,7 @@ Bounds: TypeAlias = tuple[int, int]
 #: ``(updates, index, (key, cache key, value, time), stream time, latest window) -> (latest window,
 #: windows that the record was late for)``: adds one record of a batch.
 AddRecord: TypeAlias = Callable[
-    [WindowUpdates, int, tuple[Any, Any, Any, int], int, int], tuple[int, Sequence[Bounds]]
+    [ResultColumns, int, tuple[Any, Any, Any, int], int, int], tuple[int, Sequence[Bounds]]
 ]
 
 
@@ -146,7 +95,7 @@ def one_by_one(fold: WindowFold, batch: Batch, add: AddRecord) -> Batch:
         OperatorFailed: a function fails, or a serde refuses a key or value.
     """
     given, ckeys, error = keyed(fold.store, batch)
-    updates = WindowUpdates()
+    updates = ResultColumns()
     failed, before, late = len(given), 0, LateWindows()
     observed, highest = fold.store.observed(fold.stream), fold.store.progress.highest
     records = zip(given.keys, ckeys, given.values, given.timestamps, strict=True)
@@ -165,7 +114,7 @@ def one_by_one(fold: WindowFold, batch: Batch, add: AddRecord) -> Batch:
         updates.cut(before)
     fold.store.observe(fold.stream, observed, highest)
     late.tell(fold.context, fold.name, given)
-    done = updates.batch(given, fold.use)
+    done = updates.batch(given, olds=fold.use.olds)
     if error is not None:
         raise OperatorFailed(failed, done, again=True) from error
     return done
