@@ -9,8 +9,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
@@ -38,12 +37,12 @@ from streamlet.topology.graph import Topology
 from streamlet.user_code import working_folder
 
 if TYPE_CHECKING:
-    from streamlet.admin.members import MemberAdmin, Removal
+    from streamlet.admin.members import Removal
     from streamlet.admin.metadata import InstanceMetadata
+    from streamlet.admin.window import ApplicationInfo, GroupWindow
     from streamlet.rebalance.leader import Assignor
     from streamlet.reset.plan import ResetResult
     from streamlet.running import OutputValue, Run
-    from streamlet.scaling.cluster import ApplicationInfo
     from streamlet.scaling.replace import ReplaceResult
     from streamlet.scaling.scale_down import ScaleDownResult
 
@@ -258,18 +257,16 @@ class App(Sources):
             BrokerError: the coordinator does not answer, or will not tell.
             TimedOutError: the control topic was not read in time.
         """
+        from streamlet.admin.members import SETTLE_MS
         from streamlet.admin.metadata import instances
-        from streamlet.local import open_control
 
         here = None if self._run is None else self._run.process_id
-        used = settings or self.load_settings(environ=os.environ)
-        with self._members(used) as members:
+        with self._window(settings) as window:
             try:
-                group = members.settled()
+                group = window.settled(SETTLE_MS)
             except NotFoundError:
                 return ()
-        with open_control(self.name, used) as control:
-            return instances(group, here, control.read().endpoints.values())
+            return instances(group, here, window.reports().endpoints.values())
 
     def remove_members(
         self, instance_ids: Sequence[str], settings: Settings | None = None
@@ -290,21 +287,18 @@ class App(Sources):
             NotFoundError: the application has never run.
             BrokerError: the coordinator does not answer, or will not tell.
         """
-        with self._members(settings) as members:
-            return members.remove(instance_ids)
+        from streamlet.admin.members import remove
 
-    @contextmanager
-    def _members(self, settings: Settings | None) -> Iterator[MemberAdmin]:
-        from streamlet.admin.members import MemberAdmin
-        from streamlet.coordinator.transport import Transport
+        with self._window(settings) as window:
+            return remove(window, instance_ids)
+
+    def _window(self, settings: Settings | None) -> GroupWindow:
+        """A look at this application from outside."""
+        from streamlet.admin.window import ApplicationInfo
+        from streamlet.local import open_window
 
         used = settings or self.load_settings(environ=os.environ)
-        config = used.client_config("group")
-        transport = Transport(used.bootstrap_servers, config, client_id="streamlet-members")
-        try:
-            yield MemberAdmin(transport, self.name)
-        finally:
-            transport.close()
+        return open_window(ApplicationInfo(self.name, used), "members")
 
     def scale_down(
         self,
@@ -403,7 +397,7 @@ class App(Sources):
 
     def _as_scaled(self) -> ApplicationInfo:
         """The application as the scaling commands need it."""
-        from streamlet.scaling.cluster import ApplicationInfo
+        from streamlet.admin.window import ApplicationInfo
 
         settings = self.load_settings(environ=os.environ)
         topology = None if self._builder.graph.is_empty else self.topology(settings)

@@ -12,7 +12,8 @@ from functools import partial
 
 import attrs
 
-from streamlet.admin.inspector import GroupInspector
+from streamlet.admin.status_look import StatusLook
+from streamlet.admin.window import ApplicationInfo
 from streamlet.assignor.values import Leaving
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
@@ -21,7 +22,7 @@ from streamlet.control.values import Endpoint
 from streamlet.control.view import ControlView
 from streamlet.coordinator.transport import Transport
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
-from streamlet.local import admin_for, check_supported, open_clients, open_control
+from streamlet.local import admin_for, check_supported, open_control, open_window
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.policy import ErrorPolicy
@@ -178,7 +179,7 @@ class _KafkaWorker:
             link=link,
             reporter=self._reporter(link),
             tables=self._global_tables(directory, undo),
-            advisor=None if endpoint is None else Advisor(self._inspector, self._leads),
+            advisor=None if endpoint is None else Advisor(self._status, self._leads),
             cleanup=self._cleanup(directory),
             measured=measured,
         )
@@ -236,13 +237,11 @@ class _KafkaWorker:
         return tables
 
     @contextmanager
-    def _inspector(self) -> Iterator[GroupInspector]:
+    def _status(self) -> Iterator[StatusLook]:
         """Looks at our own group from outside, while our member leads it."""
-        application = self.topology.application
-        with open_clients(self.settings, f"{application}-advice") as (transport, admin):
-            yield GroupInspector(
-                transport, admin, application, control=self._control_view, history=deque()
-            )
+        application = ApplicationInfo(self.topology.application, self.settings)
+        with open_window(application, "advice") as window:
+            yield StatusLook(window, control=self._control_view, history=deque())
 
     def _control_view(self) -> ControlView:
         assert self.group.link is not None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import cache
+import os
+import threading
+from collections.abc import Callable
+from functools import cache, partial
 
 from streamlet.admin.dead_members import DeadMembers
-from streamlet.admin.members import MemberAdmin, removal_hint
+from streamlet.admin.members import SETTLE_MS, removal_hint, remove_left_over
+from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.config.relations import missing_tags
@@ -60,17 +62,28 @@ def admin_for(settings: Settings) -> KafkaAdmin:
     )
 
 
-@contextmanager
-def open_clients(settings: Settings, client_id: str) -> Iterator[tuple[Transport, KafkaAdmin]]:
-    """Open the clients that look at an application from outside, as long as the block lasts."""
-    with ExitStack() as stack:
-        transport = Transport(
-            settings.bootstrap_servers, settings.client_config("group"), client_id=client_id
-        )
-        stack.callback(transport.close)
-        admin = admin_for(settings)
-        stack.callback(admin.close)
-        yield transport, admin
+def open_window(
+    application: ApplicationInfo, purpose: str, stopped: threading.Event | None = None
+) -> GroupWindow:
+    """Open a window onto an application; close it, or use it in ``with``.
+
+    Args:
+        application: which.
+        purpose: a word for the broker's logs, where clients are listed.
+        stopped: ends every wait.
+    """
+    name, settings = application.name, application.settings
+    transport = Transport(
+        *(settings.bootstrap_servers, settings.client_config("group")),
+        client_id=f"streamlet-{purpose}-{os.getpid()}",
+    )
+    clients = WindowClients(
+        transport,
+        lambda: admin_for(settings),
+        lambda: open_control(name, settings),
+        lambda: operator_source(settings, name),
+    )
+    return GroupWindow(application, clients, stopped or threading.Event())
 
 
 def check_supported(settings: Settings) -> None:
@@ -156,11 +169,8 @@ def dead_members(application: str, settings: Settings) -> DeadMembers | None:
             log.debug("the size of the state is unknown: %s", error)
             return False
 
-    def connect() -> Transport:
-        servers, config = settings.bootstrap_servers, settings.client_config("group")
-        return Transport(servers, config, client_id="streamlet-dead-member")
-
-    return DeadMembers(application, connect, at_once)
+    window = partial(open_window, ApplicationInfo(application, settings), "dead-member")
+    return DeadMembers(window, at_once)
 
 
 def clear_left_over(
@@ -184,18 +194,15 @@ def clear_left_over(
     now = (static or "", members)
     if before == now or not (static or before[0]):
         return
-    transport = Transport(
-        settings.bootstrap_servers, settings.client_config("group"), client_id="streamlet-start"
-    )
     try:
-        removed = MemberAdmin(transport, topology.application).remove_left_over(
-            static_members(static, members), process_id, static, static_members(*before)
-        )
+        with open_window(ApplicationInfo(topology.application, settings), "start") as window:
+            members_now = static_members(static, members)
+            removed = remove_left_over(
+                window, members_now, process_id, static, static_members(*before)
+            )
     except BrokerError as error:
         log.warning("looking for members of an earlier run: %s", error)
         return
-    finally:
-        transport.close()
     lock.set(instance_id=now[0], members=members)
     for one, problem in removed.items():
         said = "it was removed" if problem is None else f"it could not be removed: {problem}"
@@ -251,11 +258,9 @@ def _check_group(
         RefusedError: naming what differs, and the instances.
     """
     ended = all(folder.holder is None for folder in directory.folders())
-    transport = Transport(
-        settings.bootstrap_servers, settings.client_config("group"), client_id="streamlet-start"
-    )
     try:
-        members = MemberAdmin(transport, topology.application).settled().members
+        with open_window(ApplicationInfo(topology.application, settings), "start") as window:
+            members = window.settled(SETTLE_MS).members
     except NotFoundError:
         return
     except BrokerError as error:
@@ -263,8 +268,6 @@ def _check_group(
             raise
         log.warning("starting without a look at the group: %s", error)
         return
-    finally:
-        transport.close()
     ours = [part.belongings for part in topology.subtopologies]
     found = [
         (member, differs)

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from streamlet.admin.window import GroupWindow
 from streamlet.coordinator.codes import name_of
 from streamlet.coordinator.messages import LeaveGroup, LeaveGroupAnswer
 from streamlet.errors import BrokerError
 from streamlet.logs import get_logger
-
-if TYPE_CHECKING:
-    from streamlet.coordinator.transport import Transport
 
 log = get_logger(__name__)
 
@@ -31,18 +28,14 @@ class DeadMembers:
     """Removes dead members of one group.
 
     Args:
-        group: the group's id.
-        connect: opens a connection, which is closed again.
+        open_window: opens a window onto the application, which is closed again.
         at_once: asked when a process died that a new one replaces at once: whether its tasks are
             better with others meanwhile. If not, the member is removed when its successor has a
             member id, and so has sent its JoinGroup: before, others would be given the tasks.
     """
 
-    def __init__(
-        self, group: str, connect: Callable[[], Transport], at_once: Callable[[], bool]
-    ) -> None:
-        self._group = group
-        self._connect = connect
+    def __init__(self, open_window: Callable[[], GroupWindow], at_once: Callable[[], bool]) -> None:
+        self._open_window = open_window
         self._at_once = at_once
         #: Members that are removed when their successors join, by the number of the worker.
         self._waiting: dict[int, str] = {}
@@ -78,29 +71,29 @@ class DeadMembers:
         thread.start()
 
     def _remove(self, member_id: str) -> None:
+        window = self._open_window()
         try:
-            code = self._leave(member_id)
+            code = _leave(window, member_id)
         except BrokerError as error:
             problem = str(error)
         else:
             problem = "" if code in (0, _UNKNOWN_MEMBER_ID) else name_of(code)
+        finally:
+            window.close()
         if problem:
             log.warning(
                 "the dead member %s stays in group %s until its session.timeout.ms is over: %s",
                 member_id,
-                self._group,
+                window.name,
                 problem,
             )
         else:
-            log.info("removed the dead member %s from group %s", member_id, self._group)
+            log.info("removed the dead member %s from group %s", member_id, window.name)
 
-    def _leave(self, member_id: str) -> int:
-        """Send LeaveGroup in the member's name; Kafka's code, 0 where it is out of the group."""
-        connection = self._connect()
-        try:
-            request = LeaveGroup(self._group, member_id, None, "its process is dead")
-            answer = connection.ask(request, TIMEOUT_MS).result()
-        finally:
-            connection.close()
-        assert isinstance(answer, LeaveGroupAnswer)
-        return answer.error
+
+def _leave(window: GroupWindow, member_id: str) -> int:
+    """Send LeaveGroup in the member's name; Kafka's code, 0 where it is out of the group."""
+    request = LeaveGroup(window.name, member_id, None, "its process is dead")
+    answer = window.transport.ask(request, TIMEOUT_MS).result()
+    assert isinstance(answer, LeaveGroupAnswer)
+    return answer.error

@@ -1,7 +1,7 @@
 """An operator's view of a group's members: who is in it, and taking static ones out of it.
 
 A static member that stops for good keeps its tasks for a session timeout, because it may be
-restarting. ``MemberAdmin.remove`` ends that at once (KIP-345): one LeaveGroup names the static ids,
+restarting. ``remove`` ends that at once (KIP-345): one LeaveGroup names the static ids,
 the group rebalances without them. It is meant for members that are down; one that is alive notices,
 joins again, and only a rebalance was had.
 """
@@ -9,27 +9,20 @@ joins again, and only a rebalance was had.
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import attrs
 
 from streamlet.admin.current import named
-from streamlet.admin.inspector import describe, settled
 from streamlet.admin.snapshot import GroupSnapshot, MemberSnapshot
 from streamlet.admin.status import member_state
-from streamlet.clock import Clock, SystemClock
-from streamlet.control.view import ControlView
+from streamlet.admin.window import GroupWindow
 from streamlet.coordinator.codes import name_of
 from streamlet.errors import NotFoundError
 
-if TYPE_CHECKING:
-    from streamlet.coordinator.transport import Transport
-
 _REQUEST_MS = 30_000
-#: How long a rebalance is waited for where members' own words are wanted.
-_SETTLE_MS = 3_000
+#: How long a rebalance is waited for where what members say of themselves is wanted.
+SETTLE_MS = 3_000
 
 
 @attrs.frozen
@@ -54,91 +47,74 @@ class Removal:
         return self.error is None
 
 
-@attrs.frozen(eq=False)
-class MemberAdmin:
-    """Lists and removes the members of one application.
+def listed(window: GroupWindow) -> list[ListedMember]:
+    """The members of the group, by name; by member id if a new one has reported nothing yet.
+
+    Raises:
+        NotFoundError: there is no such application.
+        BrokerError: the coordinator does not answer, or will not tell.
+    """
+    group = window.settled(SETTLE_MS)
+    if not group.stable and group.members:
+        group = named(group, window.reports())
+    return [
+        ListedMember(m.name, m.described.instance_id, member_state(group, m)) for m in group.members
+    ]
+
+
+def remove(
+    window: GroupWindow, ids: Sequence[str], reason: str = "removed by an operator"
+) -> list[Removal]:
+    """Take static members out of the group, all in one request; a result per id given.
+
+    An id is that of a member (``a-0``), or that of an instance (``a``), which stands for all its
+    members that are there.
+
+    Raises:
+        NotFoundError: there is no such application.
+        BrokerError: the coordinator does not answer, or will not tell.
+    """
+    there = static_ids(window.group())
+    meant = {asked: meaning(asked, there) for asked in ids}
+    errors = _removed(window, [one for ids in meant.values() for one in ids], reason)
+    return [
+        Removal(asked, next(filter(None, map(errors.get, ids)), None))
+        for asked, ids in meant.items()
+    ]
+
+
+def remove_left_over(
+    window: GroupWindow,
+    ours: Iterable[str],
+    process_id: str,
+    instance_id: str | None,
+    recorded: Iterable[str] = (),
+) -> dict[str, str | None]:
+    """Remove what earlier runs of an instance left behind; Kafka's error by static id.
 
     Args:
-        group: the connection to the coordinator.
-        application: the application's id.
-        clock: for waiting.
-        pause: waits for so many seconds.
-        control: reads what the members report; asked for names while a rebalance hides them.
+        window: onto the application.
+        ours: static ids of the members that are about to start.
+        process_id: the instance's; no other process can use it as long as we hold its folder.
+        instance_id: its static id.
+        recorded: static ids it had when it ran last.
     """
+    try:
+        group = window.group()
+    except NotFoundError:
+        return {}
+    found = left_over(group, frozenset(ours), process_id, instance_id, frozenset(recorded))
+    return _removed(window, found, "a later run of the instance has no such member")
 
-    _group: Transport
-    _application: str
-    _clock: Clock = attrs.field(factory=SystemClock)
-    _pause: Callable[[float], object] = attrs.field(factory=lambda: threading.Event().wait)
-    _control: Callable[[], ControlView] = ControlView
 
-    def members(self) -> list[ListedMember]:
-        """The members of the group, by name; by member id if a new one has reported nothing yet.
-
-        Raises:
-            NotFoundError: there is no such application.
-            BrokerError: the coordinator does not answer, or will not tell.
-        """
-        group = self.settled()
-        if not group.stable and group.members:
-            group = named(group, self._control())
-        return [
-            ListedMember(m.name, m.described.instance_id, member_state(group, m))
-            for m in group.members
-        ]
-
-    def remove(self, ids: Sequence[str], reason: str = "removed by an operator") -> list[Removal]:
-        """Take static members out of the group, all in one request; a result per id given.
-
-        An id is that of a member (``a-0``), or that of an instance (``a``), which stands for all
-        its members that are there.
-
-        Raises:
-            NotFoundError: there is no such application.
-            BrokerError: the coordinator does not answer, or will not tell.
-        """
-        there = static_ids(describe(self._group, self._application))
-        meant = {asked: meaning(asked, there) for asked in ids}
-        errors = self._removed([one for ids in meant.values() for one in ids], reason)
-        return [
-            Removal(asked, next(filter(None, map(errors.get, ids)), None))
-            for asked, ids in meant.items()
-        ]
-
-    def remove_left_over(
-        self,
-        ours: Iterable[str],
-        process_id: str,
-        instance_id: str | None,
-        recorded: Iterable[str] = (),
-    ) -> dict[str, str | None]:
-        """Remove what earlier runs of an instance left behind; Kafka's error by static id.
-
-        Args:
-            ours: static ids of the members that are about to start.
-            process_id: the instance's; no other process can use it as long as we hold its folder.
-            instance_id: its static id.
-            recorded: static ids it had when it ran last.
-        """
-        try:
-            group = describe(self._group, self._application)
-        except NotFoundError:
-            return {}
-        found = left_over(group, frozenset(ours), process_id, instance_id, frozenset(recorded))
-        return self._removed(found, "a later run of the instance has no such member")
-
-    def settled(self) -> GroupSnapshot:
-        """The group, once its members' words can be read; as it is when that takes too long."""
-        return settled(
-            self._group, self._application, _SETTLE_MS, clock=self._clock, wait=self._pause
-        )
-
-    def _removed(self, instance_ids: Iterable[str], reason: str) -> dict[str, str | None]:
-        wanted = list(dict.fromkeys(instance_ids))
-        if not wanted:
-            return {}
-        codes = self._group.remove_members(self._application, wanted, _REQUEST_MS, reason).result()
-        return {one: name_of(code) if (code := codes.get(one, -1)) else None for one in wanted}
+def _removed(
+    window: GroupWindow, instance_ids: Iterable[str], reason: str
+) -> dict[str, str | None]:
+    wanted = list(dict.fromkeys(instance_ids))
+    if not wanted:
+        return {}
+    codes = window.transport.remove_members(window.name, wanted, _REQUEST_MS, reason).result()
+    return {one: name_of(code) if (code := codes.get(one, -1)) else None for one in wanted}
 
 
 def static_ids(group: GroupSnapshot) -> list[str]:

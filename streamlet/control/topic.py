@@ -103,6 +103,8 @@ class ControlTopic:
         #: Records that could not be read, and were passed over.
         self.unreadable = 0
         self._looked_at = 0
+        #: Whether the topic was there and read to its end, and followed without an error since.
+        self._was_read = False
         self._partition = TopicPartition(self.name, 0)
         self._source = source
         self._sink = sink
@@ -122,12 +124,23 @@ class ControlTopic:
             TimedOutError: nothing came for so long, and the end was not reached.
             BrokerError: the broker does not answer.
         """
-        before = self.view
+        before, self._was_read = self.view, False
         try:
             self._read(timeout_ms)
         except StreamletError:
             self.view = before
             raise
+        return self.view
+
+    def latest(self) -> ControlView:
+        """What holds now: the topic is read the first time and after an error, then followed.
+
+        Raises as ``read`` and ``follow``.
+        """
+        if not self._was_read:
+            return self.read()
+        while self.follow(0):
+            pass
         return self.view
 
     def _read(self, timeout_ms: int) -> None:
@@ -144,6 +157,7 @@ class ControlTopic:
             reads_on=True,
         ):
             self._apply(batch)
+        self._was_read = True
 
     def follow(self, timeout_ms: int) -> bool:
         """Take what has come since, waiting for the first record; whether the view changed.
@@ -154,9 +168,13 @@ class ControlTopic:
             BrokerError: a fatal error of the client, or the topic was cut off or created again.
         """
         before = self.view
-        batches = self._source.poll(1, timeout_ms)
-        if batches:
-            batches += self._source.poll(POLL_RECORDS, 0)
+        try:
+            batches = self._source.poll(1, timeout_ms)
+            if batches:
+                batches += self._source.poll(POLL_RECORDS, 0)
+        except StreamletError:
+            self._was_read = False
+            raise
         for batch in batches:
             self._apply(batch)
         return self.view is not before

@@ -12,13 +12,12 @@ from collections.abc import Callable, Collection, Mapping
 
 import attrs
 
-from streamlet.admin.inspector import fetch_positions
+from streamlet.admin.window import GroupWindow
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
 from streamlet.coordinator.commit_texts import TextRules, commit_limit
 from streamlet.errors import NotFoundError, RefusedError
 from streamlet.reset.plan import EARLIEST, LATEST, ResetPlan, StartPosition
 from streamlet.reset.reset import Reset
-from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.spark.state.changelogs import state_number
 from streamlet.topology.graph import Topology
 from streamlet.types import NO_STATE, TopicPartition
@@ -53,7 +52,7 @@ class Backfill:
         force: discard state and positions that are there.
     """
 
-    cluster: ApplicationInspector
+    cluster: GroupWindow
     live_from: Mapping[str, StartPosition]
     placed: Collection[str] = ()
     force: bool = False
@@ -110,8 +109,8 @@ class Backfill:
         return topology
 
     def _check_new(self) -> None:
-        name = self.cluster.application.name
-        if self.force or not fetch_positions(self.cluster.transport, self.cluster.admin, name):
+        name = self.cluster.name
+        if self.force or not self.cluster.committed():
             return
         raise RefusedError(
             f"{name} has run before: it has committed positions, and state that belongs to them. "

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from streamlet.admin.window import ApplicationInfo
+from streamlet.local import open_window
 from streamlet.reset.plan import ResetPlan, ResetResult, StartPosition
 from streamlet.reset.reset import Reset
 from streamlet.reset.waiting import Progress, silent
-from streamlet.scaling.cluster import ApplicationInfo, opened
 
 
 def reset(
@@ -35,7 +36,7 @@ def reset(
         KeyboardInterrupt: stopped before anything was changed.
     """
     stopped = stopped or threading.Event()
-    with opened(application, stopped) as cluster:
+    with open_window(application, "operator", stopped) as cluster:
         command = Reset(cluster, start, progress)
         plan = command.plan()
         if dry_run or not ask(plan):

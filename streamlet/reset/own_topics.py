@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
 
+from streamlet.admin.window import GroupWindow
 from streamlet.control.topic import SUFFIX
 from streamlet.coordinator.messages import Committed
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.reset.ownership import TopicOwnership, candidates
 from streamlet.reset.plan import merged
-from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.topology.internal_topics import given_for, internal_topics
 from streamlet.topology.names import may_be_of
 from streamlet.types import TopicPartition
@@ -32,11 +32,11 @@ class InternalTopics:
 class InternalTopicFinder:
     """Finds the internal topics of one application."""
 
-    cluster: ApplicationInspector
+    cluster: GroupWindow
 
     @property
     def _name(self) -> str:
-        return self.cluster.application.name
+        return self.cluster.name
 
     def find(
         self,
@@ -97,7 +97,7 @@ class InternalTopicFinder:
         if not names:
             return [], []
         cluster, read = self.cluster, {tp.topic for tp in committed}
-        source = cluster.open_source()
+        source = cluster.clients.source()
         try:
             proof = TopicOwnership(self._name, cluster.admin, source, cluster.clock)
             return proof.proven(names, read, self._others(topics), noted)

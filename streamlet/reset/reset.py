@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager
 
 import attrs
 
-from streamlet.admin.inspector import describe, fetch_positions
 from streamlet.admin.members import removal_hint
+from streamlet.admin.window import GroupWindow
 from streamlet.control.records import Place, place_of
 from streamlet.control.values import Mark, ResetEpoch
 from streamlet.control.view import ControlView
@@ -45,7 +45,6 @@ from streamlet.reset.plan import (
 )
 from streamlet.reset.waiting import Progress, ResetStep, silent
 from streamlet.rights import GROUP_REFUSED, TOPIC_REFUSED, Right, missing, on_topics
-from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.turn import our_turn
 from streamlet.topology.internal_topics import known_settings
 from streamlet.types import TopicPartition
@@ -72,7 +71,7 @@ class Reset:
         progress: given the progress of each step at each look at the brokers.
     """
 
-    cluster: ApplicationInspector
+    cluster: GroupWindow
     start: StartPosition
     progress: Progress = silent
 
@@ -191,7 +190,7 @@ class Reset:
 
     @property
     def _name(self) -> str:
-        return self.cluster.application.name
+        return self.cluster.name
 
     def _plan(self, topics: Mapping[str, TopicInfo], view: ControlView) -> ResetPlan:
         committed = self._committed()
@@ -214,7 +213,7 @@ class Reset:
         )
 
     def _committed(self) -> dict[TopicPartition, Committed]:
-        return fetch_positions(self.cluster.transport, self.cluster.admin, self._name)
+        return self.cluster.committed()
 
     def _sources(
         self,
@@ -268,7 +267,7 @@ class Reset:
 
     def _check_stopped(self) -> None:
         try:
-            group = describe(self.cluster.transport, self._name)
+            group = self.cluster.group()
         except NoSuchGroupError:
             return  # its positions have expired, or were never there
         members = group.described.members

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector, opened
+from streamlet.admin.window import ApplicationInfo, GroupWindow
+from streamlet.local import open_window
 from streamlet.scaling.follow import ApplicationFollower, Check, no_check
 from streamlet.scaling.outages import UNMARKED_LIMIT_MS, OutagePatience
 from streamlet.scaling.plan import ScaleDownPlan
@@ -61,7 +62,7 @@ def scale_down(
     """
     ways = ways or CommandPrompts()
     wanted.check()
-    with opened(application, ways.stopped) as cluster:
+    with open_window(application, "operator", ways.stopped) as cluster:
         command = ScaleDown(cluster, wanted)
         patience = _patience(cluster, ways)
         limit_ms = _limit_ms(wanted.timeout_ms) if wait and not dry_run else 0
@@ -90,7 +91,7 @@ def cancel_scale_down(
         StreamletError: no mark was taken back.
     """
     ways = ways or CommandPrompts()
-    with opened(application, ways.stopped) as cluster:
+    with open_window(application, "operator", ways.stopped) as cluster:
         limit_ms = UNMARKED_LIMIT_MS if wait else 0
         result, back = _patience(cluster, ways).until_done(lambda: cancel(cluster, names), limit_ms)
         if back and wait:
@@ -109,7 +110,7 @@ def replace(
     """
     ways = ways or CommandPrompts()
     wanted.check()
-    with opened(application, ways.stopped) as cluster:
+    with open_window(application, "operator", ways.stopped) as cluster:
         wanted.await_new(cluster, ways.note)
         command = ScaleDown(cluster, wanted.scale_down)
         patience, limit_ms = _patience(cluster, ways), _limit_ms(wanted.timeout_ms)
@@ -134,7 +135,7 @@ def replace(
 
 
 def _follow(
-    cluster: ApplicationInspector,
+    cluster: GroupWindow,
     plan: ScaleDownPlan,
     ways: CommandPrompts,
     limit_ms: float | None,
@@ -144,7 +145,7 @@ def _follow(
     return follower.until_left(plan, ways.watcher)
 
 
-def _patience(cluster: ApplicationInspector, ways: CommandPrompts) -> OutagePatience:
+def _patience(cluster: GroupWindow, ways: CommandPrompts) -> OutagePatience:
     return OutagePatience(ways.note, cluster.clock, cluster.stopped)
 
 

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import attrs
 
-from streamlet.admin.inspector import describe
 from streamlet.admin.snapshot import GroupSnapshot, InstanceSnapshot
+from streamlet.admin.window import GroupWindow
 from streamlet.errors import (
     BrokerError,
     NotFoundError,
@@ -20,7 +20,6 @@ from streamlet.errors import (
     TimedOutError,
     WithdrawnError,
 )
-from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.departures import Departures
 from streamlet.scaling.outages import OutageReport
 from streamlet.scaling.plan import ScaleDownPlan
@@ -53,7 +52,7 @@ class ApplicationFollower:
         limit_ms: the command's own time limit, for a broker that stays away; None for no limit.
     """
 
-    cluster: ApplicationInspector
+    cluster: GroupWindow
     note: Callable[[str], None]
     check: Check = no_check
     limit_ms: float | None = None
@@ -145,13 +144,11 @@ class ApplicationFollower:
             if self._must_read:
                 self.cluster.control.read()
                 self._must_read = False
-            while self.cluster.control.follow(0):
-                pass
-            group = describe(self.cluster.transport, self.cluster.application.name)
+            self.cluster.reports()
+            group = self.cluster.group()
         except NotFoundError:
             return None
         except (BrokerError, TimedOutError) as error:
-            self._must_read = True
             self._outage.failed(error, "the marks hold meanwhile")
             return None
         self._outage.over()

@@ -8,9 +8,10 @@ from typing import Any
 import attrs
 
 from streamlet.admin.current import CurrentGroup
-from streamlet.admin.inspector import GroupInspector
+from streamlet.admin.status_look import StatusLook
+from streamlet.admin.window import GroupWindow
 from streamlet.errors import ConfigError, RefusedError, TimedOutError
-from streamlet.scaling.cluster import ApplicationInspector
+from streamlet.scaling.cluster import running
 from streamlet.scaling.follow import ApplicationFollower
 from streamlet.scaling.leavers import in_order
 from streamlet.scaling.outages import OutagePatience
@@ -49,7 +50,7 @@ class Replacement:
             raise ConfigError([f"{', '.join(both)} cannot be both old and new"])
         return self
 
-    def await_new(self, cluster: ApplicationInspector, note: Callable[[str], None]) -> None:
+    def await_new(self, cluster: GroupWindow, note: Callable[[str], None]) -> None:
         """Wait until all new instances are in the group; nothing is marked yet.
 
         A broker that is away meanwhile is waited for as long.
@@ -63,7 +64,7 @@ class Replacement:
         patience = OutagePatience(note, cluster.clock, cluster.stopped)
         waited_for: list[str] = []
         while missing := self._to_come(
-            patience.until_done(cluster.current, deadline - cluster.clock.now_ms())
+            patience.until_done(lambda: running(cluster), deadline - cluster.clock.now_ms())
         ):
             if missing != waited_for:
                 note(f"waiting for {', '.join(missing)} to join")
@@ -84,14 +85,14 @@ class Replacement:
                 raise RefusedError(f"{', '.join(going)} is to leave itself; nothing was marked")
         return missing
 
-    def succession(self, cluster: ApplicationInspector, note: Callable[[str], None]) -> Succession:
+    def succession(self, cluster: GroupWindow, note: Callable[[str], None]) -> Succession:
         """Looks after the new ones, from now on."""
         limit_ms = self.timeout_ms
         until_ms = None if limit_ms is None else cluster.clock.now_ms() + limit_ms
         return Succession(cluster, self.old, self.new, self.join_timeout_ms, until_ms, note)
 
     def checked(
-        self, cluster: ApplicationInspector, plan: ScaleDownPlan, follower: ApplicationFollower
+        self, cluster: GroupWindow, plan: ScaleDownPlan, follower: ApplicationFollower
     ) -> ReplaceResult:
         """The result, once nothing moves any more."""
         calm = follower.until_calm(())
@@ -110,7 +111,7 @@ class Replacement:
         )
 
     def given_up(
-        self, cluster: ApplicationInspector, plan: ScaleDownPlan, lost: SuccessorLostError
+        self, cluster: GroupWindow, plan: ScaleDownPlan, lost: SuccessorLostError
     ) -> ReplaceResult:
         """The result where a new instance was lost: the old ones stay."""
         ours = [one for one in plan.leaving if {one.name, one.key} & {*self.old}]
@@ -161,18 +162,9 @@ class ReplaceResult:
         }
 
 
-def _status(cluster: ApplicationInspector, *, check: bool) -> dict[str, Any]:
+def _status(cluster: GroupWindow, *, check: bool) -> dict[str, Any]:
     """The status document of the application."""
-    return GroupInspector(
-        cluster.transport,
-        cluster.admin,
-        cluster.application.name,
-        check,
-        cluster.application.rules,
-        cluster.control.read,
-        custom=cluster.application.custom,
-        stopped=cluster.stopped,
-    ).now()
+    return StatusLook(cluster, check, control=cluster.control.read).now()
 
 
 def _actives(document: dict[str, Any]) -> dict[str, int]:

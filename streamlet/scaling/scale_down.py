@@ -14,13 +14,14 @@ import attrs
 
 from streamlet.admin.current import CurrentGroup
 from streamlet.admin.snapshot import InstanceSnapshot, called
+from streamlet.admin.window import GroupWindow
 from streamlet.control.records import place_of
 from streamlet.control.values import Mark
 from streamlet.errors import (
     ConfigError,
     RefusedError,
 )
-from streamlet.scaling.cluster import ApplicationInspector
+from streamlet.scaling.cluster import planning_state, running, state_sizes
 from streamlet.scaling.plan import ScaleDownPlan, burdens, make_plan
 from streamlet.scaling.selection import by_percent, check_percent, check_some_stay, find
 from streamlet.scaling.turn import our_turn
@@ -91,7 +92,7 @@ class ScaleDownResult:
 class ScaleDown:
     """Scales one application down."""
 
-    cluster: ApplicationInspector
+    cluster: GroupWindow
     wanted: ScaleDownRequest
     #: Bytes of each task; asked for once, so that the choice is the same when marks are set.
     _sizes: Mapping[TaskId, int] = attrs.field(init=False, factory=dict)
@@ -106,9 +107,9 @@ class ScaleDown:
             BrokerError: the broker does not answer, or refuses.
         """
         self.wanted.check()
-        current = self.cluster.current()
+        current = running(self.cluster)
         find(current.instances, self.wanted.names)
-        self._sizes = self.cluster.sizes(current)
+        self._sizes = state_sizes(self.cluster, current)
         return self._plan(current)
 
     def mark(self, plan: ScaleDownPlan) -> ScaleDownPlan:
@@ -129,7 +130,7 @@ class ScaleDown:
         if cluster.stopped.is_set():
             raise RefusedError("stopped before an instance was marked")
         with our_turn(cluster.control, cluster.clock, "scale-down", cluster.stopped):
-            current = cluster.current()
+            current = running(cluster)
             now = self._plan(current)
             fresh = {one.key for one in now.leaving} - current.marks.keys()
             if fresh and {one.key for one in now.leaving} != {one.key for one in plan.leaving}:
@@ -171,7 +172,7 @@ class ScaleDown:
         if self.wanted.percent is None:
             named = find(current.instances, self.wanted.names)
             return {*current.marks, *(one.key for one in named)}
-        state = self.cluster.state(current, {})
+        state = planning_state(self.cluster, current, {})
         return by_percent(
             current.instances,
             burdens(state, self._sizes),
@@ -181,7 +182,7 @@ class ScaleDown:
 
 
 def plan_for(
-    cluster: ApplicationInspector,
+    cluster: GroupWindow,
     current: CurrentGroup,
     leaving: Collection[str],
     sizes: Mapping[TaskId, int],
@@ -190,7 +191,7 @@ def plan_for(
     now_ms = cluster.clock.wall_ms()
     marks = {key: current.marks.get(key, Mark(key, now_ms)) for key in leaving}
     return make_plan(
-        cluster.state(current, marks),
+        planning_state(cluster, current, marks),
         current.instances,
         sizes,
         share=cluster.application.settings.restore_max_share,
@@ -199,7 +200,7 @@ def plan_for(
 
 
 def cancel(
-    cluster: ApplicationInspector, names: Sequence[str]
+    cluster: GroupWindow, names: Sequence[str]
 ) -> tuple[ScaleDownResult, tuple[InstanceSnapshot, ...]]:
     """Take marks back: of these instances, or of all.
 
@@ -212,9 +213,9 @@ def cancel(
         DeliveryError: the topic did not take it.
     """
     # Before anything is written: a broker may make a topic for whatever name is written to.
-    find(cluster.current().instances, names)
+    find(running(cluster).instances, names)
     with our_turn(cluster.control, cluster.clock, "cancelling a scale-down", cluster.stopped):
-        current = cluster.current()
+        current = running(cluster)
         meant = find(current.instances, names) if names else current.instances
         back = tuple(one for one in meant if one.key in current.marks)
         cluster.control.remove(*(place_of(current.marks[one.key]) for one in back))

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from streamlet.admin.snapshot import GroupSnapshot, InstanceSnapshot
+from streamlet.admin.window import GroupWindow
 from streamlet.errors import TimedOutError
-from streamlet.scaling.cluster import ApplicationInspector
 from streamlet.scaling.leavers import in_order
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest
 
@@ -43,7 +43,7 @@ class Succession:
         note: called with what an operator has to know.
     """
 
-    cluster: ApplicationInspector
+    cluster: GroupWindow
     old: tuple[str, ...]
     new: tuple[str, ...]
     patience_ms: float

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
 import typer
 
 from streamlet.tools.command import Common
 
 if TYPE_CHECKING:
+    from streamlet.admin.window import ApplicationInfo, GroupWindow
     from streamlet.config import Settings
-    from streamlet.scaling.cluster import ApplicationInfo
 
 AppArgument = Annotated[
     str, typer.Argument(metavar="APP", help="The application's id, or module:attribute.")
@@ -40,7 +41,7 @@ def scaled(common: Common, app: str) -> ApplicationInfo:
         AppNotFoundError: ``module:attribute`` leads to no application.
         ConfigError: wrong settings.
     """
-    from streamlet.scaling.cluster import ApplicationInfo
+    from streamlet.admin.window import ApplicationInfo
 
     common = common.with_servers()
     if ":" not in app:
@@ -50,6 +51,24 @@ def scaled(common: Common, app: str) -> ApplicationInfo:
     loaded = load_app(app)
     settings = common.load(loaded)
     return ApplicationInfo.of(loaded.name, settings, loaded.topology(settings), loaded.assignor)
+
+
+def opened(common: Common, app: str, purpose: str) -> GroupWindow:
+    """A window onto APP, by the address that was given, else by its own.
+
+    Raises:
+        AppNotFoundError: ``module:attribute`` leads to no application.
+        ConfigError: wrong settings.
+    """
+    from streamlet.admin.window import ApplicationInfo
+    from streamlet.app import load_app
+    from streamlet.local import open_window
+
+    name, settings = named(common, app)
+    servers = common.given_servers or settings.bootstrap_servers
+    settings = attrs.evolve(settings, bootstrap_servers=servers)
+    own = load_app(app).assignor if ":" in app else None
+    return open_window(ApplicationInfo.of(name, settings, None, own), purpose)
 
 
 def settings_of(common: Common, app: str | None) -> Settings:

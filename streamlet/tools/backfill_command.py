@@ -18,9 +18,9 @@ from streamlet.tools.output import CommandOutput
 from streamlet.tools.run_spark import line
 
 if TYPE_CHECKING:
+    from streamlet.admin.window import ApplicationInfo
     from streamlet.reset.backfill import BackfillPlan
     from streamlet.reset.plan import StartPosition
-    from streamlet.scaling.cluster import ApplicationInfo
     from streamlet.spark.backfill import BackfillQuery
     from streamlet.spark.backfill_files import DataFiles
     from streamlet.spark.progress import BatchProgress
@@ -100,10 +100,10 @@ def _carry_out(
     how: tuple[dict[str, StartPosition], tuple[str, ...], bool],
     report: _BackfillReport,
 ) -> BackfillPlan:
+    from streamlet.local import open_window
     from streamlet.reset.backfill import Backfill
-    from streamlet.scaling.cluster import opened
 
-    with opened(known, report.stop.asked) as cluster:
+    with open_window(known, "operator", report.stop.asked) as cluster:
         backfill = Backfill(cluster, *how)
         plan = backfill.plan()
         prepared = query.prepared(plan.read, plan.counts)

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import attrs
 import typer
 
 from streamlet.errors import NotFoundError
-from streamlet.tools.application import AppArgument, named
+from streamlet.tools.application import AppArgument, opened
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 
 if TYPE_CHECKING:
-    from streamlet.admin.members import MemberAdmin, Removal
-    from streamlet.control.view import ControlView
+    from streamlet.admin.members import Removal
 
 
 @command("members list")
 def list_(common: Common, app: AppArgument) -> None:
     """List the members of an application's group, static ids included."""
-    with _admin(common, app) as admin:
-        found = admin.members()
+    from streamlet.admin.members import listed
+
+    with opened(common, app, "members") as window:
+        found = listed(window)
     rows: list[tuple[object, ...]] = [(m.member, m.instance_id, m.state) for m in found]
     common.output.answer(
         {
@@ -36,7 +34,7 @@ def list_(common: Common, app: AppArgument) -> None:
 
 
 @command("members remove")
-def remove(
+def remove_(
     common: Common,
     app: AppArgument,
     instance_id: Annotated[
@@ -55,9 +53,11 @@ def remove(
     """
     if not all(instance_id):
         raise typer.BadParameter("an id must not be empty", param_hint="--instance-id")
-    with _admin(common, app) as admin:
+    from streamlet.admin.members import remove
+
+    with opened(common, app, "members") as window:
         try:
-            removed = admin.remove(instance_id)
+            removed = remove(window, instance_id)
         except NotFoundError as error:
             raise NotFoundError(f"{error} (INVALID_GROUP_ID)") from error
     common.output.answer(
@@ -77,24 +77,3 @@ def _said(removal: Removal) -> str:
         return f"removed: {removal.instance_id}"
     hint = " (no member of the group has this id)" if removal.error == "UNKNOWN_MEMBER_ID" else ""
     return f"not removed: {removal.instance_id}: {removal.error}{hint}"
-
-
-@contextmanager
-def _admin(common: Common, app: str) -> Iterator[MemberAdmin]:
-    from streamlet.admin.members import MemberAdmin
-    from streamlet.coordinator.transport import Transport
-    from streamlet.local import open_control
-
-    application, settings = named(common, app)
-    servers = common.given_servers or settings.bootstrap_servers
-    settings = attrs.evolve(settings, bootstrap_servers=servers)
-    transport = Transport(servers, settings.client_config("group"), client_id="streamlet-members")
-
-    def reports() -> ControlView:
-        with open_control(application, settings) as control:
-            return control.read()
-
-    try:
-        yield MemberAdmin(transport, application, control=reports)
-    finally:
-        transport.close()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import deque
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
@@ -13,15 +11,13 @@ import typer
 
 from streamlet.errors import BrokerError, NoSuchGroupError, TimedOutError
 from streamlet.runtime.signals import GracefulStop
-from streamlet.tools.application import AppArgument, named
+from streamlet.tools.application import AppArgument, opened
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import live
 from streamlet.tools.status_view import view
 
 if TYPE_CHECKING:
-    from streamlet.admin.inspector import GroupInspector
-    from streamlet.control.topic import ControlTopic
-    from streamlet.control.view import ControlView
+    from streamlet.admin.status_look import StatusLook
 
 #: How far advice looks back under --watch.
 MOST_WINDOW_MS = 300_000
@@ -54,8 +50,10 @@ def status(
     --watch waits for an application that is not there yet, and --advice with it looks back over the
     last five minutes at most.
     """
-    with _opened(common, app) as look:
-        look = attrs.evolve(look, check=check, history=deque() if advice else None)
+    from streamlet.admin.status_look import StatusLook
+
+    with opened(common, app, "status") as window:
+        look = StatusLook(window, check, history=deque() if advice else None)
         if watch:
             held = look_on(common, look)
         else:
@@ -64,54 +62,7 @@ def status(
         raise typer.Exit(1)
 
 
-@contextlib.contextmanager
-def _opened(common: Common, app: str) -> Iterator[GroupInspector]:
-    """Open the clients that look at an application, as long as the block lasts."""
-    from streamlet.admin.inspector import GroupInspector
-    from streamlet.app import load_app
-    from streamlet.local import open_clients, open_control
-    from streamlet.rebalance.protocol import rules_from
-
-    application, settings = named(common, app)
-    servers = common.given_servers or settings.bootstrap_servers
-    settings = attrs.evolve(settings, bootstrap_servers=servers)
-    with (
-        open_clients(settings, f"streamlet-status-{os.getpid()}") as (transport, admin),
-        open_control(application, settings) as control,
-    ):
-        rules = rules_from(settings, learners=True)
-        read = ControlTopicReader(control)
-        custom = ":" in app and load_app(app).assignor is not None
-        yield GroupInspector(
-            transport, admin, application, rules=rules, control=read, custom=custom
-        )
-
-
-@attrs.define
-class ControlTopicReader:
-    """Reads a control topic the first time, and what has come since each time after."""
-
-    topic: ControlTopic
-    _read: bool = False
-
-    def __call__(self) -> ControlView:
-        """The current content of the control topic."""
-        from streamlet.control.view import ControlView
-
-        if not self._read:
-            view = self.topic.read()
-            self._read = view != ControlView()  # a topic that is not there is looked for again
-            return view
-        try:
-            while self.topic.follow(0):
-                pass
-        except BrokerError:
-            self._read = False
-            raise
-        return self.topic.view
-
-
-def look_once(common: Common, look: GroupInspector, window_s: float = 0.0) -> bool:
+def look_once(common: Common, look: StatusLook, window_s: float = 0.0) -> bool:
     """Look once, after watching the lag for so long; whether what was checked held."""
     if look.history is not None:
         look.exists()
@@ -124,12 +75,13 @@ def look_once(common: Common, look: GroupInspector, window_s: float = 0.0) -> bo
     return not found["violations"]
 
 
-def look_on(common: Common, look: GroupInspector, every_s: float = 1.0) -> bool:
+def look_on(common: Common, look: StatusLook, every_s: float = 1.0) -> bool:
     """Look until Ctrl-C; whether what was checked held the last time."""
     drawn = None if common.output.as_json else live()
     held, waiting = True, False
     with GracefulStop() as stop, drawn or contextlib.nullcontext():
-        look = attrs.evolve(look, stopped=stop.asked)
+        window = attrs.evolve(look.window, stopped=stop.asked)
+        look = attrs.evolve(look, window=window)
         while not stop.asked.is_set():
             try:
                 found = look.now()
@@ -152,7 +104,7 @@ def look_on(common: Common, look: GroupInspector, every_s: float = 1.0) -> bool:
     return held
 
 
-def _forget_old(look: GroupInspector) -> None:
+def _forget_old(look: StatusLook) -> None:
     history = look.history
     while history and history[-1].at_ms - history[0].at_ms > MOST_WINDOW_MS:
         history.popleft()

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from streamlet.admin.inspector import GroupInspector
+from streamlet.admin.status_look import StatusLook
 from streamlet.errors import StreamletError
 from streamlet.logs import get_logger
 
@@ -36,7 +36,7 @@ class Advisor:
         look_s: how often to look, seconds.
     """
 
-    _opened: Callable[[], AbstractContextManager[GroupInspector]]
+    _opened: Callable[[], AbstractContextManager[StatusLook]]
     _leads: Callable[[], bool]
     _look_s: float = LOOK_S
 
@@ -62,13 +62,14 @@ class Advisor:
                 continue
             try:
                 with self._opened() as look:
-                    self._lead(attrs.evolve(look, stopped=self._closing))
+                    window = attrs.evolve(look.window, stopped=self._closing)
+                    self._lead(attrs.evolve(look, window=window))
             except StreamletError as error:
                 log.info("no advice for now: %s", error)
             finally:
                 self.advice = None
 
-    def _lead(self, look: GroupInspector) -> None:
+    def _lead(self, look: StatusLook) -> None:
         history = look.history
         assert history is not None
         while self._leads():

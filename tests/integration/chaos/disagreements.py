@@ -20,7 +20,7 @@ import attrs
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from streamlet.admin.inspector import describe
+from streamlet.admin.window import describe
 from streamlet.broker.server import KafkaBroker
 from streamlet.coordinator.messages import OffsetCommit, OffsetCommitAnswer
 from streamlet.coordinator.transport import Transport

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 import attrs
 import pytest
 
-from streamlet.admin.inspector import GroupInspector
-from streamlet.config import Settings
-from streamlet.rebalance.protocol import rules_from
+from streamlet.admin.status_look import StatusLook
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import SELDOM_S, Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load
+from tests.windows import window
 
 #: Each decision is a line of the debug log.
 TALKATIVE = ("--log-level", "debug")
@@ -83,8 +82,7 @@ def assert_settled(cluster: Cluster) -> None:
 
     A task that was handed over shows as pending until the next rebalance, which is not needed.
     """
-    rules = rules_from(Settings.load(), learners=True)
-    look = GroupInspector(cluster.transport, cluster.admin, cluster.name, True, rules)
+    look = StatusLook(window(cluster.transport, cluster.admin, cluster.name), check=True)
     seen: list[object] = []
 
     def at_rest() -> bool:

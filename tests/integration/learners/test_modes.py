@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from streamlet.admin.inspector import GroupInspector
+from streamlet.admin.status_look import StatusLook
 from streamlet.config import Settings
 from streamlet.coordinator.transport import Transport
-from streamlet.rebalance.protocol import rules_from
 from tests.integration.chaos.checks import assert_complete_and_in_order, go_on
 from tests.integration.chaos.support import LONG_SESSIONS, PARTITIONS, SELDOM_S, Cluster, wait_for
 from tests.integration.chaos.topics import Load, read_all
@@ -18,6 +17,7 @@ from tests.integration.learners.scenes import (
     assert_exact_in_the_end,
     await_owners,
 )
+from tests.windows import window
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -74,8 +74,8 @@ def test_a_standby_takes_over_from_a_killed_owner_without_reading_from_the_start
 def await_standbys(cluster: Cluster) -> None:
     """Wait until every task has a standby."""
     transport = Transport(cluster.servers, client_id="look")
-    rules = rules_from(Settings.load(overrides=["num.standby.replicas=1"]), learners=True)
-    look = GroupInspector(transport, cluster.admin, cluster.name, rules=rules)
+    settings = Settings.load(overrides=["num.standby.replicas=1"])
+    look = StatusLook(window(transport, cluster.admin, cluster.name, settings))
 
     def there() -> bool:
         instances = look.now()["instances"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from streamlet.admin.inspector import describe
 from streamlet.admin.snapshot import GroupSnapshot
+from streamlet.admin.window import describe
 from streamlet.assignor.values import Role
 from streamlet.coordinator.transport import Transport
 from streamlet.types import TaskId

@@ -10,11 +10,12 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from streamlet.admin.inspector import GroupInspector
+from streamlet.admin.status_look import StatusLook
 from streamlet.coordinator.transport import Transport
 from streamlet.types import TopicPartition
 from tests.integration.chaos.support import SELDOM_S, Cluster, Instance, wait_for
 from tests.integration.learners.scenes import TALKATIVE
+from tests.windows import window
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -51,7 +52,7 @@ def roll(cluster: Cluster, instances: Sequence[Instance], mode: str) -> list[Ins
 def await_group(cluster: Cluster, protocol_type: str, mode: str) -> None:
     """Wait until the group is of this type and says that it is in this mode."""
     transport = Transport(cluster.servers, client_id="look")
-    look = GroupInspector(transport, cluster.admin, cluster.name)
+    look = StatusLook(window(transport, cluster.admin, cluster.name))
     seen: list[dict[str, Any]] = []
 
     def is_so() -> bool:

@@ -12,14 +12,13 @@ from typing import Any
 import attrs
 from typer.testing import CliRunner
 
-from streamlet.admin.inspector import GroupInspector
-from streamlet.config import Settings
+from streamlet.admin.status_look import StatusLook
 from streamlet.errors import NotFoundError
-from streamlet.rebalance.protocol import rules_from
 from streamlet.tools.main import build
 from streamlet.types import TaskId
 from tests.integration.chaos.fork_server import ROOT
 from tests.integration.chaos.support import SELDOM_S, Cluster, Instance, wait_for
+from tests.windows import window
 
 #: What a command says of a task whose learner has not taken over yet. One that has little to read
 #: is ready before the first look.
@@ -88,8 +87,8 @@ def await_words(process: subprocess.Popen[str], *words: str) -> None:
 
 def look(cluster: Cluster) -> dict[str, Any]:
     """The status document, checked."""
-    rules = rules_from(Settings.load(), learners=True)
-    return GroupInspector(cluster.transport, cluster.admin, cluster.name, True, rules).now()
+    seen = window(cluster.transport, cluster.admin, cluster.name)
+    return StatusLook(seen, check=True).now()
 
 
 def loads(found: Mapping[str, Any]) -> dict[str, int]:

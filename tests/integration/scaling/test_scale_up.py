@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
-from streamlet.admin.inspector import GroupInspector
+from streamlet.admin.status_look import StatusLook
 from streamlet.config import Settings
 from streamlet.coordinator.transport import Transport
-from streamlet.rebalance.protocol import rules_from
 from tests.integration.chaos.support import SELDOM_S, Cluster, Watch, wait_for
 from tests.integration.chaos.topics import SLOW_BEAT_S, Load
+from tests.windows import window
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -72,9 +72,10 @@ class Rounds:
     """What is seen of each rebalance, checked against the rules that hold in a live group."""
 
     def __init__(self, cluster: Cluster) -> None:
-        rules = rules_from(Settings.load(SETTINGS), learners=True)
         self._transport = Transport(cluster.servers, client_id="look")
-        self._look = GroupInspector(self._transport, cluster.admin, cluster.name, True, rules)
+        settings = Settings.load(SETTINGS)
+        seen = window(self._transport, cluster.admin, cluster.name, settings)
+        self._look = StatusLook(seen, check=True)
         self.violations: list[object] = []
         self.learning: list[int] = []
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import attrs
 
-from streamlet.admin.inspector import GroupInspector
+from streamlet.admin.status_look import StatusLook
 from streamlet.coordinator.transport import Transport
 from tests.integration.chaos.support import SELDOM_S, Cluster, Instance, wait_for
+from tests.windows import window
 
 #: Long enough that nothing in a test can come of a session that ran out.
 PATIENT = "60000"
@@ -61,7 +62,7 @@ class Watcher:
 
     def look(self) -> dict[str, Any]:
         """The status document."""
-        return GroupInspector(self.transport, self.cluster.admin, self.cluster.name).now()
+        return StatusLook(window(self.transport, self.cluster.admin, self.cluster.name)).now()
 
     def seen(self) -> Seen:
         """The group now, once it is stable."""

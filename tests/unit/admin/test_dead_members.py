@@ -13,6 +13,8 @@ from streamlet.admin.dead_members import DeadMembers
 from streamlet.coordinator.events import FailureKind
 from streamlet.coordinator.messages import Answer, LeaveGroup, LeaveGroupAnswer, Request
 from streamlet.coordinator.ports import TransportError
+from streamlet.testing.ports import MemoryAdmin, MemoryLog
+from tests.windows import window
 
 WAIT_S = 30.0
 
@@ -53,7 +55,8 @@ class Coordinator:
 
 
 def members(coordinator: Coordinator, at_once: Callable[[], bool] = lambda: True) -> DeadMembers:
-    return DeadMembers("g", coordinator.connect, at_once)
+    unused = MemoryAdmin(MemoryLog())
+    return DeadMembers(lambda: window(coordinator.connect(), unused, "g"), at_once)
 
 
 def test_a_member_is_removed_by_its_id_and_the_caller_waits_for_no_answer() -> None:

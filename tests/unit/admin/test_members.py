@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import attrs
 import pytest
 
-from streamlet.admin.members import ListedMember, MemberAdmin, Removal, left_over, meaning
+from streamlet.admin.members import (
+    ListedMember,
+    Removal,
+    left_over,
+    listed,
+    meaning,
+    remove,
+    remove_left_over,
+)
 from streamlet.admin.metadata import instances
 from streamlet.admin.snapshot import read
+from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
 from streamlet.clock import ManualClock
 from streamlet.control.values import MemberProgress
 from streamlet.control.view import ControlView
@@ -19,6 +29,7 @@ from streamlet.coordinator.messages import Answer, GroupDescription, MemberDescr
 from streamlet.errors import BrokerError, NotFoundError
 from streamlet.rebalance.values import Assignment, Subscription
 from streamlet.rebalance.wire import encode_assignment, encode_subscription
+from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import TaskId
 
 T = TypeVar("T")
@@ -76,15 +87,37 @@ class Coordinator:
         return done({one: self.codes.get(one, 0) for one in instance_ids})
 
 
-def admin(coordinator: Coordinator, reports: ControlView | None = None) -> MemberAdmin:
+class Pause(threading.Event):
+    """Each wait lets its time pass at once."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._clock.advance(int((timeout or 0) * 1000))
+        return False
+
+
+@attrs.frozen
+class Reported:
+    """A control topic with these reports."""
+
+    view: ControlView
+
+    def latest(self) -> ControlView:
+        return self.view
+
+
+def seen(coordinator: Coordinator, reports: ControlView | None = None) -> GroupWindow:
     clock = ManualClock()
-    return MemberAdmin(
-        coordinator,
-        "flights",
-        clock,
-        pause=lambda seconds: clock.advance(int(seconds * 1000)),
-        control=lambda: reports or ControlView(),
+    unused = MemoryAdmin(MemoryLog())
+    clients = WindowClients(
+        cast(Any, coordinator),
+        lambda: unused,
+        lambda: cast(Any, Reported(reports or ControlView())),
     )
+    return GroupWindow(ApplicationInfo("flights"), clients, Pause(clock), clock)
 
 
 THERE = ["a-0", "a-1", "a-1-0", "b-0", "odd"]
@@ -111,7 +144,7 @@ def test_all_are_removed_in_one_request_and_each_id_has_a_result() -> None:
         [described(member("a", "a-0"), member("a", "a-1", 1), member("b", "b-0"))],
         codes={"a-1": 25, "gone": 25, "b-0": 30},
     )
-    assert admin(group).remove(["a", "gone", "b-0", "a-0", "a"]) == [
+    assert remove(seen(group), ["a", "gone", "b-0", "a-0", "a"]) == [
         Removal("a", "UNKNOWN_MEMBER_ID"),
         Removal("gone", "UNKNOWN_MEMBER_ID"),
         Removal("b-0", "GROUP_AUTHORIZATION_FAILED"),
@@ -126,23 +159,23 @@ def test_an_id_the_coordinator_says_nothing_of_was_not_removed() -> None:
             return done({})
 
     silent = Silent([described(member("a", "a-0"))])
-    assert admin(silent).remove(["a-0"]) == [Removal("a-0", "UNKNOWN_SERVER_ERROR")]
+    assert remove(seen(silent), ["a-0"]) == [Removal("a-0", "UNKNOWN_SERVER_ERROR")]
 
 
 def test_without_the_application_nothing_is_asked_for() -> None:
     group = Coordinator([described(state="Dead")])
     with pytest.raises(NotFoundError, match="no application 'flights'"):
-        admin(group).remove(["a"])
-    assert admin(group).remove_left_over(["a-0"], "process-a", "a") == {}
+        remove(seen(group), ["a"])
+    assert remove_left_over(seen(group), ["a-0"], "process-a", "a") == {}
     assert group.requests == []
     with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
-        admin(Coordinator([attrs.evolve(described(), error=30)])).members()
+        listed(seen(Coordinator([attrs.evolve(described(), error=30)])))
 
 
 def test_members_are_listed_by_name_once_the_group_has_settled() -> None:
     there = member("b"), member("a", "a-0"), member("a", "a-1", 1)
     group = Coordinator([described(*there, state="PreparingRebalance"), described(*there)])
-    assert admin(group).members() == [
+    assert listed(seen(group)) == [
         ListedMember("a-0", "a-0", "RUNNING"),
         ListedMember("a-1", "a-1", "RUNNING"),
         ListedMember("b-0", None, "RUNNING"),
@@ -154,11 +187,11 @@ def test_while_a_rebalance_hides_names_members_have_those_they_reported() -> Non
     said = MemberProgress("process-a", 0, "a-0", "id-a-0", 1)
     reports = ControlView(progress={said.key: said})
     group = Coordinator([moving])
-    assert admin(group, reports).members() == [
+    assert listed(seen(group, reports)) == [
         ListedMember("id-b-0", None, "REBALANCING"),
         ListedMember("a-0", "a-0", "REBALANCING"),
     ]
-    assert admin(Coordinator([described(state="Empty")])).members() == []
+    assert listed(seen(Coordinator([described(state="Empty")]))) == []
 
 
 def test_numbers_beyond_the_workers_that_start_are_left_over() -> None:

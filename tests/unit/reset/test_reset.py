@@ -13,6 +13,7 @@ import attrs
 import pytest
 
 import streamlet as sl
+from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, prepare_control
@@ -44,7 +45,6 @@ from streamlet.processing.edges.records import pack
 from streamlet.reset.plan import ResetPlan, StartPosition
 from streamlet.reset.reset import Reset
 from streamlet.runtime.adoption import discard_before_reset
-from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector
 from streamlet.state.changelog import encode_column
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.entries import CommitEntry
@@ -133,12 +133,11 @@ class Scene:
         source, sink = MemorySource(self.log), MemorySink(self.log)
         control = ControlTopic("words", source, sink, self.admin, self.clock)
         application = ApplicationInfo("words", Settings.load(), self.topology)
-        transport = cast(Any, self.coordinator)
-        cluster = ApplicationInspector(
-            *(application, transport, self.admin, control, self.stopped),
-            open_source=lambda: MemorySource(self.log, headers=True),
-            clock=self.clock,
+        clients = WindowClients(
+            *(cast(Any, self.coordinator), lambda: self.admin, lambda: control),
+            lambda: MemorySource(self.log, headers=True),
         )
+        cluster = GroupWindow(application, clients, self.stopped, self.clock)
         return Reset(cluster, StartPosition.of(to))
 
     def view(self) -> ControlView:

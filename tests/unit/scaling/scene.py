@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import attrs
 
+from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
 from streamlet.clock import ManualClock
-from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Entry, Mark, MemberKey, MemberProgress, TaskProgress
 from streamlet.coordinator.messages import (
@@ -22,7 +22,6 @@ from streamlet.coordinator.messages import (
     OffsetFetchAnswer,
     Request,
 )
-from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import TopicPartition
@@ -77,18 +76,16 @@ class Scene:
     clock: ManualClock
     stopped: threading.Event
 
-    def cluster(self) -> ApplicationInspector:
+    def cluster(self) -> GroupWindow:
         """As one more command sees it."""
         admin = MemoryAdmin(self.log)
         source, sink = MemorySource(self.log), MemorySink(self.log)
         control = ControlTopic("flights", source, sink, admin, self.clock)
-        application = ApplicationInfo("flights", Settings.load())
-        transport = cast(Any, self.coordinator)
-        return ApplicationInspector(
-            *(application, transport, admin, control, self.stopped),
-            open_source=lambda: MemorySource(self.log, headers=True),
-            clock=self.clock,
+        clients = WindowClients(
+            *(cast(Any, self.coordinator), lambda: admin, lambda: control),
+            lambda: MemorySource(self.log, headers=True),
         )
+        return GroupWindow(ApplicationInfo("flights"), clients, self.stopped, self.clock)
 
     def marks(self) -> dict[str, Mark]:
         return {mark.name: mark for mark in self.cluster().control.read().marks.values()}

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 import attrs
 import pytest
 
+from streamlet.admin.window import ApplicationInfo, GroupWindow
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.coordinator.events import FailureKind
 from streamlet.coordinator.ports import TransportError
 from streamlet.errors import NotFoundError, StreamletError, TimedOutError, UnreachableError
 from streamlet.scaling import commands
-from streamlet.scaling.cluster import ApplicationInfo, ApplicationInspector
 from streamlet.scaling.commands import CommandPrompts
 from streamlet.scaling.follow import ApplicationFollower
 from streamlet.scaling.outages import OutagePatience
@@ -49,12 +49,12 @@ def ask(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandP
         script = Script(scene, list(steps))
 
         @contextmanager
-        def opened(
-            application: ApplicationInfo, stopped: threading.Event
-        ) -> Iterator[ApplicationInspector]:
+        def open_window(
+            application: ApplicationInfo, purpose: str, stopped: threading.Event
+        ) -> Iterator[GroupWindow]:
             yield attrs.evolve(scene.cluster(), application=application, stopped=script)
 
-        monkeypatch.setattr(commands, "opened", opened)
+        monkeypatch.setattr(commands, "open_window", open_window)
         return CommandPrompts(note=notes.append, stopped=script)
 
     return made

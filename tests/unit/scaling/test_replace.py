@@ -8,6 +8,7 @@ from collections.abc import Callable
 import attrs
 import pytest
 
+from streamlet.admin.window import ApplicationInfo
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Copy, Role
 from streamlet.config import Settings
@@ -17,7 +18,6 @@ from streamlet.errors import (
     RefusedError,
     TimedOutError,
 )
-from streamlet.scaling.cluster import ApplicationInfo
 from streamlet.scaling.follow import ApplicationFollower
 from streamlet.scaling.replace import Replacement
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest

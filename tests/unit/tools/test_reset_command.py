@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from streamlet.admin.window import ApplicationInfo
 from streamlet.config import Settings
 from streamlet.reset import commands
 from streamlet.reset.plan import ResetPlan, ResetResult, StartPosition
-from streamlet.scaling.cluster import ApplicationInfo
 from streamlet.tools import reset
 from streamlet.tools.main import build
 from streamlet.tools.output import CommandOutput

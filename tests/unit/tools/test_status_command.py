@@ -13,7 +13,8 @@ import attrs
 import pytest
 from rich.console import Console
 
-from streamlet.admin.inspector import GroupInspector
+from streamlet.admin.status_look import StatusLook
+from streamlet.admin.window import WindowClients
 from streamlet.clock import ManualClock
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Mark, MemberProgress, TaskProgress
@@ -34,9 +35,10 @@ from streamlet.rebalance.wire import encode_assignment, encode_subscription
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.tools.command import Common
 from streamlet.tools.output import CommandOutput
-from streamlet.tools.status import ControlTopicReader, look_on, look_once
+from streamlet.tools.status import look_on, look_once
 from streamlet.tools.status_view import view
 from streamlet.types import TaskId, TopicPartition
+from tests.windows import window
 
 T = TypeVar("T")
 
@@ -83,11 +85,16 @@ def described(state: str, *members: MemberDescription, error: int = 0) -> GroupD
     return GroupDescription("flights", state, "stream", "streamlet", members, error)
 
 
-def look(
-    coordinator: Coordinator, log: MemoryLog | None = None, check: bool = False
-) -> GroupInspector:
+def look(coordinator: Coordinator, log: MemoryLog | None = None, check: bool = False) -> StatusLook:
     admin = MemoryAdmin(log or MemoryLog())
-    return GroupInspector(coordinator, admin, "flights", check, clock=coordinator.clock, poll_s=0)
+    seen = window(coordinator, admin, "flights", clock=coordinator.clock, poll_s=0)
+    return StatusLook(seen, check)
+
+
+def with_admin(look: StatusLook, admin: MemoryAdmin) -> StatusLook:
+    """The same over another admin client."""
+    clients = WindowClients(look.window.transport, lambda: admin)
+    return attrs.evolve(look, window=attrs.evolve(look.window, clients=clients))
 
 
 def text_of(document: dict[str, Any], checked: bool = False) -> str:
@@ -117,7 +124,7 @@ def test_kafkas_own_topics_are_not_asked_for() -> None:
             return {"__consumer_offsets": TopicInfo("__consumer_offsets", 50, internal=True)}
 
     coordinator = Coordinator([described("Empty")])
-    found = attrs.evolve(look(coordinator), offsets=Admin(MemoryLog())).now()
+    found = with_admin(look(coordinator), Admin(MemoryLog())).now()
     assert found["input_lag"] == {}
 
 
@@ -348,11 +355,10 @@ def test_a_control_topic_is_read_once_and_followed_from_then_on() -> None:
     source, sink, admin = MemorySource(log), MemorySink(log), MemoryAdmin(log)
     clock = ManualClock()
     topic = ControlTopic("flights", source, sink, admin, clock)
-    following = ControlTopicReader(topic)
-    assert following() == ControlView()  # it is not there
+    assert topic.latest() == ControlView()  # it is not there
     log.create("flights-streamlet-control", 1)
     topic.write(Mark("process", 5))
-    assert following().marks == {"process": Mark("process", 5)}
+    assert topic.latest().marks == {"process": Mark("process", 5)}
     topic.remove((Mark, "process"))
     topic.write(Mark("other", 6))
-    assert following().marks == {"other": Mark("other", 6)}
+    assert topic.latest().marks == {"other": Mark("other", 6)}

@@ -8,19 +8,26 @@ from typing import Any
 import attrs
 import pytest
 
-from streamlet.admin.inspector import GroupInspector
+from streamlet.admin.status_look import StatusLook
 from streamlet.control.values import MemberProgress
 from streamlet.control.view import ControlView
 from streamlet.coordinator.messages import Committed
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import TopicPartition
-from tests.unit.tools.test_status_command import MEMBER, Coordinator, described, look, text_of
+from tests.unit.tools.test_status_command import (
+    MEMBER,
+    Coordinator,
+    described,
+    look,
+    text_of,
+    with_admin,
+)
 
 #: Written to each partition that was added.
 WAITING = 200
 
 
-def grown(inputs: dict[str, int] | None, *, state: str = "Stable") -> GroupInspector:
+def grown(inputs: dict[str, int] | None, *, state: str = "Stable") -> StatusLook:
     """An application that read two partitions of ``flights``, which has four by now.
 
     ``inputs`` are what its leader reports that it reads; None: it reports nothing of them.
@@ -80,7 +87,7 @@ def test_nothing_is_guessed_beside_a_leader_that_does_not_report_what_it_reads()
 
 def test_records_that_the_broker_deleted_are_no_lag() -> None:
     found = grown({"flights": 2})
-    found.offsets.delete_records({TopicPartition("flights", 3): 150})
+    found.window.admin.delete_records({TopicPartition("flights", 3): 150})
     assert found.now()["unread"] == {"flights": {"2": WAITING, "3": WAITING - 150}}
 
 
@@ -106,9 +113,9 @@ def test_lag_ends_where_the_members_read_to(said: bool | None, lag: int) -> None
     newest = attrs.evolve(word, read_committed=said)
     view = ControlView(progress={one.key: one for one in (newest, older)})
     committed = {TopicPartition("flights", partition): Committed(140, "") for partition in (0, 1)}
-    assert isinstance(found.group, Coordinator)
-    found.group.committed = committed
-    found = attrs.evolve(found, offsets=MemoryAdmin(log, held), control=lambda: view)
+    assert isinstance(found.window.transport, Coordinator)
+    found.window.transport.committed = committed
+    found = attrs.evolve(with_admin(found, MemoryAdmin(log, held)), control=lambda: view)
     document = found.now()
     readable = 170 if said else WAITING
     assert document["input_lag"]["flights"] == {

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from streamlet.admin.inspector import GroupInspector
+from streamlet.admin.status_look import StatusLook
 from streamlet.coordinator.messages import (
     Answer,
     GroupDescription,
@@ -24,6 +24,7 @@ from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import TaskId
 from tests.unit.runtime.members import wait_for
+from tests.windows import window
 
 MEMBER = MemberDescription(
     "id-h1-0",
@@ -62,9 +63,9 @@ def test_who_leads_advises_until_it_leads_no_more() -> None:
     leads, coordinator, opened = [False], Coordinator(), list[bool]()
 
     @contextmanager
-    def look() -> Iterator[GroupInspector]:
+    def look() -> Iterator[StatusLook]:
         opened.append(True)
-        yield GroupInspector(coordinator, MemoryAdmin(MemoryLog()), "flights", history=deque())
+        yield StatusLook(window(coordinator, MemoryAdmin(MemoryLog()), "flights"), history=deque())
         opened.append(False)
 
     advisor = Advisor(look, lambda: leads[0], look_s=0.001)
