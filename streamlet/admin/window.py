@@ -170,7 +170,7 @@ class GroupWindow:
                 return found
 
     def reports(self) -> ControlView:
-        """What the members say of themselves in the control topic, up to now.
+        """The members' own reports in the control topic, up to now.
 
         Raises:
             TimedOutError: the topic was not read in time.

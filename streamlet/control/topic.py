@@ -133,7 +133,7 @@ class ControlTopic:
         return self.view
 
     def latest(self) -> ControlView:
-        """What holds now: the topic is read the first time and after an error, then followed.
+        """The view as of now: the topic is read the first time and after an error, then followed.
 
         Raises as ``read`` and ``follow``.
         """
