@@ -131,6 +131,28 @@ def _first(results: Iterator[Any], yields: bool) -> Iterator[Any]:
         return
 
 
+#: What becomes of a ``GeneratorExit`` of a user's code, which would end a generator of ours.
+EXITED = "the function raised GeneratorExit"
+
+
+class Results:
+    """Results one by one; a ``GeneratorExit`` of the code that makes them is an ordinary error."""
+
+    def __init__(self, results: Iterator[Any]) -> None:
+        self._results = results
+
+    def __iter__(self) -> Results:
+        """Itself."""
+        return self
+
+    def __next__(self) -> Any:
+        """The next result."""
+        try:
+            return next(self._results)
+        except GeneratorExit as error:
+            raise RuntimeError(EXITED) from error
+
+
 def count_before_promise(results: list[Any]) -> tuple[int, str]:
     """The number of results before the first promise, and what is wrong with that; all are closed.
 

@@ -82,7 +82,11 @@ def _asked(ask: Callable[[Any], str], value: object) -> str:
 
 def raised_at(error: BaseException) -> Place | None:
     """The user's line that raised, or that called what raised; None if no line is the user's."""
-    return users_line((frame.f_code, line) for frame, line in walk_tb(error.__traceback__))
+    return users_line((frame.f_code, line) for frame, line in walk_tb(_trace_of(error)))
+
+
+#: Attributes of an exception as Python keeps them, whatever its class makes of looking them up.
+_trace_of: Any = vars(BaseException)["__traceback__"].__get__
 
 
 def users_line(steps: Iterable[tuple[CodeType, int]]) -> Place | None:

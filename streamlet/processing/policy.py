@@ -295,7 +295,11 @@ class ErrorPolicy:
 def _asked(handler: ErrorHandler, failure: RecordFailure) -> FinalAnswer | Retry:
     """The answer of a user's handler."""
     try:
-        given = handler(failure.context, failure.record, failure.cause or RuntimeError())
+        given = handler(
+            failure.context,
+            failure.record,
+            RuntimeError() if failure.cause is None else failure.cause,
+        )
         answer = answer_of(given)
         if answer is None:
             refuse_promise(given)
@@ -332,7 +336,7 @@ def reason_headers(
 
     The reason of an earlier letter that was read again is left out.
     """
-    cause = error.__cause__ or error
+    cause = error if error.__cause__ is None else error.__cause__
     named = {
         "application": application,
         "topic": error.topic,

@@ -173,8 +173,9 @@ def _whole(
     if failure is None and len(out) == len(column):
         return out
     # A StopIteration out of a user's function ends the map without a sound: a failure as well.
-    cause = _as_serde_error(failure or StopIteration(), verb, name, column[len(out)])
-    raise ColumnError(len(out), out, cause) from (failure or cause)
+    failure = StopIteration() if failure is None else failure
+    cause = _as_serde_error(failure, verb, name, column[len(out)])
+    raise ColumnError(len(out), out, cause) from failure
 
 
 def _with_gaps(

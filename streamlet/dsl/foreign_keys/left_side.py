@@ -25,7 +25,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire
 from streamlet.dsl.foreign_keys.answer_fence import AnswerFence
 from streamlet.dsl.joins.joined_rows import TableRows
-from streamlet.dsl.operators.columns import collect, has_null, nth
+from streamlet.dsl.operators.columns import collect, first_error, has_null, nth
 from streamlet.dsl.operators.copies import Own, snapshots
 from streamlet.dsl.operators.hot_store import keyed
 from streamlet.dsl.operators.result_columns import ResultColumns
@@ -86,7 +86,7 @@ class Subscribe:
         out, dropped = self._asked(batch, keys, found, news, befores)
         if dropped:
             self.context.dropped(self.name, dropped)
-        first = unwritten or old_error or error
+        first = first_error(unwritten, old_error, error)
         if first is None:
             return out
         if unwritten is not None:
@@ -229,9 +229,9 @@ class JoinAnswers:
     ) -> Batch:
         """The results for left rows; raises as ``process``, and for the ``error`` behind them."""
         mine, failure = collect(self.digest(rows), len(rows))
-        error = failure or error
+        error = first_error(failure, error)
         found, failure = collect(map(wire.answered, batch.values[: len(mine)]), len(mine))
-        error = failure or error
+        error = first_error(failure, error)
         digests = [digest for _, digest, _ in found]
         own = self._digests(batch.keys, rows, mine)
         kept = list(map(wire.is_digest_of, digests, mine, own))
@@ -303,7 +303,7 @@ class JoinAnswers:
         else:
             results = map(self._result, keys, rows, others)
         out, failure = collect(snapshots(results, self.own), count)
-        return out, failure or error
+        return out, first_error(failure, error)
 
     def _result(self, key: Any, row: Any, other: Any) -> Any:
         if row is None or (other is None and not (self.left and self._is_joined(key, row))):

@@ -9,7 +9,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.table_views import BoundView
-from streamlet.dsl.operators.columns import collect, has_null, not_null, nth, with_gaps
+from streamlet.dsl.operators.columns import collect, first_error, has_null, not_null, nth, with_gaps
 from streamlet.dsl.operators.copies import Own, copies, snapshots
 from streamlet.dsl.operators.hot_store import HotStore, keyed
 from streamlet.state.versioned_store import VersionedStore
@@ -84,7 +84,7 @@ class StreamTableJoin:
         rows = copies(self._stored(batch, ckeys), self.own_row)
         for view in self.views:
             rows, failure = collect(map(view, batch.keys, rows), len(rows))
-            error = failure or error
+            error = first_error(failure, error)
         return rows, error
 
     def _stored(self, batch: Batch, ckeys: list[Any]) -> list[Any]:

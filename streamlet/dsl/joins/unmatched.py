@@ -24,7 +24,7 @@ from streamlet.dsl.operators.columns import has_null
 from streamlet.dsl.operators.hot_store import Function, keyed
 from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.errors import StateError
-from streamlet.lazy_results import FINE, refuse_promise
+from streamlet.lazy_results import EXITED, FINE, refuse_promise
 from streamlet.serdes import Serde
 from streamlet.state.join_store import JoinStore, Kept
 from streamlet.state.unmatched_store import LEFT, RIGHT, UnmatchedStore
@@ -168,7 +168,10 @@ class MatchOrWait:
                         and self.looks.is_time(self.unmatched)
                     ):
                         yield from self._send_closed(at, stream, out, batch)
-                    self._join(at, (key, value, time), row, stream, out)
+                    try:
+                        self._join(at, (key, value, time), row, stream, out)
+                    except GeneratorExit as failure:  # as in _alone
+                        raise RuntimeError(EXITED) from failure
                 elif self.waits and key is None and value is not None:
                     out.add(at, None, self._alone(None, value, self.side.left), time)
                 else:
@@ -276,7 +279,10 @@ class MatchOrWait:
     def _alone(self, key: Any, value: Any, left: bool) -> Any:
         """The result of a record of a side without a match."""
         pair = (value, None) if left else (None, value)
-        made = self.side.joiner(*(pair if self.side.takes == 2 else (key, *pair)))
+        try:
+            made = self.side.joiner(*(pair if self.side.takes == 2 else (key, *pair)))
+        except GeneratorExit as failure:  # else it ends the generator that asks for this
+            raise RuntimeError(EXITED) from failure
         if type(made) not in FINE:
             refuse_promise(made)
         return made if self.side.own is None else self.side.own(made)

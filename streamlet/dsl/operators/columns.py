@@ -6,6 +6,7 @@ Nothing here knows streams, tables or stores.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import chain, islice, repeat
 from operator import is_, is_not
 from typing import Any
@@ -42,11 +43,19 @@ def collect(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseExcep
 def collect_unused(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseException | None]:
     """The same for results that nothing uses: a coroutine among them fails its record."""
     out, error = collect(results, expected)
-    if any(out):  # else all are None, as of most functions that are called for what they do
+    some = True
+    with suppress(Exception):  # one may be of a class that has no truth
+        some = any(out)  # else all are None, as of most functions that are called for what they do
+    if some:
         count, reason = count_before_promise(out)
         if reason:
             return out[:count], TypeError(reason)
     return out, error
+
+
+def first_error(*errors: BaseException | None) -> BaseException | None:
+    """The first that there is; a class may make its exceptions false, so ``or`` would lose one."""
+    return next((error for error in errors if error is not None), None)
 
 
 _END = object()
@@ -57,8 +66,10 @@ _PLAIN = (str, bytes, int, float, dict, list)
 
 def has_null(column: list[Any]) -> bool:
     """True if there is a None; a value's own ``__eq__`` or ``__bool__`` is not called."""
-    if column and type(column[0]) in _PLAIN and all(column):
-        return False  # the quickest no; an empty text or a zero only costs the second look
+    if column and type(column[0]) in _PLAIN:
+        with suppress(Exception):  # one behind the first may be of a class that has no truth
+            if all(column):
+                return False  # the quickest no; an empty text or a zero only costs the second look
     return any(map(is_, column, repeat(None)))
 
 

@@ -60,7 +60,7 @@ class Forwarding:
     def forward(self, record: Record[Any, Any], to: str | None = None) -> None:
         """Take a copy of a record for all children, or for the one of a name."""
         if type(record) is not Record:
-            raise TypeError(f"expected a streamlet.Record, got {record!r}")
+            raise TypeError(f"expected a streamlet.Record, got {shown(record)}")
         if self.offset is None:
             raise StreamletError(
                 f"{self._name}: only process() and punctuators can forward records"

@@ -17,7 +17,7 @@ from streamlet.dsl.processors.processor import ProcessorContext
 from streamlet.dsl.processors.record import Record
 from streamlet.dsl.processors.store_expiry import RecordTimes
 from streamlet.errors import ProcessingError, StateError, StreamletError, error_text
-from streamlet.lazy_results import refuse_promise
+from streamlet.lazy_results import Results, refuse_promise
 from streamlet.logs import get_logger
 from streamlet.topology.operator import TaskContext
 
@@ -181,11 +181,7 @@ class Process:
         forwarding, before = self._forwarding, len(self._forwarding)
         forwarding.offset = offset
         try:
-            found = called.function(now)
-            results = (
-                found if isinstance(found, Iterator) else iter(() if found is None else [found])
-            )
-            for one in results:
+            for one in Results(_called(called.function, now)):
                 forwarding.forward(self._result(one, None, now))
                 if len(forwarding) >= PART:
                     yield forwarding.take(at)
@@ -198,6 +194,11 @@ class Process:
         finally:
             forwarding.offset = None
             punctuators.again(due, now, called)
+
+
+def _called(function: Callable[[int], Any], now: int) -> Iterator[Any]:
+    """The results of a punctuator."""
+    yield from results_of(function(now))
 
 
 def results_of(found: Any) -> Iterable[Any]:

@@ -20,7 +20,7 @@ from streamlet.dsl.graph.materialized import StoreLike
 from streamlet.dsl.graph.table_node import TableNode
 from streamlet.dsl.graph.table_views import TableView
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.operators.columns import collect, first_of, has_null, over_values
+from streamlet.dsl.operators.columns import collect, first_error, first_of, has_null, over_values
 from streamlet.dsl.operators.copies import Own, snapshots
 from streamlet.dsl.operators.failed_rows import Made, changed_rows
 from streamlet.dsl.operators.hot_store import (
@@ -113,11 +113,11 @@ class StoredRows:
         """Raises ``OperatorFailed`` when the function fails or returns what the serde refuses."""
         batch, ckeys, error = keyed(self.store, batch)
         rows, failure = self.make(batch.keys, batch.values)
-        error = failure or error
+        error = first_error(failure, error)
         if self.value.accepts:
             count = len(rows)
             good, failure = collect(map(accepting(self.value), rows), count)
-            rows, error = rows[: len(good)], failure or error
+            rows, error = rows[: len(good)], first_error(failure, error)
         olds, failure = self._put(ckeys, rows)
         done = batch if len(olds) == len(batch) else batch.slice(0, len(olds))
         pairs = zip(rows, olds, strict=False)
@@ -129,7 +129,7 @@ class StoredRows:
         if self.silent and not all(seen):
             out = out.select(seen)
         if failure is not None or error is not None:
-            raise OperatorFailed(len(olds), out, again=True) from (failure or error)
+            raise OperatorFailed(len(olds), out, again=True) from first_error(failure, error)
         return out
 
     def _put(self, ckeys: list[Any], rows: list[Any]) -> tuple[list[Any], BaseException | None]:

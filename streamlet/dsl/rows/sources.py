@@ -9,7 +9,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.operators.columns import collect, first_of
+from streamlet.dsl.operators.columns import collect, first_error, first_of
 from streamlet.dsl.operators.hot_store import (
     HotStore,
     accepting,
@@ -41,9 +41,9 @@ class TableSource:
         batch, ckeys, error = keyed(self.store, batch)
         # The records' own objects go on to other readers of the topic: the store keeps copies.
         kept, failure = copied(copier(self.value), batch.values)
-        error = failure or error
+        error = first_error(failure, error)
         count, olds, failure = self._put(ckeys[: len(kept)], kept)
-        error = failure or error
+        error = first_error(failure, error)
         done = first_of(batch, count)
         note_times(self.store, ckeys[:count], done.timestamps)
         done = done.with_values(done.values, olds)

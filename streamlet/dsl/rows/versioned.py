@@ -17,6 +17,7 @@ from streamlet.dsl.graph.builder import Builder, Make, NodeFlags
 from streamlet.dsl.graph.table_node import TableNode
 from streamlet.dsl.graph.table_views import TableView
 from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.operators.columns import first_error
 from streamlet.dsl.operators.copies import Own, owner
 from streamlet.dsl.operators.hot_store import copied, copier, keyed
 from streamlet.dsl.operators.nulls import Skip, SkipNulls, SkipNullsInParts
@@ -47,7 +48,7 @@ class VersionedSource:
         store, copy = self.store, copier(self.value)
         # The records' own objects go on to other readers of the topic: the store keeps copies.
         kept, failure = copied(copy, batch.values)
-        error = failure or error
+        error = first_error(failure, error)
         store.load_many(heads)
         ends: list[int] = []
         olds: list[Any] = []

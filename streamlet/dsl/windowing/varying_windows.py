@@ -22,6 +22,7 @@ from streamlet.serdes import SerdeLike, Windowed
 from streamlet.serdes import serde as serde_of
 from streamlet.serdes.serde import Serde
 from streamlet.serdes.windowed import windowed_until
+from streamlet.user_code import shown
 
 #: ``(time) -> windows``, each a pair of start (inclusive) and end (exclusive), ms since the epoch.
 WindowsFor: TypeAlias = Callable[[int], Iterable[tuple[int, int]]]
@@ -190,8 +191,8 @@ class CustomWindows(VaryingWindows):
         except (TypeError, ValueError) as error:
             refuse_promise(given, yields=True)
             raise ValueError(
-                f"{self.text}: expected pairs of start and end for the time {time}, got {given!r}: "
-                f"{error_text(error)}"
+                f"{self.text}: expected pairs of start and end for the time {time}, got "
+                f"{shown(given)}: {error_text(error)}"
             ) from error
         if len(found) > MOST_WINDOWS:
             raise ValueError(

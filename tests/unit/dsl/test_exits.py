@@ -8,6 +8,14 @@ from typing import Any
 
 import pytest
 
+from streamlet import (
+    Materialized,
+    Processor,
+    hopping,
+    join_windows,
+    session,
+    sliding,
+)
 from streamlet.app import App
 from streamlet.dsl.stream import KStream
 from streamlet.errors import ProcessingError, TopologyError
@@ -81,6 +89,137 @@ def test_an_exit_in_a_serde_or_a_timestamp_extractor_of_a_source_names_its_recor
             pytest.raises(ProcessingError, match=r"SystemExit: 5.* at in-0 offset 1"),
         ):
             driver.pipe_inputs("in", RECORDS)
+
+
+class NoProblems(ValueError):
+    """An exception that is false, as a collection of problems without an entry is."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+class Untrue(ValueError):
+    """One that can be asked nothing: neither its truth, nor its text, nor its attributes."""
+
+    def __bool__(self) -> bool:
+        raise RuntimeError("no truth")
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no equality")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getattribute__(self, name: str) -> Any:
+        raise KeyError(name)
+
+
+def failing(kind: type[BaseException]) -> Callable[..., Any]:
+    """Raises where one of the arguments is a negative number; else returns the last."""
+
+    def fail(*given: Any) -> Any:
+        if any(type(one) is int and one < 0 for one in given):
+            raise kind
+        return given[-1]
+
+    return fail
+
+
+def other(stream: KStream[str, int]) -> Any:
+    return stream.map_values(lambda v: v, value=int).to_table()
+
+
+def timed(stream: KStream[str, int], fail: Any, *, yields: bool = False) -> Any:
+    """Calls the function in a punctuator, with the value of the last record."""
+
+    class Timed(Processor[str, int, str, int]):
+        last = 0
+
+        def init(self, context: Any) -> None:
+            super().init(context)
+            context.schedule("1ms", "stream_time", self.yielded if yields else self.called)
+
+        def called(self, time: int) -> None:
+            fail(self.last)
+
+        def yielded(self, time: int) -> Any:
+            yield str(time), 1
+            fail(self.last)
+
+        def process(self, record: Any) -> Any:
+            self.last = record.value
+            return record
+
+    return stream.process(Timed, key=str, value=int)
+
+
+def windowed(stream: KStream[str, int], windows: Any, fail: Any, **more: Any) -> Any:
+    return stream.group_by_key().windowed_by(windows).aggregate(int, fail, value=int, **more)
+
+
+WITHIN = join_windows(0)
+#: Places that call a function, or keep what it failed on for later.
+CALLED: dict[str, Callable[[KStream[str, int], Any], Any]] = {
+    "map_values": lambda s, f: s.map_values(f, value=int),
+    "flat_map_values": lambda s, f: s.flat_map_values(lambda v: [f(v)], value=int),
+    "yielded": lambda s, f: s.flat_map_values(lambda v: (f(one) for one in [v]), value=int),
+    "aggregate": lambda s, f: s.group_by_key().aggregate(int, f, value=int).to_stream(),
+    "hopping": lambda s, f: windowed(s, hopping("1m", advance="30s"), f),
+    "sliding": lambda s, f: windowed(s, sliding("1m", grace="1m"), f),
+    "session": lambda s, f: windowed(s, session("1m"), f, merger=lambda k, a, b: b),
+    "table": lambda s, f: s.to_table().map_values(f, value=int, store="m").to_stream(),
+    "table's serde": lambda s, f: s.to_table(store="m", value=(encode_by(f), decode)).to_stream(),
+    "versions": lambda s, f: s.to_table(
+        store=Materialized("m", history="1h"), value=(encode_by(f), decode)
+    ).to_stream(),
+    "filter of a table": lambda s, f: s.to_table().filter(f, store="m").to_stream(),
+    "group_by": lambda s, f: (
+        s.to_table().group_by(lambda k, v: (k, f(v)), key=str, value=int).count()
+    ),
+    "view": lambda s, f: s.left_join(
+        other(s).map_values(f, value=int), lambda v, row: row, value=int
+    ),
+    "joiner": lambda s, f: s.join(other(s), f, value=int),
+    "foreign key": lambda s, f: s.to_table().join(
+        other(s), f, foreign_key=lambda v: str(f(v)), value=int
+    ),
+    "streams": lambda s, f: s.outer_join(
+        s.filter(lambda k, v: False), lambda v, w: f(v), within=WITHIN, value=int
+    ),
+    "state": lambda s, f: s.process_values(lambda record, state: f(record.value), value=int),
+    "punctuator": timed,
+    "punctuator that yields": lambda s, f: timed(s, f, yields=True),
+}
+
+
+def encode_by(fail: Any) -> Any:
+    return lambda number: str(fail(number)).encode()
+
+
+@pytest.mark.parametrize("kind", [NoProblems, Untrue, GeneratorExit, SystemExit])
+@pytest.mark.parametrize("place", CALLED)
+def test_whatever_an_exception_is_the_policy_decides(place: str, kind: type[BaseException]) -> None:
+    def application(policy: Any) -> App:
+        app = App("a", on_error=policy)
+        CALLED[place](app.stream("in", key=str, value=int), failing(kind))
+        return app
+
+    def feed(driver: TopologyTestDriver) -> None:
+        for time, (key, value) in enumerate([*RECORDS, ("c", 3)]):
+            driver.pipe_input("in", key, value, time)
+
+    with TopologyTestDriver(application(("dead_letter", "dlq"))) as driver:
+        feed(driver)
+        letters = driver.read_output("dlq")
+        assert driver.skipped() == len(letters) == (2 if place == "view" else 1)
+        assert {dict(one.headers or ())["streamlet.topic"] for one in letters} == {b"in"}
+    with (
+        TopologyTestDriver(application("fail")) as driver,
+        pytest.raises(ProcessingError, match=r"at in-0 offset [12], operator K"),
+    ):
+        feed(driver)
 
 
 def test_ctrl_c_ends_a_function_under_every_policy() -> None:
