@@ -113,7 +113,15 @@ def whole(described: kinds.Type, documents: Whole = lambda column: True) -> Whol
 
     ``documents`` tells it of what is annotated as ``Any``.
     """
-    return _Checks(documents).of(described)
+    check = _Checks(documents).of(described)
+
+    def whole_column(column: Iterable[Any]) -> bool:
+        try:
+            return check(column)
+        except Exception:  # too deep to be looked at, an attribute that fails, one without a hash
+            return False
+
+    return whole_column
 
 
 class _Checks:
@@ -158,6 +166,8 @@ class _Checks:
     def _containers(self, types: frozenset[type], inner: Callable[[list[Any]], bool]) -> Whole:
         def whole_containers(column: Iterable[Any]) -> bool:
             column = column if type(column) is list else list(column)
+            if not column:  # a type may contain itself, and goes on for ever
+                return True
             return types.issuperset(map(type, column)) and inner(column)
 
         return whole_containers

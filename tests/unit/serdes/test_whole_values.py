@@ -66,6 +66,20 @@ class Shade(enum.StrEnum):
     DARK = "dark"
 
 
+@dataclass
+class Tree:
+    """A type that contains itself in a list, with whatever beside it."""
+
+    branches: list[Tree] = field(default_factory=list)
+    by_name: dict[str, Tree] = field(default_factory=dict)
+    more: Any = None
+
+
+@dataclass(frozen=True)
+class Bush:
+    branches: tuple[Bush, ...] = ()
+
+
 class Struct(msgspec.Struct, frozen=True):
     inner: Inner
 
@@ -169,6 +183,8 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "within itself": (Changing, Changing([Inner(1)], {"a": [1]}, {1: 2.0}, Changing())),
     "open": (Free, Free(1, {"a": [1, {"b": None}]}, "null")),
     "typed": (Typed, Typed(n=1)),
+    "a tree": (Tree, Tree([Tree()], {"a": Tree([Tree(more=1)])})),
+    "a bush": (Bush, Bush((Bush(), Bush((Bush(),))))),
     "beyond 64 bits": (Inner, Inner(2**63 + 1)),
 }
 
@@ -312,6 +328,16 @@ def test_the_types_of_good_values_settle_it(of: Any, value: Any) -> None:
     keys = serde(of)
     for one in (keys, keys.as_value):
         assert one is None or one.survives is None or one.survives([value, value])
+
+
+@pytest.mark.parametrize("word", [["a"], {}, {1}])
+def test_a_key_that_cannot_be_looked_at_is_one_for_the_policy(word: Any) -> None:
+    key = Outer(Inner(1), word=word)
+    app = sl.App("whole", on_error="skip")
+    app.stream("in", key=str, value=str).select_key(lambda k, v: key, key=Outer).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "a", "b")
+        assert driver.skipped() == 1
 
 
 def test_values_as_they_were_read_are_written_without_a_look() -> None:
