@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Decimal
+from math import isfinite
 from types import GenericAlias, NoneType
 from typing import Any, Literal, Optional, TypedDict
 
@@ -205,9 +206,16 @@ def _summing(mean: bool, of: Function, kind: Any) -> tuple[Initializer, Aggregat
 
     def step(key: Any, value: Any, so_far: Any) -> Any:
         new = of(key, value)
-        return so_far if new is None else pair((so_far[0] + new, so_far[1] + 1))
+        return so_far if new is None else pair((_finite(so_far[0] + new), so_far[1] + 1))
 
     return lambda: pair((zero, 0)), step
+
+
+def _finite(total: Any) -> Any:
+    """A sum as it is kept for a mean; else one record would spoil the row for all behind it."""
+    if type(total) is float and not isfinite(total):
+        raise ValueError(f"mean(): the sum of the values would be {total}, of which JSON has none")
+    return total
 
 
 def _of_document(of: Function, name: str) -> Function:
@@ -274,7 +282,7 @@ def _of_both(better: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 _MERGES: Mapping[str, Callable[[Any, Any], Any]] = {
     "count": lambda one, other: one + other,
     "sum": lambda one, other: one + other,
-    "mean": lambda one, other: type(one)((one[0] + other[0], one[1] + other[1])),
+    "mean": lambda one, other: type(one)((_finite(one[0] + other[0]), one[1] + other[1])),
     "min": _of_both(min),
     "max": _of_both(max),
     "first": lambda one, other: other if one is None else one,

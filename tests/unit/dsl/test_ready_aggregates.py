@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -96,6 +97,26 @@ def test_sessions_merge_in_the_order_of_time(given: list[int | None]) -> None:
 
 def test_windows_give_them_too() -> None:
     assert results(sl.tumbling(30), sl.mean(TOTAL), [1, 2, 6, 5]) == [1.0, 1.5, 3.0, 5.0]
+
+
+@pytest.mark.parametrize("windows", [None, sl.tumbling("1m"), sl.session("1m")])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1.7e308])
+@pytest.mark.parametrize("wish", [sl.mean(sl.value()), {"m": sl.mean(sl.value())}])
+def test_a_mean_that_json_has_no_number_for_leaves_the_row_as_it_was(
+    windows: Any, bad: float, wish: Any
+) -> None:
+    app = sl.App("a", on_error="skip")
+    grouped: Any = app.stream("in", key=str, value=float).group_by_key()
+    if windows is not None:
+        grouped = grouped.windowed_by(windows)
+    grouped.aggregate(wish).to_stream().to("out")
+    with TopologyTestDriver(app) as driver:
+        for number in (1.0, 1.5e308, bad, -1.5e308):
+            driver.pipe_input("in", "a", number)
+        rows = [one.value for one in driver.read_output("out") if one.value is not None]
+        assert driver.skipped() == 1
+    means = [row["m"] if type(row) is dict else row for row in rows]
+    assert (means[0], means[-1]) == (1.0, 0.0)
 
 
 def test_the_type_of_a_result_may_be_given() -> None:
