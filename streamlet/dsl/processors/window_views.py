@@ -29,9 +29,24 @@ class _WindowsView(StoreView):
     """
 
     _store: WindowRowStore
+    #: Whether windows lie by their start; sessions lie by their end.
+    _by_start = True
 
     def __init__(self, store: WindowRowStore, value: Serde[Any], read_only: str = "") -> None:
         super().__init__(store, value, read_only)
+
+    def get(self, window: Windowed[Any]) -> Any:
+        """The value of a window, or None, as stores by key give it for a key."""
+        if not isinstance(window, Windowed):
+            raise TypeError(f"store {self.name}: expected a Windowed key, got {shown(window)}")
+        raw = self._store.key_bytes(self._key(window.key))
+        time = window.start if self._by_start else window.end
+        found = self._found((raw, raw), time, time, backward=False)
+        return next((value for one, value in found if one[1:] == window[1:]), None)
+
+    def range(self) -> Iterator[tuple[Windowed[Any], Any]]:
+        """All windows with their values, as stores by key give all entries."""
+        return self._found(ALL_KEYS, None, None, backward=False)
 
     def _range_of(self, first: Any, last: Any) -> KeyRange:
         """The bytes of the ends of a range of keys; None is an open end."""
@@ -214,6 +229,7 @@ class SessionStore(_WindowsView, Generic[K, V]):
     """
 
     _store: BucketStore
+    _by_start = False
 
     def put(self, session: Windowed[K], value: V | None) -> None:
         """Set the value of a session, or delete it with None.

@@ -17,6 +17,7 @@ from streamlet.dsl.graph.builder import Builder
 from streamlet.errors import TopologyError
 from streamlet.serdes import Windowed
 from streamlet.state.task_state import TaskState
+from streamlet.testing import TopologyTestDriver
 from streamlet.types import StateNumber
 
 RETENTION = 40
@@ -280,3 +281,22 @@ def test_times_and_keys_are_checked() -> None:
         kept.view.put("a", 1, -1)
     with pytest.raises(TypeError, match="a key cannot be None"):
         kept.view.put(None, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "windows", [sl.tumbling(10), sl.hopping(10, 5), sl.sliding(10), sl.session(3), sl.unlimited()]
+)
+def test_windows_are_read_by_windowed_keys_too(windows: Any) -> None:
+    app = sl.App("a")
+    app.stream("in", key=str, value=int).group_by_key().windowed_by(windows).count(store="s")
+    with TopologyTestDriver(app) as driver:
+        for time, key in [(1, "a"), (2, "b"), (3, "a"), (30, "a")]:
+            driver.pipe_input("in", key, 1, time)
+        store = driver.store("s")
+        found = list(store.range())
+        assert found == list(store.all())
+        assert found
+        assert [(window, store.get(window)) for window, _ in found] == found
+        assert store.get(sl.Windowed("a", 5_000, 5_010)) is None
+        with pytest.raises(TypeError, match="expected a Windowed key, got 'a'"):
+            store.get("a")
