@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import compress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.builder import Builder, same_app
 from streamlet.dsl.graph.functions import check_takes, takes
 from streamlet.dsl.graph.inference import result_type
@@ -18,13 +16,10 @@ from streamlet.dsl.graph.ownership import owner_of
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.graph.uses import TableUse
-from streamlet.dsl.joins.row_lookups import StreamTableJoin
-from streamlet.dsl.operators.columns import collect, nth
+from streamlet.dsl.joins.row_lookups import GlobalJoin
 from streamlet.dsl.operators.copies import owner
-from streamlet.dsl.operators.hot_store import accepting
 from streamlet.dsl.rows.sources import TableSource
 from streamlet.errors import TopologyError
-from streamlet.serdes import Serde
 from streamlet.topology.nodes import GlobalTableSpec, SourceNode, StoreSpec
 from streamlet.topology.operator import TaskContext
 
@@ -140,52 +135,3 @@ def joined_globally(
         name, (stream._node.name,), make, skip_nulls="value", globals=(spec.name,)
     )
     return attrs.evolve(stream._node, name=name), stream._key, result
-
-
-@attrs.frozen
-class GlobalJoin(StreamTableJoin):
-    """Joins each record with the row of the key that ``on(key, value)`` gives.
-
-    A record for which it gives None is left out and counted as dropped; a left join keeps one that
-    has no key itself, without a row.
-
-    Args:
-        on: the function.
-        key: serde of the table's keys.
-        dropped: counts records that are left out.
-    """
-
-    on: Callable[[Any, Any], Any]
-    key: Serde[Any]
-    dropped: Callable[[int], None]
-
-    def process(self, batch: Batch) -> Batch:
-        """Raises ``OperatorFailed`` when a function fails, or a key is refused."""
-        check = accepting(self.key)
-
-        def chosen(key: Any, value: Any) -> Any:
-            found = self.on(key, value)
-            check(found)
-            return found
-
-        keys, failure = collect(map(chosen, batch.keys, batch.values), len(batch))
-        kept = [
-            found is not None or (self.left and key is None)
-            for key, found in zip(batch.keys, keys, strict=False)
-        ]
-        part = batch.select(kept) if len(kept) < len(batch) or not all(kept) else batch
-        try:
-            out = self._of_keys(part, list(compress(keys, kept)))
-        except OperatorFailed as failed:
-            index = nth(kept, failed.index)
-            self.dropped(index - failed.index)
-            raise failed.at(index, failed.done) from failed.__cause__
-        self.dropped(len(kept) - len(part))
-        if failure is not None:
-            raise OperatorFailed(len(kept), out, again=True) from failure
-        return out
-
-    def _of_keys(self, batch: Batch, keys: list[Any]) -> Batch:
-        """The results of records with the keys of the rows that they meet."""
-        rows, error = self._looked_up(batch.with_keys(keys))
-        return self._joined(batch, rows, error)

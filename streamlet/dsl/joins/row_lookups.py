@@ -1,8 +1,9 @@
-"""The operator that joins a stream with a table: one look-up per record."""
+"""The operators that join a stream with a table, versioned or global: one look-up per record."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import compress
 from typing import Any
 
 import attrs
@@ -11,7 +12,8 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.table_views import BoundView
 from streamlet.dsl.operators.columns import collect, first_error, has_null, not_null, nth, with_gaps
 from streamlet.dsl.operators.copies import Own, copies, snapshots
-from streamlet.dsl.operators.hot_store import HotStore, keyed
+from streamlet.dsl.operators.hot_store import HotStore, accepting, keyed
+from streamlet.serdes import Serde
 from streamlet.state.versioned_store import VersionedStore
 
 Function = Callable[..., Any]
@@ -107,3 +109,52 @@ class AsOfJoin(StreamTableJoin):
         store.load_many(ckeys)
         found = map(store.as_of, ckeys, batch.timestamps)
         return [None if one is None else one.value for one in found]
+
+
+@attrs.frozen
+class GlobalJoin(StreamTableJoin):
+    """Joins each record with the row of the key that ``on(key, value)`` gives.
+
+    A record for which it gives None is left out and counted as dropped; a left join keeps one that
+    has no key itself, without a row.
+
+    Args:
+        on: the function.
+        key: serde of the table's keys.
+        dropped: counts records that are left out.
+    """
+
+    on: Callable[[Any, Any], Any]
+    key: Serde[Any]
+    dropped: Callable[[int], None]
+
+    def process(self, batch: Batch) -> Batch:
+        """Raises ``OperatorFailed`` when a function fails, or a key is refused."""
+        check = accepting(self.key)
+
+        def chosen(key: Any, value: Any) -> Any:
+            found = self.on(key, value)
+            check(found)
+            return found
+
+        keys, failure = collect(map(chosen, batch.keys, batch.values), len(batch))
+        kept = [
+            found is not None or (self.left and key is None)
+            for key, found in zip(batch.keys, keys, strict=False)
+        ]
+        part = batch.select(kept) if len(kept) < len(batch) or not all(kept) else batch
+        try:
+            out = self._of_keys(part, list(compress(keys, kept)))
+        except OperatorFailed as failed:
+            index = nth(kept, failed.index)
+            self.dropped(index - failed.index)
+            raise failed.at(index, failed.done) from failed.__cause__
+        self.dropped(len(kept) - len(part))
+        if failure is not None:
+            raise OperatorFailed(len(kept), out, again=True) from failure
+        return out
+
+    def _of_keys(self, batch: Batch, keys: list[Any]) -> Batch:
+        """The results of records with the keys of the rows that they meet."""
+        rows, error = self._looked_up(batch.with_keys(keys))
+        return self._joined(batch, rows, error)

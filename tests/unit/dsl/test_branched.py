@@ -8,7 +8,8 @@ import pytest
 
 import streamlet as sl
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.dsl.branched import NumberBranches, chosen
+from streamlet.dsl.branched import chosen
+from streamlet.dsl.operators.branches import NumberBranches
 from streamlet.errors import TopologyError
 from streamlet.testing.driver import TopologyTestDriver
 from tests.unit.dsl.test_stateless import Records, through
