@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from streamlet.dsl.expressions import plain
 from streamlet.dsl.graph.arguments import check_callable, check_is
 from streamlet.dsl.graph.functions import check_not_marked, check_takes
+from streamlet.dsl.graph.ownership import with_own_key
 from streamlet.dsl.graph.record_context import ContextFunction, applied
 from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.operators.branches import NO_BRANCH, NumberBranches, NumberTwo, TakeBranch
@@ -71,7 +72,7 @@ class BranchedKStream(Generic[K, V]):
         check_takes("branch()", made, "key", "value", context=True)
         check_not_marked("branch()", made)
         self._add("branch()", name or str(len(self._predicates) + 1), len(self._predicates), chain)
-        self._predicates.append(made)
+        self._predicates.append(with_own_key(made, self._stream._key))
         return self
 
     def default_branch(

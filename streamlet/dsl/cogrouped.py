@@ -14,6 +14,7 @@ from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.graph.ownership import with_own_key
 from streamlet.dsl.graph.repartitions import Repartition
 from streamlet.dsl.graph.table_node import TableNode
 from streamlet.dsl.graph.uses import TableUse
@@ -85,7 +86,8 @@ class CogroupedKStream(Generic[K, A]):
                 f"cogroup(): keys of one stream are {names[0]}, those of another {names[1]}; "
                 "group_by() can make them alike"
             )
-        return CogroupedKStream((*self._streams, (grouped, aggregator)))
+        own = with_own_key(aggregator, grouped._key)
+        return CogroupedKStream((*self._streams, (grouped, own)))
 
     def windowed_by(
         self,
@@ -213,9 +215,14 @@ class WindowedCogroupedKStream(Generic[K, A]):
         spec = of.added(first._builder, "aggregate()", "COGROUPKSTREAM-AGGREGATE-", store)
         folds = [
             noticed_folding(
-                Folding(looking(initializer), aggregator, merger and looking(merger)), of.value
+                Folding(
+                    looking(initializer),
+                    aggregator,
+                    merger and looking(with_own_key(merger, grouped._key)),
+                ),
+                of.value,
             )
-            for _, aggregator in self._streams
+            for grouped, aggregator in self._streams
         ]
         make = [
             windowed_folding(spec, windows, use, of.value, fold, stream)

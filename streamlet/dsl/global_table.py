@@ -12,7 +12,7 @@ from streamlet.dsl.graph.functions import check_takes, takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
-from streamlet.dsl.graph.ownership import owner_of
+from streamlet.dsl.graph.ownership import owner_of, with_own_key
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.graph.uses import TableUse
@@ -122,6 +122,8 @@ def joined_globally(
     inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
     result = builder.result(value, inferred, call, "value")
     owners = owner(spec.value), owner_of(result)
+    on = with_own_key(on, stream._key)
+    joiner = with_own_key(joiner, stream._key, count == 3)
 
     def make(context: TaskContext) -> GlobalJoin:
         kept = context.store(spec.name)

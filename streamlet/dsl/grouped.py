@@ -18,6 +18,7 @@ from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.graph.inference import UNKNOWN, result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.graph.ownership import with_own_key
 from streamlet.dsl.graph.repartitions import Repartition
 from streamlet.dsl.graph.table_node import TableNode
 from streamlet.dsl.graph.uses import TableUse
@@ -207,7 +208,8 @@ class KGroupedStream(Generic[K, V]):
         if value is None and given is None:
             inferred = first_type(initializer)
         kind = self._builder.result(kept_as(given, value), inferred, "aggregate()", "value")
-        step, begin = noticed(aggregator, kind.serde, 2), looking(initializer)
+        step = noticed(with_own_key(aggregator, self._key), kind.serde, 2)
+        begin = looking(initializer)
 
         def fold(kept: HotStore, use: TableUse, spec: StoreSpec) -> Operator:
             return Aggregate(kept, begin, step, spec.value, use)
@@ -232,7 +234,7 @@ class KGroupedStream(Generic[K, V]):
             {'largest': [('lamp', 3), ('lamp', 3)]}
         """
         check_takes("cogroup()", aggregator, "key", "value", "aggregate")
-        return CogroupedKStream(((self, aggregator),))
+        return CogroupedKStream(((self, with_own_key(aggregator, self._key)),))
 
     def windowed_by(
         self,

@@ -20,6 +20,7 @@ from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
+from streamlet.dsl.graph.ownership import with_own_key
 from streamlet.dsl.graph.repartitions import Repartition
 from streamlet.dsl.graph.table_node import TableNode
 from streamlet.dsl.graph.uses import TableUse
@@ -161,7 +162,8 @@ class KGroupedTable(Generic[K, V]):
         check_takes("aggregate()", subtractor, "key", "value", "aggregate")
         inferred = first_type(initializer) if value is None else UNKNOWN
         kind = self._node.builder.result(value, inferred, "aggregate()", "value")
-        steps = [noticed(one, kind.serde, 2) for one in (adder, subtractor)]
+        given = (with_own_key(one, self._key) for one in (adder, subtractor))
+        steps = [noticed(one, kind.serde, 2) for one in given]
         folding = TableFolding(looking(initializer), steps[0], looking(steps[1]))
         table = self._folded("aggregate()", "KTABLE-AGGREGATE-", store, emit, kind, folding, name)
         name_operator(table._node.name, *steps)

@@ -20,7 +20,7 @@ from streamlet.dsl.graph.functions import check_not_marked, check_takes, takes, 
 from streamlet.dsl.graph.inference import awaited_type, element_type, pair_types, result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
-from streamlet.dsl.graph.ownership import owner_of, owner_of_results
+from streamlet.dsl.graph.ownership import owner_of, owner_of_results, with_own_key
 from streamlet.dsl.graph.record_context import applied
 from streamlet.dsl.graph.repartitions import Repartition
 from streamlet.dsl.graph.stream_node import StreamNode
@@ -112,7 +112,7 @@ class KStream(Generic[K, V]):
         function = plain(predicate, self._value.of)
         check_takes("filter()", function, "key", "value", context=True)
         node = self._below(
-            "KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=True)), name, "same"
+            "KSTREAM-FILTER-", self._applied(function, lambda f: Filter(f, keep=True)), name, "same"
         )
         return KStream(node, self._key, self._value)
 
@@ -132,7 +132,10 @@ class KStream(Generic[K, V]):
         function = plain(predicate, self._value.of)
         check_takes("filter_not()", function, "key", "value", context=True)
         node = self._below(
-            "KSTREAM-FILTER-", applied(function, lambda f: Filter(f, keep=False)), name, "same"
+            "KSTREAM-FILTER-",
+            self._applied(function, lambda f: Filter(f, keep=False)),
+            name,
+            "same",
         )
         return KStream(node, self._key, self._value)
 
@@ -185,7 +188,7 @@ class KStream(Generic[K, V]):
         check_takes("map()", function, "key", "value", context=True)
         kinds = self._pair_kinds("map()", (key, value), pair_types(result_type(function)))
         own = owner_of(*kinds)
-        make = applied(function, lambda f: Map(f, own))
+        make = self._applied(function, lambda f: Map(f, own))
         return KStream(self._below("KSTREAM-MAP-", make, name, "rekeyed"), *kinds)
 
     @overload
@@ -226,7 +229,7 @@ class KStream(Generic[K, V]):
         inferred = self._result_type(function, count)
         kind = self._node.builder.result(value, inferred, "map_values()", "value")
         own = owner_of_results(made, (self._key, self._value), count, kind)
-        make = applied(made, lambda f: MapValues(f, count, own))
+        make = self._applied(made, lambda f: MapValues(f, count, own), count == 2)
         return KStream(self._below("KSTREAM-MAPVALUES-", make, name), self._key, kind)
 
     @overload
@@ -308,7 +311,8 @@ class KStream(Generic[K, V]):
         in_order = order == "partition"
         key = None if in_order else self._key.needed(CALL, "key", takes=False)
         how = concurrency, limit, retry_rule(retry), in_order
-        calls = MapValuesAsync(function, count, *how, key)
+        made = with_own_key(function, self._key, count == 2)
+        calls = MapValuesAsync(made, count, *how, key)
         node = self._below_calls(calls, name)
         kind = node.builder.result(value, awaited_type(result_type(function)), CALL, "value")
         return KStream(node, self._key, kind)
@@ -340,7 +344,7 @@ class KStream(Generic[K, V]):
         inferred = pair_types(element_type(result_type(function)))
         kinds = self._pair_kinds("flat_map()", (key, value), inferred)
         own = owner_of(*kinds)
-        make = applied(function, lambda f: FlatMap(f, own))
+        make = self._applied(function, lambda f: FlatMap(f, own))
         return KStream(self._below("KSTREAM-FLATMAP-", make, name, "rekeyed"), *kinds)
 
     @overload
@@ -376,7 +380,7 @@ class KStream(Generic[K, V]):
         inferred = element_type(result_type(function, *(self._key.of, self._value.of)[-count:]))
         kind = self._node.builder.result(value, inferred, "flat_map_values()", "value")
         own = owner_of(kind)
-        make = applied(function, lambda f: FlatMapValues(f, count, own))
+        make = self._applied(function, lambda f: FlatMapValues(f, count, own), count == 2)
         return KStream(self._below("KSTREAM-FLATMAPVALUES-", make, name), self._key, kind)
 
     def peek(self, function: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
@@ -394,7 +398,7 @@ class KStream(Generic[K, V]):
             ['lamp']
         """
         check_takes("peek()", function, "key", "value", context=True)
-        node = self._below("KSTREAM-PEEK-", applied(function, Peek), name, "same")
+        node = self._below("KSTREAM-PEEK-", self._applied(function, Peek), name, "same")
         return KStream(node, self._key, self._value)
 
     def foreach(self, function: Callable[[K, V], object], *, name: str | None = None) -> None:
@@ -412,7 +416,7 @@ class KStream(Generic[K, V]):
             {'lamp': 5}
         """
         check_takes("foreach()", function, "key", "value", context=True)
-        self._below("KSTREAM-FOREACH-", applied(function, Foreach), name)
+        self._below("KSTREAM-FOREACH-", self._applied(function, Foreach), name)
 
     def print(self, label: str | None = None, *, name: str | None = None) -> None:
         """Prints each record to standard output: ``[label]: key, value``.
@@ -572,7 +576,7 @@ class KStream(Generic[K, V]):
             if partitioner is not None or origin:
                 what = "origin=True needs" if origin else "a partitioner knows"
                 raise TopologyError(f"{call}: {what} one topic, not one of each record")
-            target = applied(topic, ChooseTopics)
+            target = self._applied(topic, ChooseTopics)
         if partitioner is not None:
             check_takes(call, partitioner, "key", "value", "partitions")
         new_key, new_value = self._written(key, value, call)
@@ -1287,8 +1291,12 @@ class KStream(Generic[K, V]):
         check_takes(call, made, "key", "value", context=True)
         kind = self._node.builder.result(key, self._result_type(function, 2), call, "key")
         own = owner_of(kind)
-        make = applied(made, lambda f: SelectKey(f, own))
+        make = self._applied(made, lambda f: SelectKey(f, own))
         return self._below("KSTREAM-KEY-SELECT-", make, name, "rekeyed"), kind, self._value
+
+    def _applied(self, function: Any, make: Callable[[Any], Any], keyed: bool = True) -> Make:
+        """A factory of operators with a user's function, given a key of its own if any."""
+        return applied(with_own_key(function, self._key, keyed), make)
 
     def _written(self, key: Any, value: Any, call: str) -> tuple[Kind, Kind]:
         return (

@@ -11,7 +11,7 @@ from streamlet.dsl.graph.functions import check_takes, takes
 from streamlet.dsl.graph.inference import pair_types, result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
-from streamlet.dsl.graph.ownership import owner_of
+from streamlet.dsl.graph.ownership import owner_of, with_own_key
 from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.graph.table_node import TableNode
 from streamlet.dsl.graph.table_views import filter_view, map_values_view
@@ -408,7 +408,7 @@ class KTable(Generic[K, V]):
             self._node.builder.result(key, inferred[0], "group_by()", "key"),
             self._node.builder.result(value, inferred[1], "group_by()", "value"),
         )
-        return KGroupedTable(self._node, function, *kinds, name)
+        return KGroupedTable(self._node, with_own_key(function, self._key), *kinds, name)
 
     def suppress(
         self, until: Suppressed, *, store: StoreLike = None, name: str | None = None
@@ -486,11 +486,12 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, V]:
         check_takes(call, predicate, "key", "value")
         versioned = self._node.history_ms is not None
+        own = with_own_key(predicate, self._key)
         how = Derivation(
             call,
             "KTABLE-FILTER-",
-            lambda _: TableFilter(predicate, keep, versioned),
-            filter_view(predicate, keep),
+            lambda _: TableFilter(own, keep, versioned),
+            filter_view(own, keep),
             silent=not versioned,
             name=name,
         )
@@ -504,7 +505,7 @@ class KTable(Generic[K, V]):
         count, all_ = takes(call, function, "key", "value"), call == "transform_values()"
         inferred = result_type(function, *(self._key.of, self._value.of)[-count:])
         kind = self._node.builder.result(value, inferred, call, "value")
-        own = owner_of(kind)
+        own, function = owner_of(kind), with_own_key(function, self._key, count == 2)
         how = Derivation(
             call,
             "KTABLE-TRANSFORMVALUES-" if all_ else "KTABLE-MAPVALUES-",

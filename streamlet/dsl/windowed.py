@@ -15,6 +15,7 @@ from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
+from streamlet.dsl.graph.ownership import with_own_key
 from streamlet.dsl.graph.table_node import TableNode
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.nulls import skipping_nulls
@@ -197,7 +198,12 @@ class WindowedKStream(Generic[K, V]):
         kind = grouped._builder.result(kept_as(given, value), inferred, "aggregate()", "value")
         check_merger(self._windows, merger)
         folding = noticed_folding(
-            Folding(looking(initializer), aggregator, merger and looking(merger)), kind.serde
+            Folding(
+                looking(initializer),
+                with_own_key(aggregator, grouped._key),
+                merger and looking(with_own_key(merger, grouped._key)),
+            ),
+            kind.serde,
         )
         table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, folding, name)
         name_operator(table._node.name, folding.step, folding.merge)

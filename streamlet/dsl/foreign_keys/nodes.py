@@ -26,7 +26,7 @@ from streamlet.dsl.graph.functions import form_of, takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
-from streamlet.dsl.graph.ownership import owner_for_reader, owner_of
+from streamlet.dsl.graph.ownership import owner_for_reader, owner_of, with_own_key
 from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.joins.joined_rows import TableRows
@@ -87,7 +87,7 @@ def joined_by_foreign_key(
             raise TopologyError(f"{call}, foreign_key=: rows of {rows} expire (ttl=): {_NO_TTL}")
     asked = takes(f"{call}, foreign_key=", foreign_key, "key", "value")
     own = owner_for_reader(foreign_key, left._value, right._key)
-    foreign = ForeignKey(foreign_key, asked, own)
+    foreign = ForeignKey(with_own_key(foreign_key, left._key, asked == 2), asked, own)
     count = form_of(call, joiner, *_FORMS)
     for use in (one.use, other.use):
         use.want_olds()
@@ -102,7 +102,7 @@ def joined_by_foreign_key(
         right._value.needed(call, "value", takes=False),
     )
     names, named = ForeignNames.of(one.builder, name), name is not None
-    made = joiner, count, owner_of(kind)
+    made = with_own_key(joiner, left._key, count > 2), count, owner_of(kind)
     join = _ForeignJoin(one, other, serdes, foreign, made, keeps_left, names, named)
     return join.added(store, kind.needed(call, "value")), kind
 

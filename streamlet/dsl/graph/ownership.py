@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from typing import Any
+
+import attrs
 
 from streamlet.dsl.graph.functions import only_reads, reaches_only_arguments
 from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.record_context import MARK, ContextFunction, is_marked
 from streamlet.dsl.operators.copies import _BUILT_IN, Own, owner
 from streamlet.serdes.copies import own
 
@@ -13,6 +18,32 @@ from streamlet.serdes.copies import own
 def owner_of(*kinds: Kind) -> Own:
     """Copies values, or tuples of values, of these kinds."""
     return own if any(owner(kind.serde) for kind in kinds) else None
+
+
+def owner_of_keys(kind: Kind) -> Own:
+    """Copies keys that are known to be of a type that can change, for functions that get them."""
+    return None if kind.serde is None else owner(kind.serde)
+
+
+def with_own_key(function: Any, key: Kind, given: bool = True) -> Any:
+    """The function, called with a key of its own, where keys can change.
+
+    The record keeps the one that it has, whatever the function makes of it, and others may have it,
+    too: the other results of one record, the next window. ``given``: whether it is called with the
+    key, as the first of its arguments.
+    """
+    if not given or owner_of_keys(key) is None or hasattr(function, "made_of"):
+        return function
+    if isinstance(function, ContextFunction):
+        return attrs.evolve(function, function=with_own_key(function.function, key))
+
+    @functools.wraps(function, updated=())
+    def called(key: Any, *more: Any) -> Any:
+        return function(own(key), *more)
+
+    if is_marked(function):
+        setattr(called, MARK, True)
+    return called
 
 
 def owner_of_results(function: object, of: Sequence[Kind], takes: int, result: Kind) -> Own:

@@ -12,7 +12,7 @@ from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
-from streamlet.dsl.graph.ownership import owner_of
+from streamlet.dsl.graph.ownership import owner_of, with_own_key
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamFace, StreamNode
 from streamlet.dsl.joins.sides import Keep, MatchItself, MatchRecords, Side
@@ -83,7 +83,8 @@ def joined_streams(
     parents = _copartitioned(call, streams, name)
     inferred = result_type(joiner, *(stream._key.of, stream._value.of, other._value.of)[-count:])
     result = stream._node.builder.result(value, inferred, call, "value")
-    join = _Join(kind, windows, key, (values[0], values[1]), joiner, count, owner_of(result))
+    made = with_own_key(joiner, stream._key, count == 3)
+    join = _Join(kind, windows, key, (values[0], values[1]), made, count, owner_of(result))
     node = join.added(parents, Materialized.of(store), call, name)
     return node, stream._key, result
 

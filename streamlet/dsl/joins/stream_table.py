@@ -12,7 +12,7 @@ from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
-from streamlet.dsl.graph.ownership import owner_of_results
+from streamlet.dsl.graph.ownership import owner_of_results, with_own_key
 from streamlet.dsl.graph.repartitions import Repartition
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamFace, StreamNode
@@ -66,7 +66,8 @@ def joined(
     inferred = result_type(joiner, *(kind.of for kind in kinds[-count:]))
     result = left.builder.result(value, inferred, call, "value")
     own = owner_of_results(joiner, kinds, count, result)
-    join = _RowJoin(rows, joiner, count, call == "left_join()", own)
+    made = with_own_key(joiner, stream._key, count == 3)
+    join = _RowJoin(rows, made, count, call == "left_join()", own)
     if join.left:
         left.builder.keep_null_keys(left.name)
     if grace_ms is None:

@@ -12,7 +12,7 @@ from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
-from streamlet.dsl.graph.ownership import owner_of
+from streamlet.dsl.graph.ownership import owner_of, with_own_key
 from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.table_views import TableView
 from streamlet.dsl.graph.uses import TableUse
@@ -60,7 +60,8 @@ def joined_tables(
         call,
         "value",
     )
-    makes = JoinedRow(joiner, count, *_ALONE[call], owner_of(result))
+    made = with_own_key(joiner, left._key, count == 3)
+    makes = JoinedRow(made, count, *_ALONE[call], owner_of(result))
     for use in (one.use, other.use):
         # Those of a topic are read for nothing where two rows make one: readers of the join ask.
         if use.parent is not None or makes.left or makes.right or shared:

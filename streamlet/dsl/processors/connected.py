@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 import attrs
 
 from streamlet.dsl.graph.row_expiry import timers_of
+from streamlet.dsl.operators.copies import Own
 from streamlet.dsl.processors.forwarded import Forwarding, forwarding_of
 from streamlet.dsl.processors.processor import ProcessorContext
 from streamlet.dsl.processors.store_builders import MakeView
@@ -19,11 +20,15 @@ from streamlet.topology.operator import TaskContext
 
 
 class Connections(TypedDict):
-    """Stores of a node, and the names of those it may write and of those of global tables."""
+    """Stores of a node, and the names of those it may write and of those of global tables.
+
+    ``own_key`` as of ``Connected``.
+    """
 
     views: Mapping[str, MakeView]
     written: tuple[str, ...]
     globals: tuple[str, ...]
+    own_key: Own
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -32,7 +37,8 @@ class Connected:
 
     ``views`` show its stores; ``written`` are those that it may write, ``globals`` those of global
     tables, which belong to no task. ``children`` are the names that records may be forwarded to,
-    which are added later.
+    which are added later. ``own_key`` makes copies of keys, for users' code; None: they cannot
+    change.
     """
 
     name: str
@@ -40,6 +46,7 @@ class Connected:
     views: Mapping[str, MakeView]
     written: tuple[str, ...]
     globals: tuple[str, ...]
+    own_key: Own
     children: set[str] = attrs.field(factory=set)
 
     @property
@@ -62,7 +69,7 @@ class Connected:
         self, context: TaskContext, schedules: bool
     ) -> tuple[ProcessorContext[Any, Any], Forwarding]:
         """The context of users' code in one task, and where it takes forwarded records."""
-        forwarding = forwarding_of(self.name, context, self.children, self.fixed_key)
+        forwarding = forwarding_of(self.name, context, self.children, self.fixed_key, self.own_key)
 
         def called_at() -> int:
             """The time of the punctuator that is called; none with a record."""

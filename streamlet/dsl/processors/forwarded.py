@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch
+from streamlet.dsl.operators.copies import Own
 from streamlet.dsl.processors.record import Record, check_record
 from streamlet.errors import NotFoundError, StreamletError
 from streamlet.serdes.copies import own
@@ -43,19 +44,26 @@ class Forwarding:
         children: names of the children that records may be forwarded to.
         fixed_key: whether the key must stay that of the record.
         headers: whether records may have headers, as everywhere but on Spark.
+        own_key: makes copies of keys, for users' code; None: they cannot change.
     """
 
-    def __init__(self, name: str, children: set[str], fixed_key: bool, headers: bool) -> None:
+    def __init__(
+        self, name: str, children: set[str], fixed_key: bool, headers: bool, own_key: Own = None
+    ) -> None:
         self._name, self._children, self._fixed_key = name, children, fixed_key
-        self._headers = headers
+        self._headers, self.own_key = headers, own_key
         self._columns = ForwardedColumns()
-        #: The record of the call; None in a punctuator.
+        #: The record of the call as it was read; None in a punctuator.
         self.record: Record[Any, Any] | None = None
         #: The offset that results are ascribed to; None: nothing may be forwarded now.
         self.offset: int | None = None
 
     def __len__(self) -> int:
         return len(self._columns)
+
+    def given(self, record: Record[Any, Any]) -> Record[Any, Any]:
+        """The record of a call, as users' code gets it: it may change the key that it has."""
+        return record if self.own_key is None else record.with_key(self.own_key(record.key))
 
     def forward(self, record: Record[Any, Any], to: str | None = None) -> None:
         """Take a copy of a record for all children, or for the one of a name."""
@@ -79,7 +87,8 @@ class Forwarding:
                 )
         columns = self._columns
         columns.offsets.append(self.offset)
-        columns.keys.append(own(record.key))
+        kept = self.record if self._fixed_key and self.record is not None else record
+        columns.keys.append(own(kept.key))
         columns.values.append(own(record.value))
         columns.timestamps.append(record.timestamp)
         columns.headers.append(list(record.headers) or None)
@@ -118,7 +127,11 @@ class Forwarding:
 
 
 def forwarding_of(
-    name: str, task: TaskContext | None, children: set[str], fixed_key: bool
+    name: str,
+    task: TaskContext | None,
+    children: set[str],
+    fixed_key: bool,
+    own_key: Own = None,
 ) -> Forwarding:
     """The forwarding of a processor of a task; without a task nothing is forwarded."""
-    return Forwarding(name, children, fixed_key, task is None or task.has_headers)
+    return Forwarding(name, children, fixed_key, task is None or task.has_headers, own_key)

@@ -10,6 +10,7 @@ import attrs
 from streamlet.dsl.graph.arguments import check_is
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.graph.ownership import owner_of_keys
 from streamlet.dsl.graph.record_context import is_marked
 from streamlet.dsl.graph.row_expiry import timers_of
 from streamlet.dsl.graph.stream_node import StreamNode
@@ -159,7 +160,12 @@ class Processing:
             if name in views:
                 raise TopologyError(f"{self.call}: store {name!r} is in stores= twice")
             views[name] = view
-        return {"views": views, "written": tuple(written), "globals": tuple(globals_)}
+        return {
+            "views": views,
+            "written": tuple(written),
+            "globals": tuple(globals_),
+            "own_key": owner_of_keys(self.kinds[0]),
+        }
 
     def _connected(self, builder: Builder, given: Any) -> tuple[str, MakeView, tuple[str, ...]]:
         """The name and the view of a task's store, and the names of stores that this may write."""

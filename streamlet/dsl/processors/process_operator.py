@@ -118,7 +118,7 @@ class Process:
         """
         forwarding, by_stream = self._forwarding, self._by_stream
         process = self._times.noting(self._processor.process)
-        number, offsets = by_stream.number, batch.offsets
+        number, offsets, own_key = by_stream.number, batch.offsets, forwarding.own_key
         heads: Any = repeat(()) if batch.headers is None else map(_tuple, batch.headers[start:stop])
         columns = batch.keys[start:stop], batch.values[start:stop], batch.timestamps[start:stop]
         index, before = start, len(forwarding)
@@ -126,7 +126,7 @@ class Process:
             for record in map(Record, *columns, heads):
                 before = len(forwarding)
                 forwarding.record, forwarding.offset = record, offsets[index]
-                found = process(record)
+                found = process(record if own_key is None else forwarding.given(record))
                 if found is not None:
                     for one in results_of(found):
                         forwarding.forward(self._result(one, record, record.timestamp))

@@ -139,8 +139,9 @@ class StateProcess:
         """Call the function with a record, and keep what it changed."""
         self._time = max(self._observed, record.timestamp)
         own = self._task.wall_ms() if self._rules.by_clock else record.timestamp
-        state = self._state(record.key, ckey, own, None)
-        self._results(self._rules.function, record, state, record, offset)
+        given = self._forwarding.given(record)
+        state = self._state(given.key, ckey, own, None)
+        self._results(self._rules.function, given, state, record, offset)
         self._keep(state, ckey)
 
     def _results(
@@ -151,7 +152,7 @@ class StateProcess:
         record: Record[Any, Any],
         offset: int,
     ) -> None:
-        """Call a function and forward its results; ``record`` is what they are made from."""
+        """Call a function and forward its results; ``record`` is what it was called for."""
         forwarding = self._forwarding
         forwarding.record, forwarding.offset = record, offset
         try:
