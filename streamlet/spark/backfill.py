@@ -80,7 +80,7 @@ class BackfillQuery:
             said = f"topic does not exist: {', '.join(lacks)}"
             raise MissingTopicError(said, hidden=lacks, operation="WRITE")
         where = Where(settings=self.settings, connector="python")
-        wish = QueryRequest("updates", "tasks")
+        wish = QueryRequest("updates", "tasks", writes=self.written != "none")
         ready = prepare(self.reference, self.spark, where, wish, None, counts)
         ship(self.spark, ready.plan.reference)
         # Files are one micro-batch; what is read beside them is merged with them by time.

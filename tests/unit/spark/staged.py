@@ -27,14 +27,15 @@ class StagedQuery:
 
     Args:
         laid_out: the plan of the query.
+        epoch: of the changelog records of a backfill; None: it is none.
     """
 
-    def __init__(self, laid_out: SparkPlan) -> None:
+    def __init__(self, laid_out: SparkPlan, epoch: int | None = None) -> None:
         self.plan = laid_out
         self._offsets: dict[TopicPartition, int] = defaultdict(int)
         self._kept: dict[tuple[int, int], KeptInMemory] = defaultdict(KeptInMemory)
         stages = self.plan.stages
-        self._workers = [[Runner(self.plan, SMALL), Runner(self.plan, SMALL)] for _ in stages]
+        self._workers = [[Runner(self.plan, SMALL, epoch) for _ in range(2)] for _ in stages]
         self._number = 0
 
     def batch(self, records: Iterable[Record]) -> list[Record]:
@@ -88,4 +89,9 @@ def _records(row: Packed) -> Iterator[Record]:
     found = unpack(row.records)
     for key, value, time in zip(found.keys, found.values, found.timestamps, strict=True):
         assert key is not None
-        yield row.topic, key.decode(), None if value is None else value.decode(), time
+        yield (
+            row.topic,
+            key.decode(),
+            None if value is None else value.decode(errors="replace"),
+            time,
+        )

@@ -10,11 +10,14 @@ import pytest
 
 import streamlet as sl
 from streamlet.clock import SystemClock
-from streamlet.errors import ProcessingError, RecordRefusedError
+from streamlet.config import Settings
+from streamlet.errors import ProcessingError, RecordRefusedError, StreamletError
 from streamlet.kafka.limits import TopicLimits
 from streamlet.processing.outputs import Output
+from streamlet.spark import backfill
 from streamlet.spark.kafka.written_topics import WrittenTopics
 from streamlet.spark.plan.plan import plan
+from streamlet.spark.plan.prepare import QueryRequest
 from streamlet.spark.rows.refused_times import RefusedTimes
 from tests.unit.spark.staged import Record, StagedQuery
 
@@ -46,7 +49,9 @@ APPS = {
 globals().update(APPS)
 
 
-def query(name: str, monkeypatch: pytest.MonkeyPatch, *, chosen: bool) -> StagedQuery:
+def query(
+    name: str, monkeypatch: pytest.MonkeyPatch, *, chosen: bool, epoch: int | None = None
+) -> StagedQuery:
     def ask(self: object, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         assert list(topics) == ["out"], "a topic is asked for once, if it was not at the start"
         return {"out": HOUR}
@@ -55,7 +60,7 @@ def query(name: str, monkeypatch: pytest.MonkeyPatch, *, chosen: bool) -> Staged
     known = {"dead": HOUR} if chosen else {"out": HOUR, "dead": HOUR}
     written = WrittenTopics(TopicLimits.of(known, {}), f"broker-of-{name}")
     laid_out = plan(f"{__name__}:{name}", APPS[name].topology(), {"in": 1})
-    return StagedQuery(attrs.evolve(laid_out, written=written))
+    return StagedQuery(attrs.evolve(laid_out, written=written), epoch)
 
 
 @pytest.mark.parametrize("chosen", [False, True], ids=["by name", "by record"])
@@ -81,6 +86,35 @@ def test_a_time_that_a_topic_refuses_is_one_for_the_policy(
     where = r"to out was refused: its time, \d+, is .* ahead of the clock, and the topic's .*after"
     with pytest.raises(ProcessingError, match=where + ".* at in-0 offset 1"):
         failing.batch(records)
+
+
+def test_a_backfill_keeps_the_state_of_a_result_that_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Changelogs take every time."""
+    skipping = query("skip_True_False", monkeypatch, chosen=False, epoch=3)
+    found = skipping.batch([("in", "a", "1", 5), ("in", "b", "1", DAY_AHEAD)])
+    assert [record for record in found if record[0] == "out"] == [("out", "a", "1", 5)]
+    kept = [key for topic, key, *_ in found if topic != "out"]
+    assert sorted(kept) == ["a", "b"]
+
+
+@pytest.mark.parametrize("output", ["updates", "latest", "none"])
+def test_a_backfill_that_writes_no_results_refuses_none(
+    monkeypatch: pytest.MonkeyPatch, output: Any
+) -> None:
+    wishes: list[QueryRequest] = []
+
+    def prepare(*given: Any) -> None:
+        wishes.extend(one for one in given if isinstance(one, QueryRequest))
+        raise StreamletError("not further")
+
+    monkeypatch.setattr(backfill, "prepare", prepare)
+    name = f"{__name__}:skip_True_False"
+    wanted = backfill.BackfillQuery(name, None, Settings.load(), {}, output, None, "")  # type: ignore[arg-type]
+    with pytest.raises(StreamletError, match="not further"):
+        wanted.prepared({}, {"in": 1, "out": 1})
+    assert [one.writes for one in wishes] == [output != "none"]
 
 
 def test_results_of_spark_sql_have_no_record_to_name(caplog: pytest.LogCaptureFixture) -> None:
