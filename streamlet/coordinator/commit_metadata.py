@@ -14,9 +14,11 @@ than that of its last commit:
 
 ``input`` is about the one partition whose position this is, everything else about the task::
 
-    "input": {"inc": 1766000000, "applied": "<base 85>", "open": true}
+    "input": {"inc": 1766000000, "applied": "<base 85>", "open": true, "id": "<topic id>"}
 
-``applied`` has an entry per edge (``commit_packing``).
+``applied`` has an entry per edge (``commit_packing``). ``id`` is Kafka's of the topic that the
+position is one of: a topic that was deleted and made again has another. Topics that streamlet makes
+itself have none here.
 
 A broker takes a text of 4,096 bytes, or what its ``offset.metadata.max.bytes`` says. Where names of
 many changelogs are longer than that, the text is in compact form, of which each has some 15 bytes,
@@ -60,6 +62,7 @@ class InputNote:
         loose: edges whose next record need not follow on that, because records were skipped.
         open: an edge that is not in ``applied`` may begin with any record.
         leaps: the ends of steps between which no origin of an edge was applied, lowest first.
+        topic_id: of the topic that the position is one of; empty: not known.
     """
 
     incarnation: int = 0
@@ -67,6 +70,7 @@ class InputNote:
     loose: frozenset[int] = frozenset()
     open: bool = False
     leaps: Mapping[int, tuple[tuple[int, int], ...]] = attrs.field(factory=dict)
+    topic_id: str = ""
 
     def skipped(self) -> InputNote:
         """The note where records were skipped: each edge goes on with whatever comes next."""
@@ -81,6 +85,8 @@ class InputNote:
             fields["applied"] = pack_applied(self.applied, self.loose, self.leaps)
         if self.open:
             fields["open"] = True
+        if self.topic_id:
+            fields["id"] = self.topic_id
         return fields or None
 
     @classmethod
@@ -92,7 +98,12 @@ class InputNote:
         """
         applied, loose, leaps = unpack_applied(fields.get("applied", ""))
         incarnation = whole(fields.get("inc", 0), 0, _INCARNATION_MAX)
-        return cls(incarnation, applied, loose, _flag(fields.get("open", False)), leaps)
+        is_open, topic_id = _flag(fields.get("open", False)), _text(fields.get("id", ""))
+        return cls(incarnation, applied, loose, is_open, leaps, topic_id)
+
+    def is_of(self, ids: Mapping[str, str], topic: str) -> bool:
+        """True unless the topic has another id by now than when the position was committed."""
+        return not self.topic_id or ids.get(topic, self.topic_id) == self.topic_id
 
 
 #: The broker's ``offset.metadata.max.bytes`` unless it was changed.
@@ -187,7 +198,7 @@ class CommitMetadata:
             record["input"] = note
         if self.release_to is not None:
             record["release"] = {"to": self.release_to}
-        return json.dumps(record, separators=(",", ":"), ensure_ascii=False)
+        return _compact(record)
 
     def named(self, topics: Iterable[str]) -> CommitMetadata:
         """The same with the names of these changelogs in place of the numbers of a compact text.
@@ -239,6 +250,16 @@ class CommitMetadata:
             raise CommitMetadataError(
                 f"commit metadata does not fit together: {text[:80]!r}"
             ) from error
+
+
+def with_note(text: str, note: InputNote) -> str:
+    """A text without a note about an input, with this one added."""
+    fields = note.as_json()
+    return text if fields is None else f'{text[:-1]},"input":{_compact(fields)}}}'
+
+
+def _compact(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
 
 
 @attrs.frozen

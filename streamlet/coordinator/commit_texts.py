@@ -12,6 +12,7 @@ from streamlet.coordinator.commit_metadata import (
     CommitMetadataError,
     InputNote,
     Rebuilt,
+    with_note,
 )
 from streamlet.kafka.ports import Admin
 from streamlet.types import StateNumber, TopicPartition
@@ -26,6 +27,8 @@ _MOST_PARTITION = 99_999
 _MOST_INT32 = (1 << 31) - 1
 #: Characters of the longest member id: a host's name, numbers and a UUID.
 _MEMBER_ID = 104
+#: Characters of the id of a topic.
+_TOPIC_ID = 22
 
 
 def commit_limit(admin: Admin) -> int | None:
@@ -80,10 +83,7 @@ def _texts(
     plain: CommitMetadata, notes: Mapping[TopicPartition, InputNote], *, compact: bool
 ) -> dict[TopicPartition, str]:
     alone = plain.to_text(compact=compact)
-    return {
-        tp: alone if note == plain.note else attrs.evolve(plain, note=note).to_text(compact=compact)
-        for tp, note in notes.items()
-    }
+    return {tp: with_note(alone, note) for tp, note in notes.items()}
 
 
 def _longest(texts: Iterable[str]) -> int:
@@ -109,6 +109,8 @@ def longest_text(changelogs: Collection[str], sources: int) -> int:
         StateNumber(_MOST_INT32, _MOST_COUNT),
         release_to=member_id,
         rebuilt=Rebuilt(_MOST_INT32, whole=False, starts=ends),
-        note=InputNote(_MOST_INT32, applied, open=True),
+        note=InputNote(
+            _MOST_INT32, applied, open=True, topic_id="" if applied else "i" * _TOPIC_ID
+        ),
     )
     return len(longest.to_text(compact=True).encode())

@@ -160,12 +160,15 @@ class Catalog:
         return partition.partition >= (self._first or {}).get(partition.topic, 0)
 
     def check_named(self, topics: Collection[str]) -> None:
-        """Refuse to go on without these topics, if one of them is read by its name.
+        """Refuse to go on without these topics, if one of them is read by its name and is gone.
+
+        It may have been made again by now.
 
         Raises:
             BrokerError: one is.
         """
-        if named := sorted(self._named.intersection(topics)):
+        doubtful = self._named.intersection(topics)
+        if named := sorted(doubtful and doubtful - self._admin.topics().keys()):
             raise BrokerError(
                 f"{' and '.join(named)} does not exist any more, and the application reads it: "
                 "create it again"
@@ -193,7 +196,7 @@ class Catalog:
         counts = {name: info.partitions for name, info in self._admin.topics().items()}
         before = self._tasks
         self._leave_out(counts)
-        self._tell_made_again()
+        self._look_for_made_again()
         same = self._read_among(counts) == self._read and self._named <= counts.keys()
         if same and not self.doubted:
             return self._tasks != before
@@ -231,18 +234,18 @@ class Catalog:
             else "",
         )
 
-    def _tell_made_again(self) -> None:
-        """Name topics that a pattern matches and that were deleted and made again since a look."""
-        matched = [topic for topic in self.inputs if topic not in self._named]
-        found = self._admin.topic_ids(matched) if matched else {}
+    def _look_for_made_again(self) -> None:
+        """Name topics that were deleted and made again since the last look."""
+        between = self._topology.repartition_topics
+        found = self._admin.topic_ids([one for one in self.inputs if one not in between])
         for topic in sorted(found):
             if self.topic_ids.get(topic, found[topic]) != found[topic]:
-                log.error(
-                    "%s was deleted and made again: its tasks read on where they were, so the "
-                    "first records of the new topic may not be read; stop the application and "
-                    "set its positions in the topic to 0 with kafka-consumer-groups.sh",
+                log.warning(
+                    "%s was deleted and made again: its tasks begin at its first record once they "
+                    "have committed; what came of the records before stays in their stores",
                     topic,
                 )
+                (self._first or {}).pop(topic, None)  # all its records came later
         self.topic_ids |= found
 
     def _tell_refused(self, error: TopologyError) -> None:

@@ -42,7 +42,14 @@ class TopicWatch:
             BrokerError: a topic is gone that is read by its name.
         """
         missing, self._missing.topics = self._missing.topics, set()
-        self._catalog.check_named(missing)
+        try:
+            self._catalog.check_named(missing)
+        except (BrokerError, TimedOutError) as error:
+            if not error.passing:
+                raise
+            self._missing.topics |= missing  # asked again in the next round
+            log.warning("looking at topics: %s", error)
+            return
         planned = self._actions.generation != self._looked
         self._looked = self._actions.generation
         if missing or (planned and self._catalog.topology.patterns):
@@ -53,6 +60,6 @@ class TopicWatch:
         try:
             if self._catalog.look(now_ms, at_once=at_once):
                 self._group.rejoin("there are other partitions")
-            self._actions.follow_inputs()
+            self._actions.follow_inputs(self._catalog.topic_ids)
         except (BrokerError, TimedOutError) as error:
             log.warning("looking at topics: %s", error)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from streamlet.coordinator.commit_metadata import Positions
     from streamlet.tasks.mismatch import MismatchKind
     from streamlet.tasks.opening import OpenTask
-    from streamlet.tasks.targets import Target, TargetAnswer
+    from streamlet.tasks.target import Target
+    from streamlet.tasks.targets import TargetAnswer
 
 log = get_logger(__name__)
 

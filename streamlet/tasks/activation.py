@@ -51,7 +51,8 @@ from streamlet.tasks.missing_topics import MissingTopics
 from streamlet.tasks.opening import OpenTask, closed_if_refused
 from streamlet.tasks.restore_job import RestoreJob
 from streamlet.tasks.state_updater import StateUpdater
-from streamlet.tasks.targets import Target, TargetAnswer, Targets
+from streamlet.tasks.target import Target
+from streamlet.tasks.targets import TargetAnswer, Targets
 from streamlet.tasks.task_events import CopyFailed, Restored, RestoreFailed
 from streamlet.tasks.task_record import OpeningStage
 from streamlet.topology.graph import Topology
@@ -382,8 +383,7 @@ class Activation:
     def _ready(self, coming: ActivatingTask, opened: OpenTask) -> ActiveTask:
         """A new active period: an epoch above every one that was met."""
         target, state = coming.known(), opened.state
-        troubles = self._troubles[opened.task]
-        if troubles.careful:
+        if (troubles := self._troubles[opened.task]).careful:
             largest = largest_record(self._settings.client_config("producer"))
             state.check_entries(largest, self._limits)
         # Without a commit of ours to start from everything counted: that is what we carry forward.
@@ -391,7 +391,8 @@ class Activation:
         epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
         part = self.topology.subtopology(opened.task.subtopology)
         begin = target.positions()
-        notes = self.edges.pruned(target.notes_at_start(begin, self._clock.wall_ms()))
+        between = {topic.name for topic in part.repartitions}
+        notes = self.edges.pruned(target.notes_at_start(begin, self._clock.wall_ms(), between))
         edges = self.edges.of_task(part, notes, target.topic_ids or {})
         active = ActiveTask(
             opened,

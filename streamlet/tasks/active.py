@@ -58,6 +58,8 @@ class ActiveTask:
         misplaced: names an input whose keys lie in other partitions than they should; or empty.
         unsent: outputs that wait, because the producer is to be given a record again; or None.
         halted: why it processes nothing although it runs; empty: it processes.
+        remade: whether a topic that it reads was made again: it commits once more, and is then
+            brought up again.
     """
 
     opened: OpenTask
@@ -80,6 +82,7 @@ class ActiveTask:
     freshness: dict[TopicPartition, Freshness] = attrs.field(factory=dict)
     unsent: Unsent | None = None
     misplaced: str = ""
+    remade: bool = False
 
     def __attrs_post_init__(self) -> None:
         self.processor.epoch = self.epoch
@@ -126,7 +129,7 @@ class ActiveTask:
     def changed(self) -> bool:
         """True if there is something to commit."""
         calls = self.processor.calls
-        if self.under_way or (calls is not None and calls.shut):
+        if self.under_way or self.remade or (calls is not None and calls.shut):
             return True
         return self.positions != self.committed or self.state.has_dirty()
 
@@ -134,6 +137,14 @@ class ActiveTask:
     def under_way(self) -> bool:
         """True if it has begun a batch and not ended it, or not sent all of its outputs."""
         return self.processor.under_way or self.unsent is not None
+
+    def compare(self, topic_ids: Mapping[str, str]) -> None:
+        """Note whether a topic that it reads was made again, by the present ids of topics.
+
+        Brokers delete the positions in a topic with it. Without one more commit they would be lost,
+        and with them, where there are no others, what the state belongs to.
+        """
+        self.remade = not all(n.is_of(topic_ids, tp.topic) for tp, n in self.notes.items())
 
     def can_commit(self) -> bool:
         """True if a commit can cover it while it runs; else it lets its calls come to an end."""
@@ -193,6 +204,12 @@ class TaskCommit:
     #: behind that.
     checked: dict[TopicPartition, int] = attrs.field(factory=dict)
     sent: dict[TopicPartition, int] = attrs.field(factory=dict)
+    #: Of its task, when it was begun: a commit before may be of a topic that is gone.
+    remade: bool = attrs.field(init=False)
+
+    @remade.default
+    def _is_remade(self) -> bool:
+        return self.active.remade
 
     @classmethod
     def again(cls, active: ActiveTask, number: int) -> TaskCommit:

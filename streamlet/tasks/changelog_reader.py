@@ -33,7 +33,7 @@ from streamlet.tasks.restore_job import (
     prepare_rewrite,
     reader_of,
 )
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.types import NO_STATE, TaskId, TopicPartition
 
 log = get_logger(__name__)

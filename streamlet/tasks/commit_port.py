@@ -44,6 +44,11 @@ class Settled:
         return tuple(part.active for part in self.parts if gone and gone.issuperset(part.offsets))
 
     @property
+    def outdated(self) -> tuple[ActiveTask, ...]:
+        """The tasks that are to be brought up again: those, and of topics that were made again."""
+        return self.without_input + tuple(part.active for part in self.accepted if part.remade)
+
+    @property
     def of_unit(self) -> CommitDone | None:
         """The outcome of the unit that is over with it, if one is."""
         if self.hold is None or (self.outcome is CommitOutcome.ACCEPTED and not self.last):

@@ -21,7 +21,7 @@ from streamlet.errors import PositionsMismatchError
 from streamlet.logs import get_logger
 from streamlet.state.entries import CommitEntry
 from streamlet.state.task_state import TaskState
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
 log = get_logger(__name__)
@@ -150,6 +150,9 @@ def _remade(target: Target, state: TaskState) -> dict[TopicPartition, str]:
 def _lost(task: TaskId, target: Target, state: TaskState) -> Mismatch | None:
     if target.limit is not None or not state.stores.keys() - state.plain:
         return None
+    ranges = [target.ranges[tp] for tp in target.offsets if tp in target.ranges]
+    if ranges and all(one.later for one in ranges):
+        return None  # brokers delete positions with their topic, and these are new ones
     proofs = [f"{tp} ends at {end}" for tp, end in sorted(target.ends.items()) if end > 0]
     if state.state != NO_STATE:
         proofs.append(f"the local state is of commit {tuple(state.state)}")

@@ -33,7 +33,7 @@ from streamlet.state.holding_reader import HoldingReader
 from streamlet.state.load import Loader
 from streamlet.state.plain_reader import PlainReader
 from streamlet.state.task_state import TaskState
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
 log = get_logger(__name__)

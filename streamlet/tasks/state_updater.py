@@ -42,7 +42,8 @@ from streamlet.tasks.lock_waits import LockWaits
 from streamlet.tasks.mismatch import lacks
 from streamlet.tasks.opening import OpenTask
 from streamlet.tasks.restore_job import RestoreJob, RestoreProgress
-from streamlet.tasks.targets import Target, Targets
+from streamlet.tasks.target import Target
+from streamlet.tasks.targets import Targets
 from streamlet.tasks.task_events import CopyEvent, CopyFailed, CopyLag, Restored, RestoreFailed
 from streamlet.tasks.task_record import CopyStage
 from streamlet.tasks.task_restorer import RETRY_MS, TaskRestorer
@@ -53,8 +54,7 @@ log = get_logger(__name__)
 #: How long one step may take, which waits for that long when nothing comes. The shorter is for when
 #: an order to promote has come.
 STEP_MS, STEP_BUSY_MS = 5, 2
-#: How often lags are reported, committed positions of tables' source topics are read, and it is
-#: noted, for people, how far copies are.
+#: How often lags are told, positions of tables' topics read, and how far copies are noted.
 LAG_MS, TABLES_MS, READS_MS = 50, 1_000, 200
 #: How long copies stay closed after a store refused, or while their changelogs lack records.
 AGAIN_MS = 5_000

@@ -18,9 +18,7 @@ from streamlet.config import Settings
 from streamlet.coordinator.commit_metadata import (
     CommitMetadata,
     CommitMetadataError,
-    InputNote,
     Positions,
-    Rebuilt,
 )
 from streamlet.coordinator.messages import Committed
 from streamlet.errors import UnreachableError
@@ -30,150 +28,17 @@ from streamlet.state.changelog import decode
 from streamlet.state.entries import ChangelogEntries, CommitEntry, newest_complete
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.opening import changelogs_of
-from streamlet.tasks.start import InputRange, input_ranges
+from streamlet.tasks.start import input_ranges
+from streamlet.tasks.target import Target
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
-from streamlet.types import StateNumber, TaskId, TopicPartition
+from streamlet.types import TaskId, TopicPartition
 
 log = get_logger(__name__)
 
 #: One poll of a search for commit entries.
 POLL_MS = 100
 POLL_RECORDS = 10_000
-
-
-@attrs.frozen
-class Target:
-    """The start of a task: the commit it starts from, and the contents of the logs.
-
-    ``offsets`` are the committed positions, -1 where there is none. ``ranges`` tells of each input
-    what it holds, ``starts`` and ``ends`` of each changelog that the task writes; of a task whose
-    mark was seen only the ends are known, and needed.
-    """
-
-    offsets: Mapping[TopicPartition, int] = attrs.field(factory=dict)
-    ends: Mapping[TopicPartition, int] = attrs.field(factory=dict)
-    epoch: int = 0
-    #: State of the commit; None without a commit: everything in the changelogs counts.
-    limit: StateNumber | None = None
-    #: Ids of the topics it is restored from; None as long as they were not read.
-    topic_ids: Mapping[str, str] | None = None
-    starts: Mapping[TopicPartition, int] = attrs.field(factory=dict)
-    ranges: Mapping[TopicPartition, InputRange] = attrs.field(factory=dict)
-    #: The newest commit's own text, and the inputs that do not bear it.
-    metadata: CommitMetadata | None = None
-    unmarked: frozenset[TopicPartition] = frozenset()
-    #: Input positions that the state is known to belong to, by the changelogs' commit entries.
-    recorded: Mapping[TopicPartition, int] | None = None
-    #: Whether ``state.mismatch.policy`` made it what it is: it is not compared once more.
-    decided: bool = False
-    #: Changelogs that the first commit writes as a whole, and what later commits then say of that.
-    rewrite: frozenset[TopicPartition] = frozenset()
-    rebuilt: Rebuilt | None = None
-    #: What the commit notes of each input, and the inputs that do not begin at its position.
-    notes: Mapping[TopicPartition, InputNote] = attrs.field(factory=dict)
-    moved: frozenset[TopicPartition] = frozenset()
-    #: The first offset to read of each input, once that is worked out: see ``placed``.
-    first: Mapping[TopicPartition, int] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        positions: Positions,
-        ends: Mapping[TopicPartition, int],
-        *,
-        starts: Mapping[TopicPartition, int] | None = None,
-        ranges: Mapping[TopicPartition, InputRange] | None = None,
-    ) -> Target:
-        """The target that committed positions tell, and what was read of the logs."""
-        newest = positions.newest
-        return cls(
-            positions.offsets,
-            ends,
-            0 if newest is None else newest.epoch,
-            None if newest is None else newest.state,
-            starts=starts or {},
-            ranges=ranges or {},
-            metadata=newest,
-            unmarked=positions.unlike(newest),
-            rebuilt=None if newest is None else newest.rebuilt,
-            notes=positions.notes,
-        )
-
-    @property
-    def inputs(self) -> dict[TopicPartition, int] | None:
-        """The input positions that ``limit`` belongs to; None where they are unknown."""
-        if self.metadata is None:
-            return None if self.recorded is None else dict(self.recorded)
-        return {tp: at for tp, at in self.offsets.items() if tp not in self.unmarked and at >= 0}
-
-    @property
-    def claimed(self) -> int | None:
-        """Epoch of the commit's claim; None where records prove nothing: no owner committed it."""
-        one = self.metadata
-        return None if one is None or one.generation < 0 else one.epoch
-
-    @property
-    def rebuilt_epoch(self) -> int | None:
-        """The epoch before which local copies are outdated; None if there is none."""
-        return None if self.metadata is None else self.metadata.rebuilt_epoch
-
-    def placed(self) -> Target:
-        """The same, with the first offsets to read worked out once.
-
-        Raises:
-            BrokerError: as ``InputRange.start``.
-        """
-        return attrs.evolve(self, first=self.positions())
-
-    def notes_at_start(
-        self, starts: Mapping[TopicPartition, int], wall_ms: int
-    ) -> dict[TopicPartition, InputNote]:
-        """The note of each input of a task that begins with this.
-
-        A position that is the commit's own goes on with the commit's note. One that was set from
-        outside, or by ``state.mismatch.policy``, begins a new incarnation: the same offsets may now
-        stand for records that count once more. Where records are skipped, edges go on behind the
-        gap.
-
-        Args:
-            starts: first offset to read of each input.
-            wall_ms: the time, ms since the epoch; the next incarnation is made of it.
-        """
-        return {tp: self._note(tp, at, wall_ms // 1000) for tp, at in starts.items()}
-
-    def _note(self, tp: TopicPartition, start: int, seconds: int) -> InputNote:
-        known, committed = self.notes.get(tp, InputNote()), self.offsets[tp]
-        if tp in self.moved or (tp in self.unmarked and committed >= 0):
-            return InputNote(max(known.incarnation + 1, seconds), open=True)
-        if committed < 0:
-            return InputNote(open=start > 0)
-        return known if start == committed else known.skipped()
-
-    def whole_from(self) -> Mapping[TopicPartition, int]:
-        """The offsets from which on changelogs are whole, of those that may lack older records."""
-        return {} if self.rebuilt is None else self.rebuilt.starts
-
-    def rebuilt_in(self, epoch: int) -> Rebuilt | None:
-        """The rewrite that the commits of an active period with this target note."""
-        if not self.rewrite and not self.decided:
-            return self.rebuilt
-        starts = {**self.whole_from(), **{tp: self.ends[tp] for tp in self.rewrite}}
-        return Rebuilt(epoch, bool(self.rewrite), starts)
-
-    def positions(self) -> dict[TopicPartition, int]:
-        """The first offset to read of each input.
-
-        Raises:
-            BrokerError: as ``InputRange.start``.
-        """
-        if self.first is not None:
-            return dict(self.first)
-        ranges = self.ranges
-        return {
-            tp: ranges[tp].start(tp, offset) if tp in ranges else offset
-            for tp, offset in self.offsets.items()
-        }
 
 
 #: What brokers will say of targets, by task.
@@ -243,7 +108,7 @@ class Targets:
 
     def complete(self, task: TaskId, target: Target) -> TargetAnswer:
         """Read the topic ids that a mark does not tell; exceptions as for ``read``."""
-        return self._thread.submit(lambda: self._with_ids({task: target}))
+        return self._thread.submit(lambda: self._completed(task, target))
 
     def search(
         self, task: TaskId, target: Target, then: Callable[[CommitEntry | None], Target]
@@ -324,7 +189,12 @@ class Targets:
                 starts={tp: starts[tp] for tp in logs[task]},
                 ranges={tp: ranges[tp] for tp in inputs[task]},
             )
-        return self._with_ids(found)
+        return {task: one.in_new_topics() for task, one in self._with_ids(found).items()}
+
+    def _completed(self, task: TaskId, target: Target) -> dict[TaskId, Target]:
+        found = self._with_ids({task: target})
+        same = found[task].in_new_topics() is found[task]
+        return found if same else self._read((task,))  # a mark does not tell where topics begin
 
     def _search(self, task: TaskId, target: Target) -> CommitEntry | None:
         """Read the whole changelogs; None if their entries do not tell for certain.

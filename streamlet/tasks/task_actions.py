@@ -80,8 +80,6 @@ class TaskActions:
     #: Generation of the last assignment applied, for the log.
     generation: int = attrs.field(default=-1, init=False)
 
-    # News.
-
     def take(self) -> None:
         """Take what the control thread and the state updater left, and act on it.
 
@@ -188,7 +186,7 @@ class TaskActions:
             self._last = None
             events.append(settled.of_unit)
         self._report(*events)
-        for active in settled.without_input:
+        for active in settled.outdated:
             if active.stage is TaskStage.RUNNING:
                 self.restart(active)
 
@@ -229,9 +227,10 @@ class TaskActions:
         self._holdings.drop(active)
         self._activation.want_again(task)
 
-    def follow_inputs(self) -> None:
-        """Bring up again what reads other partitions by now, because a topic has more of them."""
+    def follow_inputs(self, topic_ids: Mapping[str, str]) -> None:
+        """Bring up again what reads other partitions by now, or a topic that was made again."""
         for active in self._holdings.of_stage(TaskStage.RUNNING):
+            active.compare(topic_ids)
             if active.inputs != self._inputs(active.task):
                 log.info("task %s reads other partitions from now on", active.task)
                 self.restart(active)

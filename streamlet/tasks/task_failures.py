@@ -14,6 +14,7 @@ lost its end. It is asked, beside the loop, what it holds now.
   lost.
 * The position is before the log's start: ``auto.offset.reset`` decides. Under ``none`` the task is
   halted: it reads nothing, commits what it has, and can be handed over.
+* The topic was made again: the task commits and is brought up again, at the first record there.
 * The position is behind the log's end, or the partition is a table's own: the task restarts from
   its commit, and its start decides (``tasks.start``, ``tasks.restore_job``).
 """
@@ -32,7 +33,8 @@ from streamlet.tasks.activation import ASK_AGAIN_MS, Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.start import InputRange, is_table, reset_policy
-from streamlet.tasks.targets import Target, TargetAnswer
+from streamlet.tasks.target import Target
+from streamlet.tasks.targets import TargetAnswer
 from streamlet.tasks.task_actions import TaskActions
 from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
@@ -164,6 +166,11 @@ class OutOfRange:
         where += str(position)
         if target.epoch > active.epoch:
             log.warning("%s; another member has taken the task over", where)
+            return
+        active.compare(target.topic_ids or {})
+        if active.remade:
+            log.warning("%s; the topic was made again, and is read from its first record", where)
+            self._meters.out_of_range["restarted"] += 1
         elif held.first <= position <= held.end:
             self._holdings.skip_to(active, partition, position)
         elif position > held.end or is_table(active.subtopology, partition.topic):

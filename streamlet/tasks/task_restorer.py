@@ -16,7 +16,7 @@ from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.kept_copy import let_go
 from streamlet.tasks.opening import OpenTask
 from streamlet.tasks.restore_job import RestoreJob, RestoreProgress
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.tasks.task_events import Restored, RestoreFailed
 from streamlet.types import TaskId
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as RawPartition
 
 from streamlet.app import App
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
+from tests.integration.chaos.support import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -116,3 +119,58 @@ def test_others_go_on_when_a_topic_that_matched_a_pattern_is_deleted(
         "and what came of it stays in the stores of its tasks, which go on; without another "
         "input end, and keep their changelogs: 0_1"
     ]
+
+
+@pytest.mark.parametrize("by", ["pattern", "name"])
+def test_a_topic_that_is_made_again_is_read_from_its_first_record(
+    bootstrap_servers: str, tmp_path: Path, by: str
+) -> None:
+    """It has more records than the positions of the old one, and is all that the state is of."""
+    mark = uuid4().hex[:8]
+    source, out = f"orders-{mark}-in", f"orders-{mark}-out"
+    admin = KafkaAdmin(bootstrap_servers)
+    admin.create_topics([NewTopic(source, 1, 1), NewTopic(out, 1, 1)])
+    makes_none = {"allow.auto.create.topics": False}
+    producer = Producer({"bootstrap.servers": bootstrap_servers, **makes_none})
+    found: dict[str, int] = {}
+
+    def write(kind: str, count: int) -> None:
+        for at in range(count):
+            producer.produce(source, b"x", f"{kind}-{at}".encode(), 0)
+        assert producer.flush(30) == 0
+
+    def seen(kind: str) -> int:
+        return sum(key.startswith(kind) for key in list(found))
+
+    config = {"state.dir": str(tmp_path), "commit.interval.ms": "100", "metadata.max.age.ms": "300"}
+    app = App(f"app-{mark}", bootstrap_servers=bootstrap_servers, config=config)
+    topics = re.compile(f"orders-{mark}-in") if by == "pattern" else source
+    counts = app.stream(topics, key=str, value=str).group_by_key().count(store="counts")
+    counts.to_stream().peek(lambda key, count: found.update({key: count})).to(out)
+    thread = threading.Thread(target=app.run)
+    thread.start()
+    try:
+        write("old", 5)
+        wait_for(lambda: seen("old") == 5, "the old topic is counted")
+        wait_for(lambda: committed(bootstrap_servers, f"app-{mark}", source) == 5, "and committed")
+        admin.delete_topics([source])
+        admin.create_topics([NewTopic(source, 1, 1)])
+        write("new", 9)
+        wait_for(lambda: seen("new") == 9, "the new one is read whole")
+    finally:
+        app.close()
+        thread.join()
+    assert [found[f"old-{at}"] for at in range(5)] == [1] * 5, "what was counted before stays"
+    assert committed(bootstrap_servers, f"app-{mark}", source) == 9
+    admin.delete_topics([source, out])
+    admin.close()
+
+
+def committed(servers: str, group: str, topic: str) -> int:
+    """The group's position in the first partition of a topic."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    try:
+        (found,) = consumer.committed([RawPartition(topic, 0)], timeout=10)
+        return int(found.offset)
+    finally:
+        consumer.close()

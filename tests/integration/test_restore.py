@@ -18,7 +18,7 @@ from streamlet.state.rows import untimed
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.restore_job import RestoreJob
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.unit.state.support import Spec
 

@@ -21,7 +21,7 @@ from streamlet.tasks.restore_job import (
     reader_of,
 )
 from streamlet.tasks.state_updater import LAG_MS, StateUpdater
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.tasks.task_restorer import RETRY_MS
 from streamlet.testing.simulation.stores import locked, opened
 from streamlet.types import TaskId, TopicPartition

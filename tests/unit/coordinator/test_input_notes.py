@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlet.coordinator.commit_metadata import CommitMetadata, CommitMetadataError, InputNote
+from streamlet.coordinator.commit_metadata import (
+    CommitMetadata,
+    CommitMetadataError,
+    InputNote,
+    with_note,
+)
 from streamlet.coordinator.commit_packing import pack_logs
 from streamlet.coordinator.commit_texts import TextRules
 from streamlet.dsl.foreign_keys.wire import source_of
@@ -29,11 +34,15 @@ def test_a_note_is_read_as_it_was_written(
 ) -> None:
     subsets = st.frozensets(st.sampled_from(sorted(applied))) if applied else st.just(frozenset())
     loose = data.draw(subsets)
-    note = InputNote(incarnation, applied, loose, is_open)
+    topic_id = data.draw(st.sampled_from(("", "3XvT-d0hQBCGb5Cu6PAtlg")))
+    note = InputNote(incarnation, applied, loose, is_open, topic_id=topic_id)
     text = CommitMetadata(3, "a-0", 7, note=note).to_text()
     found = CommitMetadata.from_text(text)
     assert found is not None
     assert found.note == note
+    read = CommitMetadata.from_text(with_note(CommitMetadata(3, "a-0", 7).to_text(), note))
+    assert read is not None
+    assert read.note == note
 
 
 def test_a_commit_with_nothing_to_note_has_the_text_it_always_had() -> None:
@@ -53,7 +62,7 @@ def test_128_edges_fit_into_commit_metadata() -> None:
 
 
 @pytest.mark.parametrize(
-    "damaged", ['{"applied":"~~~"}', '{"applied":"00000"}', "7", '{"inc":"x"}']
+    "damaged", ['{"applied":"~~~"}', '{"applied":"00000"}', "7", '{"inc":"x"}', '{"id":7}']
 )
 def test_a_damaged_note_is_an_error(damaged: str) -> None:
     text = CommitMetadata(3, "a", 7).to_text()[:-1] + f',"input":{damaged}}}'

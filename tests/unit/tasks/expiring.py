@@ -28,7 +28,7 @@ from streamlet.state.window_store import WindowRowStore
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.opening import TaskOpener
 from streamlet.tasks.restore_job import RestoreJob
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.testing.ports import MemoryAdmin, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
 from streamlet.types import TopicPartition

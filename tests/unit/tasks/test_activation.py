@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
+import attrs
 import pytest
 
 from streamlet.app import App
@@ -29,7 +30,7 @@ from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.lock_waits import LOOK_MS, QUIET_MS
 from streamlet.tasks.opening import OpenTask, TaskOpener
 from streamlet.tasks.state_updater import StateUpdater
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.tasks.task_events import CopyFailed, Restored, RestoreFailed
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -200,16 +201,21 @@ def test_a_task_begins_with_the_note_of_its_commit(bench: Bench) -> None:
     bench.admin.answers.set()
     bench.activation.want(TASK)
     active = bench.ready()
-    assert (active.committed, active.notes) == ({INPUT: 8}, {INPUT: note.skipped()})
+    assert (active.committed, active.notes) == ({INPUT: 8}, {INPUT: of_topic(note.skipped())})
     active.opened.close()
 
 
-def test_a_task_without_a_commit_begins_with_nothing_noted(bench: Bench) -> None:
+def of_topic(note: InputNote) -> InputNote:
+    """A note of a position in the topic that is there."""
+    return attrs.evolve(note, topic_id="id-1")
+
+
+def test_a_task_without_a_commit_begins_with_nothing_noted_but_the_topic(bench: Bench) -> None:
     bench.committed = Committed(-1, "")
     bench.admin.answers.set()
     bench.activation.want(TASK)
     active = bench.ready()
-    assert active.notes == {INPUT: InputNote()}
+    assert active.notes == {INPUT: of_topic(InputNote())}
     active.opened.close()
 
 

@@ -20,7 +20,7 @@ from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import PREFERRED_RECORDS, StoreChangelogReader
 from streamlet.tasks.restore_job import RestoreJob, RestoreProgress
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 from tests.unit.state.support import Spec, changelog

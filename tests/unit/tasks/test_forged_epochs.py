@@ -12,7 +12,8 @@ from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.restore_job import RestoreJob
-from streamlet.tasks.targets import Target, _name_unreadable
+from streamlet.tasks.target import Target
+from streamlet.tasks.targets import _name_unreadable
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import StateNumber, TaskId
 from tests.unit.state.support import Spec, changelog

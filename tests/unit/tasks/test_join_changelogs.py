@@ -22,7 +22,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.task import Task
 from streamlet.state import join_store
 from streamlet.state.task_state import TaskState
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.testing.ports import MemorySink
 from streamlet.topology.graph import Topology
 from streamlet.types import TopicPartition

@@ -10,7 +10,7 @@ import pytest
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.restore_job import RestoreJob
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.testing.ports import MemoryAdmin, MemorySource
 from streamlet.types import StateNumber
 from tests.unit.state.support import Spec

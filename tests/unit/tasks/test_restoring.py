@@ -11,7 +11,7 @@ from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.errors import BrokerError, StateLockedError, UnreachableError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.tasks.opening import OpenTask, TaskOpener
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.tasks.task_events import CopyLag, Restored, RestoreFailed
 from streamlet.types import StateNumber, TaskId
 from tests.unit.runtime.members import counting, wait_for

@@ -23,7 +23,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.directory import StateDirectory
 from streamlet.tasks import lock_waits, state_updater
 from streamlet.tasks.changelog_reader import GENTLE_RECORDS, POLL_RECORDS
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.tasks.task_events import CopyFailed, CopyLag
 from streamlet.types import StateNumber, TopicPartition
 from tests.unit.runtime.members import wait_for

@@ -8,7 +8,7 @@ from streamlet.coordinator.commit_metadata import InputNote
 from streamlet.state.entries import CommitEntry
 from streamlet.tasks.mismatch import at_the_end, begun_anew, continued
 from streamlet.tasks.start import InputRange
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 IN = TopicPartition("in", 0)
@@ -22,6 +22,27 @@ def target(offset: int) -> Target:
 
 def note(found: Target, start: int) -> InputNote:
     return found.notes_at_start({IN: start}, NOW_MS)[IN]
+
+
+def test_a_position_in_a_topic_that_was_made_again_is_none() -> None:
+    """Under ``latest`` too the new one begins at its first record."""
+    other, known = TopicPartition("other", 0), attrs.evolve(NOTE, topic_id="before")
+    ranges = {tp: InputRange(0, 9, "latest") for tp in (IN, other)}
+    found = Target(
+        {IN: 5, other: 5}, ranges=ranges, notes={IN: known, other: known}, topic_ids=None
+    )
+    assert found.in_new_topics() is found, "ids were not read"
+    same = attrs.evolve(found, topic_ids={"in": "before"})
+    assert same.in_new_topics() is same
+    moved = attrs.evolve(found, topic_ids={"in": "now", "other": "before"}).in_new_topics()
+    assert (moved.offsets, moved.positions()) == ({IN: -1, other: 5}, {IN: 0, other: 5})
+    notes = moved.notes_at_start({IN: 0, other: 5}, NOW_MS)
+    assert notes[IN] == InputNote(1_800_000_000, open=True, topic_id="now")
+    assert notes[other] == known
+    between = moved.notes_at_start({IN: 0, other: 5}, NOW_MS, between=("in",))
+    assert between[IN].topic_id == "", "of topics that streamlet makes no id is noted"
+    unknown = attrs.evolve(found, notes={IN: NOTE}, topic_ids={"in": "now"})
+    assert unknown.in_new_topics() is unknown, "an earlier version noted no id"
 
 
 def test_the_position_of_the_commit_goes_on_with_its_note() -> None:
