@@ -47,8 +47,18 @@ def is_async(function: Any) -> bool:
 
 
 def is_generator(function: Any) -> bool:
-    """True if calling it returns a generator, as far as Python can tell."""
-    return any(map(inspect.isgeneratorfunction, called(function)))
+    """True if calling it returns a generator, as far as Python can tell.
+
+    One that ``types.coroutine`` marks is awaited like a coroutine.
+    """
+    return any(
+        inspect.isgeneratorfunction(one) and not _is_awaited(one) for one in called(function)
+    )
+
+
+def _is_awaited(function: Any) -> bool:
+    code = getattr(function, "__code__", None)
+    return code is not None and bool(code.co_flags & inspect.CO_ITERABLE_COROUTINE)
 
 
 def never_runs(function: Any) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 from streamlet.kafka.ports import Headers
+from streamlet.lazy_results import FINE, refuse_promise
 from streamlet.serdes.copies import own
 
 
@@ -160,7 +161,10 @@ class CallPool:
         try:
             async with asyncio.timeout(self._timeout_s):
                 # Each try begins with the record as it was read; a result may be kept elsewhere.
-                call.result = own(await self._function(own(call.key), own(call.value)))
+                result = await self._function(own(call.key), own(call.value))
+            if type(result) not in FINE:
+                refuse_promise(result)
+            call.result = own(result)
         except GeneratorExit:  # the process ends
             raise
         except BaseException as error:  # it may raise anything, or exit; the policy decides

@@ -80,16 +80,21 @@ def takes_async(call: str, function: Callable[..., Any], *arguments: str) -> int
     It may be ``non_deterministic``.
 
     Raises:
-        TopologyError: neither number will do, or it is an async generator.
+        TopologyError: neither number will do, or it is a generator, or makes a context manager.
     """
     if isinstance(function, ContextFunction):
         check_takes(call, function)
     if not callable(function):
         raise TopologyError(f"{call} expects an async function, got {function!r}")
-    if any(map(inspect.isasyncgenfunction, called(function))):
+    if any(map(inspect.isasyncgenfunction, called(function))) or is_generator(function):
         raise TopologyError(
             f"{call}: {name_of(function)} yields, and one result is awaited for each value: "
             "return it"
+        )
+    if makes_manager(function):
+        raise TopologyError(
+            f"{call} enters no context manager, and {name_of(function)} makes one: give it an "
+            "async function that returns the result"
         )
     signature = _signature(function)
     wanted = arguments

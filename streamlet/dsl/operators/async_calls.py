@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
+from inspect import isawaitable
+from types import CoroutineType
 from typing import Any, Literal, TypeAlias
 
 import attrs
 
 from streamlet.errors import TopologyError
+from streamlet.lazy_results import refuse_promise
 from streamlet.serdes import Serde
 from streamlet.topology.operator import RetryRule
+from streamlet.user_code import shown
 
 #: The orders in which results of calls go on.
 Order: TypeAlias = Literal["key", "partition"]
@@ -65,10 +69,18 @@ class MapValuesAsync:
     key: Serde[Any] | None
 
     def call(self, key: Any, value: Any) -> Awaitable[Any]:
-        """The call for a record."""
-        made: Awaitable[Any] = (
-            self.function(value) if self.takes == 1 else self.function(key, value)
-        )
+        """The call for a record.
+
+        Raises:
+            TypeError: the function returned what cannot be awaited.
+        """
+        made: Any = self.function(value) if self.takes == 1 else self.function(key, value)
+        if type(made) is not CoroutineType and not isawaitable(made):
+            refuse_promise(made)
+            raise TypeError(
+                f"the function returned {shown(made)}, which cannot be awaited: give {CALL} an "
+                "async function, or map_values() this one"
+            )
         return made
 
     def lane(self, key: Any) -> Hashable | None:

@@ -14,7 +14,7 @@ from streamlet.dsl.graph.inference import UNKNOWN, result_type, without_none
 from streamlet.dsl.processors.processor import Processor
 from streamlet.dsl.processors.record import Record
 from streamlet.errors import TopologyError
-from streamlet.lazy_results import FINE, is_async, is_generator, refuse_promise
+from streamlet.lazy_results import FINE, is_async, is_generator, makes_manager, refuse_promise
 from streamlet.user_code import shown
 
 #: Makes the processor of one task.
@@ -89,8 +89,15 @@ def made(call: str, supplier: Supplier) -> Any:
         raise TopologyError(f"{call}: {type(one).__name__} has no method process(record)")
     for name in ("init", "process", "close"):
         method = getattr(one, name, None)
-        if is_async(method) or (name != "process" and is_generator(method)):
-            does = "cannot await" if is_async(method) else "goes through nothing that it yields"
+        if is_async(method):
+            does = "cannot await"
+        elif makes_manager(method):
+            does = "enters no context manager"
+        elif name != "process" and is_generator(method):
+            does = "goes through nothing that it yields"
+        else:
+            does = ""
+        if does:
             raise TopologyError(
                 f"{call}: {name}() of {type(one).__name__} would never run: {call} {does}"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -264,15 +265,40 @@ def test_each_function_of_a_user_is_looked_at(operator: str, kind: str) -> None:
         fed(build, arity(function, count), 2)
 
 
-@pytest.mark.parametrize("method", ["init", "process", "close"])
-def test_a_method_that_never_runs_is_refused_when_the_topology_is_built(method: str) -> None:
-    async def run(self: Any, *arguments: Any) -> None:
-        pass
+METHODS = {
+    "async": (awaited, "cannot await"),
+    "async generator": (both, "cannot await"),
+    "generator": (generating, "goes through nothing that it yields"),
+    "manager": (contextlib.contextmanager(generating), "enters no context manager"),
+}
 
-    kind = type("Mine", (), {"process": lambda self, record: None, method: run})
+
+@pytest.mark.parametrize("run", METHODS)
+@pytest.mark.parametrize("method", ["init", "process", "close"])
+def test_a_method_that_never_runs_is_refused_when_the_topology_is_built(
+    method: str, run: str
+) -> None:
+    function, message = METHODS[run]
+    kind = type("Mine", (), {"process": lambda self, record: None, method: function})
     for given in (kind, lambda: kind()):
-        with pytest.raises(TopologyError, match="cannot await"):
+        goes = (method, run) == ("process", "generator")
+        with contextlib.nullcontext() if goes else pytest.raises(TopologyError, match=message):
             sl.App("lazy").stream("in", key=str, value=int).process(given)
+
+
+@pytest.mark.parametrize("kind", HIDDEN)
+def test_a_close_that_never_ran_is_named_when_it_is_called(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    function, message = HIDDEN[kind]
+    mine = type("Mine", (), {"process": lambda self, record: None, "close": arity(function, 1)})
+    app = sl.App("lazy")
+    app.stream("in", key=str, value=int).process(mine)
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "a", 1)
+        assert caplog.text == ""
+    assert "close() failed" in caplog.text
+    assert re.search(message, caplog.text)
 
 
 @pytest.mark.parametrize("which", ["key", "joiner"])
