@@ -48,8 +48,9 @@ class Difference:
 NOTHING_SHARED = "they have no topic and no store in common with it"
 #: What is said of a store that both keep and only one could read.
 TYPES_DIFFER = "has other types there than here"
-#: What begins the name of a store's types in a subtopology's belongings.
-TYPES = "types of "
+#: What begins the names of a store's types in a subtopology's belongings: as versions before marks
+#: noted them, and as ``serdes.marks`` where that is another text. Alone: there are such marks.
+TYPES, MARKS = "types of ", "marks of "
 
 
 def difference(ours: Sequence[Sequence[str]], theirs: Sequence[bytes]) -> Difference | None:
@@ -63,7 +64,8 @@ def difference(ours: Sequence[Sequence[str]], theirs: Sequence[bytes]) -> Differ
     known = {one for raw in theirs for one in _split(raw)}
     if retyped := _retyped(ours, known):
         return Difference(retyped, retyped)
-    if known and any(ours) and not any(_hash(name) in known for names in ours for name in names):
+    named = [name for names in ours for name in names if name != MARKS]
+    if known and named and not any(_hash(name) in known for name in named):
         return Difference(NOTHING_SHARED, NOTHING_SHARED)
     return None
 
@@ -73,15 +75,25 @@ def _retyped(ours: Sequence[Sequence[str]], known: Collection[bytes]) -> str:
 
     ``known`` are the hashes of all names of the other member.
     """
+    by_marks = _hash(MARKS) in known
     found = [
         f"store {store} {TYPES_DIFFER} ({types})"
         for names in ours
-        for name in names
-        if name.startswith(TYPES) and _hash(name) not in known
-        for store, types in [name.removeprefix(TYPES).split(": ", 1)]
-        if _hash(f"store {store}") in known
+        for store, (name, types) in _types_in(names, by_marks).items()
+        if _hash(name) not in known and _hash(f"store {store}") in known
     ]
     return "; ".join(found[:_MOST])
+
+
+def _types_in(names: Iterable[str], by_marks: bool) -> dict[str, tuple[str, str]]:
+    """The name of each store's types among belongings, and the types."""
+    found: dict[str, tuple[str, str]] = {}
+    for prefix in (TYPES, MARKS) if by_marks else (TYPES,):
+        for name in names:
+            if name.startswith(prefix) and name != MARKS:
+                store, types = name.removeprefix(prefix).split(": ", 1)
+                found[store] = name, types
+    return found
 
 
 def packed(belongings: Iterable[Iterable[str]]) -> tuple[bytes, ...]:
@@ -99,7 +111,7 @@ def moved(ours: Sequence[Sequence[str]], theirs: Sequence[bytes]) -> tuple[Moved
         Moved(name, number, there.get(_hash(name), number))
         for number, names in enumerate(ours)
         for name in names
-        if not name.startswith(TYPES)
+        if not name.startswith((TYPES, MARKS))
     )
     return tuple(one for one in found if one.here != one.there)
 

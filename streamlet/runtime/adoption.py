@@ -22,9 +22,8 @@ from streamlet.control.values import ResetEpoch
 from streamlet.errors import RefusedError, StateMismatchError, TaskCorruptedError
 from streamlet.logs import get_logger
 from streamlet.state.directory import FolderLock, StateDirectory, TaskFolder
-from streamlet.state.meta import TaskMeta
+from streamlet.state.meta import TaskMeta, layout_of
 from streamlet.topology.graph import Topology
-from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import NO_STATE, StateNumber, TaskId
 
 log = get_logger(__name__)
@@ -118,7 +117,7 @@ def _plan(topology: Topology, found: Sequence[_Found]) -> _Plan:
             aside.append(one)
             continue
         if one.meta is not None and number in parts:
-            one.meta.check_layout(_layout(parts[number]), str(one.folder.path), unread)
+            one.meta.check_layout(layout_of(parts[number].stores), str(one.folder.path), unread)
         candidates.setdefault(TaskId(number, one.task.partition), []).append(one)
     kept = {task: max(some, key=lambda one: one.worth) for task, some in candidates.items()}
     removed = [one for task, some in candidates.items() for one in some if one is not kept[task]]
@@ -126,10 +125,6 @@ def _plan(topology: Topology, found: Sequence[_Found]) -> _Plan:
         _check_spare(one, topology)
     moves = {task: one for task, one in kept.items() if one.folder.path.name != str(task)}
     return _Plan(moves, removed, [one for one in aside if not one.is_aside], needless)
-
-
-def _layout(part: Subtopology) -> dict[str, tuple[str, str]]:
-    return {spec.name: (spec.key.name, spec.value.name) for spec in part.stores}
 
 
 def _check_spare(one: _Found, topology: Topology) -> None:
@@ -174,7 +169,7 @@ def _carry_out(directory: StateDirectory, plan: _Plan) -> None:
 
 def _fingerprint(topology: Topology) -> str:
     """Changes when the stores of a subtopology do, their serdes, or its number."""
-    layouts = {part.id: _layout(part) for part in topology.subtopologies if part.stores}
+    layouts = {part.id: layout_of(part.stores) for part in topology.subtopologies if part.stores}
     text = json.dumps(layouts, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from streamlet.errors import SerdeError
+from streamlet.serdes.marks import with_schema
 from streamlet.serdes.serde import Serde, build, encode_error
 
 #: A schema, its JSON text, or the path of its file; a list is a union.
@@ -46,10 +47,12 @@ def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
         named=any(map(_are_alike, _unions(parsed))),
         fastavro=fastavro,
     )
+    # Bytes do not say by which schema they were written, so names of serdes do.
+    name = with_schema(coder.name, _fingerprint(parsed))
     coder.set_defaults()
-    serde = coder.serde(coder.encode)
+    serde = attrs.evolve(coder.serde(coder.encode), name=name)
     if any(one.get("type") == "map" for one in nodes(parsed)):
-        return attrs.evolve(coder.serde(coder.encode_sorted), as_value=serde)
+        return attrs.evolve(coder.serde(coder.encode_sorted), name=name, as_value=serde)
     return serde
 
 
@@ -110,6 +113,13 @@ class _Coder:
             for field in record["fields"]:
                 if "default" in field:
                     field["default"] = _binary(field["type"], field["default"], named)
+
+
+def _fingerprint(parsed: Any) -> str:
+    """A hash of what a schema says of bytes: not its documentation, nor its defaults."""
+    from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+    return fingerprint(to_parsing_canonical_form(parsed), "CRC-64-AVRO")
 
 
 def _parsed(schema: Schema) -> Any:

@@ -49,7 +49,7 @@ def described(
     topic_ids: Mapping[str, str] | None = None,
     connector: Connector | None = None,
 ) -> dict[str, Any]:
-    """The facts that must stay while a checkpoint lives.
+    """The facts that must stay while a checkpoint lives, and how earlier versions noted them.
 
     Args:
         topology: of the application.
@@ -62,6 +62,7 @@ def described(
         "form": _FORM,
         "application": topology.application,
         "subtopologies": {str(part.id): part.hash.hex() for part in topology.subtopologies},
+        "former": {str(part.id): part.former_hash.hex() for part in topology.subtopologies},
         "partitions": dict(sorted(laid_out.counts.items())),
         "aggregations": dict(aggregations or {}),
         "topic_ids": dict(topic_ids or {}),
@@ -100,12 +101,13 @@ def check(spark: SparkSession, checkpoint: str, now: dict[str, Any], reason: str
     if was is not None:
         compare(was, now, checkpoint, reason)
         identity.check_ids(was.get("topic_ids", {}), now["topic_ids"], checkpoint)
-        if "topic_ids" in was:
+        if "topic_ids" in was and was["subtopologies"] == now["subtopologies"]:
             return
     path, files = file_in(spark, checkpoint)
-    stream = files.create(path)  # also over one of an older version, which has no ids
+    stream = files.create(path)  # also over one of an older version
+    kept = {name: fact for name, fact in now.items() if name != "former"}
     try:
-        stream.write(json.dumps(now, indent=1).encode())
+        stream.write(json.dumps(kept, indent=1).encode())
     finally:
         stream.close()
 
@@ -175,7 +177,7 @@ def compare(was: dict[str, Any], now: dict[str, Any], checkpoint: str, reason: s
             before, after = was[what].get(name), now[what].get(name)
             if before != after and what == "partitions":
                 changes.append(f"{name} had {before or 'no'} partitions and has {after or 'none'}")
-            elif before != after:
+            elif before not in (after, now["former"].get(name)):
                 changes.append(f"subtopology {name} has changed")
     before, after = was.get("connector"), now["connector"]
     if before and after and before != after:

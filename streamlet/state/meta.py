@@ -10,6 +10,8 @@ import attrs
 
 from streamlet.bounded import EPOCH_MAX, INT32_MAX, INT64_MAX, parsed, whole
 from streamlet.errors import StateMismatchError, TaskCorruptedError
+from streamlet.serdes.marks import is_noted_as, mark_of
+from streamlet.state.store_facts import StoreFacts
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 #: Since version 2 rows bear times (``state.rows``).
@@ -26,9 +28,14 @@ _REMOVED = (
 )
 
 
+def layout_of(stores: Iterable[StoreFacts]) -> dict[str, tuple[str, str]]:
+    """The marks of the key and value serde of each store."""
+    return {one.name: (mark_of(one.key.name), mark_of(one.value.name)) for one in stores}
+
+
 @attrs.frozen
 class TaskMeta:
-    """Fields as in ``TaskState``; ``layout`` is per store the names of its key and value serde.
+    """Fields as in ``TaskState``; ``layout`` is per store the marks of its key and value serde.
 
     ``on_disk`` are the stores that the database held when this was written; None if an older
     version of streamlet wrote it, which may have emptied a store and kept its position.
@@ -182,7 +189,7 @@ class TaskMeta:
                 continue
             if now is None:
                 changes.append(f"store {name} is not in the topology any more")
-            elif tuple(now) != (key, value):
+            elif not all(map(is_noted_as, (key, value), now)):
                 gone = False
                 changes.append(f"store {name} held {key} -> {value}, now {now[0]} -> {now[1]}")
         if changes:

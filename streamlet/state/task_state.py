@@ -26,7 +26,7 @@ from streamlet.state.directory import DATABASE
 from streamlet.state.drained import Drained
 from streamlet.state.load import Loader
 from streamlet.state.memory import MemoryEngine
-from streamlet.state.meta import TaskMeta
+from streamlet.state.meta import TaskMeta, layout_of
 from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.rows import NO_TIME, latest_of
 from streamlet.state.store import CachedStore
@@ -81,7 +81,7 @@ class TaskState:
         self._held: dict[TopicPartition, int] = {}  # positions not to pass while `again` waits
         self._outstanding: Drained | None = None
         self._latest: Mapping[str, int] = {}  # as the medium says, of stores not yet made
-        self._layout, self._unread = {s.name: (s.key.name, s.value.name) for s in specs}, unread
+        self._layout, self._unread = layout_of(specs), unread
         memory = [s.name for s in specs if folder is None or not s.persistent]
         self._in_memory = frozenset(memory)
         self._memory = MemoryEngine(memory) if engine is None else engine

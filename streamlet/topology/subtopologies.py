@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
 
 from streamlet.control.topic import control_topic_name
 from streamlet.kafka.placements import DEFAULT
+from streamlet.rebalance.numbering import MARKS, TYPES
+from streamlet.serdes.marks import former_name, mark_of
 from streamlet.topology.names import changelog_name
 from streamlet.topology.nodes import InternalTopic, ProcessorNode, SinkNode, SourceNode, StoreSpec
 from streamlet.types import TopicPartition
@@ -136,16 +138,19 @@ class Subtopology:
     def belongings(self) -> tuple[str, ...]:
         """Names of what its tasks read and keep: they tell a task whatever its number.
 
-        Beside each store stand its types.
+        Beside each store stand its types as earlier versions noted them, and where that is not the
+        same, as this one does.
         """
         topics = {f"topic {topic}" for topic in self.input_topics}
         topics |= {f"pattern {pattern}" for pattern in self.patterns}
         stores = {f"store {spec.name}" for spec in self.stores}
-        types = {
-            f"types of {spec.name}: {serde_name(spec.key)} -> {serde_name(spec.value)}"
-            for spec in self.stores
+        types = {f"{TYPES}{one.name}: {_types(one, former_serde_name)}" for one in self.stores}
+        marks = {
+            f"{MARKS}{one.name}: {_types(one, serde_mark)}"
+            for one in self.stores
+            if _types(one, serde_mark) != _types(one, former_serde_name)
         }
-        return tuple(sorted(topics | stores | types))
+        return tuple(sorted(topics | stores | types | marks | ({MARKS} if marks else set())))
 
     @property
     def hash(self) -> bytes:
@@ -154,14 +159,37 @@ class Subtopology:
         Two processes with the same number and hash run the same tasks; what user functions do
         inside is not seen.
         """
-        text = json.dumps(_canonical(self), sort_keys=True, separators=(",", ":"))
-        return hashlib.blake2b(text.encode(), digest_size=HASH_BYTES).digest()
+        return _hash(_canonical(self, serde_mark))
+
+    @property
+    def former_hash(self) -> bytes:
+        """The same as earlier versions made it, which noted other names of serdes."""
+        return _hash(_canonical(self, former_serde_name))
 
 
 def serde_name(serde: Any) -> str:
     """A serde's name, the same in every process."""
     name = getattr(serde, "name", None)
     return name if isinstance(name, str) else type(serde).__qualname__
+
+
+def serde_mark(serde: Any) -> str:
+    """The name of a serde by which it is compared with what was noted."""
+    return mark_of(serde_name(serde))
+
+
+def former_serde_name(serde: Any) -> str:
+    """The name that earlier versions noted."""
+    return former_name(serde_name(serde))
+
+
+def _types(spec: StoreSpec, noted: Callable[[Any], str]) -> str:
+    return f"{noted(spec.key)} -> {noted(spec.value)}"
+
+
+def _hash(canonical: Mapping[str, Any]) -> bytes:
+    text = json.dumps(canonical, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=HASH_BYTES).digest()
 
 
 def split(
@@ -247,13 +275,16 @@ def _subtopology(
     )
 
 
-def _canonical(part: Subtopology) -> dict[str, Any]:
-    """The form in which two versions of a subtopology are compared: names only, no addresses."""
+def _canonical(part: Subtopology, noted: Callable[[Any], str]) -> dict[str, Any]:
+    """The form in which two versions of a subtopology are compared: names only, no addresses.
+
+    ``noted`` gives the names of serdes.
+    """
     return {
         "id": part.id,
         "sources": [
             [
-                *(node.name, node.topics, serde_name(node.key), serde_name(node.value)),
+                *(node.name, node.topics, noted(node.key), noted(node.value)),
                 *([] if node.pattern is None else ["pattern", node.pattern.pattern]),
                 *([] if node.partitioner == DEFAULT else ["partitioner", node.partitioner]),
             ]
@@ -261,14 +292,14 @@ def _canonical(part: Subtopology) -> dict[str, Any]:
         ],
         "processors": [[node.name, node.parents, node.stores] for node in part.processors],
         "sinks": [
-            [node.name, node.parents, node.topic, serde_name(node.key), serde_name(node.value)]
+            [node.name, node.parents, node.topic, noted(node.key), noted(node.value)]
             for node in part.sinks
         ],
         "stores": [
             [
                 spec.name,
-                serde_name(spec.key),
-                serde_name(spec.value),
+                noted(spec.key),
+                noted(spec.value),
                 spec.persistent,
                 spec.logged,
                 spec.source_topic,

@@ -126,7 +126,8 @@ class Runner:
         part = self._topology.subtopology(which.subtopology)
         raw = kept.head()
         head = self._new_head(which, part) if raw is None else _decode_head(raw)
-        _check(head, self._new_head(which, part))
+        new = self._new_head(which, part)
+        _check(head, new, part.former_hash + ROWS)
         clock = SystemClock()
         began = clock.now_ns()
         # Not there while it is worked on: whatever goes wrong now, it is no longer as marked.
@@ -148,7 +149,7 @@ class Runner:
         task.state.write(drained, StateNumber(1, head.commits + 1), {})
         changed = TaskHeader(
             head.task,
-            head.layout,
+            new.layout,
             head.partitions,
             mark,
             segments.extent,
@@ -260,14 +261,14 @@ def _decode_head(raw: bytes) -> TaskHeader:
         ) from error
 
 
-def _check(was: TaskHeader, now: TaskHeader) -> None:
+def _check(was: TaskHeader, now: TaskHeader, former_layout: bytes) -> None:
     if (was.task, was.partitions) != (now.task, now.partitions):
         raise StateError(
             f"the checkpoint has task {was.task} of {was.partitions} where {now.task} of "
             f"{now.partitions} is looked for: it is that of another topology, or of topics with "
             "other partition counts"
         )
-    if was.layout != now.layout:
+    if was.layout not in (now.layout, former_layout):
         raise StateError(
             f"the checkpoint's state of task {now.task} is that of another version of the "
             "topology, whose nodes, stores or serdes have changed, or of streamlet"

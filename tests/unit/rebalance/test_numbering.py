@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from streamlet import App
+from dataclasses import make_dataclass
+from typing import Any
+
+from streamlet import App, avro
 from streamlet.rebalance.numbering import (
+    MARKS,
     NOTHING_SHARED,
     Difference,
     Moved,
@@ -97,3 +101,58 @@ def test_a_store_that_holds_other_types_is_named_with_its_own() -> None:
     assert found is not None
     assert found.here == "store a-store has other types there than here (str -> str)"
     assert "the state has other types here" in refusal(found.here)
+
+
+def keeping(value: Any) -> list[tuple[str, ...]]:
+    app = App("app")
+    stream = app.stream("a", key=str, value=str)
+    stream.group_by_key().aggregate(dict, lambda k, v, kept: kept, store="kept", value=value)
+    stream.group_by_key().count(store="counts")
+    return belongings(app)
+
+
+def earlier(names: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """As a version before marks had them."""
+    return [tuple(name for name in part if not name.startswith(MARKS)) for part in names]
+
+
+def in_module(module: str) -> Any:
+    order = make_dataclass("Order", [("n", int)])
+    order.__module__ = module
+    return dict[str, order]  # type: ignore[valid-type]
+
+
+def by_schema(*fields: str) -> Any:
+    named = [{"name": name, "type": "int"} for name in fields]
+    return avro({"type": "record", "name": "Order", "fields": named})
+
+
+def test_a_class_in_a_container_may_move_to_another_module() -> None:
+    before, after = keeping(in_module("shop")), keeping(in_module("sales"))
+    assert difference(after, packed(before)) is None
+    assert difference(before, packed(after)) is None
+    assert difference(after, packed(earlier(after))) is None
+    assert difference(earlier(after), packed(after)) is None
+    found = difference(after, packed(earlier(before)))
+    assert found is not None
+    assert "kept has other types" in found.here, "an earlier version noted the module"
+
+
+def test_another_avro_schema_in_a_store_is_refused() -> None:
+    before, after = keeping(by_schema("a")), keeping(by_schema("a", "b"))
+    assert difference(before, packed(before)) is None
+    for one, other in ((before, after), (after, before)):
+        found = difference(one, packed(other))
+        assert found is not None
+        assert "store kept has other types there than here (str -> avro(Order, schema" in found.here
+    assert difference(after, packed(earlier(before))) is None, "which noted no schema"
+
+
+def test_marks_alone_are_nothing_in_common() -> None:
+    other = App("app")
+    stream = other.stream("b", key=str, value=str)
+    stream.group_by_key().aggregate(
+        dict, lambda k, v, kept: kept, store="other", value=by_schema("a")
+    )
+    found = difference(keeping(by_schema("a")), packed(belongings(other)))
+    assert found == Difference(NOTHING_SHARED, NOTHING_SHARED)

@@ -13,6 +13,7 @@ import pytest
 
 from streamlet.errors import SerdeError
 from streamlet.serdes import ColumnError, avro
+from streamlet.serdes.marks import former_name
 
 FLIGHT = {
     "type": "record",
@@ -30,7 +31,7 @@ def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     flight = {"carrier": "AA", "delay": 3}
     for schema in (FLIGHT, json.dumps(FLIGHT), file):
         one = avro(schema)
-        assert one.name == "avro(Flight)"
+        assert former_name(one.name) == "avro(Flight)"
         assert one.encode(flight) == b"\x04AA\x02\x06"
         assert one.decode_column([b"\x04AA\x02\x06", None]) == [flight, None]
         assert one.copy(flight) == flight
@@ -144,7 +145,7 @@ def test_a_union_may_be_the_schema() -> None:
     union = ["string", record("Made", ID), record("Sold", {"name": "price", "type": "double"})]
     for schema in (union, json.dumps(union)):
         one = avro(schema)
-        assert one.name == "avro(string | Made | Sold)"
+        assert former_name(one.name) == "avro(string | Made | Sold)"
         for value in ("a", {"id": 1}, {"price": 1.5}):
             assert one.decode(one.encode(value)) == value
         with pytest.raises(SerdeError, match="do not match"):

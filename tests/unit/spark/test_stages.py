@@ -27,6 +27,7 @@ from streamlet.spark.rows.tasks import Pack
 from streamlet.spark.state.run import Runner
 from streamlet.spark.state.segments import SegmentLimits
 from streamlet.testing import TopologyTestDriver
+from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
 
 pytest.importorskip("numpy")
@@ -299,6 +300,22 @@ def test_another_tasks_state_and_another_topologys_are_refused() -> None:
         taken(runner.run(COUNTS, [], kept, 1))
 
 
+def test_state_that_an_earlier_version_of_streamlet_noted_is_gone_on_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It noted other names of serdes; the next batch notes those of now."""
+    laid_out, kept, part = planned(counting, lines=2), KeptInMemory(), counting.topology()
+    runner = Runner(laid_out, SegmentLimits())
+    taken(runner.run(COUNTS, word_rows(laid_out, 0, "a"), kept, 0))
+    raw, now = kept.now or b"", part.subtopology(1).hash
+    kept.now = raw.replace(now, b"12345678")
+    monkeypatch.setattr(Subtopology, "former_hash", b"12345678")
+    again = Runner(laid_out, SegmentLimits())
+    taken(again.run(COUNTS, word_rows(laid_out, 1, "a"), kept, 1))
+    assert now in (kept.now or b"")
+    assert b"12345678" not in (kept.now or b"")
+
+
 def test_a_checkpoint_goes_on_only_as_what_it_was() -> None:
     topology = counting.topology()
     was = described(topology, planned(counting, lines=2))
@@ -306,6 +323,8 @@ def test_a_checkpoint_goes_on_only_as_what_it_was() -> None:
     now = described(joining.topology(), planned(joining, orders=1, customers=1))
     with pytest.raises(StateError, match="of counting, not of joining; subtopology 0 has changed"):
         compare(was, now, "here")
+    earlier = {**was, "subtopologies": was["former"]}
+    compare(earlier, was, "here")
     older = {name: value for name, value in was.items() if name != "form"}
     with pytest.raises(StateError, match="another version of streamlet wrote it"):
         compare(older, was, "here")
