@@ -14,7 +14,14 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from types import AsyncGeneratorType, GeneratorType, NoneType
+from types import (
+    AsyncGeneratorType,
+    BuiltinFunctionType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+    NoneType,
+)
 from typing import Any
 
 _MANAGERS: tuple[type, ...] = (
@@ -36,6 +43,11 @@ _YIELDED = (
     "flat_map_values() or flat_map() take what is yielded"
 )
 _ENTERED = "nothing enters it, so it never runs; return the result itself"
+_CALLED = "nothing calls it, and it is always true; call it, and return its result"
+#: Iterators that do their work when something goes through them.
+_LAZY: tuple[type, ...] = (map, filter, zip)
+#: What is called; as an answer it is always true.
+_FUNCTIONS: tuple[type, ...] = (FunctionType, BuiltinFunctionType, MethodType, functools.partial)
 
 
 def is_async(function: Any) -> bool:
@@ -113,6 +125,29 @@ def refuse_promise(result: Any, *, yields: bool = False) -> None:
         raise TypeError(text)
 
 
+def lazy_text(result: Any) -> str | None:
+    """The reason why an iterator that nothing goes through cannot be meant; None for another."""
+    if isinstance(result, _LAZY) or type(result).__module__ == "itertools":
+        return f"the function returned {_named(result)}: {_YIELDED}"
+    return None
+
+
+def refuse_answer(answer: Any) -> None:
+    """Check one answer of a predicate, of which only the truth is used.
+
+    Raises:
+        TypeError: it is a coroutine, an iterator that has done nothing yet, or a function.
+    """
+    if answer is True or answer is False:
+        return
+    text = lazy_text(answer)
+    if text is None and isinstance(answer, _FUNCTIONS):
+        text = f"the function returned {_named(answer)}: {_CALLED}"
+    if text is not None:
+        raise TypeError(text)
+    refuse_promise(answer)
+
+
 def looking(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, of whose results each is looked at: for those that are called seldom."""
     if hasattr(function, "made_of"):  # streamlet's own
@@ -128,15 +163,22 @@ def looking(function: Callable[..., Any]) -> Callable[..., Any]:
     return looked
 
 
-def looked_at(results: Iterable[Any], *, yields: bool = False) -> Iterator[Any]:
+def looked_at(
+    results: Iterable[Any], check: Callable[[Any], None] = refuse_promise
+) -> Iterator[Any]:
     """The same results, lazily, with a look at the first; the others come as quickly as before."""
     rest = iter(results)
-    return chain(_first(rest, yields), rest)
+    return chain(_first(rest, check), rest)
 
 
-def _first(results: Iterator[Any], yields: bool) -> Iterator[Any]:
+def refuse_unyielded(result: Any) -> None:
+    """Check one result as ``refuse_promise`` does; it may be a generator."""
+    refuse_promise(result, yields=True)
+
+
+def _first(results: Iterator[Any], check: Callable[[Any], None]) -> Iterator[Any]:
     for result in results:
-        refuse_promise(result, yields=yields)
+        check(result)
         yield result
         return
 
@@ -168,7 +210,11 @@ def count_before_promise(results: list[Any]) -> tuple[int, str]:
 
     Without a promise the number is that of all results.
     """
-    found = [(at, text) for at, one in enumerate(results) if (text := promise_text(one))]
+    found = [
+        (at, text)
+        for at, one in enumerate(results)
+        if (text := promise_text(one) or lazy_text(one))
+    ]
     return found[0] if found else (len(results), "")
 
 

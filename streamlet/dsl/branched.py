@@ -17,7 +17,7 @@ from streamlet.dsl.graph.record_context import ContextFunction, applied
 from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.operators.branches import NO_BRANCH, NumberBranches, NumberTwo, TakeBranch
 from streamlet.errors import TopologyError
-from streamlet.lazy_results import refuse_promise
+from streamlet.lazy_results import refuse_answer
 
 if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
@@ -161,7 +161,7 @@ def chosen(predicates: tuple[Any, ...], default: int) -> Any:
                 answer = predicate(key, value)
                 if answer:
                     if answer is not True:
-                        refuse_promise(answer)
+                        refuse_answer(answer)
                     return index
             return default
 
@@ -172,7 +172,7 @@ def chosen(predicates: tuple[Any, ...], default: int) -> Any:
         for index, (predicate, asks) in enumerate(asking):
             answer = predicate(key, value, context) if asks else predicate(key, value)
             if answer:
-                refuse_promise(answer)
+                refuse_answer(answer)
                 return index
         return default
 

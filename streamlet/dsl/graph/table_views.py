@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from streamlet.dsl.operators.copies import Own
-from streamlet.lazy_results import refuse_promise
+from streamlet.lazy_results import refuse_answer
 from streamlet.topology.operator import TaskContext
 
 Function = Callable[..., Any]
@@ -40,7 +40,7 @@ def filter_view(function: Function, keep: bool) -> TableView:
             return None
         answer = function(key, row)
         if answer is not True and answer is not False:
-            refuse_promise(answer)
+            refuse_answer(answer)
         return row if bool(answer) is keep else None
 
     return TableView(lambda _: view)

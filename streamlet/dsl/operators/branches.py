@@ -11,7 +11,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.operators.columns import collect
-from streamlet.lazy_results import LARGE, looked_at
+from streamlet.lazy_results import LARGE, looked_at, refuse_answer
 
 #: Number of the records that fit no branch where there is no default branch.
 NO_BRANCH = -1
@@ -43,7 +43,7 @@ class NumberTwo:
         """Raises ``OperatorFailed`` when the predicate fails."""
         answers: Iterator[Any] = map(self.predicate, batch.keys, batch.values)
         if not self._looked or len(batch) > LARGE:
-            answers = looked_at(answers)
+            answers = looked_at(answers, refuse_answer)
         others: Iterable[int] = map(not_, answers)
         if self.default != 1:
             others = map((0, self.default).__getitem__, others)

@@ -19,7 +19,7 @@ from streamlet.dsl.operators.columns import (
     spread,
 )
 from streamlet.dsl.operators.copies import Own, groups, snapshots
-from streamlet.lazy_results import LARGE, looked_at, refuse_promise
+from streamlet.lazy_results import LARGE, looked_at, refuse_answer, refuse_promise, refuse_unyielded
 from streamlet.topology.operator import TaskContext
 from streamlet.user_code import shown
 
@@ -38,7 +38,7 @@ class Filter:
         """Raises ``OperatorFailed`` when the function, or the truth of its answer, fails."""
         answers: Iterator[Any] = map(self.function, batch.keys, batch.values)
         if not self._looked or len(batch) > LARGE:
-            answers = looked_at(answers)
+            answers = looked_at(answers, refuse_answer)
         mask, error = collect(map(truth if self.keep else not_, answers), len(batch))
         self._looked = self._looked or bool(mask)
         if error is not None:
@@ -122,7 +122,7 @@ class FlatMapValues:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the function fails or returns nothing iterable."""
         results = over_values(self.function, self.takes, batch.keys, batch.values)
-        made, error = collect(groups(looked_at(results, yields=True), self.own), len(batch))
+        made, error = collect(groups(looked_at(results, refuse_unyielded), self.own), len(batch))
         if error is not None:
             done = _expanded(batch.slice(0, len(made)), made)
             raise OperatorFailed(len(made), done, again=True) from error

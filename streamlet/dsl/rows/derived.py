@@ -32,7 +32,7 @@ from streamlet.dsl.operators.hot_store import (
     note_times,
 )
 from streamlet.errors import StateError
-from streamlet.lazy_results import LARGE, looked_at, refuse_promise
+from streamlet.lazy_results import LARGE, looked_at, refuse_answer
 from streamlet.serdes import Serde
 from streamlet.topology.operator import Operator
 
@@ -190,7 +190,7 @@ class TableFilter:
         else:
             answers: Iterator[Any] = map(function, keys, values)
             if not self._looked or len(values) > LARGE:
-                answers = looked_at(answers)
+                answers = looked_at(answers, refuse_answer)
             mask, error = collect(map(test, answers), len(values))
             self._looked = self._looked or bool(mask)
         kept = zip(values, mask, strict=False)
@@ -234,7 +234,7 @@ class TableMapValues:
 
 def _kept(answer: Any) -> Any:
     """The answer of a predicate, unless it is a coroutine or the like."""
-    refuse_promise(answer)
+    refuse_answer(answer)
     return answer
 
 

@@ -376,24 +376,3 @@ def test_operators_that_take_several_results_take_generators() -> None:
 def test_a_class_as_initializer_gives_none_of_its_attributes_to_the_function() -> None:
     """Or the function could not be sent to another process, as on Spark."""
     assert set(vars(looking(Begins))) == {"__wrapped__"}
-
-
-class NoTruth:
-    """An object that is neither true nor false, as an array of numpy is."""
-
-    def __bool__(self) -> bool:
-        raise ValueError("ambiguous")
-
-
-@pytest.mark.parametrize("operator", ["foreach", "peek"])
-def test_a_result_that_nothing_uses_is_asked_nothing(operator: str) -> None:
-    fed(OPERATORS[operator][1], lambda key, value: NoTruth(), 2)
-
-
-def test_values_of_which_only_the_first_has_a_truth_are_no_nulls() -> None:
-    app = sl.App("truth")
-    values = app.stream("in", key=str, value=int).map_values(lambda v: v if v == 1 else NoTruth())
-    values.group_by_key().aggregate(int, lambda k, v, n: n + 1, value=int).to_stream().to("out")
-    with TopologyTestDriver(app) as driver:
-        driver.pipe_inputs("in", [("a", 1), ("a", 2)])
-        assert [one.value for one in driver.read_output("out")] == [1, 2]
