@@ -30,7 +30,7 @@ from streamlet.logs import get_logger
 from streamlet.rebalance.numbering import difference, refusal
 from streamlet.runtime.adoption import adopt_folders, discard_before_reset
 from streamlet.runtime.catalog import Catalog
-from streamlet.state.directory import FolderLock, StateDirectory
+from streamlet.state.directory import FolderLock, StateDirectory, number_in
 from streamlet.topology.graph import Topology
 
 log = get_logger(__name__)
@@ -39,6 +39,8 @@ log = get_logger(__name__)
 #: from changelogs in less, bytes: some 20 MB/s.
 SMALL_STATE = 8_000_000
 
+#: Members of an earlier run that are looked for at most, whatever the file of its lock says.
+_MOST_MEMBERS = 1_000
 #: How long a broker is asked which version it has, before the first topic is made.
 VERSION_MS = 15_000
 
@@ -190,7 +192,8 @@ def clear_left_over(
         members: how many members it runs.
     """
     static = settings.group_instance_id
-    before = str(lock.fields.get("instance_id", "")), int(lock.fields.get("members", 0))
+    ran = min(number_in(lock.fields, "members"), _MOST_MEMBERS)
+    before = str(lock.fields.get("instance_id", "")), ran
     now = (static or "", members)
     if before == now or not (static or before[0]):
         return

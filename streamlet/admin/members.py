@@ -18,7 +18,8 @@ from streamlet.admin.snapshot import GroupSnapshot, MemberSnapshot
 from streamlet.admin.status import member_state
 from streamlet.admin.window import GroupWindow
 from streamlet.coordinator.codes import name_of
-from streamlet.errors import NotFoundError
+from streamlet.errors import MissingRightError, NotFoundError
+from streamlet.rights import GROUP_REFUSED, Right, missing
 
 _REQUEST_MS = 30_000
 #: How long a rebalance is waited for where what members say of themselves is wanted.
@@ -72,7 +73,7 @@ def remove(
 
     Raises:
         NotFoundError: there is no such application.
-        BrokerError: the coordinator does not answer, or will not tell.
+        BrokerError: the coordinator does not answer, or refuses.
     """
     there = static_ids(window.group())
     meant = {asked: meaning(asked, there) for asked in ids}
@@ -114,6 +115,11 @@ def _removed(
     if not wanted:
         return {}
     codes = window.transport.remove_members(window.name, wanted, _REQUEST_MS, reason).result()
+    if set(codes.values()) == {GROUP_REFUSED}:
+        right = missing(Right("READ", "group", window.name))
+        raise MissingRightError(
+            f"no member of {window.name} was removed: {name_of(GROUP_REFUSED)}; {right}"
+        )
     return {one: name_of(code) if (code := codes.get(one, -1)) else None for one in wanted}
 
 

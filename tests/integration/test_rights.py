@@ -27,6 +27,8 @@ from tests.integration.secured import SecuredBroker, secured_broker
 
 pytestmark = pytest.mark.integration
 
+#: What it takes to look into a topic.
+LOOKS = ("READ", "DESCRIBE_CONFIGS")
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 RECORDS = 3
 TIMEOUT_S = 60
@@ -125,6 +127,7 @@ LINES = str(PAGE)
 COMMANDS = {
     "status": ["status", "least"],
     "members list": ["members", "list", "least"],
+    "members remove": ["members", "remove", "least", "--instance-id", "a"],
     "reset": ["reset", "least", "--yes"],
     "topics read": ["topics", "read", "lines"],
     "topics write": ["topics", "write", "lines", LINES],
@@ -153,6 +156,19 @@ def commands() -> list[tuple[str, str, Right]]:
 
 CASES, OF_COMMANDS = cases(), commands()
 
+#: An application that is reset, and its topics that a reset makes again.
+AGAIN = "again"
+INTERNAL = [one.name for on in ("repartition", "changelog") for one in topics(AGAIN, on)]
+#: Users who lack what a reset can begin without; and what they have in place of it.
+RESETTING: dict[str, tuple[list[Right], list[Right]]] = {
+    **{look: ([Right(look, "topic", topic) for topic in INTERNAL], []) for look in LOOKS},
+    "unread": ([Right("READ", "topic", "lines")], []),
+    "keeping": ([Right("DELETE", "topic", topic) for topic in INTERNAL], []),
+    "deleting": ([Right("CREATE", "topic", topic) for topic in INTERNAL], []),
+    "watching": ([Right("READ", "group", AGAIN)], [Right("DESCRIBE", "group", AGAIN)]),
+    "finishing": ([], []),
+}
+
 
 def counting(name: str) -> sl.App:
     """Counts words: a repartition topic and a changelog."""
@@ -164,11 +180,12 @@ def counting(name: str) -> sl.App:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    users = [*(case.name for case in CASES), *(user for user, _, _ in OF_COMMANDS)]
+    users = [case.name for case in CASES] + [user for user, _, _ in OF_COMMANDS] + [*RESETTING]
     with secured_broker(tmp_path_factory.mktemp("tls"), users) as made:
         admin = KafkaAdmin(made.open_door)
         admin.create_topics(
-            [NewTopic("lines", 1), *(NewTopic(f"{case.name}.out", 1) for case in CASES)]
+            [NewTopic("lines", 1), NewTopic(f"{AGAIN}.out", 1)]
+            + [NewTopic(f"{case.name}.out", 1) for case in CASES]
         )
         admin.close()
         producer = Producer({"bootstrap.servers": made.open_door})
@@ -179,22 +196,31 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
             {
                 **{case.name: without(case.name, "`run`", case.taken) for case in CASES},
                 **{
-                    user: without("least", f"`{command}`", (right,))
+                    user: without("least", f"`{command}`", (right,)) + _seen(right)
                     for user, command, right in OF_COMMANDS
+                },
+                **{
+                    user: without(AGAIN, "`reset`", taken) + instead
+                    for user, (taken, instead) in RESETTING.items()
                 },
             }
         )
-        for case in CASES:
-            if case.ran:
-                state = tmp_path_factory.mktemp("state")
-                own = {"bootstrap.servers": made.open_door, "state.dir": str(state)}
-                counting(case.name).run(count=RECORDS, settings=Settings.load(own))
+        for name in [AGAIN] + [case.name for case in CASES if case.ran]:
+            state = tmp_path_factory.mktemp("state")
+            own = {"bootstrap.servers": made.open_door, "state.dir": str(state)}
+            counting(name).run(count=RECORDS, settings=Settings.load(own))
         yield made
 
 
 def without(app: str, who: str, taken: Sequence[Right]) -> list[Right]:
     """The rights of the table for these, but those that are taken."""
     return [one for one in rights_of(app, who) if one not in taken]
+
+
+def _seen(taken: Right) -> list[Right]:
+    """The right to see a group, which comes along with the one to read it."""
+    group = taken.kind == "group" and taken.operation == "READ"
+    return [attrs.evolve(taken, operation="DESCRIBE")] if group else []
 
 
 def run(broker: SecuredBroker, case: Case, folder: Path) -> None:
@@ -232,6 +258,39 @@ def test_a_command_names_the_right_that_is_missing(
     assert result.exit_code in (1, 3), result.output
     assert str(right) in result.stderr
     assert right.granted_by in result.stderr
+
+
+def test_a_reset_that_lacks_a_right_ends_and_another_one_finishes_it(
+    broker: SecuredBroker, tmp_path: Path
+) -> None:
+    def reset(user: str) -> Result:
+        return told(broker.login(user), ["reset", AGAIN, "--yes"], tmp_path)
+
+    admin = KafkaAdmin(broker.open_door)
+    ids = admin.topic_ids(INTERNAL)
+    assert len(ids) == len(INTERNAL)
+    for look in LOOKS:
+        result = reset(look)
+        assert (result.exit_code, admin.topic_ids(INTERNAL)) == (1, ids), result.output
+        assert any(f"{look} on topic {topic}" in result.stderr for topic in INTERNAL)
+    result = reset("unread")
+    assert (result.exit_code, admin.topic_ids(INTERNAL)) == (2, ids), result.output
+    assert f"which topics {AGAIN} reads is not known" in result.stderr
+    result = reset("keeping")
+    assert (result.exit_code, admin.topic_ids(INTERNAL)) == (1, ids), result.output
+    assert any(f"DELETE on topic {topic}" in result.stderr for topic in INTERNAL)
+    result = reset("deleting")
+    assert (result.exit_code, admin.topic_ids(INTERNAL)) == (1, {}), result.output
+    assert any(f"CREATE on topic {topic}" in result.stderr for topic in INTERNAL)
+    result = reset("watching")
+    assert (result.exit_code, len(admin.topic_ids(INTERNAL))) == (1, len(ids)), result.output
+    assert f"READ on group {AGAIN}" in result.stderr
+    result = reset("finishing")
+    assert result.exit_code == 0, result.output
+    own = {"bootstrap.servers": broker.open_door, "state.dir": str(tmp_path / "state")}
+    again = counting(AGAIN).run(count=RECORDS, settings=Settings.load(own))
+    assert len(again) == RECORDS
+    admin.close()
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "topics list", "scale-down"])

@@ -37,6 +37,9 @@ _SETTINGS = {
     "sasl.password": "let-me-in",
 }
 
+SCALE_DOWN = ("scale-down", "--name", "b")
+COMMANDS = (SCALE_DOWN, ("replace", "--old", "b", "--new", "a"))
+
 
 class Guarded:
     """A broker with a second door, at which one says who one is; at the first one may do all.
@@ -108,26 +111,29 @@ def test_rights_that_are_missing_are_named_and_nobody_is_marked(
         await_band(cluster, [a, b])
         topic = control_topic_name(cluster.name)
 
-        found = as_guest(guarded, cluster)
-        assert found.code == 1
-        assert "GROUP_AUTHORIZATION_FAILED" in found.error
-        assert f"--operation Describe --group {cluster.name}" in found.error
+        for command in COMMANDS:
+            found = as_guest(guarded, cluster, *command)
+            assert found.code == 1
+            assert "GROUP_AUTHORIZATION_FAILED" in found.error
+            assert f"--operation Describe --group {cluster.name}" in found.error
 
         guarded.allow(ResourceType.GROUP, cluster.name, AclOperation.DESCRIBE)
-        found = as_guest(guarded, cluster)
-        assert found.code == 1
-        assert f"topic {topic} is not there or may not be seen" in found.error
-        assert f"READ on topic {topic}" in found.error
+        for command in COMMANDS:
+            found = as_guest(guarded, cluster, *command)
+            assert found.code == 1
+            assert f"topic {topic} is not there or may not be seen" in found.error
+            assert f"READ on topic {topic}" in found.error
 
         guarded.allow(ResourceType.TOPIC, topic, AclOperation.READ)
-        found = as_guest(guarded, cluster)
-        assert found.code == 1
-        assert f"WRITE on topic {topic}" in found.error
-        assert f"--operation Write --topic {topic}" in found.error
-        assert marks(cluster) == []
+        for command in COMMANDS:
+            found = as_guest(guarded, cluster, *command)
+            assert found.code == 1
+            assert f"WRITE on topic {topic}" in found.error
+            assert f"--operation Write --topic {topic}" in found.error
+            assert marks(cluster) == []
 
         guarded.allow(ResourceType.TOPIC, topic, AclOperation.WRITE)
-        found = as_guest(guarded, cluster)
+        found = as_guest(guarded, cluster, *SCALE_DOWN)
         assert (found.code, found.document["leaving"]) == (0, ["b"])
         assert b.wait() == 0, b.log()
         a.interrupt()
@@ -153,9 +159,9 @@ def test_an_instance_whose_password_is_refused_does_not_wait_for_the_broker(
         cluster.end()
 
 
-def as_guest(guarded: Guarded, cluster: Cluster) -> Answer:
+def as_guest(guarded: Guarded, cluster: Cluster, command: str, *options: str) -> Answer:
     """What comes of a guest's command."""
-    words = ["scale-down", cluster.name, "--name", "b", "--yes"]
+    words = [command, cluster.name, *options, "--yes"]
     for key, value in _SETTINGS.items():
         words += ["--set", f"{key}={value}"]
     return operate(cluster, *words, servers=guarded.door)

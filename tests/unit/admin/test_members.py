@@ -26,7 +26,7 @@ from streamlet.clock import ManualClock
 from streamlet.control.values import MemberProgress
 from streamlet.control.view import ControlView
 from streamlet.coordinator.messages import Answer, GroupDescription, MemberDescription, Request
-from streamlet.errors import BrokerError, NotFoundError
+from streamlet.errors import BrokerError, MissingRightError, NotFoundError
 from streamlet.rebalance.values import Assignment, Subscription
 from streamlet.rebalance.wire import encode_assignment, encode_subscription
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
@@ -151,6 +151,12 @@ def test_all_are_removed_in_one_request_and_each_id_has_a_result() -> None:
         Removal("a-0", None),
     ]
     assert group.requests == [["a-0", "a-1", "gone", "b-0"]]
+
+
+def test_the_right_that_is_missing_is_named() -> None:
+    group = Coordinator([described(member("a", "a-0"))], codes={"a-0": 30, "gone": 30})
+    with pytest.raises(MissingRightError, match=r"READ on group flights.*--operation Read"):
+        remove(seen(group), ["a-0", "gone"])
 
 
 def test_an_id_the_coordinator_says_nothing_of_was_not_removed() -> None:
