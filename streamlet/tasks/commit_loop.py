@@ -6,7 +6,6 @@ on (``Precopy``), and once they are stopped nothing else is committed until that
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
@@ -43,8 +42,6 @@ log = get_logger(__name__)
 #: While a task is handed over to us a commit that is due waits for so long, ms: it takes some ten
 #: milliseconds, in which the task's mark would not be looked at.
 HOLD_OFF_MS = 250
-#: Garbage is collected at commits; while a hand-over is open only after so long, ms.
-COLLECT_MS = 1_000
 #: How often the caches are measured, ms: a round of few records takes less.
 MEASURE_MS = 20
 #: Pause before a commit that a broker had no good answer for is tried again, ms.
@@ -96,7 +93,6 @@ class CommitLoop:
     _tidy: Callable[[int], None]
     #: When the next commit is due.
     next_ms: int = attrs.field(default=0, init=False)
-    _collect_by_ms: int = attrs.field(default=0, init=False)
     _measure_ms: int = attrs.field(default=0, init=False)
     _postponed: PostponedCommit = attrs.field(init=False)
 
@@ -119,8 +115,8 @@ class CommitLoop:
                 precopy.committing(now)
                 self.next_ms = now + self._settings.commit_interval_ms
                 self._try(self.begin)
-            if not gated or now >= self._collect_by_ms:
-                self._collect(now)
+            if not gated or self._holdings.garbage.due(now):
+                self._holdings.garbage.collect(now, busy=self._actions.busy)
                 self._tidy(now)
         elif self._actions.unit is None and not self._group.gated:
             claims = self._holdings.unclaimed()
@@ -142,11 +138,6 @@ class CommitLoop:
         """Begin a commit, or go on with the one under way."""
         tasks, unit = self._actions.to_commit(), self._actions.unit
         self._commit.begin(tasks, unit, at_once=self._holdings.idle)
-
-    def _collect(self, now: int) -> None:
-        if not self._actions.busy or now >= self._collect_by_ms:
-            gc.collect(1)
-            self._collect_by_ms = now + COLLECT_MS
 
     def _try(self, commit: Callable[[], None]) -> None:
         """Take a step of a commit, and take what it fails on.

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
+from streamlet.garbage import GarbageCollection
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.opening import OpenTask
@@ -164,6 +165,8 @@ class TaskRegistry:
     _paused: set[TopicPartition] = attrs.field(factory=set, init=False)
     #: Input of tasks to come, and what was read so of tasks that run now.
     ahead: Prefetcher = attrs.field(init=False)
+    #: Closed tasks are what it is to collect.
+    garbage: GarbageCollection = attrs.field(factory=GarbageCollection, init=False)
     _kept: list[PartitionBatch] = attrs.field(factory=list, init=False)
 
     @ahead.default
@@ -241,6 +244,7 @@ class TaskRegistry:
         self._stop_fetching([active])
         active.processor.close()
         self._forget(active)
+        self.garbage.closed()
         active.move_to(TaskStage.CLOSED)
         self._close(active.opened)
         del self.tasks[active.task]

@@ -12,10 +12,11 @@ import pytest
 from streamlet.clock import ManualClock, SystemClock
 from streamlet.coordinator.events import BlockJoin
 from streamlet.errors import BrokerError, OutOfRangeError, TaskMigratedError, TimedOutError
+from streamlet.garbage import YOUNG_MS
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.topic_watch import TopicWatch
 from streamlet.runtime.worker import Worker
-from streamlet.tasks.commit_loop import COLLECT_MS, HOLD_OFF_MS, PostponedCommit
+from streamlet.tasks.commit_loop import HOLD_OFF_MS, PostponedCommit
 from streamlet.tasks.opening import CLOSE_LATER_MS, Closer, OpenTask
 from streamlet.tasks.task_events import CommitLast
 from streamlet.tasks.task_record import TaskStage
@@ -112,7 +113,7 @@ def test_a_commit_that_is_due_while_a_join_is_under_way_begins_right_behind_it(
     for _ in range(3):
         worker._commits.step()
     assert (commits.begun, len(looked)) == (0, 1), "what else is due once a second is done"
-    clock.advance(COLLECT_MS)
+    clock.advance(YOUNG_MS)
     worker._commits.step()
     assert (commits.begun, len(looked)) == (0, 2)
     gate.gated = False

@@ -67,3 +67,18 @@ def test_operators_know_the_epoch_of_each_active_period() -> None:
     assert active.processor.epoch == 4
     active.begin_again()
     assert active.processor.epoch == active.epoch == 5
+
+
+def test_a_task_that_is_dropped_is_garbage() -> None:
+    log = MemoryLog()
+    log.create("in")
+    source = CountingSource(log)
+    holdings = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
+    active = running(0)
+    active.processor.close = lambda: None  # type: ignore[method-assign]
+    holdings._close = lambda opened: None
+    holdings.add(active)
+    ended: list[str] = []
+    holdings.garbage.closed = lambda: ended.append("closed")  # type: ignore[method-assign]
+    holdings.drop(active)
+    assert (ended, holdings.tasks) == (["closed"], {})
