@@ -37,15 +37,10 @@ from typing import Any
 import attrs
 
 from streamlet.bounded import EPOCH_MAX, INT32_MAX, TASK_NUMBER_MAX, parsed, whole
-from streamlet.coordinator.commit_packing import (
-    named,
-    pack_applied,
-    pack_logs,
-    unpack_applied,
-    unpack_logs,
-)
+from streamlet.coordinator.commit_packing import pack_applied, unpack_applied
 from streamlet.coordinator.messages import Committed
 from streamlet.errors import GroupError
+from streamlet.state.log_numbers import named, pack_logs, unpack_logs
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 #: The highest incarnation that is read: the next one fits into an edge, too.

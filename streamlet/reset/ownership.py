@@ -51,7 +51,7 @@ def made_by(batches: Iterable[PartitionBatch], topic: str) -> str:
     for batch in batches:
         for headers in reversed(batch.headers or ()):
             entry = CommitEntry.of(NO_STATE, headers) if headers else None
-            if entry is not None and topic in entry.written and entry.application:
+            if entry and topic in entry.named([topic]).written and entry.application:
                 return entry.application
     return ""
 

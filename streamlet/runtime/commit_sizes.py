@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from streamlet.config import Settings
 from streamlet.coordinator.commit_metadata import METADATA_MAX_BYTES
-from streamlet.coordinator.commit_packing import same_numbers
 from streamlet.coordinator.commit_texts import LIMIT, longest_text
 from streamlet.errors import TopologyError
 from streamlet.logs import get_logger
+from streamlet.state.log_numbers import same_numbers
 from streamlet.topology.edges import edges_of, sources_into
 from streamlet.topology.graph import Topology
 

@@ -12,7 +12,7 @@ Pure: no store, no client, no clock.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import attrs
@@ -20,9 +20,13 @@ import attrs
 from streamlet.bounded import INT32_MAX, parsed, whole
 from streamlet.kafka.ports import Headers
 from streamlet.state.epochs import MOST_CLAIMS
+from streamlet.state.log_numbers import named, pack_logs, unpack_logs
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 ENTRY_HEADER = "p"
+#: An entry that takes more names changelogs by numbers, where all who may read it know these: each
+#: changelog of a flush bears all their names, which was 16 kB with 200 stores of long names.
+PLAIN_BYTES = 1_024
 
 
 @attrs.frozen
@@ -41,8 +45,11 @@ class CommitEntry:
     starts: Mapping[str, int] = attrs.field(factory=dict)
     application: str = ""
 
-    def header(self) -> tuple[str, bytes]:
-        """The entry as a record header; the record itself tells the state number."""
+    def header(self, *, compact: bool = False) -> tuple[str, bytes]:
+        """The entry as a record header; the record itself tells the state number.
+
+        ``compact``: with numbers in place of the names of changelogs, if these are long.
+        """
         inputs: dict[str, dict[str, int]] = {}
         for tp, offset in sorted(self.inputs.items()):
             inputs.setdefault(tp.topic, {})[str(tp.partition)] = offset
@@ -51,11 +58,28 @@ class CommitEntry:
             fields["app"] = self.application
         if self.starts:
             fields["from"] = dict(self.starts)
-        return ENTRY_HEADER, json.dumps(fields, separators=(",", ":")).encode()
+        plain = _encoded(fields)
+        if not compact or len(plain) <= PLAIN_BYTES:
+            return ENTRY_HEADER, plain
+        numbers, starts = (_at_zero(one) for one in (self.written, self.starts))
+        fields = {name: one for name, one in fields.items() if name not in ("log", "from")}
+        return ENTRY_HEADER, _encoded({**fields, "logs": pack_logs(numbers, starts)})
+
+    def named(self, topics: Iterable[str]) -> Self:
+        """The same with the names of these topics in place of their numbers.
+
+        Numbers of others are left out.
+        """
+        topics = tuple(topics)
+        written, starts = (named(_at_zero(one), topics) for one in (self.written, self.starts))
+        return attrs.evolve(self, written=_by_topic(written), starts=_by_topic(starts))
 
     @classmethod
     def of(cls, state: StateNumber, headers: Headers | None) -> Self | None:
-        """The entry of a record with this number; None if it bears none that can be read."""
+        """The entry of a record with this number; None if it bears none that can be read.
+
+        Topics of a compact one are numbers, see ``named``.
+        """
         raw = next((value for name, value in headers or () if name == ENTRY_HEADER), None)
         try:
             fields = parsed(raw or b"null")
@@ -64,12 +88,28 @@ class CommitEntry:
                 for topic, parts in fields["in"].items()
                 for partition, offset in parts.items()
             }
-            written = {topic: whole(number) for topic, number in fields["log"].items()}
-            starts = {topic: whole(offset) for topic, offset in fields.get("from", {}).items()}
+            if "logs" in fields:
+                written, starts = map(_by_topic, unpack_logs(fields["logs"]))
+            else:
+                written = {topic: whole(number) for topic, number in fields["log"].items()}
+                starts = {topic: whole(offset) for topic, offset in fields.get("from", {}).items()}
             application = str(fields.get("app", ""))
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
         return cls(state, inputs, written, starts, application)
+
+
+def _encoded(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _at_zero(numbers: Mapping[str, int]) -> dict[TopicPartition, int]:
+    """Numbers of topics as they are packed: all of one partition, as it is the record's."""
+    return {TopicPartition(topic, 0): number for topic, number in numbers.items()}
+
+
+def _by_topic(numbers: Mapping[TopicPartition, int]) -> dict[str, int]:
+    return {tp.topic: number for tp, number in numbers.items()}
 
 
 @attrs.define
@@ -105,7 +145,7 @@ def newest_complete(
         starts: where topics begin of which only entries can tell that they are whole.
     """
     last = {topic: max((e.state for e in log.entries), default=None) for topic, log in logs.items()}
-    found = {entry.state: entry for log in logs.values() for entry in log.entries}
+    found = {one.state: one.named(logs) for log in logs.values() for one in log.entries}
     for state in sorted(found, reverse=True):
         entry = found[state]
         if any(start > entry.starts.get(topic, 0) for topic, start in (starts or {}).items()):

@@ -344,7 +344,8 @@ class AtLeastOnceCommit:
         if active.processor.calling:
             log.info("task %s: its next owner repeats what its calls are made for", active.task)
             return TaskCommit.again(active, active.number)
-        return self._delivery.flush(active, look=self._look_due(active))
+        look = self._look_due(active)
+        return self._delivery.flush(active, look=look, compact=self.texts.compact)
 
     def _look_due(self, active: ActiveTask) -> bool:
         due = self._clock.now_ms() - active.looked_ms >= self._look_ms

@@ -66,10 +66,13 @@ class ChangelogDelivery:
     def _first_starts_ms(self) -> int:
         return self._clock.now_ms() + STARTS_MS
 
-    def flush(self, active: ActiveTask, *, look: bool) -> TaskCommit:
+    def flush(self, active: ActiveTask, *, look: bool, compact: bool) -> TaskCommit:
         """Send the dirty entries of a task's stores to their changelogs.
 
-        ``look``: the ends of its tables' topics are wanted too.
+        Args:
+            active: the task.
+            look: the ends of its tables' topics are wanted too.
+            compact: who may read its commit entries knows their compact form.
 
         Raises:
             StateError: its stores fail.
@@ -92,7 +95,7 @@ class ChangelogDelivery:
         starts = {} if part.rebuilt is None else part.rebuilt.starts
         written_from = {tp.topic: start for tp, start in starts.items()}
         facts = positions, active.written, written_from, active.subtopology.application
-        entry = CommitEntry(contained, *facts).header()
+        entry = CommitEntry(contained, *facts).header(compact=compact)
         for changelog, flush in flushed.items():
             self._send_flush(part, changelog, flush, entry)
         return part

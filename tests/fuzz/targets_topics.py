@@ -47,10 +47,14 @@ _ENTRIES = (
 )
 
 
+#: A name that is a number in a compact entry.
+_LONG = "c" * 2_000
+
+
 def _entry(raw: bytes) -> None:
     entry = CommitEntry.of(StateNumber(2, 7), ((ENTRY_HEADER, raw),))
     if entry is not None:
-        entry.header()
+        entry.named(["c", _LONG]).header(compact=True)
 
 
 def _changelog(raw: bytes) -> None:
@@ -125,6 +129,7 @@ TOPICS = (
         (),
         (
             CommitEntry(StateNumber(2, 7), {INPUT: 70}, {"c": 7}, {"c": 3}, "app").header()[1],
+            CommitEntry(StateNumber(2, 7), {INPUT: 70}, {_LONG: 7}).header(compact=True)[1],
             b'{"in":{"t":{"0":1}},"log":{"c":1}}',
         ),
         (

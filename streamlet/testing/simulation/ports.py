@@ -41,7 +41,7 @@ class SimDelivery:
     def __init__(self, member: SimMember) -> None:
         self._member = member
 
-    def flush(self, active: ActiveTask, *, look: bool) -> TaskCommit:
+    def flush(self, active: ActiveTask, *, look: bool, compact: bool) -> TaskCommit:
         """Write what was processed to the changelog."""
         counting: Any = active.processor
         contained = StateNumber(active.epoch, active.number + 1)

@@ -20,7 +20,9 @@ from streamlet.coordinator.commit_metadata import (
     Positions,
     Rebuilt,
 )
-from streamlet.coordinator.commit_packing import (
+from streamlet.coordinator.commit_texts import TextRules, longest_text
+from streamlet.coordinator.messages import Committed
+from streamlet.state.log_numbers import (
     NUMBERED,
     named,
     number_of,
@@ -28,8 +30,6 @@ from streamlet.coordinator.commit_packing import (
     same_numbers,
     unpack_logs,
 )
-from streamlet.coordinator.commit_texts import TextRules, longest_text
-from streamlet.coordinator.messages import Committed
 from streamlet.types import StateNumber, TopicPartition
 
 INPUTS = (TopicPartition("a", 3), TopicPartition("b", 3))

@@ -16,11 +16,11 @@ from streamlet.coordinator.commit_metadata import (
     InputNote,
     with_note,
 )
-from streamlet.coordinator.commit_packing import pack_logs
 from streamlet.coordinator.commit_texts import TextRules
 from streamlet.dsl.foreign_keys.wire import source_of
 from streamlet.processing.edges.records import edge_of, pack, unpack
 from streamlet.state.changelog import decode, prefix_of
+from streamlet.state.log_numbers import pack_logs
 from streamlet.types import StateNumber, TopicPartition
 
 EDGES = st.dictionaries(
