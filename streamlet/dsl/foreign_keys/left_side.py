@@ -222,7 +222,7 @@ class JoinAnswers:
             instead = self._of_rows(batch.slice(shown, shown + 1), ckeys[one], [None], None)
         except OperatorFailed as failed:
             raise failed.at(shown, out) from failed.__cause__
-        raise OperatorFailed(shown, out, instead=instead, of_row=True) from failure
+        raise OperatorFailed(shown, out, again=True, instead=instead, of_row=True) from failure
 
     def _of_rows(
         self, batch: Batch, ckeys: list[Any], rows: list[Any], error: BaseException | None
@@ -253,7 +253,7 @@ class JoinAnswers:
         if len(out) < done:
             self.context.dropped(self.name, done - len(out))
         if error is not None:
-            raise OperatorFailed(done, part.with_values(out)) from error
+            raise OperatorFailed(done, part.with_values(out), again=failure is error) from error
         return part.with_values(out)
 
     def _digests(

@@ -94,7 +94,8 @@ class AnswerSubscriptions:
                 to.add(index, key, raw, max(time, row_time))
             if found is None:  # there is no such row, then
                 done, instead = out.batch(batch), to.batch(batch)
-                raise OperatorFailed(index, done, instead=instead, of_row=True) from error
+                failed = OperatorFailed(index, done, again=True, instead=instead, of_row=True)
+                raise failed from error
         return out.batch(batch)
 
     def _rows(

@@ -163,7 +163,7 @@ class TableTableJoin:
             instead = self._of_rows(one, [None], [-1])
         except OperatorFailed as failed:
             return failed.at(index, done)
-        return OperatorFailed(index, done, instead=instead, of_row=True)
+        return OperatorFailed(index, done, again=True, instead=instead, of_row=True)
 
     def _of_rows(self, batch: Batch, rows: list[Any], times: list[int]) -> Batch:
         """The results for the rows of the other table; raises as ``process``."""

@@ -108,7 +108,10 @@ class MatchOrWait:
     _gathered: Gathered = attrs.field(factory=Gathered, init=False)
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
-        """Raises ``OperatorFailed`` when the joiner fails, or a serde refuses a key."""
+        """Raises ``OperatorFailed`` when the joiner fails, or a serde refuses a key.
+
+        The record may be tried again if the joiner failed at its first match, or on it alone.
+        """
         out = ResultColumns()
         if self._gathered.batches is not None:
             rows, error = self._rows(batch)
@@ -156,11 +159,13 @@ class MatchOrWait:
     ) -> Iterator[Batch]:
         """Join records that have these rows; parts of the results, the last stays in ``out``."""
         stream, done = self.unmatched.progress.observed, 0
+        begun = -1  # results before the first one of the record that is joined
+        again = False
         try:
             for at, (key, value, time, row) in enumerate(
                 zip(batch.keys, batch.values, batch.timestamps, rows, strict=False)
             ):
-                stream = max(stream, time)
+                stream, begun = max(stream, time), -1
                 if row is not None:
                     if (
                         time == stream
@@ -168,11 +173,13 @@ class MatchOrWait:
                         and self.looks.is_time(self.unmatched)
                     ):
                         yield from self._send_closed(at, stream, out, batch)
+                    begun = len(out.keys)
                     try:
                         self._join(at, (key, value, time), row, stream, out)
                     except GeneratorExit as failure:  # as in _alone
                         raise RuntimeError(EXITED) from failure
                 elif self.waits and key is None and value is not None:
+                    begun = len(out.keys)
                     out.add(at, None, self._alone(None, value, self.side.left), time)
                 else:
                     self.dropped(1)
@@ -183,10 +190,10 @@ class MatchOrWait:
         except (StateError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as failure:  # a user function may raise anything, or exit
-            error = failure
+            error, again = failure, begun == len(out.keys)
         self.unmatched.note(stream)
         if error is not None:
-            raise OperatorFailed(done, out.take(batch)) from error
+            raise OperatorFailed(done, out.take(batch), again=again) from error
 
     def _rows(
         self, batch: Batch
