@@ -18,6 +18,7 @@ import attrs
 
 from streamlet.coordinator.events import Connection, FindCoordinator, Send
 from streamlet.coordinator.messages import Request
+from streamlet.doubling import doubled
 
 
 @attrs.define
@@ -73,7 +74,7 @@ class Backoff:
     def next_ms(self) -> int:
         """The wait before the next attempt, in ms."""
         self.attempts += 1
-        plain = min(self.first_ms << min(self.attempts - 1, 20), self.max_ms)
+        plain = doubled(self.first_ms, self.max_ms, self.attempts - 1)
         spread = zlib.crc32(f"{self.jitter}:{self.attempts}".encode()) % 401 - 200
         return max(1, plain + plain * spread // 1000)
 

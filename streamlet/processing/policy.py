@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import attrs
 
 from streamlet.config.values import duration
+from streamlet.doubling import doubled
 from streamlet.errors import ConfigError, HandlerError, ProcessingError, error_text
 from streamlet.kafka.ports import Headers
 from streamlet.lazy_results import never_runs, refuse_promise
@@ -160,7 +161,7 @@ class Retry:
 
     def pause_ms(self, attempt: int) -> int:
         """The pause behind the failure of so many tries."""
-        return int(min(self.backoff_ms << min(attempt - 1, 40), self.longest_ms))
+        return doubled(self.backoff_ms, self.longest_ms, attempt - 1)
 
 
 #: The answer of a handler.

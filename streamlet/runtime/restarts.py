@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from streamlet.clock import Clock
+from streamlet.doubling import doubled
 from streamlet.logs import get_logger
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class RestartPolicy:
             if failures <= 1 or ran_ms >= self.calm_ms:
                 return 0
             failures -= 2
-        return min(self.first_ms << failures, self.longest_ms)
+        return doubled(self.first_ms, self.longest_ms, failures)
 
     def no_room_ms(self, last_ms: int) -> int:
         """The pause before the next try where no file descriptor is free for a worker.

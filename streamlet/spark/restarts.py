@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import attrs
 
+from streamlet.doubling import doubled
 from streamlet.errors import SparkFailedError
 
 #: The first pause, which doubles each time, and the longest, seconds.
-_FIRST_S, _LONGEST_S = 1.0, 60.0
+_FIRST_S, _LONGEST_S = 1, 60
 
 
 @attrs.define
@@ -38,4 +39,4 @@ class Restarts:
             raise error
         self.in_a_row += 1
         self.total += 1
-        return float(min(_LONGEST_S, _FIRST_S * 2 ** (self.in_a_row - 1)))
+        return float(doubled(_FIRST_S, _LONGEST_S, self.in_a_row - 1))
