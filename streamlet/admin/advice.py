@@ -162,18 +162,18 @@ def _wanted(staying: Sequence[InstanceSample], rates: _Rates) -> tuple[int, list
     busy = _busy(staying)
     if rates.lag <= max(1.0, rates.arriving * _LAG_S):
         return _without_lag(current, busy)
-    said = (
+    reason = (
         f"lag {rates.lag:,} {'grows' if rates.trend > 0 else 'changes'} by {rates.trend:+,.0f}/s: "
         f"{rates.arriving:,.0f}/s arrive, {rates.processed:,.0f}/s are processed"
     )
     if not rates.processed:
-        return current, [said, "nothing is processed: more instances would not mend that"]
+        return current, [reason, "nothing is processed: more instances would not mend that"]
     able = rates.processed / busy if busy is not None and 0.1 < busy < 1 else rates.processed
     needed = rates.arriving + rates.lag / _CATCH_UP_S
     each = able / current
     wanted = max(current, math.ceil(round(needed / each, 6)))
     return wanted, [
-        said,
+        reason,
         f"{needed:,.0f}/s would work it off in {_CATCH_UP_S:,.0f} s, "
         f"and an instance is able to {each:,.0f}/s",
     ]

@@ -30,11 +30,11 @@ def named(group: GroupSnapshot, control: ControlView) -> GroupSnapshot:
 
 
 def _named(member: MemberSnapshot, control: ControlView) -> MemberSnapshot:
-    said = control.progress_of(member.described.member_id)
-    if member.subscription is not None or said is None:
+    report = control.progress_of(member.described.member_id)
+    if member.subscription is not None or report is None:
         return member
-    name = instance_name(control, said.instance)
-    return attrs.evolve(member, subscription=Subscription(said.instance, name, said.number))
+    name = instance_name(control, report.instance)
+    return attrs.evolve(member, subscription=Subscription(report.instance, name, report.number))
 
 
 def instance_name(control: ControlView, process_id: str) -> str:
@@ -76,32 +76,32 @@ class CurrentGroup:
         there = {one.key for one in self.instances}
         return {key: mark for key, mark in self.control.marks.items() if key in there}
 
-    def word(self, member: MemberSnapshot) -> MemberProgress | None:
+    def report(self, member: MemberSnapshot) -> MemberProgress | None:
         """The report of a member on its present assignment; None if there is none yet."""
-        said = self.control.progress_of(member.described.member_id)
-        fresh = said is not None and said.generation >= self.group.newest.generation
-        return said if fresh else None
+        report = self.control.progress_of(member.described.member_id)
+        fresh = report is not None and report.generation >= self.group.newest.generation
+        return report if fresh else None
 
     def task(self, member: MemberSnapshot, task: TaskId) -> TaskProgress | None:
         """The report on one task of that assignment."""
-        word = self.word(member)
-        return None if word is None else word.task(str(task))
+        report = self.report(member)
+        return None if report is None else report.task(str(task))
 
     def copy(self, member: MemberSnapshot, task: TaskId) -> TaskProgress | None:
         """The progress of its copy of a task, by its last report in whatever generation."""
-        said = self.control.progress_of(member.described.member_id)
-        found = None if said is None else said.task(str(task))
+        report = self.control.progress_of(member.described.member_id)
+        found = None if report is None else report.task(str(task))
         return found if found is not None and found.role in _COPIES else None
 
     def roles(self, member: MemberSnapshot) -> list[tuple[TaskId, Role]]:
         """The tasks of its assignment, with what they are to it by now."""
         return [(task, self._role(member, task, role)) for task, role in member.tasks]
 
-    def _role(self, member: MemberSnapshot, task: TaskId, told: Role) -> Role:
-        said = self.task(member, task)
-        if said is None or said.role not in _ROLES:
-            return told
-        return _ROLES[said.role]
+    def _role(self, member: MemberSnapshot, task: TaskId, assigned: Role) -> Role:
+        report = self.task(member, task)
+        if report is None or report.role not in _ROLES:
+            return assigned
+        return _ROLES[report.role]
 
     def handovers(self) -> list[OpenHandover]:
         """Every task on its way from one member to another, by task; none that has arrived."""
@@ -114,20 +114,20 @@ class CurrentGroup:
             stage = self._stage(task, by_id.get(source_id), member)
             if stage is not None:
                 source = by_id[source_id].name if source_id in by_id else self._name(source_id)
-                said = self.task(member, task) or self.copy(member, task)
-                yield OpenHandover(task, source, member, stage, said)
+                report = self.task(member, task) or self.copy(member, task)
+                yield OpenHandover(task, source, member, stage, report)
         for task in member.assigned.learner:
-            said = self.copy(member, task)
+            report = self.copy(member, task)
             before = member.reported.copies.get(task)
-            ready = said.stage == "ready" if said else before is not None and before.ready
+            ready = report.stage == "ready" if report else before is not None and before.ready
             owner = self._owner(task)
             stage = "ready" if ready else "learning"
-            yield OpenHandover(task, owner.name if owner else None, member, stage, said)
+            yield OpenHandover(task, owner.name if owner else None, member, stage, report)
 
     def _name(self, member_id: str) -> str:
         """The name of a member that is gone, its id if it is not known."""
-        said = self.control.progress_of(member_id)
-        return member_id if said is None else said.member
+        report = self.control.progress_of(member_id)
+        return member_id if report is None else report.member
 
     def _stage(
         self, task: TaskId, source: MemberSnapshot | None, target: MemberSnapshot
@@ -166,8 +166,8 @@ class CurrentGroup:
     def _standing_still(self) -> Iterator[Violation]:
         """T1: tasks that process nothing until a person does something."""
         for member in self.group.members:
-            word = self.word(member)
-            for one in () if word is None else word.tasks:
+            report = self.report(member)
+            for one in () if report is None else report.tasks:
                 if one.problem is not None:
                     task, member_id = TaskId.parse(one.task), member.described.member_id
                     yield Violation("T1", f"stands still: {one.problem}", (task,), (member_id,))
@@ -176,8 +176,8 @@ class CurrentGroup:
         """T2: topics whose keys do not lie where their partitioners put them, each once."""
         by_topic: dict[str, Violation] = {}
         for member in self.group.members:
-            word, member_id = self.word(member), member.described.member_id
-            for one in () if word is None else word.tasks:
+            report, member_id = self.report(member), member.described.member_id
+            for one in () if report is None else report.tasks:
                 if one.misplaced is None:
                     continue
                 topic = one.misplaced.partition(": ")[0]  # members may have seen other shares of it
@@ -191,8 +191,8 @@ class CurrentGroup:
         """U1: two members that run one task."""
         running: dict[str, list[str]] = {}
         for member in self.group.members:
-            word = self.word(member)
-            for one in () if word is None else word.tasks:
+            report = self.report(member)
+            for one in () if report is None else report.tasks:
                 if one.role == "active" and one.stage == "running":
                     running.setdefault(one.task, []).append(member.described.member_id)
         for task, members in sorted(running.items()):
@@ -203,10 +203,10 @@ class CurrentGroup:
     def _strange_copies(self) -> Iterator[Violation]:
         """U13: copies that a member keeps reading although it was not given them."""
         for member in self.group.members:
-            word, told = self.word(member), {task for task, _ in member.tasks}
-            reads = [] if word is None else [t for t in word.tasks if t.role in _COPIES]
+            report, assigned = self.report(member), {task for task, _ in member.tasks}
+            reads = [] if report is None else [t for t in report.tasks if t.role in _COPIES]
             extra = sorted(TaskId.parse(one.task) for one in reads)
-            extra = [task for task in extra if task not in told]
+            extra = [task for task in extra if task not in assigned]
             if extra:
                 text = f"{member.name} still follows copies that it was not given"
                 yield Violation("U13", text, tuple(extra), (member.described.member_id,))
@@ -226,11 +226,11 @@ def loads(present: CurrentGroup) -> list[InstanceSample]:
     ]
 
 
-def _busy(words: Iterable[MemberProgress | None]) -> float | None:
+def _busy(reports: Iterable[MemberProgress | None]) -> float | None:
     """Mean over members; None unless all of them say."""
-    told = [None if word is None else word.busy for word in words]
-    known = [busy for busy in told if busy is not None]
-    return sum(known) / len(known) if known and len(known) == len(told) else None
+    shares = [None if report is None else report.busy for report in reports]
+    known = [busy for busy in shares if busy is not None]
+    return sum(known) / len(known) if known and len(known) == len(shares) else None
 
 
 _ROLES = {role.value: role for role in Role if role is not Role.DORMANT}

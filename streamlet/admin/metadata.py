@@ -82,18 +82,18 @@ def _instance(
     here: str | None,
     endpoints: Mapping[tuple[str, str], str],
 ) -> InstanceMetadata:
-    said = instance.reported
+    reported = instance.reported
     return InstanceMetadata(
         name=instance.name,
-        process_id=said.instance,
-        capacity=said.capacity,
-        tags=dict(sorted(said.tags.items())),
+        process_id=reported.instance,
+        capacity=reported.capacity,
+        tags=dict(sorted(reported.tags.items())),
         leaving=instance.leaving or any(m.assigned.leave for m in instance.members),
         members=tuple(
-            _member(group, one, endpoints.get((said.instance, one.name)))
+            _member(group, one, endpoints.get((reported.instance, one.name)))
             for one in instance.members
         ),
-        local=here is not None and said.instance == here,
+        local=here is not None and reported.instance == here,
     )
 
 

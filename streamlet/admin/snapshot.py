@@ -180,19 +180,19 @@ def read(described: GroupDescription) -> GroupSnapshot:
 def _member(described: MemberDescription, protocol_type: str) -> MemberSnapshot:
     try:
         opened = open_subscription(described.metadata, protocol_type)
-        told = open_assignment(described.assignment, protocol_type)
+        packed = open_assignment(described.assignment, protocol_type)
     except WireError:
         return MemberSnapshot(described, None, None)
-    said = _read(decode_subscription, opened.data)
-    eager = opened.eager or (said is not None and said.mode == "eager")
-    return MemberSnapshot(described, said, _read(decode_assignment, told), eager)
+    subscription = _read(decode_subscription, opened.data)
+    eager = opened.eager or (subscription is not None and subscription.mode == "eager")
+    return MemberSnapshot(described, subscription, _read(decode_assignment, packed), eager)
 
 
 def by_name(member: MemberSnapshot) -> tuple[str, int, str]:
     """Sort key: members of one instance stand together, by their numbers."""
-    said = member.subscription
-    number = -1 if said is None else said.member
-    return ("" if said is None else said.name, number, member.described.member_id)
+    subscription = member.subscription
+    number = -1 if subscription is None else subscription.member
+    return ("" if subscription is None else subscription.name, number, member.described.member_id)
 
 
 def _read(decode: Callable[[bytes], T], data: bytes) -> T | None:

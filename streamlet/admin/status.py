@@ -74,8 +74,8 @@ def _repartitions(present: CurrentGroup) -> list[dict[str, Any]]:
     """The repartition topics; one is exact if no member knows a reason why it is not."""
     reasons: dict[str, str] = {}
     for member in present.group.members:
-        said = present.word(member)
-        for topic, reason in (said.repartitions or ()) if said is not None else ():
+        report = present.report(member)
+        for topic, reason in (report.repartitions or ()) if report is not None else ():
             reasons[topic] = reasons.get(topic) or reason
     return [
         {"topic": topic, "exact": not reason, "reason": reason or None}
@@ -163,25 +163,27 @@ def _leaving(present: CurrentGroup, instance: InstanceSnapshot) -> dict[str, Any
 def _member(
     present: CurrentGroup, member: MemberSnapshot, stateful: set[TaskId], learned: set[TaskId]
 ) -> dict[str, Any]:
-    copies, word = member.reported.copies, present.word(member)
+    copies, report = member.reported.copies, present.report(member)
     state = member_state(present.group, member)
     return {
         "member": member.name,
         "member_id": member.described.member_id,
         "instance_id": member.described.instance_id,
         "disk_fails": member.reported.disk_fails,
-        "state": word.state if word is not None and word.state and state == "RUNNING" else state,
+        "state": report.state
+        if report is not None and report.state and state == "RUNNING"
+        else state,
         "tasks": [
             _task(task, role, copies.get(task), present.task(member, task), stateful, learned)
             for task, role in present.roles(member)
         ],
-        "global_tables": _global_tables(word),
+        "global_tables": _global_tables(report),
     }
 
 
-def _global_tables(word: MemberProgress | None) -> dict[str, int] | None:
+def _global_tables(report: MemberProgress | None) -> dict[str, int] | None:
     """The records that a member's copies of global tables lack, by topic; None: it did not say."""
-    return None if word is None or word.global_tables is None else dict(word.global_tables)
+    return None if report is None or report.global_tables is None else dict(report.global_tables)
 
 
 def member_state(group: GroupSnapshot, member: MemberSnapshot) -> str:
@@ -196,17 +198,17 @@ def _task(
     task: TaskId,
     role: Role,
     copy: Copy | None,
-    said: TaskProgress | None,
+    report: TaskProgress | None,
     stateful: set[TaskId],
     learned: set[TaskId],
 ) -> dict[str, Any]:
-    """``copy`` is as old as the last rebalance, ``said`` is what the member has said since."""
+    """``copy`` is of the last rebalance, ``report`` is what the member has reported since."""
     learner = role is Role.LEARNER
     lag = None if copy is None else copy.lag
     ready = copy is not None and copy.ready
-    if said is not None:
-        lag = lag if said.lag is None else said.lag
-        ready = said.stage == "ready"
+    if report is not None:
+        lag = lag if report.lag is None else report.lag
+        ready = report.stage == "ready"
     return {
         "task": str(task),
         "role": role.value,
@@ -214,31 +216,31 @@ def _task(
         "isLearner": learner,
         "beingLearned": role is Role.ACTIVE and task in learned,
         "isReady": ready if learner else None,
-        "lag": _to_restore(said) if role is Role.ACTIVE else lag,
-        "problem": None if said is None else said.problem,
-        "misplaced": None if said is None else said.misplaced,
-        "late": None if said is None or role is not Role.ACTIVE else said.late or 0,
-        "dropped": None if said is None or role is not Role.ACTIVE else said.dropped or 0,
+        "lag": _to_restore(report) if role is Role.ACTIVE else lag,
+        "problem": None if report is None else report.problem,
+        "misplaced": None if report is None else report.misplaced,
+        "late": None if report is None or role is not Role.ACTIVE else report.late or 0,
+        "dropped": None if report is None or role is not Role.ACTIVE else report.dropped or 0,
     }
 
 
-def _to_restore(said: TaskProgress | None) -> int:
+def _to_restore(report: TaskProgress | None) -> int:
     """Changelog records that an active task still has to read before it runs."""
-    restoring = said is not None and said.stage == "restoring"
-    if not restoring or said is None or said.end is None or said.restored is None:
+    restoring = report is not None and report.stage == "restoring"
+    if not restoring or report is None or report.end is None or report.restored is None:
         return 0
-    return max(0, said.end - said.restored)
+    return max(0, report.end - report.restored)
 
 
 def _handover(one: OpenHandover) -> dict[str, Any]:
-    said = one.progress
+    report = one.progress
     return {
         "task": str(one.task),
         "from": one.source,
         "to": one.target.name,
         "stage": one.stage,
-        "restored": None if said is None else said.restored,
-        "end": None if said is None else said.end,
-        "rate": None if said is None else said.rate,
-        "eta_s": None if said is None else said.eta_s,
+        "restored": None if report is None else report.restored,
+        "end": None if report is None else report.end,
+        "rate": None if report is None else report.rate,
+        "eta_s": None if report is None else report.eta_s,
     }

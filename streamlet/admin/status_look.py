@@ -61,8 +61,8 @@ class StatusLook:
             violations = self._violations(live) + self._lasting(CurrentGroup(live, control))
         seen = self._seen(control)
         inputs = reported_inputs(live, control)
-        told = inputs is not None or not live.members
-        unread = self._unread(inputs, seen, control) if told else {}
+        known = inputs is not None or not live.members
+        unread = self._unread(inputs, seen, control) if known else {}
         if self.check and live.stable:
             violations += unread_violations(unread)
         found = document(live, seen.lag(), violations, control, unread)
@@ -132,5 +132,5 @@ class StatusLook:
         self, partitions: Sequence[TopicPartition], control: ControlView
     ) -> dict[TopicPartition, int]:
         """The ends as members read: an application's id does not tell its settings."""
-        said = control.read_committed
-        return self.window.admin.readable_ends(partitions, read_committed=said)
+        committed = control.read_committed
+        return self.window.admin.readable_ends(partitions, read_committed=committed)

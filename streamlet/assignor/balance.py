@@ -120,7 +120,7 @@ class _Market:
     def __init__(
         self, assignment: TargetAssignment, movable: Mapping[int, int], likes: Likes
     ) -> None:
-        self._sheet = assignment
+        self._assignment = assignment
         self._owner = movable
         self._pools: list[dict[_Sort, list[int]]] = [{} for _ in assignment.view.instances]
         self._member_load: Counter[int] = Counter()
@@ -140,21 +140,21 @@ class _Market:
 
     def rank_as_taker(self, instance: int) -> tuple[int, ...]:
         """Those below their band first, then newcomers, then the emptiest."""
-        instance_load = self._sheet.instance_load
+        instance_load = self._assignment.instance_load
         return (
             int(instance_load.under(instance) == 0),
-            int(not self._sheet.view.instances[instance].newcomer),
+            int(not self._assignment.view.instances[instance].newcomer),
             instance_load.relative(instance),
             instance,
         )
 
     def rank_as_giver(self, instance: int) -> tuple[int, ...]:
         """The fullest first."""
-        return (-self._sheet.instance_load.relative(instance), instance)
+        return (-self._assignment.instance_load.relative(instance), instance)
 
     def may_give(self, instance: int) -> bool:
         """True if giving can help at all: who is at its lower end would only miss it."""
-        instance_load = self._sheet.instance_load
+        instance_load = self._assignment.instance_load
         return instance_load.load[instance] > instance_load.bands[instance].low
 
     def best_from(self, source: int, takers: _Queue, skipped: list[int]) -> _Move | None:
@@ -186,20 +186,20 @@ class _Market:
     def carry_out(self, move: _Move) -> int:
         """Move the task; it does not move again in this plan."""
         task = move.task
-        self._member_load[self._owner[task]] -= self._sheet.view.tasks[task].weight
-        self._sheet.put(task, move.target)
+        self._member_load[self._owner[task]] -= self._assignment.view.tasks[task].weight
+        self._assignment.put(task, move.target)
         return task
 
     def _best(self, source: int, target: int, *, liked: bool = False) -> _Move | None:
         """The task to move from here to there, None if none lowers the excess."""
-        if source == target or not self._sheet.instance_load.stays[target]:
+        if source == target or not self._assignment.instance_load.stays[target]:
             return None
         pools = self._liked[source].get(target, {}) if liked else self._pools[source]
         best: tuple[int, ...] | None = None
         for task in self._one_of_each(pools, source, target):
             weight, subtopology, member = self._sort(task)
-            gain = self._sheet.instance_load.gain(source, target, weight)
-            spread = self._sheet.spread
+            gain = self._assignment.instance_load.gain(source, target, weight)
+            spread = self._assignment.spread
             rank = (
                 gain,
                 int(member == ABSENT),
@@ -216,11 +216,11 @@ class _Market:
     ) -> Iterable[int]:
         """The first task of each sort that the target can run; all of a sort are alike."""
         for pool in pools.values():
-            while pool and self._sheet.target_instance[pool[-1]] != source:
+            while pool and self._assignment.target_instance[pool[-1]] != source:
                 pool.pop()  # it has moved since
-            if pool and self._sheet.able(target, pool[-1]):
+            if pool and self._assignment.able(target, pool[-1]):
                 yield pool[-1]
 
     def _sort(self, task: int) -> _Sort:
-        info = self._sheet.view.tasks[task]
+        info = self._assignment.view.tasks[task]
         return (info.weight, info.task.subtopology, self._owner[task])

@@ -51,7 +51,7 @@ def drop_useless(
 ) -> None:
     """Stop learning what the owner had better keep: it is cheaper than moving it and another back.
 
-    The least advanced goes first. Changes the sheet and ``learning`` in place.
+    The least advanced goes first. Changes the assignment and ``learning`` in place.
     """
     order = sorted(
         learning, key=lambda task: (_progress(assignment.view, task, learning[task]), task)
@@ -81,7 +81,7 @@ def take_up_again(
     """Go on learning what was given up, where that was of no use or does no harm after all.
 
     Tasks without an owner are placed before learners are looked at, and may have gone elsewhere
-    since. The most advanced goes first. Changes the sheet and ``learning`` in place.
+    since. The most advanced goes first. Changes the assignment and ``learning`` in place.
     """
     view = assignment.view
     given_up = [
@@ -154,12 +154,12 @@ class Budget:
 
 
 def urgent_first(
-    assignment: TargetAssignment, wishes: Iterable[LearnerRequest]
+    assignment: TargetAssignment, requests: Iterable[LearnerRequest]
 ) -> list[LearnerRequest]:
     """Those of members that leave first, the soonest deadline before others; then the fullest."""
 
-    def urgency(wish: LearnerRequest) -> tuple[int, ...]:
-        source = assignment.view.instance_of[wish.owner]
+    def urgency(request: LearnerRequest) -> tuple[int, ...]:
+        source = assignment.view.instance_of[request.owner]
         leaving = assignment.view.instances[source].leaving
         deadline = None if leaving is None else leaving.deadline_ms
         return (
@@ -167,7 +167,7 @@ def urgent_first(
             int(deadline is None),
             deadline or 0,
             -assignment.instance_load.relative(source),
-            wish.task,
+            request.task,
         )
 
-    return sorted(wishes, key=urgency)
+    return sorted(requests, key=urgency)

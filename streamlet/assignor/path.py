@@ -89,7 +89,7 @@ class _Steps:
     found: Destinations
     allowance: Allowance
     budget: Budget
-    wishes: list[LearnerRequest] = attrs.field(factory=list)
+    requests: list[LearnerRequest] = attrs.field(factory=list)
     ready_to_learn: set[int] = attrs.field(factory=set)
     hurry: bool = False
     uneven: bool = False
@@ -99,7 +99,7 @@ class _Steps:
         return self.draft.view
 
     def keep_and_hand_over(self) -> None:
-        """Keep what stays, order what is ready to be handed over, wish learners for the rest."""
+        """Keep what stays, order what is ready to be handed over, ask for learners for the rest."""
         going: list[int] = []
         for task, owner in sorted(self.found.owner.items()):
             if task in self.found.ordered or not self.found.is_home(task):
@@ -158,7 +158,7 @@ class _Steps:
         else:
             self.draft.members[owner].active.add(task)
             if next_owner != ABSENT and not (running and ready and releases):
-                self.wishes.append(LearnerRequest(task, owner, next_owner))
+                self.requests.append(LearnerRequest(task, owner, next_owner))
             # Nothing more will be heard of it: it is ready already, or its time is up.
             self.hurry |= not running and (late or ready)
             if ready and not releases and (supports or task not in self.found.learning):
@@ -188,22 +188,22 @@ class _Steps:
         for task, member in self.found.learning.items():
             self._begin(task, self.found.owner[task], member)
         begun = set(self.found.learning)
-        for wish in urgent_first(self.found.assignment, self.wishes):
-            if wish.task in begun:
+        for request in urgent_first(self.found.assignment, self.requests):
+            if request.task in begun:
                 continue
-            member = self._with_budget(wish)
+            member = self._with_budget(request)
             if member != ABSENT:
-                self._begin(wish.task, wish.owner, member)
+                self._begin(request.task, request.owner, member)
 
-    def _with_budget(self, wish: LearnerRequest) -> int:
+    def _with_budget(self, request: LearnerRequest) -> int:
         """The wished member, or another of its instance that may still begin to learn."""
-        instance = self.view.instance_of[wish.next_owner]
+        instance = self.view.instance_of[request.next_owner]
         others = sorted(
-            self.view.runners(instance, wish.task),
+            self.view.runners(instance, request.task),
             key=lambda m: (self.found.member_load.load[m], m),
         )
-        for member in [wish.next_owner, *others]:
-            if self.view.members[member].learners and self.budget.allows(member, wish.owner):
+        for member in [request.next_owner, *others]:
+            if self.view.members[member].learners and self.budget.allows(member, request.owner):
                 return member
         return ABSENT
 

@@ -108,18 +108,18 @@ class _Neediest:
     """
 
     def __init__(self, assignment: TargetAssignment) -> None:
-        self._sheet = assignment
+        self._assignment = assignment
         self._sort = (ABSENT, 0)
         self._heap: list[tuple[int, int, int, int]] = []
 
     def for_task(self, task: int) -> int:
-        info = self._sheet.view.tasks[task]
+        info = self._assignment.view.tasks[task]
         if self._sort != (info.task.subtopology, info.weight):
             self._sort = (info.task.subtopology, info.weight)
             self._heap = [
                 self._key(instance)
-                for instance, stays in enumerate(self._sheet.instance_load.stays)
-                if stays and self._sheet.able(instance, task)
+                for instance, stays in enumerate(self._assignment.instance_load.stays)
+                if stays and self._assignment.able(instance, task)
             ]
             heapq.heapify(self._heap)
         if not self._heap:
@@ -130,10 +130,10 @@ class _Neediest:
 
     def _key(self, instance: int) -> tuple[int, int, int, int]:
         subtopology, weight = self._sort
-        instance_load = self._sheet.instance_load
+        instance_load = self._assignment.instance_load
         return (
             instance_load.change(instance, weight),
             instance_load.relative(instance),
-            self._sheet.spread[instance][subtopology],
+            self._assignment.spread[instance][subtopology],
             instance,
         )

@@ -42,11 +42,11 @@ def settings_of(view: ControlView, leader: MemberKey) -> Settings | None:
 
     Those of a later version that this one does not know count as not reported.
     """
-    said = view.progress.get(leader)
-    if said is None or said.plans_by is None:
+    report = view.progress.get(leader)
+    if report is None or report.plans_by is None:
         return None
     try:
-        return Settings.load(dict(said.plans_by))
+        return Settings.load(dict(report.plans_by))
     except ConfigError:
         return None
 
@@ -62,13 +62,13 @@ def disagreement(view: ControlView, us: MemberKey, members: Iterable[MemberKey])
     ours = dict(mine.plans_by)
     others: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for key in sorted(members):
-        said = view.progress.get(key)
-        if said is None or said.plans_by is None:
+        report = view.progress.get(key)
+        if report is None or report.plans_by is None:
             continue
-        theirs = dict(said.plans_by)
+        theirs = dict(report.plans_by)
         for name in PLANNING:
             if theirs.get(name) != ours.get(name):
-                others[name, theirs.get(name, "the default")].append(said.member)
+                others[name, theirs.get(name, "the default")].append(report.member)
     return "; ".join(
         f"{name} is {ours.get(name, 'the default')} here, {value} at {', '.join(members)}"
         for (name, value), members in others.items()

@@ -91,8 +91,8 @@ class ControlView:
     @property
     def read_committed(self) -> bool | None:
         """``MemberProgress.read_committed`` of the newest report; None if none says it."""
-        told = [one for one in self.progress.values() if one.read_committed is not None]
-        newest = max(told, key=lambda one: one.at_ms, default=None)
+        reports = [one for one in self.progress.values() if one.read_committed is not None]
+        newest = max(reports, key=lambda one: one.at_ms, default=None)
         return None if newest is None else newest.read_committed
 
     def places_of(self, member: MemberKey) -> list[Place]:

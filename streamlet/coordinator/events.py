@@ -177,7 +177,7 @@ class LeaveWanted:
 
 
 #: What the worker wants or tells.
-Wish: TypeAlias = (
+WorkerRequest: TypeAlias = (
     Rejoin
     | CommitWanted
     | FetchWanted
@@ -199,7 +199,7 @@ Event: TypeAlias = (
     | AssignmentsReady
     | AssignorFailed
     | MigrationOrdered
-    | Wish
+    | WorkerRequest
 )
 
 

@@ -378,8 +378,8 @@ class Member:
             self.fail(FencedError(f"{verdict}: {joined}"))
             return
         hint = f" ({_HINTS[verdict.code]})" if verdict.code in _HINTS else ""
-        said = f"{kind} of group {group} was refused: {verdict}{hint}"
-        self.fail(GroupRightError(said, group) if verdict.code == 30 else FatalGroupError(said))
+        text = f"{kind} of group {group} was refused: {verdict}{hint}"
+        self.fail(GroupRightError(text, group) if verdict.code == 30 else FatalGroupError(text))
 
     def left(self) -> None:
         """End as wanted."""

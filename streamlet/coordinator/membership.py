@@ -112,9 +112,9 @@ class Membership:
                     m.last_problem = f"assignor: {reason}"
                     m.prepare(m.backoff.next_ms())
             case _:
-                self._wish(event)
+                self._worker_request(event)
 
-    def _wish(self, event: ev.Wish) -> None:
+    def _worker_request(self, event: ev.WorkerRequest) -> None:
         m = self._member
         match event:
             case ev.Rejoin(reason, descriptions):

@@ -50,10 +50,10 @@ class CoordinatorRefused(BrokerError):
     """The brokers answered, and will not name a coordinator; ``code`` is Kafka's."""
 
     def __init__(self, code: int, group: str) -> None:
-        said = f"no coordinator for group {group}: {name_of(code)}"
+        text = f"no coordinator for group {group}: {name_of(code)}"
         self.final = code == GROUP_REFUSED
         right = Right("DESCRIBE", "group", group)
-        super().__init__(f"{said}; {missing(right)}" if self.final else said)
+        super().__init__(f"{text}; {missing(right)}" if self.final else text)
         self.code = code
 
 
@@ -162,12 +162,12 @@ def fetch_committed(
 
 
 def _unread(group: str, code: int, topics: Iterable[str]) -> BrokerError:
-    said = f"reading committed offsets of group {group}: {name_of(code)}"
+    text = f"reading committed offsets of group {group}: {name_of(code)}"
     if code == TOPIC_REFUSED:
-        return MissingRightError(f"{said}; {on_topics('DESCRIBE', topics)}")
+        return MissingRightError(f"{text}; {on_topics('DESCRIBE', topics)}")
     if code == GROUP_REFUSED:
-        return MissingRightError(f"{said}; {missing(Right('DESCRIBE', 'group', group))}")
-    return BrokerError(said)
+        return MissingRightError(f"{text}; {missing(Right('DESCRIBE', 'group', group))}")
+    return BrokerError(text)
 
 
 def looked_up(found: Future[str]) -> ev.Event | StreamletError:

@@ -201,9 +201,9 @@ class GroupSession:
         # sending the membership may be lost and had again under another id.
         self.put(ev.CommitWanted(token, dict(offsets), hold, self._losses_seen))
 
-    def want(self, wish: ev.Wish) -> None:
+    def want(self, request: ev.WorkerRequest) -> None:
         """Hand a wish of the worker's to the membership; it is answered as ``events`` says."""
-        self.put(wish)
+        self.put(request)
 
     def progress(self) -> None:
         """The worker's loop went round and takes now all events up to here, before anything else.
@@ -381,8 +381,8 @@ class GroupSession:
             due_ms = now_ms + max(due_ms - wall_ms, 0)
             assignment = attrs.evolve(assignment, follow_up_ms=due_ms)
         self.publish()
-        told = (command.generation, command.member_id, assignment)
-        self._on_event(ev.Assigned(*told, command.leader, command.restarted))
+        answer = (command.generation, command.member_id, assignment)
+        self._on_event(ev.Assigned(*answer, command.leader, command.restarted))
         flip = assignment.flip
         if flip is not None and flip.protocol_type != self._protocol.protocol_type:
             self._next.append(ev.MigrationOrdered(flip.protocol_type, command.generation))

@@ -134,9 +134,9 @@ class KafkaSink:
 
         self._failed = failed
         self._fatal: KafkaError | None = None
-        self._alone = BrokerLossDetector(self._clock)
+        self._broker_loss = BrokerLossDetector(self._clock)
         self._bound.forget()
-        callbacks = {"on_delivery": on_failure, "error_cb": self._alone}
+        callbacks = {"on_delivery": on_failure, "error_cb": self._broker_loss}
         self._producer = opened(Producer, "producer", {**self._config, **heard, **callbacks})
         self._produce = self._producer.produce
 
@@ -310,10 +310,12 @@ class KafkaSink:
         What is still queued there gets through, or is reported as failed in time.
         """
         self._serve(self._producer.poll, 0)
-        if not len(self._producer) and (self._alone or self._alone.lost(self._producer, topic)):
+        if not len(self._producer) and (
+            self._broker_loss or self._broker_loss.lost(self._producer, topic)
+        ):
             self._check()
             self.reset()
-        self._alone.heard()
+        self._broker_loss.heard()
 
     def _make_room(self, size: int, rows: int) -> int:
         """Wait for room; how many of so many records, of so many bytes each, are to be queued."""
@@ -343,7 +345,7 @@ class KafkaSink:
         if not self._may_write():
             self._give_up(_OTHERS)
         still_ms = self._clock.now_ms() - self._bound.moved_ms
-        if still_ms >= self._lost_ms and self._alone:
+        if still_ms >= self._lost_ms and self._broker_loss:
             self._give_up("the client lost its brokers")
         if still_ms >= _SILENT * self._lost_ms:
             if self._topics and not finds_brokers(self._producer, min(self._topics)):

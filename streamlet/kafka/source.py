@@ -97,8 +97,10 @@ class KafkaSource:
 
     def _open(self) -> None:
         """A client that has nothing assigned."""
-        self._alone = BrokerLossDetector(self._clock)
-        self._consumer = opened(Consumer, "consumer", {**self._config, "error_cb": self._alone})
+        self._broker_loss = BrokerLossDetector(self._clock)
+        self._consumer = opened(
+            Consumer, "consumer", {**self._config, "error_cb": self._broker_loss}
+        )
 
     def introduce(self, topics: Iterable[str]) -> None:
         """Have the client learn where topics lie before they are assigned.
@@ -189,7 +191,7 @@ class KafkaSource:
         if not messages:
             self._go_on_with_another()
             return []
-        self._alone.heard()
+        self._broker_loss.heard()
         return [
             self._columns(topic, partition, run)
             for topic, partition, run in split(messages, len(self._topics), _topic, _partition)
@@ -202,7 +204,7 @@ class KafkaSource:
     def _go_on_with_another(self) -> None:
         """Replace a silent client that finds no broker by another one that reads on from here."""
         topic = next(iter(self._introduced), None)
-        if topic is None or not self._alone.lost(self._consumer, topic):
+        if topic is None or not self._broker_loss.lost(self._consumer, topic):
             return
         self._went_on = self.positions(list(self._assigned))
         log.debug("another client goes on: this one has lost all its brokers")

@@ -56,16 +56,16 @@ class ConsumerAssignment:
     user_data: bytes = b""
 
 
-def encode_subscription(said: ConsumerSubscription) -> bytes:
+def encode_subscription(subscription: ConsumerSubscription) -> bytes:
     """Write a subscription in the layout of its version."""
-    data = _SHORT.pack(said.version) + _INT.pack(len(said.topics))
-    data += b"".join(map(text, said.topics)) + sized(said.user_data)
-    if said.version >= 1:
-        data += partitions(said.owned)
-    if said.version >= 2:
-        data += _INT.pack(said.generation)
-    if said.version >= 3:
-        data += _SHORT.pack(-1) if said.rack is None else text(said.rack)
+    data = _SHORT.pack(subscription.version) + _INT.pack(len(subscription.topics))
+    data += b"".join(map(text, subscription.topics)) + sized(subscription.user_data)
+    if subscription.version >= 1:
+        data += partitions(subscription.owned)
+    if subscription.version >= 2:
+        data += _INT.pack(subscription.generation)
+    if subscription.version >= 3:
+        data += _SHORT.pack(-1) if subscription.rack is None else text(subscription.rack)
     return data
 
 

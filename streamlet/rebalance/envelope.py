@@ -60,10 +60,10 @@ class Envelope:
     read: ReadTopics = attrs.field(factory=FixedTopics)
 
     def subscription(
-        self, said: Subscription, data: bytes, *, eager: bool, generation: int
+        self, subscription: Subscription, data: bytes, *, eager: bool, generation: int
     ) -> bytes:
         """Put a description into the layout; ``generation`` is that of the claims in it."""
-        owned = (task for task, copy in said.copies.items() if copy.role is Role.ACTIVE)
+        owned = (task for task, copy in subscription.copies.items() if copy.role is Role.ACTIVE)
         version = kafka.V0 if eager else kafka.V3
         partitions = self._partitions(owned)
         return kafka.encode_subscription(

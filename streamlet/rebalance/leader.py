@@ -80,7 +80,7 @@ class _Read:
     """
 
     member_id: str
-    said: Subscription | None
+    subscription: Subscription | None
     head: wire.WireHeader | None
     layout: int = 0
     version: int = wire.VERSION  # that both it and we know
@@ -88,7 +88,7 @@ class _Read:
     @property
     def eager(self) -> bool:
         """True if it stops everything at each join, and can do nothing else."""
-        return self.said is not None and self.said.mode == "eager"
+        return self.subscription is not None and self.subscription.mode == "eager"
 
 
 def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, bytes]:
@@ -103,30 +103,30 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
         Exception: whatever an assignor raises that has no plan for any member.
     """
     read = [_read(member, view.protocol_type, view.latest) for member in run.members]
-    said = {r.member_id: r.said for r in read if r.said is not None}
+    subscriptions = {r.member_id: r.subscription for r in read if r.subscription is not None}
     gone: list[str] = []
     refused: dict[str, str] = {}
     try:
-        refused = _refused(run.member_id, view, said)
-        if len(said) == len(read) and not refused:
-            decided, flip = _decide(run, view, read, said, assign)
-            gone = _gone(view.before, said.values())
+        refused = _refused(run.member_id, view, subscriptions)
+        if len(subscriptions) == len(read) and not refused:
+            decided, flip = _decide(run, view, read, subscriptions, assign)
+            gone = _gone(view.before, subscriptions.values())
         else:
-            decided, flip = _keep_claims(said), None
+            decided, flip = _keep_claims(subscriptions), None
     except Exception as error:
         read = _without_culprits(run, view, read, assign, error)
-        said = {r.member_id: r.said for r in read if r.said is not None}
-        decided, flip, refused = _keep_claims(said), None, {}
-    reason = _reason(said.values(), gone)
+        subscriptions = {r.member_id: r.subscription for r in read if r.subscription is not None}
+        decided, flip, refused = _keep_claims(subscriptions), None, {}
+    reason = _reason(subscriptions.values(), gone)
     log.info("generation %d is planned: %s", run.generation, reason)
     turns = release_delays(decided.members)
     known = min((0 if r.head is None else r.head.latest for r in read), default=wire.VERSION)
     prefixes, compact = known >= wire.PREFIX_VERSION, known >= wire.COMPACT_VERSION
     for_all = Assignment(flip=flip, prefixes=prefixes, compact=compact)
     answers = {r.member_id: _answer(decided, for_all, r, turns.get(r.member_id, 0)) for r in read}
-    if run.member_id in said:
+    if run.member_id in subscriptions:
         answers[run.member_id] = _signed(answers[run.member_id], run, view, decided, reason)
-    answers |= {member: _refusal(said[member], why) for member, why in refused.items()}
+    answers |= {member: _refusal(subscriptions[member], why) for member, why in refused.items()}
     return {r.member_id: _encoded(view, answers[r.member_id], r) for r in read}
 
 
@@ -143,9 +143,11 @@ def _without_culprits(
         Exception: the error itself, where a plan fails with each of them.
     """
     culprits = {
-        r.member_id for r in read if r.said is not None and not _plannable(run, view, r, assign)
+        r.member_id
+        for r in read
+        if r.subscription is not None and not _plannable(run, view, r, assign)
     }
-    if culprits == {r.member_id for r in read if r.said is not None}:
+    if culprits == {r.member_id for r in read if r.subscription is not None}:
         raise error  # the fault is the assignor's, not a member's
     log.error(
         "generation %d has no plan, all tasks stay where they are: %s: %r. No plan can be made "
@@ -155,75 +157,82 @@ def _without_culprits(
         str(error)[:_REASON_CHARS],
         _first(sorted(map(repr, culprits))) or "no single member",
     )
-    return [attrs.evolve(r, said=None, head=None) if r.member_id in culprits else r for r in read]
+    return [
+        attrs.evolve(r, subscription=None, head=None) if r.member_id in culprits else r
+        for r in read
+    ]
 
 
 def _plannable(run: RunAssignor, view: LeaderView, read: _Read, assign: Assignor) -> bool:
     """True if a plan for this member alone can be made."""
-    assert read.said is not None
-    said = {read.member_id: read.said}
+    assert read.subscription is not None
+    subscriptions = {read.member_id: read.subscription}
     try:
-        _refused(run.member_id, view, said)
-        _decide(run, view, [read], said, assign)
+        _refused(run.member_id, view, subscriptions)
+        _decide(run, view, [read], subscriptions, assign)
     except Exception as error:
         log.warning("no plan with %r: %r", read.member_id, error)
         return False
     return True
 
 
-def _refused(leader: str, view: LeaderView, said: Mapping[str, Subscription]) -> dict[str, str]:
+def _refused(
+    leader: str, view: LeaderView, subscriptions: Mapping[str, Subscription]
+) -> dict[str, str]:
     """Members whose topology cannot run beside that of the members that run tasks, with the reason.
 
     The leader itself yields if it runs nothing and they do: the next leader plans in their numbers.
     """
     found = {
         member: differs
-        for member, theirs in sorted(said.items())
+        for member, theirs in sorted(subscriptions.items())
         if (differs := difference(view.belongings, theirs.belongings))
     }
-    ours = said.get(leader)
-    claiming = [member for member in found if _claims(said[member])]
+    ours = subscriptions.get(leader)
+    claiming = [member for member in found if _claims(subscriptions[member])]
     if claiming and (ours is None or not _claims(ours)):
         return {leader: found[claiming[0]].here}
     return {member: differs.there for member, differs in found.items()}
 
 
-def _claims(said: Subscription) -> bool:
-    return any(copy.role in _RANK for copy in said.copies.values())
+def _claims(subscription: Subscription) -> bool:
+    return any(copy.role in _RANK for copy in subscription.copies.values())
 
 
-def _refusal(said: Subscription, why: str) -> Assignment:
+def _refusal(subscription: Subscription, why: str) -> Assignment:
     """The answer to a refused member; without its identity, so that no restart takes it over."""
-    return Assignment(error=AssignmentError.MOVED, reason=why, answers_nonce=said.nonce)
+    return Assignment(error=AssignmentError.MOVED, reason=why, answers_nonce=subscription.nonce)
 
 
 def _decide(
     run: RunAssignor,
     view: LeaderView,
     read: Sequence[_Read],
-    said: Mapping[str, Subscription],
+    subscriptions: Mapping[str, Subscription],
     assign: Assignor,
 ) -> tuple[Plan, TypeMigration | None]:
     """Plan; while all move to another type nothing is given but what is claimed."""
-    gathering = type_migration.gathering(said, view.protocol_type, view.wall_ms)
+    gathering = type_migration.gathering(subscriptions, view.protocol_type, view.wall_ms)
     if gathering is not None:
-        return attrs.evolve(_keep_claims(said), follow_up_ms=gathering.until_ms), gathering
+        return attrs.evolve(_keep_claims(subscriptions), follow_up_ms=gathering.until_ms), gathering
     eager = any(r.eager for r in read)
-    decided = assign(_group_state(run, view, said, eager=eager))
-    wanted = type_migration.wanted(said, view.protocol_type, view.wall_ms, view.flip_timeout_ms)
+    decided = assign(_group_state(run, view, subscriptions, eager=eager))
+    wanted = type_migration.wanted(
+        subscriptions, view.protocol_type, view.wall_ms, view.flip_timeout_ms
+    )
     if wanted is None or any(r.version < type_migration.FLIP_VERSION for r in read):
         return decided, None
-    due = type_migration.not_before_ms(said, decided, wanted, view.wall_ms)
+    due = type_migration.not_before_ms(subscriptions, decided, wanted, view.wall_ms)
     if due is None:
-        return _keep_claims(said), wanted
+        return _keep_claims(subscriptions), wanted
     if decided.follow_up_ms is not None:
         due = min(due, decided.follow_up_ms)
     return attrs.evolve(decided, follow_up_ms=due), None
 
 
-def _reason(said: Collection[Subscription], gone: Sequence[str]) -> str:
+def _reason(subscriptions: Collection[Subscription], gone: Sequence[str]) -> str:
     """The members that have gone, and the ones that asked for the rebalance and why."""
-    reasons = sorted(f"{s.name}-{s.member}: {s.reason}" for s in said if s.reason)
+    reasons = sorted(f"{s.name}-{s.member}: {s.reason}" for s in subscriptions if s.reason)
     parts = [f"{_first(gone)} {'has' if len(gone) == 1 else 'have'} gone"] if gone else []
     if reasons:
         parts.append(_first(reasons))
@@ -235,23 +244,25 @@ def _first(some: Sequence[str]) -> str:
     return ", ".join(some[:_REASONS]) + more
 
 
-def _gone(before: Mapping[MemberKey, str], said: Iterable[Subscription]) -> list[str]:
+def _gone(before: Mapping[MemberKey, str], subscriptions: Iterable[Subscription]) -> list[str]:
     """Names of the members that the last generation had and this one has not."""
-    there = {MemberKey(one.instance, one.member) for one in said}
+    there = {MemberKey(one.instance, one.member) for one in subscriptions}
     return sorted(name for key, name in before.items() if key not in there)
 
 
 def _group_state(
-    run: RunAssignor, view: LeaderView, said: Mapping[str, Subscription], *, eager: bool
+    run: RunAssignor, view: LeaderView, subscriptions: Mapping[str, Subscription], *, eager: bool
 ) -> GroupState:
     """``eager``: a member stops everything at each join, so that nothing is handed over warm."""
     rules = attrs.evolve(view.rules, mode="eager" if eager else "incremental")
-    imbalance = newest_imbalance(said.values())
+    imbalance = newest_imbalance(subscriptions.values())
     if imbalance is not None:
         rules = attrs.evolve(rules, imbalance=imbalance)
     if run.reduced >= 2:  # the last resort against a group too large to store
         rules = attrs.evolve(rules, standbys=0)  # each is named in two places
-    members = member_states({member: said[member] for member in sorted(said)}, view.subtopologies)
+    members = member_states(
+        {member: subscriptions[member] for member in sorted(subscriptions)}, view.subtopologies
+    )
     return GroupState(view.tasks, members, run.generation, view.wall_ms, rules)
 
 
@@ -262,10 +273,10 @@ def _read(member: JoinedMember, protocol_type: str, latest: int) -> _Read:
         unread = attrs.evolve(unread, layout=max(opened.version, 0))
         head = wire.read_head(opened.data)
         unread = attrs.evolve(unread, head=head, version=head.common(latest))
-        said = wire.decode_subscription(opened.data, latest)
+        subscription = wire.decode_subscription(opened.data, latest)
         if opened.eager:  # what V0 means, whatever is inside
-            said = attrs.evolve(said, mode="eager")
-        return attrs.evolve(unread, said=said)
+            subscription = attrs.evolve(subscription, mode="eager")
+        return attrs.evolve(unread, subscription=subscription)
     except wire.TooNewError:
         return unread
     except Exception as error:  # bytes of others: what else they can bring about is not known
@@ -281,34 +292,34 @@ def _read(member: JoinedMember, protocol_type: str, latest: int) -> _Read:
 _RANK = {Role.ACTIVE: 0, Role.PENDING: 1}
 
 
-def _keep_claims(said: Mapping[str, Subscription]) -> Plan:
+def _keep_claims(subscriptions: Mapping[str, Subscription]) -> Plan:
     """Give each member what it claims, and the copies it has, and nothing else.
 
     Of several claims the newest counts (L5).
     """
     owners: dict[TaskId, tuple[int, int, str]] = {}
-    for member in sorted(said):
-        for task, copy in said[member].copies.items():
+    for member in sorted(subscriptions):
+        for task, copy in subscriptions[member].copies.items():
             if copy.role in _RANK:
                 claim = (_RANK[copy.role], -copy.generation, member)
                 owners[task] = min(owners.get(task, claim), claim)
-    active: dict[str, set[TaskId]] = {member: set() for member in said}
+    active: dict[str, set[TaskId]] = {member: set() for member in subscriptions}
     for task, (_, _, owner) in owners.items():
         active[owner].add(task)
     return Plan(
         {
             member: MemberPlan(
                 active=frozenset(mine),
-                learner=_of_role(said[member], Role.LEARNER),
-                standby=_of_role(said[member], Role.STANDBY),
+                learner=_of_role(subscriptions[member], Role.LEARNER),
+                standby=_of_role(subscriptions[member], Role.STANDBY),
             )
             for member, mine in active.items()
         }
     )
 
 
-def _of_role(said: Subscription, role: Role) -> frozenset[TaskId]:
-    return frozenset(task for task, copy in said.copies.items() if copy.role is role)
+def _of_role(subscription: Subscription, role: Role) -> frozenset[TaskId]:
+    return frozenset(task for task, copy in subscription.copies.items() if copy.role is role)
 
 
 def _follow_up(plan: Plan, wall_ms: int) -> int | None:
@@ -330,15 +341,15 @@ def _answer(decided: Plan, for_all: Assignment, read: _Read, turn_ms: int) -> As
     """One member's part of the plan; ``for_all`` are fields with equal values."""
     if read.head is None:
         return attrs.evolve(for_all, error=AssignmentError.UNREADABLE)
-    if read.said is None:
+    if read.subscription is None:
         return attrs.evolve(for_all, error=AssignmentError.TOO_NEW)
     part = decided.members.get(read.member_id, MemberPlan())
     return attrs.evolve(
         for_all,
         **attrs.asdict(part, recurse=False),
         deferral_deadline_ms=decided.deferral_deadline_ms,
-        answers_nonce=read.said.nonce,
-        answers_identity=wire.identity_of(read.said),
+        answers_nonce=read.subscription.nonce,
+        answers_identity=wire.identity_of(read.subscription),
         turn_ms=turn_ms,
     )
 
@@ -346,7 +357,7 @@ def _answer(decided: Plan, for_all: Assignment, read: _Read, turn_ms: int) -> As
 def _signed(
     answer: Assignment, run: RunAssignor, view: LeaderView, decided: Plan, reason: str
 ) -> Assignment:
-    """Add to the leader's own part what need not be said a thousand times."""
+    """Add to the leader's own part what need not be repeated for each member."""
     answer = attrs.evolve(answer, follow_up_ms=_follow_up(decided, view.wall_ms))
     if run.reduced:
         return answer

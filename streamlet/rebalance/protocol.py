@@ -114,8 +114,8 @@ class TasksProtocol:
         self.disk_fails = False
         #: Version to write at; lower than ours while the leader is older.
         self._version = self._latest
-        #: What the last description said, to tell answers to it from cached ones.
-        self._said: Subscription | None = None
+        #: The last description of this member, to tell answers to it from cached ones.
+        self._described: Subscription | None = None
         #: What to say as the generation we joined in, -1 until this member id got an assignment.
         self._joined_generation = -1
         self._deferral_deadline_ms: int | None = None
@@ -137,7 +137,7 @@ class TasksProtocol:
         elif self._joined_generation < 0:
             self._joined_generation = need.generation
         mode = self._identity.mode
-        said = attrs.evolve(
+        described = attrs.evolve(
             self._identity,
             copies=dict(sorted(copies.items())),
             leaving=self.leaving,
@@ -150,19 +150,19 @@ class TasksProtocol:
             reason=self._own_reason(need),
             belongings=packed(self._belongings),
         )
-        self._said = _reduced(said, need.reduced)
-        data = wire.encode_subscription(self._said, self._version, self._latest)
+        self._described = _reduced(described, need.reduced)
+        data = wire.encode_subscription(self._described, self._version, self._latest)
         if self.protocol_type == CONSUMER:
             data = self._envelope.subscription(
-                self._said, data, eager=mode == "eager", generation=need.generation
+                self._described, data, eager=mode == "eager", generation=need.generation
             )
         return ((PROTOCOL, data),)
 
     def _own_reason(self, need: NeedMetadata) -> str:
         """The reason of a rebalance, if it is because of us; most just follow one that began."""
-        if not need.member_id or self._said is None:
+        if not need.member_id or self._described is None:
             return "joined"
-        return need.reason if need.nonce != self._said.nonce else ""
+        return need.reason if need.nonce != self._described.nonce else ""
 
     def assign(self, run: RunAssignor) -> dict[str, bytes]:
         """Plan as the leader; see ``leader.plan``."""
@@ -204,14 +204,14 @@ class TasksProtocol:
             known = f"the leader knows version {self._version} at most"
             log.info("%s, we know %d: joining again", known, self._latest)
             return self._again(Assignment(), known)
-        answers_us = self._said is None or assignment.answers_nonce == self._said.nonce
+        answers_us = self._described is None or assignment.answers_nonce == self._described.nonce
         if assignment.error == AssignmentError.MOVED and answers_us:
             raise RefusedError(refusal(assignment.reason))
         self._deferral_deadline_ms = assignment.deferral_deadline_ms
         if assignment.flip is not None or self.gathering:
             self.migration = assignment.flip  # else it failed, and leaders had better know
-        if data and self._said is not None and not answers_us:
-            return self._predecessors(self._said, assignment)
+        if data and self._described is not None and not answers_us:
+            return self._predecessors(self._described, assignment)
         return assignment
 
     def _again(self, assignment: Assignment, reason: str) -> Assignment:
@@ -219,7 +219,7 @@ class TasksProtocol:
         self._rejoin(reason)
         return assignment
 
-    def _predecessors(self, said: Subscription, cached: Assignment) -> Assignment:
+    def _predecessors(self, subscription: Subscription, cached: Assignment) -> Assignment:
         """Take over the assignment of a process with our static id before us (M9).
 
         The coordinator hands a restarted static member its old assignment without asking the
@@ -228,7 +228,7 @@ class TasksProtocol:
         their tasks are not run, and the group plans again. Of another program or state folder
         nothing is run.
         """
-        identity = wire.identity_of(said)
+        identity = wire.identity_of(subscription)
         if not wire.same_program(cached.answers_identity, identity):
             return self._again(
                 Assignment(), "restarted with another topology or another state folder"
@@ -243,14 +243,14 @@ class TasksProtocol:
         return cached
 
 
-def _reduced(said: Subscription, level: int) -> Subscription:
+def _reduced(subscription: Subscription, level: int) -> Subscription:
     """Leave out what can be done without, the more the higher the level; never a claim."""
     if level == 0:
-        return said
+        return subscription
     if level == 1:
-        copies = {t: c for t, c in said.copies.items() if c.role is not Role.DORMANT}
-        return attrs.evolve(said, copies=copies)
-    copies = {t: c for t, c in said.copies.items() if c.role in _CLAIMS}
+        copies = {t: c for t, c in subscription.copies.items() if c.role is not Role.DORMANT}
+        return attrs.evolve(subscription, copies=copies)
+    copies = {t: c for t, c in subscription.copies.items() if c.role in _CLAIMS}
     return attrs.evolve(
-        said, copies=copies, tags={}, stateful=frozenset(), reason="", belongings=()
+        subscription, copies=copies, tags={}, stateful=frozenset(), reason="", belongings=()
     )

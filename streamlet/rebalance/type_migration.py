@@ -25,26 +25,26 @@ PAUSE_MS = 600_000
 
 
 def wanted(
-    said: Mapping[str, Subscription], protocol_type: str, now_ms: int, timeout_ms: int
+    subscriptions: Mapping[str, Subscription], protocol_type: str, now_ms: int, timeout_ms: int
 ) -> TypeMigration | None:
     """The migration that every member wants (F1), None if one of them would rather stay."""
-    types = {one.wants_type for one in said.values()}
+    types = {one.wants_type for one in subscriptions.values()}
     if len(types) != 1 or protocol_type in types:
         return None
-    return TypeMigration(types.pop(), len(said), now_ms + timeout_ms)
+    return TypeMigration(types.pop(), len(subscriptions), now_ms + timeout_ms)
 
 
 def not_before_ms(
-    said: Mapping[str, Subscription], plan: Plan, flip: TypeMigration, now_ms: int
+    subscriptions: Mapping[str, Subscription], plan: Plan, flip: TypeMigration, now_ms: int
 ) -> int | None:
     """The time to look again whether a wanted migration can be ordered; None: it can."""
-    pause_ms = _pause_until_ms(said, flip)
+    pause_ms = _pause_until_ms(subscriptions, flip)
     if pause_ms > now_ms:
         return pause_ms
-    return now_ms + LOOK_AGAIN_MS if _moves(said, plan) else None
+    return now_ms + LOOK_AGAIN_MS if _moves(subscriptions, plan) else None
 
 
-def _pause_until_ms(said: Mapping[str, Subscription], flip: TypeMigration) -> int:
+def _pause_until_ms(subscriptions: Mapping[str, Subscription], flip: TypeMigration) -> int:
     """The end of the pause after a migration that all tried and came back from; 0 without one.
 
     A member could not go, perhaps one with very long batches, and all members stood still for
@@ -52,24 +52,24 @@ def _pause_until_ms(said: Mapping[str, Subscription], flip: TypeMigration) -> in
     """
     tried = [
         one.flip
-        for one in said.values()
+        for one in subscriptions.values()
         if one.flip is not None and one.flip.protocol_type == flip.protocol_type
     ]
     last = max(tried, key=lambda one: one.until_ms, default=None)
-    return 0 if last is None or len(said) < last.members else last.until_ms + PAUSE_MS
+    return 0 if last is None or len(subscriptions) < last.members else last.until_ms + PAUSE_MS
 
 
-def _moves(said: Mapping[str, Subscription], plan: Plan) -> bool:
+def _moves(subscriptions: Mapping[str, Subscription], plan: Plan) -> bool:
     """True if a task is moving from one member to another (F1)."""
     parts = plan.members.values()
     ordered = any(part.release or part.pending or part.revoke for part in parts)
     return ordered or any(
-        copy.role is Role.PENDING for one in said.values() for copy in one.copies.values()
+        copy.role is Role.PENDING for one in subscriptions.values() for copy in one.copies.values()
     )
 
 
 def gathering(
-    said: Mapping[str, Subscription], protocol_type: str, now_ms: int
+    subscriptions: Mapping[str, Subscription], protocol_type: str, now_ms: int
 ) -> TypeMigration | None:
     """The migration into this group that some member has not followed yet; None if there is none.
 
@@ -79,10 +79,10 @@ def gathering(
     """
     came = [
         one.flip
-        for one in said.values()
+        for one in subscriptions.values()
         if one.flip is not None and one.flip.protocol_type == protocol_type
     ]
     flip = max(came, key=lambda one: (one.members, one.until_ms), default=None)
-    if flip is None or len(said) >= flip.members or now_ms >= flip.until_ms:
+    if flip is None or len(subscriptions) >= flip.members or now_ms >= flip.until_ms:
         return None
     return flip

@@ -71,13 +71,13 @@ class Subscription:
     disk_fails: bool = False
 
 
-def staying(said: Iterable[Subscription]) -> frozenset[str]:
+def staying(subscriptions: Iterable[Subscription]) -> frozenset[str]:
     """The instances (process ids) of a group that nothing asks to leave."""
-    return frozenset(one.instance for one in said if one.leaving is None)
+    return frozenset(one.instance for one in subscriptions if one.leaving is None)
 
 
 def member_states(
-    said: Mapping[str, Subscription], leaders: tuple[bytes, ...]
+    subscriptions: Mapping[str, Subscription], leaders: tuple[bytes, ...]
 ) -> tuple[MemberState, ...]:
     """The states of members when they joined, as the assignor takes them.
 
@@ -86,60 +86,62 @@ def member_states(
     fails runs those tasks with state that no other member can run.
 
     Args:
-        said: what each member says of itself, by member id.
+        subscriptions: what each member says of itself, by member id.
         leaders: the leader's subtopologies.
     """
-    stay = staying(said.values())
-    good = [one for one in said.values() if one.instance in stay and not one.disk_fails]
+    stay = staying(subscriptions.values())
+    good = [one for one in subscriptions.values() if one.instance in stay and not one.disk_fails]
     safe = frozenset[int]().union(*(_shared(one, leaders) for one in good))
-    return tuple(_member_state(one, said[one], leaders, stay, safe) for one in said)
+    return tuple(
+        _member_state(one, subscriptions[one], leaders, stay, safe) for one in subscriptions
+    )
 
 
-def _shared(said: Subscription, leaders: tuple[bytes, ...]) -> frozenset[int]:
+def _shared(subscription: Subscription, leaders: tuple[bytes, ...]) -> frozenset[int]:
     """The subtopologies that the member has just as the leader has them."""
-    pairs = enumerate(zip(said.subtopologies, leaders, strict=False))
+    pairs = enumerate(zip(subscription.subtopologies, leaders, strict=False))
     return frozenset(number for number, (theirs, leads) in pairs if theirs == leads)
 
 
 def _member_state(
     member_id: str,
-    said: Subscription,
+    subscription: Subscription,
     leaders: tuple[bytes, ...],
     staying: Set[str],
     safe: Set[int],
 ) -> MemberState:
     """``safe`` are the subtopologies that a member whose disk is good can run."""
-    same = _shared(said, leaders)
-    if said.disk_fails:
-        same -= said.stateful & safe
-    leaving = said.leaving
+    same = _shared(subscription, leaders)
+    if subscription.disk_fails:
+        same -= subscription.stateful & safe
+    leaving = subscription.leaving
     return MemberState(
         member_id=member_id,
-        instance=said.instance or member_id,
-        number=said.member,
-        capacity=said.capacity,
-        instance_id=said.instance_id,
+        instance=subscription.instance or member_id,
+        number=subscription.member,
+        capacity=subscription.capacity,
+        instance_id=subscription.instance_id,
         runs=None if len(same) == len(leaders) else same,
-        copies=said.copies,
-        tags=said.tags,
+        copies=subscription.copies,
+        tags=subscription.tags,
         leaving=leaving if leaving is not None and staying >= {*leaving.successors} else None,
-        learners=said.learners,
-        joined_generation=said.joined_generation,
-        deferral_deadline_ms=said.deferral_deadline_ms,
+        learners=subscription.learners,
+        joined_generation=subscription.joined_generation,
+        deferral_deadline_ms=subscription.deferral_deadline_ms,
     )
 
 
-def newest_imbalance(said: Iterable[Subscription]) -> float | None:
+def newest_imbalance(subscriptions: Iterable[Subscription]) -> float | None:
     """The band in the subscription of the process that began last; None where there is none.
 
     So a restart of one instance changes it for the group, whichever member leads.
     """
-    telling = [s for s in said if s.imbalance is not None]
+    telling = [s for s in subscriptions if s.imbalance is not None]
     return max(telling, key=_seniority).imbalance if telling else None
 
 
-def _seniority(said: Subscription) -> tuple[int, str, int]:
-    return said.started_ms, said.instance, said.member
+def _seniority(subscription: Subscription) -> tuple[int, str, int]:
+    return subscription.started_ms, subscription.instance, subscription.member
 
 
 class AssignmentError(enum.IntEnum):
@@ -191,8 +193,8 @@ class Assignment(MemberPlan):
             "pending": self.pending,
             "revoke": self.revoke,
         }
-        told = [f"{name} {' '.join(map(str, sorted(of)))}" for name, of in parts.items() if of]
-        return ", ".join(told) or "nothing"
+        named = [f"{name} {' '.join(map(str, sorted(of)))}" for name, of in parts.items() if of]
+        return ", ".join(named) or "nothing"
 
 
 # -- the questions of a membership -----------------------------------------------------------------

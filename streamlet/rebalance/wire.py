@@ -151,8 +151,8 @@ def identity_of(subscription: Subscription) -> bytes:
     return _part_of_identity(program, 1) + _part_of_identity(settings, VERSION)
 
 
-def _part_of_identity(said: Subscription, version: int) -> bytes:
-    record = _subscription_record(said, version)
+def _part_of_identity(subscription: Subscription, version: int) -> bytes:
+    record = _subscription_record(subscription, version)
     return short_hash(_pack(schemas.SUBSCRIPTIONS[version], record))[:_IDENTITY_BYTES]
 
 

@@ -275,10 +275,10 @@ class Reset:
             return
         static = sorted(m.instance_id for m in members if m.instance_id is not None)
         hint = removal_hint(self._name, static)
-        said = ", ".join(sorted(m.name for m in group.members))
+        names = ", ".join(sorted(m.name for m in group.members))
         count = f"{len(members)} member{'s' * (len(members) != 1)}"
         raise RefusedError(
-            f"{self._name} is running: {count} in its group ({said}). Nothing was changed: stop "
+            f"{self._name} is running: {count} in its group ({names}). Nothing was changed: stop "
             "all instances first. One that was killed is out of the group when its session.timeout"
             f".ms is over{hint}"
         )
@@ -345,13 +345,13 @@ class Reset:
             )
         if codes - _PASSING:
             names = ", ".join(sorted(name_of(code) for code in codes))
-            said = f"positions of {self._name} cannot be set: {names}"
+            text = f"positions of {self._name} cannot be set: {names}"
             if GROUP_REFUSED in codes:
-                raise MissingRightError(f"{said}; {missing(Right('READ', 'group', self._name))}")
+                raise MissingRightError(f"{text}; {missing(Right('READ', 'group', self._name))}")
             if TOPIC_REFUSED in codes:
                 topics = {tp.topic for tp, code in answer.errors.items() if code == TOPIC_REFUSED}
-                raise MissingRightError(f"{said}; {on_topics('READ', topics)}")
-            raise BrokerError(said)
+                raise MissingRightError(f"{text}; {on_topics('READ', topics)}")
+            raise BrokerError(text)
         return not codes
 
     def _withdraw(self, plan: ResetPlan, before: ResetEpoch, old: Mapping[str, str]) -> None:

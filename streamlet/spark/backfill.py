@@ -77,11 +77,11 @@ class BackfillQuery:
         wanted = {*output_topics(topology), *app.policy.topics} - counts.keys()
         if wanted and self.written != "none":
             lacks = sorted(wanted)
-            said = f"topic does not exist: {', '.join(lacks)}"
-            raise MissingTopicError(said, hidden=lacks, operation="WRITE")
+            text = f"topic does not exist: {', '.join(lacks)}"
+            raise MissingTopicError(text, hidden=lacks, operation="WRITE")
         where = Where(settings=self.settings, connector="python")
-        wish = QueryRequest("updates", "tasks", writes=self.written != "none")
-        ready = prepare(self.reference, self.spark, where, wish, None, counts)
+        request = QueryRequest("updates", "tasks", writes=self.written != "none")
+        ready = prepare(self.reference, self.spark, where, request, None, counts)
         ship(self.spark, ready.plan.reference)
         # Files are one micro-batch; what is read beside them is merged with them by time.
         most = None if self.sources else self.max_records

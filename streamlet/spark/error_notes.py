@@ -59,8 +59,8 @@ def noted(text: str) -> tuple[str | None, str] | None:
     if not lines:
         return None
     line = lines[-1].removeprefix(_NOTE).replace("%5C", "\\").replace("%25", "%")
-    kind, said = json.loads(line)
-    return kind, said
+    kind, text = json.loads(line)
+    return kind, text
 
 
 def _note(error: Exception) -> None:

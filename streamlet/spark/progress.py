@@ -80,9 +80,9 @@ def batches(
     Spark reports now and then that there was nothing to do; those are no batches. All that it
     remembers is asked for only if several may be new: each report is text of two languages.
     """
-    if (said := query.lastProgress) is None:
+    if (progress := query.lastProgress) is None:
         return []
-    last = json.loads(said.json)
+    last = json.loads(progress.json)
     newest = last["batchId"] if _is_batch(last) else last["batchId"] - 1
     if newest <= after:
         return []
@@ -159,8 +159,8 @@ def follow(
         for one in new:
             shown = one.batch
             on_batch(one)
-        if on_held is not None and (said := query.lastProgress) is not None:
-            on_held(HeldBack.of(json.loads(said.json)))
+        if on_held is not None and (newest := query.lastProgress) is not None:
+            on_held(HeldBack.of(json.loads(newest.json)))
         if not keep_going() and not last:
             last, every_s = True, _LAST_LOOKS_S
     if taken := lost(query):
@@ -173,8 +173,8 @@ _LAST_LOOKS_S = 0.05
 
 def _records(progress: Mapping[str, Any]) -> int:
     """Rows of the sources, or what our own source says of its rows, which are many records each."""
-    said = progress.get("observedMetrics", {}).items()
-    observed = [metric["records"] or 0 for name, metric in said if name.startswith(OBSERVED)]
+    metrics = progress.get("observedMetrics", {}).items()
+    observed = [metric["records"] or 0 for name, metric in metrics if name.startswith(OBSERVED)]
     return int(sum(observed) if observed else progress["numInputRows"])
 
 
@@ -186,17 +186,17 @@ def _lags(source: Mapping[str, Any], ends: Ends | None) -> Iterator[tuple[TopicP
         yield where, max(0, offset - end.get(where, offset))
 
 
-def _parsed(said: Any) -> dict[str, Any]:
+def _parsed(offsets: Any) -> dict[str, Any]:
     """The JSON that a source reported, read; nothing if it is something else."""
-    found = json.loads(said) if isinstance(said, str) and said.startswith("{") else said
+    found = json.loads(offsets) if isinstance(offsets, str) and offsets.startswith("{") else offsets
     return found if isinstance(found, dict) else {}
 
 
-def _offsets(said: Any) -> dict[TopicPartition, int]:
+def _offsets(offsets: Any) -> dict[TopicPartition, int]:
     """Kafka's offsets by topic and partition; nothing for any other source."""
     return {
         TopicPartition(topic, int(partition)): offset
-        for topic, partitions in _parsed(said).items()
+        for topic, partitions in _parsed(offsets).items()
         if isinstance(partitions, dict)
         for partition, offset in partitions.items()
         if isinstance(offset, int) and partition.isdigit()

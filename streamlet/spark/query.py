@@ -98,15 +98,17 @@ def to_dataframe(
         StreamletError: it cannot be; the message says why, and what to do instead.
     """
     where = Where(bootstrap_servers, settings, kafka, connector)
-    wish = QueryRequest(output, aggregations if options is None else "tasks", writes=False)
+    request = QueryRequest(output, aggregations if options is None else "tasks", writes=False)
     if sources is not None and source is None:
         topic = topic or only_topic(app)
         limits = (partitions, max_records_per_batch, options)
-        ready, rows = framed(app, spark, where, wish, sources, *limits, every=topic == ALL_TOPICS)
+        ready, rows = framed(
+            app, spark, where, request, sources, *limits, every=topic == ALL_TOPICS
+        )
     elif sources is not None:
         raise ConfigError(["source: is for the records of all topics, and sources are given too"])
     else:
-        ready = prepare(app, spark, where, wish, source, partitions)
+        ready = prepare(app, spark, where, request, source, partitions)
         rows = _all_rows(ready, spark, source, max_records_per_batch, output, options)
     query_settings.warn_of_many(spark, ready.plan, rows)
     return rows if topic in (None, ALL_TOPICS) else typed(rows, app, topic)
@@ -177,9 +179,9 @@ def start(
     require_pyspark()
     topics.require_classic(spark)
     where = Where(bootstrap_servers, settings, kafka, connector)
-    wish = (output, aggregations, max_records_per_batch)
+    request = (output, aggregations, max_records_per_batch)
     with checkpoint_lock.locked(spark, str(checkpoint), told) as keep:
-        ready, writer = _writer(app, spark, where, str(checkpoint), *wish, told)
+        ready, writer = _writer(app, spark, where, str(checkpoint), *request, told)
         writer = _named(writer, spark, ready.topology.application, name)
         chosen = query_settings.of_query(spark, ready, str(checkpoint), shuffle_partitions)
         with query_settings.settings(spark, chosen):

@@ -79,14 +79,14 @@ class FolderLock:
         Raises:
             StateError: the file cannot be written.
         """
-        said = {**self.fields, **fields}
-        raw = json.dumps(said).encode()
+        merged = {**self.fields, **fields}
+        raw = json.dumps(merged).encode()
         with _naming(self.folder):
             # In place: a new file would be another lock. In one piece, filled up with spaces where
             # more was there: a reader, or a killed writer, never leaves half of it.
             fd = self._held.fd
             os.pwrite(fd, raw.ljust(os.fstat(fd).st_size), 0)
-        self.fields = said
+        self.fields = merged
 
     def wipe(self) -> None:
         """Delete the stores of a locked, closed task.
@@ -319,9 +319,9 @@ def _locked(file: Path, what: str) -> int:
 
 
 def _locked_by(file: Path, what: str, pid: int | None) -> StateLockedError:
-    said = f"{what} in {file.parent} is held by"
-    error = StateLockedError(f"{said} process {pid}" if pid else f"{said} another process")
-    error.holder = lambda: f"{said} {holder_text(file, pid)}"
+    text = f"{what} in {file.parent} is held by"
+    error = StateLockedError(f"{text} process {pid}" if pid else f"{text} another process")
+    error.holder = lambda: f"{text} {holder_text(file, pid)}"
     return error
 
 

@@ -39,20 +39,20 @@ _BUSY = (errno.EAGAIN, errno.EACCES)
 def state_error(folder: Path, error: Exception) -> StateError:
     """The error of ours for an exception that rocksdict raised over the database in ``folder``."""
     text = str(error)
-    said = text.removeprefix(_READING_OPTIONS)
-    if _is_locked(said):
-        return _locked(folder, text, here=said.startswith(_HELD_HERE))
-    if said.startswith(_DAMAGE) or _is_missing(folder, said):
+    reason = text.removeprefix(_READING_OPTIONS)
+    if _is_locked(reason):
+        return _locked(folder, text, here=reason.startswith(_HELD_HERE))
+    if reason.startswith(_DAMAGE) or _is_missing(folder, reason):
         return TaskCorruptedError(f"state in {folder} is damaged: {text}")
     return StateError(f"cannot use the state in {folder}: {text}")
 
 
 def _locked(folder: Path, text: str, *, here: bool) -> StateLockedError:
-    said = f"{folder} is held by"
+    held = f"{folder} is held by"
     holder = f"process {os.getpid()}" if here else "another process"
-    error = StateLockedError(f"{said} {holder}: {text}")
+    error = StateLockedError(f"{held} {holder}: {text}")
     if not here:
-        error.holder = lambda: f"{said} {holder_text(folder / _LOCK, None)}"
+        error.holder = lambda: f"{held} {holder_text(folder / _LOCK, None)}"
     return error
 
 

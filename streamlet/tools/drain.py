@@ -135,14 +135,14 @@ class DrainView:
                 raise KeyboardInterrupt(f"{self._found.name} was not asked to leave")
         if self._lives():
             self._signal()
-        told = -1
+        shown = -1
         while wait and self._lives():
             if self._stopped.is_set():
                 self._answer(False)
                 not_finished(True)
-            if self._found.leaving_since_ms and self._found.tasks != told:
-                told = self._found.tasks
-                self._output.note(f"{self._found.name} still runs {told} tasks")
+            if self._found.leaving_since_ms and self._found.tasks != shown:
+                shown = self._found.tasks
+                self._output.note(f"{self._found.name} still runs {shown} tasks")
             self._rest("is still leaving")
         if wait and self._found.ended != "drained":
             how = self._found.ended or "killed"

@@ -122,12 +122,12 @@ class CommandOutput:
     def failed(self, error: BaseException, exit_code: int) -> None:
         """Say what went wrong: to people always, as the JSON document if there is none yet."""
         kind = type(error).__name__
-        said = text_of(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else kind)
+        text = text_of(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else kind)
         self._wipe()
         with _noted(self._err):
-            self._notes.print(Text.assemble(("error: ", "bold red"), said))
+            self._notes.print(Text.assemble(("error: ", "bold red"), text))
         if self.as_json and not self.answered:
-            problem = {"type": kind, "message": said, "exit_code": exit_code}
+            problem = {"type": kind, "message": text, "exit_code": exit_code}
             self.answer({"error": problem})
 
 

@@ -336,12 +336,12 @@ def _jars(output: CommandOutput, app: App) -> list[Path]:
 
 
 def _until_asked(stop: Any, output: CommandOutput, query: Any) -> Callable[[], bool]:
-    said = False
+    noted = False
 
     def keep_going() -> bool:
-        nonlocal said
-        if stop.asked.is_set() and not said:
-            said = True
+        nonlocal noted
+        if stop.asked.is_set() and not noted:
+            noted = True
             busy = query.status["isTriggerActive"]
             output.note("stopping" + (" after this batch; Ctrl-C again stops now" if busy else ""))
         if stop.now.is_set():

@@ -68,11 +68,11 @@ def _make_up(common: Common, seed: int, steps: int) -> bool:
 
     with _progress(steps) as tell:
         run = random_run(seed, steps, progress=tell)
-    said = f"seed {seed}: {run.steps} steps, {run.histories} histories, {run.rebalances} rebalances"
+    text = f"seed {seed}: {run.steps} steps, {run.histories} histories, {run.rebalances} rebalances"
     if run.held:
-        common.output.answer(run.as_json(), people=f"{said}; every rule held")
+        common.output.answer(run.as_json(), people=f"{text}; every rule held")
         return True
-    common.output.note(f"{said}; broken:")
+    common.output.note(f"{text}; broken:")
     for broken in run.violations:
         common.output.note(f"  {broken['rule']}: {broken['text']}")
     common.output.answer(run.as_json(), people=json.dumps(run.scenario, indent=1))

@@ -39,8 +39,8 @@ def view(document: dict[str, Any], checked: bool) -> RenderableType:
     if not checked:
         parts += [Text(text, "bold red") for text in _problems(document["instances"])]
     for violation in document["violations"]:
-        said = _said(violation, names)
-        parts.append(Text.assemble((f"violated {violation['rule']}: ", "bold red"), said))
+        text = _said(violation, names)
+        parts.append(Text.assemble((f"violated {violation['rule']}: ", "bold red"), text))
     if checked and not document["violations"]:
         parts.append(Text("all checks hold", "green"))
     return Group(*parts)
@@ -146,8 +146,8 @@ def _without_member(tasks: list[str], until_ms: int | None) -> Text:
 def _shutdown(shutdown: dict[str, Any], *, ended: bool) -> Text:
     """The last shutdown of all instances: who decided it, when and why."""
     head = ("shut down", "bold red") if ended else "last shut down"
-    said = f" everywhere (exit code 7) by {shutdown['by']} at {_utc(shutdown['at_ms'])}"
-    return Text.assemble(head, f"{said}: {shutdown['reason']}")
+    text = f" everywhere (exit code 7) by {shutdown['by']} at {_utc(shutdown['at_ms'])}"
+    return Text.assemble(head, f"{text}: {shutdown['reason']}")
 
 
 def _utc(at_ms: int) -> str:
@@ -160,9 +160,9 @@ def _number(value: int | None) -> str | None:
 
 def _advice(advice: dict[str, Any]) -> RenderableType:
     wanted, current = advice["instances"], advice["current"]
-    said = f"{wanted} instance{'' if wanted == 1 else 's'}"
-    said += " as now" if wanted == current else f" (now {current})"
-    lines = [Text.assemble("advice: ", (said, "bold"))]
+    text = f"{wanted} instance{'' if wanted == 1 else 's'}"
+    text += " as now" if wanted == current else f" (now {current})"
+    lines = [Text.assemble("advice: ", (text, "bold"))]
     return Group(*lines, *(Text(f"  {reason}") for reason in advice["reasons"]))
 
 

@@ -41,7 +41,7 @@ class Latest:
         for topic, held in self._topics.items():
             values, timestamps, partitions, headers = map(list, zip(*held.values(), strict=True))
             chosen = None if partitions[0] is None else partitions
-            said = headers if any(headers) else None
+            kept = headers if any(headers) else None
             keys = [key for key, _ in held]
-            left.append(Output(topic, keys, values, timestamps, chosen, said))
+            left.append(Output(topic, keys, values, timestamps, chosen, kept))
         return left

@@ -279,8 +279,8 @@ def _described(
         if cause is not None and cause.getClass().getName() == _UNKNOWN_TOPIC:
             there = set(admin.listTopics().names().get())
             missing = sorted(set(topics) - there)
-            said = f"topic does not exist: {', '.join(missing)}"
-            raise MissingTopicError(said, hidden=missing) from None
+            text = f"topic does not exist: {', '.join(missing)}"
+            raise MissingTopicError(text, hidden=missing) from None
         raise BrokerError(f"the broker does not answer Spark's client: {reason}") from None
     finally:
         admin.close()

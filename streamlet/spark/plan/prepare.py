@@ -92,7 +92,7 @@ def prepare(
     app: Application | str,
     spark: SparkSession,
     where: Where,
-    wish: QueryRequest,
+    request: QueryRequest,
     source: DataFrame | None = None,
     partitions: Mapping[str, int] | None = None,
 ) -> Prepared:
@@ -107,7 +107,7 @@ def prepare(
     topology, chosen = query_topology(found), where.settings or found.settings
     refuse(found, topology, chosen)
     _tell_of_origins(topology)
-    folds, reason = _folds(found, wish)
+    folds, reason = _folds(found, request)
     client = {"bootstrap.servers": where.bootstrap_servers or chosen.bootstrap_servers}
     clients = None
     if source is None:
@@ -131,7 +131,7 @@ def prepare(
         else:
             partitions = topics.counts_by_client(wanted, clients.bootstrap_servers, clients.admin)
     laid_out = plan(reference, topology, partitions, partitions)
-    if clients is not None and wish.writes:
+    if clients is not None and request.writes:
         outside = _written(topology) | found.policy.topics
         given = clients.bootstrap_servers, clients.admin
         laid_out = attrs.evolve(laid_out, written=topics.written_topics(outside, *given))
@@ -141,14 +141,14 @@ def prepare(
     return Prepared(topology, laid_out, chosen, client, clients, letters, folds, reason)
 
 
-def _folds(app: Application, wish: QueryRequest) -> tuple[tuple[Fold, ...], str]:
+def _folds(app: Application, request: QueryRequest) -> tuple[tuple[Fold, ...], str]:
     """The aggregations that Spark SQL is to do, or why it is to do none.
 
     Raises:
         TopologyError: it must, and would not be equal.
         ConfigError: it must, and every update is asked for.
     """
-    asked = wish.aggregations
+    asked = request.aggregations
     if asked == "tasks":
         return (), "so it was asked for"
     try:
@@ -160,7 +160,7 @@ def _folds(app: Application, wish: QueryRequest) -> tuple[tuple[Fold, ...], str]
                 "aggregations='tasks' can"
             ) from None
         return (), str(unfit)
-    if wish.output == "latest" and (asked == "sql" or wish.begun != "tasks"):
+    if request.output == "latest" and (asked == "sql" or request.begun != "tasks"):
         return found, ""
     if asked == "sql":
         raise ConfigError(
@@ -169,7 +169,7 @@ def _folds(app: Application, wish: QueryRequest) -> tuple[tuple[Fold, ...], str]
                 "update; it needs output='latest'"
             ]
         )
-    if wish.begun == "tasks":
+    if request.begun == "tasks":
         return (), "the checkpoint was begun so"
     return (), "every update is asked for; output='latest' would let Spark SQL do it"
 

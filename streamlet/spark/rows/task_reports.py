@@ -97,10 +97,10 @@ def reports_in(progress: Mapping[str, Any]) -> tuple[TaskReport, ...]:
     Of several of a task with state, which Spark has run again, the last one counts. One without
     state may have run in several parts, which are added up.
     """
-    said = progress.get("observedMetrics", {}).items()
+    metrics = progress.get("observedMetrics", {}).items()
     texts = [
         text
-        for name, metric in said
+        for name, metric in metrics
         if name.startswith(OBSERVED_TASKS)
         for text in metric["tasks"] or []
     ]

@@ -34,7 +34,7 @@ def framed(
     app: Application | str,
     spark: SparkSession,
     where: Where,
-    wish: QueryRequest,
+    request: QueryRequest,
     sources: Mapping[str, Source],
     partitions: Mapping[str, int] | None,
     max_records: int | None,
@@ -52,8 +52,8 @@ def framed(
     from streamlet.spark.rows.columns import OUTPUT_COLUMNS
     from streamlet.spark.state.processor import Options
 
-    chosen = options or Options(last_only=wish.output == "latest")
-    _check_wish(where, wish)
+    chosen = options or Options(last_only=request.output == "latest")
+    _check_request(where, request)
     reference = reference_of(app)
     found = resolve(reference)
     topology = found.topology()
@@ -67,8 +67,8 @@ def framed(
     counts = default_counts(topology, by_topic, counts)
     counts |= _chosen_for(topology, counts, every)
     python = attrs.evolve(where, connector="python")
-    wish = attrs.evolve(wish, aggregations="tasks")
-    ready = prepare(app, spark, python, wish, None, counts)
+    request = attrs.evolve(request, aggregations="tasks")
+    ready = prepare(app, spark, python, request, None, counts)
     ship(spark, ready.plan.reference)
     rows = packed_rows(spark, ready, by_topic, max_records)
     chosen = attrs.evolve(chosen, clients=ready.clients, by_time=True)
@@ -113,7 +113,7 @@ def packed_rows(
     return reduce(lambda one, other: one.unionByName(other), packed)
 
 
-def _check_wish(where: Where, wish: QueryRequest) -> None:
+def _check_request(where: Where, request: QueryRequest) -> None:
     """Refuse what cannot be had over DataFrames.
 
     Raises:
@@ -121,7 +121,7 @@ def _check_wish(where: Where, wish: QueryRequest) -> None:
     """
     if where.connector == "java" or where.kafka:
         raise ConfigError(["sources: with them streamlet's own client reads Kafka, not Java's"])
-    if wish.aggregations == "sql":
+    if request.aggregations == "sql":
         raise ConfigError(["sources: with them tasks do the aggregations, not Spark SQL"])
 
 

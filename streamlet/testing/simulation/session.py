@@ -21,7 +21,7 @@ from streamlet.coordinator.events import (
     Send,
     SessionEvent,
     Tick,
-    Wish,
+    WorkerRequest,
 )
 from streamlet.coordinator.messages import Answer, Request
 from streamlet.coordinator.session import GroupSession, Item
@@ -182,11 +182,11 @@ class SimSession(GroupSession):
         """Send a heartbeat now."""
         self.put(HeartbeatWanted())
 
-    def want(self, wish: Wish) -> None:
+    def want(self, request: WorkerRequest) -> None:
         """Hand a wish over."""
-        if isinstance(wish, Rejoin) and "does not proceed" in wish.reason:
-            self._member.world.protocol.late(self._member, wish.reason)
-        super().want(wish)
+        if isinstance(request, Rejoin) and "does not proceed" in request.reason:
+            self._member.world.protocol.late(self._member, request.reason)
+        super().want(request)
 
     def commit(
         self,
@@ -212,7 +212,7 @@ class WatchedProtocol(TasksProtocol):
         """Read our own assignment; a step is over sooner than all turns, so there are none."""
         member = self.member
         orders = super().decode(assignment)
-        nonce = None if self._said is None else self._said.nonce
+        nonce = None if self._described is None else self._described.nonce
         member.world.protocol.delivered(member, orders, nonce)
         member.deferral_ms = orders.deferral_deadline_ms
         flip = orders.flip
