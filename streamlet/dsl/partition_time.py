@@ -30,7 +30,7 @@ def with_partition_time(
 ) -> Callable[[K, V, int], int]:
     """Gives an extractor (``timestamp=``) the highest time of the partition as its last argument.
 
-    The extractor is ``(key, value, record_timestamp_ms, partition_time_ms) -> ms``. The partition's
+    The extractor is ``(key, value, timestamp_ms, partition_time_ms) -> ms``. The partition's
     time is the highest that the extractor gave a record of it before, since its task began to run
     here, and -1 before the first: what Kafka Streams calls ``partitionTime``.
 

@@ -144,7 +144,7 @@ class Sources:
             key: type or serde of the keys; None for keys that are always null. Without it, that of
                 the application, ``App(key=...)``.
             value: type or serde of the values; without it, that of the application.
-            timestamp: ``(key, value, record_timestamp_ms) -> ms``, the time of the event; a record
+            timestamp: ``(key, value, timestamp_ms) -> ms``, the time of the event; a record
                 with a negative one is left out and counted as dropped. Without it, the record's
                 own, and a negative one is an error (``on_error`` of the application).
             reset: where to begin without a commit; None for the setting ``auto.offset.reset``.

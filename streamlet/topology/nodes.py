@@ -119,7 +119,7 @@ class StoreSpec:
 class SourceNode:
     """Reads topics: those named, or with a ``pattern`` all that it matches as a whole.
 
-    ``timestamp`` is ``(key, value, record_timestamp_ms) -> ms``, None for the record's own. With
+    ``timestamp`` is ``(key, value, timestamp_ms) -> ms``, None for the record's own. With
     ``partition_time`` it also takes the highest time of the partition so far, -1 before the first.
     ``reset`` is where to begin without a commit, None for the setting ``auto.offset.reset``.
     ``partitioner`` is the full name of that by which the topics are written.
