@@ -75,11 +75,11 @@ class KafkaAdmin:
 
     def _open(self) -> None:
         self._knows_brokers = False
-        self._broker_loss = BrokerLossDetector()
-        config: dict[str, Any] = {**self._config, "error_cb": self._broker_loss}
+        self._loss = BrokerLossDetector()
+        config: dict[str, Any] = {**self._config, "error_cb": self._loss}
         self._opened = opened(AdminClient, "admin", config)
         # No reference to us, so that the client ends, with its connections, when we are dropped.
-        refusal = partial(self._broker_loss.refused, self._opened)
+        refusal = partial(self._loss.refused, self._opened)
         self._errors = AdminErrors(self._servers, self._timeout_ms, refusal)
 
     @property
@@ -90,7 +90,7 @@ class KafkaAdmin:
         and requests of a client without references fail.
         """
         self._opened.poll(0)
-        if self._broker_loss:
+        if self._loss:
             self._open()
         return self._opened
 

@@ -134,9 +134,9 @@ class KafkaSink:
 
         self._failed = failed
         self._fatal: KafkaError | None = None
-        self._broker_loss = BrokerLossDetector(self._clock)
+        self._loss = BrokerLossDetector(self._clock)
         self._bound.forget()
-        callbacks = {"on_delivery": on_failure, "error_cb": self._broker_loss}
+        callbacks = {"on_delivery": on_failure, "error_cb": self._loss}
         self._producer = opened(Producer, "producer", {**self._config, **heard, **callbacks})
         self._produce = self._producer.produce
 
@@ -310,12 +310,10 @@ class KafkaSink:
         What is still queued there gets through, or is reported as failed in time.
         """
         self._serve(self._producer.poll, 0)
-        if not len(self._producer) and (
-            self._broker_loss or self._broker_loss.lost(self._producer, topic)
-        ):
+        if not len(self._producer) and (self._loss or self._loss.lost(self._producer, topic)):
             self._check()
             self.reset()
-        self._broker_loss.heard()
+        self._loss.heard()
 
     def _make_room(self, size: int, rows: int) -> int:
         """Wait for room; how many of so many records, of so many bytes each, are to be queued."""
@@ -345,7 +343,7 @@ class KafkaSink:
         if not self._may_write():
             self._give_up(_OTHERS)
         still_ms = self._clock.now_ms() - self._bound.moved_ms
-        if still_ms >= self._lost_ms and self._broker_loss:
+        if still_ms >= self._lost_ms and self._loss:
             self._give_up("the client lost its brokers")
         if still_ms >= _SILENT * self._lost_ms:
             if self._topics and not finds_brokers(self._producer, min(self._topics)):

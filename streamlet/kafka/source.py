@@ -97,10 +97,8 @@ class KafkaSource:
 
     def _open(self) -> None:
         """A client that has nothing assigned."""
-        self._broker_loss = BrokerLossDetector(self._clock)
-        self._consumer = opened(
-            Consumer, "consumer", {**self._config, "error_cb": self._broker_loss}
-        )
+        self._loss = BrokerLossDetector(self._clock)
+        self._consumer = opened(Consumer, "consumer", {**self._config, "error_cb": self._loss})
 
     def introduce(self, topics: Iterable[str]) -> None:
         """Have the client learn where topics lie before they are assigned.
@@ -191,7 +189,7 @@ class KafkaSource:
         if not messages:
             self._go_on_with_another()
             return []
-        self._broker_loss.heard()
+        self._loss.heard()
         return [
             self._columns(topic, partition, run)
             for topic, partition, run in split(messages, len(self._topics), _topic, _partition)
@@ -204,7 +202,7 @@ class KafkaSource:
     def _go_on_with_another(self) -> None:
         """Replace a silent client that finds no broker by another one that reads on from here."""
         topic = next(iter(self._introduced), None)
-        if topic is None or not self._broker_loss.lost(self._consumer, topic):
+        if topic is None or not self._loss.lost(self._consumer, topic):
             return
         self._went_on = self.positions(list(self._assigned))
         log.debug("another client goes on: this one has lost all its brokers")

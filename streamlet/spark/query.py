@@ -98,17 +98,15 @@ def to_dataframe(
         StreamletError: it cannot be; the message says why, and what to do instead.
     """
     where = Where(bootstrap_servers, settings, kafka, connector)
-    request = QueryRequest(output, aggregations if options is None else "tasks", writes=False)
+    asked = QueryRequest(output, aggregations if options is None else "tasks", writes=False)
     if sources is not None and source is None:
         topic = topic or only_topic(app)
         limits = (partitions, max_records_per_batch, options)
-        ready, rows = framed(
-            app, spark, where, request, sources, *limits, every=topic == ALL_TOPICS
-        )
+        ready, rows = framed(app, spark, where, asked, sources, *limits, every=topic == ALL_TOPICS)
     elif sources is not None:
         raise ConfigError(["source: is for the records of all topics, and sources are given too"])
     else:
-        ready = prepare(app, spark, where, request, source, partitions)
+        ready = prepare(app, spark, where, asked, source, partitions)
         rows = _all_rows(ready, spark, source, max_records_per_batch, output, options)
     query_settings.warn_of_many(spark, ready.plan, rows)
     return rows if topic in (None, ALL_TOPICS) else typed(rows, app, topic)

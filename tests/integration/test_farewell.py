@@ -115,7 +115,7 @@ def read_one(source: KafkaSource) -> bytes | None:
 def hear(sink: KafkaSink) -> None:
     """Wait until the client has told the sink, too; what is sent before that times out."""
     deadline = time.monotonic() + AGAIN_S
-    while not sink._broker_loss:
+    while not sink._loss:
         assert time.monotonic() < deadline, "it never noticed"
         sink.flush(10)
         time.sleep(0.01)

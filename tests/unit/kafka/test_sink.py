@@ -71,7 +71,7 @@ def test_a_client_that_lost_its_brokers_is_given_up_when_nothing_was_delivered_f
     clock = ManualClock(1_000_000)
     with PortReservation() as nobody:
         sink = KafkaSink(f"127.0.0.1:{nobody.port}", lost_ms=9_000, clock=clock)
-        sink._broker_loss(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        sink._loss(KafkaError(KafkaError._ALL_BROKERS_DOWN))
         sink.send("t", [b"k"], [b"v"])
         clock.advance(8_999)
         with pytest.raises(StillQueuedError):
