@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 
 from streamlet.kafka.ports import Headers
-from streamlet.lazy_results import FINE, refuse_promise
+from streamlet.lazy_results import EXITED, FINE, refuse_promise
 from streamlet.serdes.copies import own
 
 
@@ -85,6 +85,15 @@ def call_loop() -> CallLoop:
         if found is None:
             found = _LOOPS[os.getpid()] = CallLoop()
         return found
+
+
+def _is_running() -> bool:
+    """False where a coroutine is closed because it is not run any more."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class CallPool:
@@ -165,8 +174,11 @@ class CallPool:
             if type(result) not in FINE:
                 refuse_promise(result)
             call.result = own(result)
-        except GeneratorExit:  # the process ends
-            raise
+        except GeneratorExit as error:
+            if not _is_running():  # the process ends
+                raise
+            call.error = RuntimeError(EXITED)
+            call.error.__cause__ = error
         except BaseException as error:  # it may raise anything, or exit; the policy decides
             call.error = error
         running = asyncio.current_task()

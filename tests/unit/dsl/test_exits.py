@@ -189,9 +189,18 @@ CALLED: dict[str, Callable[[KStream[str, int], Any], Any]] = {
         s.filter(lambda k, v: False), lambda v, w: f(v), within=WITHIN, value=int
     ),
     "state": lambda s, f: s.process_values(lambda record, state: f(record.value), value=int),
+    "async": lambda s, f: s.map_values_async(awaiting(f), value=int),
     "punctuator": timed,
     "punctuator that yields": lambda s, f: timed(s, f, yields=True),
 }
+
+
+def awaiting(fail: Any) -> Any:
+    async def call(value: int) -> int:
+        found: int = fail(value)
+        return found
+
+    return call
 
 
 def encode_by(fail: Any) -> Any:
