@@ -17,6 +17,7 @@ from streamlet.doubling import doubled
 from streamlet.errors import ConfigError, HandlerError, ProcessingError, error_text
 from streamlet.kafka.ports import Headers
 from streamlet.lazy_results import never_runs, refuse_promise
+from streamlet.topology.names import is_topic_name
 from streamlet.types import TaskId
 from streamlet.user_code import printable, raised_at, shown, text_of
 
@@ -191,7 +192,7 @@ def answer_of(given: object) -> FinalAnswer | Retry | None:
             return given
         case "fail" | "skip":
             return FinalAnswer(cast(Action, given))
-        case ("dead_letter", str(topic)) if topic:
+        case ("dead_letter", str(topic)) if is_topic_name(topic):
             return FinalAnswer("dead_letter", topic)
     return None
 

@@ -21,6 +21,7 @@ from streamlet.processing.policy import (
     RecordFailure,
     Stage,
     error_of,
+    has_reason,
     reason_headers,
 )
 from streamlet.topology.nodes import ProcessorNode, SinkNode
@@ -80,10 +81,20 @@ def decide(
     if decision.action == "fail":
         raise error(failure)
     counters.skipped += 1
-    if decision.topic is not None:
+    if decision.topic is not None and not _lies_there(policy, failure, decision.topic):
         counters.dead_lettered += 1
         letter(decision.topic, error(failure))
     return None
+
+
+def _lies_there(policy: ErrorPolicy, failure: RecordFailure, topic: str) -> bool:
+    """True if a record was read from the topic of its dead letter, and is one already.
+
+    It would be written and read for ever. A handler may bound that by headers, so it is not asked.
+    """
+    at = failure.context
+    again = at.topic == topic and has_reason(list(at.headers))
+    return again and not callable(getattr(policy, at.stage))
 
 
 @attrs.define

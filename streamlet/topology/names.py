@@ -68,6 +68,12 @@ def check_topic_name(topic: str, what: str) -> None:
         )
 
 
+def is_topic_name(topic: str) -> bool:
+    """True for a name that Kafka takes for a topic."""
+    fits = len(topic) <= _TOPIC_CHARACTERS and topic not in (".", "..")
+    return fits and _TOPIC.fullmatch(topic) is not None
+
+
 def changelog_name(application: str, store: str) -> str:
     """Topic that keeps a store's changes."""
     return f"{application}-{store}{CHANGELOG_SUFFIX}"

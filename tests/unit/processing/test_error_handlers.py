@@ -219,3 +219,32 @@ def test_a_handler_whose_answer_is_a_coroutine_fails_with_a_word_on_it() -> None
         pytest.raises(HandlerError, match="a coroutine of _awaited: nothing awaits it"),
     ):
         driver.pipe_input("in", "lamp", -1)
+
+
+def test_a_dead_letter_that_fails_where_it_was_written_is_not_written_again() -> None:
+    """The topic would grow for ever."""
+    app = shop(on_error=("dead_letter", "in"))
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "bad", -1)
+        assert driver.skipped() == 2
+
+
+def test_a_handler_may_write_a_record_to_its_topic_as_often_as_it_likes() -> None:
+    tries: list[int] = []
+
+    def again(context: Any, record: Any, error: Any) -> Any:
+        tries.append(context.offset)
+        return ("dead_letter", "in") if len(tries) < 4 else "skip"
+
+    with TopologyTestDriver(shop(processing_handler=again)) as driver:
+        driver.pipe_input("in", "bad", -1)
+    assert len(tries) == 4
+
+
+@pytest.mark.parametrize("topic", ["a/b", "..", "\ud800", "x" * 250, "größe"])
+def test_a_topic_that_kafka_would_not_take_is_no_answer(topic: str) -> None:
+    with pytest.raises(ConfigError, match="on_error: expected"):
+        ErrorPolicy.of(("dead_letter", topic))
+    app = shop(processing_handler=lambda context, record, error: ("dead_letter", topic))
+    with TopologyTestDriver(app) as driver, pytest.raises(HandlerError, match="in-0 offset 0"):
+        driver.pipe_input("in", "bad", -1)
