@@ -63,6 +63,8 @@ class Catalog:
     #: Partitions by topic; ids of the topics that are read.
     counts: dict[str, int] = attrs.field(factory=dict, init=False)
     topic_ids: dict[str, str] = attrs.field(factory=dict, init=False)
+    #: Inputs that were found to be gone, or to have other ids.
+    _remade: set[str] = attrs.field(factory=set, init=False)
     #: True from when a changelog lost records until the next look: it may be another topic now.
     doubted: bool = attrs.field(default=False, init=False)
     #: What the texts beside committed positions may be.
@@ -159,6 +161,10 @@ class Catalog:
         """True if an input was not there when the instance began; from any thread."""
         return partition.partition >= (self._first or {}).get(partition.topic, 0)
 
+    def was_remade(self, partition: TopicPartition) -> bool:
+        """True if the topic was deleted, and perhaps made again, since the start; any thread."""
+        return partition.topic in self._remade
+
     def check_named(self, topics: Collection[str]) -> None:
         """Refuse to go on without these topics, if one of them is read by its name and is gone.
 
@@ -222,6 +228,7 @@ class Catalog:
         for topic in gone:  # should it come back, all its records came later
             (self._first or {}).pop(topic, None)
             self.topic_ids.pop(topic, None)
+            self._remade.add(topic)
         left = tuple(one for one in self._tasks if self.inputs_of(one.task))
         ended = [str(one.task) for one in self._tasks if one not in left]
         self._tasks = left
@@ -245,7 +252,7 @@ class Catalog:
                     "have committed; what came of the records before stays in their stores",
                     topic,
                 )
-                (self._first or {}).pop(topic, None)  # all its records came later
+                self._remade.add(topic)
         self.topic_ids |= found
 
     def _tell_refused(self, error: TopologyError) -> None:

@@ -39,6 +39,7 @@ class WorkerParts:
             self.catalog.topology,
             inputs=self.catalog.inputs_of,
             later=self.catalog.came_later,
+            remade=self.catalog.was_remade,
             positions=ports.positions,
             admin=ports.log_admin,
             settings=self.settings,

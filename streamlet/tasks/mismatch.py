@@ -151,8 +151,11 @@ def _lost(task: TaskId, target: Target, state: TaskState) -> Mismatch | None:
     if target.limit is not None or not state.stores.keys() - state.plain:
         return None
     ranges = [target.ranges[tp] for tp in target.offsets if tp in target.ranges]
-    if ranges and all(one.later for one in ranges):
-        return None  # brokers delete positions with their topic, and these are new ones
+    if ranges and all(one.remade for one in ranges):  # brokers delete positions with their topic
+        log.warning(
+            "task %s keeps its state, and begins with the first records of its inputs", task
+        )
+        return None
     proofs = [f"{tp} ends at {end}" for tp, end in sorted(target.ends.items()) if end > 0]
     if state.state != NO_STATE:
         proofs.append(f"the local state is of commit {tuple(state.state)}")

@@ -27,8 +27,9 @@ log = get_logger(__name__)
 class InputRange:
     """The offsets an input partition holds, and where to begin in it without a commit.
 
-    ``later``: it came while the application ran. ``readable_end`` is the end of what consumers get,
-    where that is another one: under ``read_committed``, while a transaction is open.
+    ``later``: it came while the application ran. ``remade``: its topic was deleted and made again,
+    so that a position that is not there is no lost one. ``readable_end`` is the end of what
+    consumers get, where that is another one: under ``read_committed``, while a transaction is open.
     """
 
     first: int
@@ -36,6 +37,7 @@ class InputRange:
     reset: str
     is_table: bool = False
     later: bool = False
+    remade: bool = False
     readable_end: int | None = None
 
     def start(self, tp: TopicPartition, offset: int) -> int:
@@ -50,6 +52,8 @@ class InputRange:
         """
         if offset >= self.first:
             return min(offset, self.end)
+        if self.remade and offset < 0:
+            return self.first
         if self.reset == "none" and offset >= 0 and not self.is_table:
             return offset
         if self.reset == "none":
@@ -74,10 +78,12 @@ def input_ranges(
     admin: Admin,
     settings: Settings,
     later: Callable[[TopicPartition], bool] = lambda tp: False,
+    remade: Callable[[TopicPartition], bool] = lambda tp: False,
 ) -> dict[TopicPartition, InputRange]:
     """The range of each of these input partitions, given with the subtopologies that read them.
 
-    ``later`` is true of those that came while the application ran.
+    ``later`` is true of those that came while the application ran, ``remade`` of those whose topic
+    was deleted and made again meanwhile.
     """
     first, end = admin.start_offsets(list(parts)), admin.end_offsets(list(parts))
     readable = admin.readable_ends(list(parts)) if settings.read_committed else end
@@ -87,6 +93,7 @@ def input_ranges(
             *(first[tp], end[tp], reset_policy(part, tp.topic, settings)),
             is_table=is_table(part, tp.topic),
             later=later(tp),
+            remade=remade(tp),
             readable_end=readable[tp],
         )
     return found

@@ -118,7 +118,7 @@ class Target:
             self,
             offsets={**self.offsets, **dict.fromkeys(found, -1)},
             ranges={
-                tp: attrs.evolve(held, later=held.later or tp in found)
+                tp: attrs.evolve(held, remade=held.remade or tp in found)
                 for tp, held in self.ranges.items()
             },
             moved=self.moved.union(found),

@@ -68,6 +68,7 @@ class Targets:
         open_source: a consumer with headers, to search changelogs for commit entries.
         clock: for the time limit of that.
         later: True for inputs that came while the application ran.
+        remade: True for those whose topic was deleted and made again meanwhile.
         thread: runs what reads from brokers.
     """
 
@@ -81,6 +82,7 @@ class Targets:
     _open_source: Callable[[], RecordSource]
     _clock: Clock
     _later: Callable[[TopicPartition], bool] = lambda tp: False
+    _remade: Callable[[TopicPartition], bool] = lambda tp: False
     _thread: Executor = attrs.field(
         factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="streamlet-targets")
     )
@@ -176,6 +178,7 @@ class Targets:
             self.admin,
             self._settings,
             self._later,
+            self._remade,
         )
         logs = {task: self._changelogs(task) for task in tasks}
         starts = self.admin.start_offsets(_all(logs.values()))

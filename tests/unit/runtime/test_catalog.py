@@ -362,6 +362,6 @@ def test_a_topic_that_was_made_again_between_two_looks_is_named_once(
         log.create(topic, 2)
         for _ in range(2):
             assert not catalog.look(0, at_once=True)
-        assert catalog.came_later(TopicPartition(topic, 0))
+        assert catalog.was_remade(TopicPartition(topic, 0))
     told = [line for line in caplog.messages if f"{topic} was deleted and made again" in line]
     assert len(told) == 2

@@ -23,6 +23,7 @@ def targets_over(
     settings: Settings | None = None,
     inputs: Callable[[TaskId], tuple[TopicPartition, ...]] | None = None,
     later: Callable[[TopicPartition], bool] = lambda tp: False,
+    remade: Callable[[TopicPartition], bool] = lambda tp: False,
 ) -> Targets:
     """Finds what tasks of the topology begin with; without ``inputs`` they read ``words``."""
     return Targets(
@@ -34,4 +35,5 @@ def targets_over(
         open_source=lambda: MemorySource(log, headers=True),
         clock=clock,
         later=later,
+        remade=remade,
     )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import attrs
+import pytest
 
 from streamlet.coordinator.commit_metadata import InputNote
 from streamlet.state.entries import CommitEntry
-from streamlet.tasks.mismatch import at_the_end, begun_anew, continued
+from streamlet.tasks.mismatch import Mismatch, at_the_end, begun_anew, continued, judge
 from streamlet.tasks.start import InputRange
 from streamlet.tasks.target import Target
-from streamlet.types import NO_STATE, StateNumber, TopicPartition
+from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
 IN = TopicPartition("in", 0)
 NOTE = InputNote(3, {1: 9})
@@ -24,10 +28,11 @@ def note(found: Target, start: int) -> InputNote:
     return found.notes_at_start({IN: start}, NOW_MS)[IN]
 
 
-def test_a_position_in_a_topic_that_was_made_again_is_none() -> None:
-    """Under ``latest`` too the new one begins at its first record."""
+@pytest.mark.parametrize("reset", ["earliest", "latest", "none"])
+def test_a_position_in_a_topic_that_was_made_again_is_none(reset: str) -> None:
+    """Under any policy the new one begins at its first record."""
     other, known = TopicPartition("other", 0), attrs.evolve(NOTE, topic_id="before")
-    ranges = {tp: InputRange(0, 9, "latest") for tp in (IN, other)}
+    ranges = {tp: InputRange(0, 9, reset) for tp in (IN, other)}
     found = Target(
         {IN: 5, other: 5}, ranges=ranges, notes={IN: known, other: known}, topic_ids=None
     )
@@ -43,6 +48,25 @@ def test_a_position_in_a_topic_that_was_made_again_is_none() -> None:
     assert between[IN].topic_id == "", "of topics that streamlet makes no id is noted"
     unknown = attrs.evolve(found, notes={IN: NOTE}, topic_ids={"in": "now"})
     assert unknown.in_new_topics() is unknown, "an earlier version noted no id"
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_positions_are_lost_unless_their_topics_were_made_again(later: bool) -> None:
+    """A topic that came while the application ran may lose them as any other."""
+    state: Any = SimpleNamespace(
+        **{"stores": {"s": None}, "plain": frozenset(), "positions": {}, "topic_ids": {}},
+        state=StateNumber(1, 1),
+        reach=StateNumber(1, 1),
+    )
+    lost = InputRange(0, 9, "earliest", later=later)
+    made_again = attrs.evolve(lost, remade=True)
+    other = TopicPartition("other", 0)
+    for ranges in ({IN: lost}, {IN: made_again, other: lost}):
+        found = judge(TaskId(0, 0), Target(dict.fromkeys(ranges, -1), ranges=ranges), state)
+        assert isinstance(found, Mismatch)
+        assert "are lost, although the local state is of commit (1, 1)" in found.reason
+    good = Target({IN: -1}, ranges={IN: made_again})
+    assert judge(TaskId(0, 0), good, state) == good
 
 
 def test_the_position_of_the_commit_goes_on_with_its_note() -> None:
