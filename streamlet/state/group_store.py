@@ -8,14 +8,14 @@ the group's key with a mark before it. Readers of the store never see them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
 import msgspec
 
 from streamlet.serdes import Serde
-from streamlet.state.backing import Backing, Columns, end_of_prefix
+from streamlet.state.backing import Backing, end_of_prefix
 from streamlet.state.rows import TIME_BYTES
 from streamlet.state.store import CachedStore
 
@@ -50,6 +50,73 @@ class _WithoutNotes:
         return (row for row in rows if not row[0].startswith(NOTE_PREFIX))
 
 
+class GroupNotes:
+    """The notes of a store of groups.
+
+    Args:
+        backing: where the bytes are.
+    """
+
+    def __init__(self, backing: Backing) -> None:
+        self._backing = backing
+        self._notes: dict[bytes, Notes] | None = None  # None: not read yet
+        self._changed: set[bytes] = set()
+        self._pinned: set[bytes] = set()
+
+    @property
+    def by_group(self) -> dict[bytes, Notes]:
+        """The notes by the key of their group, bytes; groups without any are left out."""
+        if self._notes is None:
+            rows = self._backing.scan(NOTE_PREFIX, _END)
+            self._notes = {key[len(NOTE_PREFIX) :]: _read(raw) for key, raw in rows}
+        return self._notes
+
+    def add(self, group: bytes, value: bytes, stands_for: bytes | None) -> None:
+        """Note that a value is not in the row of its group, and which one is in its place."""
+        self.by_group.setdefault(group, {}).setdefault(value, []).append(stands_for)
+        self._changed.add(group)
+
+    def remove(self, group: bytes, value: bytes) -> None:
+        """Take out a note of a value that has left its group."""
+        notes = self.by_group[group]
+        notes[value].pop()
+        if not notes[value]:
+            del notes[value]
+        if not notes:
+            del self.by_group[group]
+        self._changed.add(group)
+
+    # What the store does with them.
+
+    def has_changes(self) -> bool:
+        """True if notes have changed."""
+        return bool(self._changed)
+
+    def drain(self, _again: Sequence[bytes]) -> tuple[list[bytes], list[bytes | None]]:
+        """The notes of groups that have changed; the store writes others again, like its rows."""
+        groups = list(self._changed)
+        found = [self.by_group.get(group) for group in groups]
+        self._pinned, self._changed = self._changed, set()
+        rows = [None if notes is None else _written(notes) for notes in found]
+        return [NOTE_PREFIX + group for group in groups], rows
+
+    def undo_drain(self) -> None:
+        """Take back a drain: the notes have changed again."""
+        self._changed |= self._pinned
+
+    def written(self) -> None:
+        """Note that a drain is on the medium."""
+        self._pinned = set()
+
+    def forget(self) -> None:
+        """Read the notes again: the medium has changed."""
+        self._notes = None
+
+    def reset(self, backing: Backing) -> None:
+        """Forget the changes; this is the medium now."""
+        self._backing, self._changed = backing, set()
+
+
 class GroupStore(CachedStore):
     """A ``CachedStore`` with notes.
 
@@ -62,73 +129,16 @@ class GroupStore(CachedStore):
 
     def __init__(self, name: str, key: Serde[Any], value: Serde[Any], backing: Backing) -> None:
         super().__init__(name, key, value, _WithoutNotes(backing))
-        self._medium = backing
-        self._notes: dict[bytes, Notes] | None = None  # None: not read yet
-        self._changed: set[bytes] = set()
-        self._pinned_changed: set[bytes] = set()
-
-    @property
-    def noted(self) -> dict[bytes, Notes]:
-        """The notes by the key of their group, bytes; groups without any are left out."""
-        if self._notes is None:
-            rows = self._medium.scan(NOTE_PREFIX, _END)
-            self._notes = {key[len(NOTE_PREFIX) :]: _read(raw) for key, raw in rows}
-        return self._notes
+        self.notes = self._beside = GroupNotes(backing)
 
     def group(self, ckey: Any) -> bytes:
         """The key of a group, bytes, of a cache key."""
         return self._to_bytes([ckey])[0]
 
-    def note(self, group: bytes, value: bytes, stands_for: bytes | None) -> None:
-        """Note that a value is not in the row of its group, and which one is in its place."""
-        self.noted.setdefault(group, {}).setdefault(value, []).append(stands_for)
-        self._changed.add(group)
-
-    def forget_note(self, group: bytes, value: bytes) -> None:
-        """Take out a note of a value that has left its group."""
-        notes = self.noted[group]
-        notes[value].pop()
-        if not notes[value]:
-            del notes[value]
-        if not notes:
-            del self.noted[group]
-        self._changed.add(group)
-
-    # What the task's state does with it.
-
-    def has_changes(self) -> bool:
-        """True if a drain would return anything."""
-        return super().has_changes() or bool(self._changed)
-
-    def drain(self, again: Iterable[bytes] = ()) -> Columns:
-        """Encode the dirty entries and the notes that changed."""
-        keys = {NOTE_PREFIX + group: group for group in self._changed}
-        columns = super().drain([key for key in again if key not in keys])
-        rows = [self.noted.get(group) for group in keys.values()]
-        raws = [None if notes is None else _written(notes) for notes in rows]
-        self._pinned_changed, self._changed = self._changed, set()
-        return attrs.evolve(columns, keys=[*columns.keys, *keys], values=[*columns.values, *raws])
-
-    def undo_drain(self) -> None:
-        """Take back a drain: the entries are dirty again."""
-        self._changed |= self._pinned_changed
-        super().undo_drain()
-
-    def written(self) -> dict[Any, int]:
-        """Note that a drain is on the medium; its cache keys need not stay in the cache."""
-        self._pinned_changed = set()
-        return super().written()
-
     def reset(self, backing: Backing) -> None:
         """Forget everything that is not on the medium, which is this one now."""
-        self._medium = backing
-        self._changed = set()
         super().reset(_WithoutNotes(backing))
-
-    def forget(self) -> None:
-        """Empty the cache: what is on the medium has changed."""
-        super().forget()
-        self._notes = None
+        self.notes.reset(backing)
 
 
 def _read(raw: bytes) -> Notes:

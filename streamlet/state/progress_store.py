@@ -13,13 +13,12 @@ from itertools import compress, filterfalse
 from operator import itemgetter
 from typing import Any
 
-import attrs
-
 from streamlet.serdes import Serde
-from streamlet.state.backing import Backing, Columns
+from streamlet.state.backing import Backing
+from streamlet.state.progress_row import ProgressRow
 from streamlet.state.rows import NO_TIME
 from streamlet.state.store import CachedStore
-from streamlet.state.window_rows import FIRST_KEY, PROGRESS_KEY, WindowProgress, row_keys
+from streamlet.state.window_rows import FIRST_KEY, WindowProgress, row_keys
 
 _MISSING = object()
 #: Below all times.
@@ -39,25 +38,24 @@ class ProgressStore(CachedStore):
     def __init__(self, name: str, key: Serde[Any], value: Serde[Any], backing: Backing) -> None:
         super().__init__(name, row_keys(key), value, backing)
         self._record_key = key
-        self._progress: WindowProgress | None = None  # None: not read yet
-        self._written_progress = WindowProgress()
-        self._pinned_progress: WindowProgress | None = None
+        self._progress = ProgressRow(backing, self._begun)
+        self._beside = self._progress
         #: Rows above this time are in the cache, all there are.
         self._complete_above = EVER
 
     @property
     def progress(self) -> WindowProgress:
         """The times that the store has come to."""
-        if self._progress is None:
-            self._progress = WindowProgress.from_row(self._backing.get(PROGRESS_KEY))
-            self._written_progress = self._progress
-            self._complete_above = self._progress.highest
-        return self._progress
+        return self._progress.now or self._progress.read()
+
+    def _begun(self, now: WindowProgress) -> None:
+        """Take note that all rows above the latest time were written by this store."""
+        self._complete_above = now.highest
 
     def advance(self, observed: int, highest: int = NO_TIME, emitted: bytes | None = None) -> None:
         """Raise the stream time and the latest time that was put, and note what was emitted."""
         now = self.progress
-        self._progress = WindowProgress(
+        self._progress.now = WindowProgress(
             max(now.observed, observed),
             max(now.highest, highest),
             now.emitted if emitted is None else emitted,
@@ -124,7 +122,7 @@ class ProgressStore(CachedStore):
 
     def _is_new(self, time: int) -> bool:
         """True if rows of the time are in the cache, if there are any."""
-        return self._progress is not None and time > self._complete_above
+        return self._progress.now is not None and time > self._complete_above
 
     def _left_cache(self, ckeys: Iterable[Any]) -> None:
         """Take note of rows that are no longer in the cache."""
@@ -138,47 +136,8 @@ class ProgressStore(CachedStore):
         """The record key of the second part of a cache key."""
         return ckey if self._record_key.exact is not None else self._record_key.decode(ckey)
 
-    # What the task's state does with it.
-
-    def has_changes(self) -> bool:
-        """True if a drain would return anything."""
-        return super().has_changes() or self.progress != self._written_progress
-
-    def drain(self, again: Iterable[bytes] = ()) -> Columns:
-        """Encode the dirty entries and the progress."""
-        progress = self.progress
-        wanted = set(again)
-        columns = super().drain([key for key in again if key != PROGRESS_KEY])
-        if progress != self._written_progress or PROGRESS_KEY in wanted:
-            keys, values = [PROGRESS_KEY, *columns.keys], [progress.to_row(), *columns.values]
-            columns = attrs.evolve(columns, keys=keys, values=values)
-        self._pinned_progress = progress
-        return columns
-
-    def undo_drain(self) -> None:
-        """Take back a drain: the entries are dirty again."""
-        self._pinned_progress = None
-        super().undo_drain()
-
-    def written(self) -> dict[Any, int]:
-        """Note that a drain is on the medium; its cache keys need not stay in the cache."""
-        if self._pinned_progress is not None:
-            self._written_progress = self._pinned_progress
-        self._pinned_progress = None
-        return super().written()
-
-    def reset(self, backing: Backing) -> None:
-        """Forget everything that is not on the medium, which is this one now."""
-        self._pinned_progress = None
-        super().reset(backing)
-
     def _evicted(self, ckeys: list[Any]) -> None:
         self._left_cache(ckeys)
-
-    def forget(self) -> None:
-        """Empty the cache: what is on the medium has changed."""
-        super().forget()
-        self._progress = None
 
     def _timed_scan(
         self, low: bytes | None, high: bytes | None, *, backward: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from sys import getsizeof
 from typing import Any
@@ -42,6 +42,30 @@ def row_bytes(cache: Mapping[Any, Any], dirty: dict[Any, int]) -> float | None:
     some = [*islice(cache, SAMPLE), *islice(reversed(dirty), SAMPLE)]
     total = sum(deep_size(ckey) + deep_size(cache[ckey]) for ckey in some)
     return ROW_BYTES + total / len(some) if some else None
+
+
+class EntrySize:
+    """The bytes that an entry of a cache takes: a sample, taken again when the cache has grown.
+
+    Args:
+        sample: measures a few entries; None if there are none.
+    """
+
+    def __init__(self, sample: Callable[[], float | None]) -> None:
+        self._sample = sample
+        self._bytes = float(ROW_BYTES)
+        self._measured = 0  # entries when the sample was taken, less those that changed since
+
+    def of(self, entries: int) -> float:
+        """The estimate for a cache of so many entries."""
+        if entries >= max(1, 2 * self._measured):
+            self._measured = entries
+            self._bytes = self._sample() or self._bytes
+        return self._bytes
+
+    def changed(self, entries: int) -> None:
+        """Note that so many were written: their values may have grown."""
+        self._measured = max(0, self._measured - entries)
 
 
 def _parts(value: Any) -> list[Any]:

@@ -28,11 +28,12 @@ from typing import Any
 from streamlet.errors import SerdeError, StateError
 from streamlet.serdes import ColumnError, Serde
 from streamlet.state.backing import Backing, Columns, end_of_prefix
+from streamlet.state.beside import Beside, NothingBeside
 from streamlet.state.checked import CheckedCache, EntryCheck, unwritable
 from streamlet.state.merged_scan import ON_MEDIUM, merged
 from streamlet.state.overlay import Overlay
 from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row, times_of_rows
-from streamlet.state.sizes import ROW_BYTES, row_bytes
+from streamlet.state.sizes import EntrySize, row_bytes
 from streamlet.state.source_times import SourceTimes
 
 _MISSING = object()
@@ -67,10 +68,11 @@ class CachedStore:
         self._value = value
         self._backing = backing
         self._overlay = Overlay(self._to_bytes)
+        #: What it keeps beside the rows of its keys.
+        self._beside: Beside = NothingBeside()
         #: Of a topic that it is restored from.
         self.source_times = SourceTimes(None)
-        self._entry_bytes = float(ROW_BYTES)  # estimate of one entry of the cache
-        self._measured = 0  # length of the cache when that was taken, less the changes since
+        self._entry_size = EntrySize(self._sampled_bytes)
 
     def taken(
         self, keys: list[bytes], values: list[bytes | None], times: list[int]
@@ -226,10 +228,10 @@ class CachedStore:
 
     def has_changes(self) -> bool:
         """True if a drain would return anything."""
-        return bool(self.dirty)
+        return bool(self.dirty) or self._beside.has_changes()
 
     def drain(self, again: Iterable[bytes] = ()) -> Columns:
-        """Encode the dirty entries, and the present values of the keys in ``again``.
+        """Encode what has changed, and the present values of the keys in ``again``.
 
         The entries are pinned until ``written``.
 
@@ -248,20 +250,23 @@ class CachedStore:
             for ckey in (one for one, raw in zip(ckeys, raws, strict=True) if raw is None):
                 self.cache[ckey] = None
         rows = rows_of(raws, times)
-        columns = Columns(self.name, keys, rows)
         rest = list(dict.fromkeys(again)) if again else []
+        beside_keys, beside_rows = self._beside.drain(rest)
+        keys, rows = beside_keys + keys, beside_rows + rows
+        columns = Columns(self.name, keys, rows)
         if rest:
             covered = set(keys)
             rest = [key for key in rest if key not in covered]
             columns = Columns(self.name, keys + rest, rows + self._backing.get_many(rest))
         self._pinned = dict(self.dirty)
         self.dirty.clear()
-        self._measured = max(0, self._measured - len(ckeys))  # values may have grown
+        self._entry_size.changed(len(ckeys))
         self._overlay.drained()
         return columns
 
     def undo_drain(self) -> None:
         """Take back a drain: the entries are dirty again."""
+        self._beside.undo_drain()
         self.dirty = {**self._pinned, **self.dirty}
         self.written()
 
@@ -270,6 +275,7 @@ class CachedStore:
         done, self._pinned = self._pinned, {}
         self._times.update(done)
         self._overlay.written()
+        self._beside.written()
         return done
 
     def reset(self, backing: Backing) -> None:
@@ -277,6 +283,7 @@ class CachedStore:
         self.forget()
         self.dirty.clear()
         self._backing = backing
+        self._beside.reset(backing)
         self.written()
         self._times.clear()
 
@@ -284,6 +291,7 @@ class CachedStore:
         """Empty the cache: what is on the medium has changed."""
         self.cache.clear()
         self._times.clear()
+        self._beside.forget()
 
     def with_expired(self, columns: Columns) -> Columns:
         """Entries from the changelog with the range of rows that expire with them."""
@@ -291,20 +299,19 @@ class CachedStore:
 
     def cache_bytes(self) -> int:
         """Estimate of what the cache takes in memory."""
-        self._measure()
-        return int(len(self.cache) * self._entry_bytes)
+        return int(len(self.cache) * self._entry_size.of(len(self.cache)))
 
     def dirty_bytes(self) -> int:
         """Estimate of what the entries take that cannot be evicted."""
-        self._measure()
-        return int((len(self.dirty) + len(self._pinned)) * self._entry_bytes)
+        return int((len(self.dirty) + len(self._pinned)) * self._entry_size.of(len(self.cache)))
 
     def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> None:
         """Drop clean entries until the cache is below the limit: oldest first, ``recent`` last."""
         if self.cache_bytes() <= limit_bytes:
             return
-        count = len(self.cache) - int(limit_bytes * KEPT_AFTER_EVICTION / self._entry_bytes)
         cache, dirty, pinned = self.cache, self.dirty, self._pinned
+        entry = self._entry_size.of(len(cache))
+        count = len(cache) - int(limit_bytes * KEPT_AFTER_EVICTION / entry)
         spared = set(recent)
         clean = (ckey for ckey in cache if ckey not in dirty and ckey not in pinned)
         victims = list(islice((ckey for ckey in clean if ckey not in spared), count))
@@ -388,13 +395,6 @@ class CachedStore:
             return self._value.decode_column([raw and raw[TIME_BYTES:] for raw in raws])
         except ColumnError as error:
             raise StateError(f"store {self.name}: {error.cause}") from error.cause
-
-    def _measure(self) -> None:
-        """Take the size of a few entries, the oldest and the last written, when the cache grew."""
-        if len(self.cache) < max(1, 2 * self._measured):
-            return
-        self._measured = len(self.cache)
-        self._entry_bytes = self._sampled_bytes() or self._entry_bytes
 
     def _sampled_bytes(self) -> float | None:
         return row_bytes(self.cache, self.dirty)

@@ -213,7 +213,7 @@ class TimeWindowStore(WindowRowStore):
             return
         held = (len(self.dirty) + len(self._pinned)) * _DIRTY_BYTES
         room = max(0.0, limit_bytes * KEPT_AFTER_EVICTION - held)
-        count = len(self.cache) - int(room / self._entry_bytes)
+        count = len(self.cache) - int(room / self._entry_size.of(len(self.cache)))
         pinned, windows = _by_time(self._pinned), self.cache.windows
         for kept in (_by_time(chain(self._pinned, recent)), pinned):
             for rows in list(windows.values()):

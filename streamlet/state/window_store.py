@@ -78,7 +78,7 @@ class WindowRowStore(ProgressStore):
     @property
     def drained_highest(self) -> int:
         """The latest window put before the last drain, ms."""
-        return (self._pinned_progress or self.progress).highest
+        return self._progress.drained.highest
 
     def advance(self, observed: int, highest: int = NO_TIME, emitted: bytes | None = None) -> None:
         """Raise the stream time and the latest window that was put, and note what was emitted."""

@@ -197,7 +197,7 @@ class TableFold:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a function fails or returns what the serde refuses."""
         batch, ckeys, error = keyed(self.store, batch)
-        noted = self.store.noted
+        noted = self.store.notes.by_group
         if noted and any(self.store.group(ckey) in noted for ckey in ckeys):
             return self._one_by_one(batch, ckeys, error)
         return self._folded(batch, ckeys, batch.values, error)
@@ -225,7 +225,7 @@ class TableFold:
         done = [batch.slice(0, 0)]
         for index, (ckey, change) in enumerate(zip(ckeys, batch.values, strict=True)):
             group, raw, used = self.store.group(ckey), self._bytes(change[1]), change
-            notes = self.store.noted.get(group, {}).get(raw) if raw is not None else None
+            notes = self.store.notes.by_group.get(group, {}).get(raw) if raw is not None else None
             if notes:
                 used = change[0], self._still_there(batch.keys[index], ckey, notes[-1])
             one = batch.slice(index, index + 1).with_values([used])
@@ -237,7 +237,7 @@ class TableFold:
                     moved.left_out = partial(self._replace_note, failed.left_out, group, raw)
                 raise moved from failed.__cause__
             if notes and raw is not None:
-                self.store.forget_note(group, raw)
+                self.store.notes.remove(group, raw)
         return finished(joined(done), error)
 
     def _changed(self, key: Any, change: Change, row: Any) -> Any:
@@ -266,11 +266,11 @@ class TableFold:
         """Note that a new value is not in its group, and that the old one still is."""
         raw = self._bytes(new)
         if raw is not None:
-            self.store.note(self.store.group(ckey), raw, self._bytes(old))
+            self.store.notes.add(self.store.group(ckey), raw, self._bytes(old))
 
     def _replace_note(self, note: Callable[[], None] | None, group: bytes, raw: bytes) -> None:
         """Note a value in place of one that was there before it."""
-        self.store.forget_note(group, raw)
+        self.store.notes.remove(group, raw)
         if note is not None:
             note()
 
