@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, overload
 
 from streamlet.dsl.absent import no_operator
+from streamlet.dsl.aggregate_results import kept_as, with_results
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations
 from streamlet.dsl.cogrouped import CogroupedKStream
-from streamlet.dsl.finished import finished, kept_as
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.on_commit import Emit, check_emit, on_commit
 from streamlet.dsl.folds.stream_folds import Aggregate, Count, Reduce
@@ -216,7 +216,7 @@ class KGroupedStream(Generic[K, V]):
 
         table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, emit, kind, fold, name)
         name_operator(table._node.name, step)
-        return finished(table, given, value, of)
+        return with_results(table, given, value, of)
 
     def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:
         """The first of several streams that are folded into one table.

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamlet.dsl.absent import no_operator
+from streamlet.dsl.aggregate_results import kept_as, with_results
 from streamlet.dsl.aggregates import Aggregations, functions, is_aggregations, merging
-from streamlet.dsl.finished import finished, kept_as
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.on_commit import on_commit
 from streamlet.dsl.graph.builder import NodeFlags
@@ -207,7 +207,7 @@ class WindowedKStream(Generic[K, V]):
         )
         table = self._folded("aggregate()", "KSTREAM-AGGREGATE-", store, kind, folding, name)
         name_operator(table._node.name, folding.step, folding.merge)
-        return finished(table, given, value, of)
+        return with_results(table, given, value, of)
 
     def _folded(
         self,

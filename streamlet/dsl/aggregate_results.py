@@ -14,7 +14,7 @@ def kept_as(wanted: Aggregations | None, value: Any) -> Any:
     return value if wanted is None or finishing(wanted) is None else None
 
 
-def finished(
+def with_results(
     table: KTable[Any, Any], wanted: Aggregations | None, value: Any, of: tuple[Any, Any]
 ) -> KTable[Any, Any]:
     """The table of the results.
