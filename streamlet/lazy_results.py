@@ -194,7 +194,7 @@ class Results:
         self._results = results
 
     def __iter__(self) -> Results:
-        """Itself."""
+        """The iterator."""
         return self
 
     def __next__(self) -> Any:

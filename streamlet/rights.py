@@ -40,5 +40,5 @@ def missing(*rights: Right) -> str:
 
 
 def on_topics(operation: str, topics: Iterable[str]) -> str:
-    """The same of topics of which one lacks a right, where the broker does not say which."""
+    """The sentence for topics of which one lacks a right, where the broker does not say which."""
     return missing(*(Right(operation, "topic", topic) for topic in sorted(topics)))

@@ -95,7 +95,7 @@ class RunResults:
         """Ignore restoring: it is not shown here."""
 
     def produced(self, outputs: list[Output]) -> None:
-        """These were handed to the producer."""
+        """Take outputs that were handed to the producer."""
         for out in outputs:
             if out.topic in self._serdes or out.by_record:
                 self.count += len(out.keys)

@@ -69,7 +69,8 @@ LONG_FUNCTIONS = {
 #: A docstring begins with what the thing is or does, not with a question or a person to be guessed.
 RIDDLES = re.compile(
     r"(What(ever)?|When(ever)?|Who(ever|m|se)?|Whether|Where(ver)?|Why|How|Which|That|As|If|So|And|But|"
-    r"Not|Nor|Neither|Nothing|There|It|Such|(No|Some|Any|Every)body('s)?)\b"
+    r"Not|Nor|Neither|Nothing|There|It|Such|These|Those|Of|They|Them|Itself|"
+    r"The same(?=[;,.:]| (as|before|by|for|in|of|to|without)\b)|(No|Some|Any|Every)body('s)?)\b"
 )
 #: Words that leave the reader to guess the actor: name the leader, the owner, the caller.
 VAGUE = re.compile(r"\b((no|some|any|every)body|whoever|anew)\b", re.IGNORECASE)

@@ -74,7 +74,7 @@ def _numbered(partitions: Iterable[int]) -> str:
 
 
 def by_topic(records: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:
-    """These numbers by topic and partition, in order."""
+    """Group numbers by topic and partition, in order."""
     found: dict[str, dict[int, int]] = {}
     for (topic, partition), number in sorted(records.items()):
         found.setdefault(topic, {})[partition] = number

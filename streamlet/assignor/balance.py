@@ -139,7 +139,7 @@ class _Market:
                     self._sources[target].add(source)
 
     def rank_as_taker(self, instance: int) -> tuple[int, ...]:
-        """Those below their band first, then newcomers, then the emptiest."""
+        """Sort key: instances below their band first, then newcomers, then the emptiest."""
         instance_load = self._assignment.instance_load
         return (
             int(instance_load.under(instance) == 0),

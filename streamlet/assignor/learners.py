@@ -156,7 +156,7 @@ class Budget:
 def urgent_first(
     assignment: TargetAssignment, requests: Iterable[LearnerRequest]
 ) -> list[LearnerRequest]:
-    """Those of members that leave first, the soonest deadline before others; then the fullest."""
+    """Sort requests: of members that leave first, by their deadlines; then of the fullest."""
 
     def urgency(request: LearnerRequest) -> tuple[int, ...]:
         source = assignment.view.instance_of[request.owner]

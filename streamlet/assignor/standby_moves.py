@@ -105,7 +105,7 @@ class _Moves:
     # -- targets -------------------------------------------------------------------------------
 
     def _standing(self, standbys: TaskStandbys) -> list[int]:
-        """Those whose readiness the group will hear of, or has heard of."""
+        """The standbys whose readiness the group will hear of, or has heard of."""
         return [
             instance
             for instance in self._holders(standbys)

@@ -161,7 +161,7 @@ class InstanceLoads:
         return self.load[instance] * self.scale[instance]
 
     def emptiest(self, standbys: TaskStandbys) -> Iterable[int]:
-        """Of the instances with the same tags the emptiest that can keep one more standby."""
+        """The emptiest instance of each set of tags that can keep one more standby."""
         found = (self._emptiest(heap, standbys) for heap in self.heaps.values())
         return [instance for instance in found if instance != ABSENT]
 

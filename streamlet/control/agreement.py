@@ -32,7 +32,7 @@ PLANNING = (
 
 
 def planning_settings(settings: Settings) -> tuple[tuple[str, str], ...]:
-    """Those settings that are not the default, in order."""
+    """The planning settings that are not the default, in order."""
     default = Settings()
     return tuple((key, printed(settings[key])) for key in PLANNING if settings[key] != default[key])
 

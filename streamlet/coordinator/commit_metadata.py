@@ -196,7 +196,7 @@ class CommitMetadata:
         return _compact(record)
 
     def named(self, topics: Iterable[str]) -> CommitMetadata:
-        """The same with the names of these changelogs in place of the numbers of a compact text.
+        """The metadata with names of changelogs in place of the numbers of a compact text.
 
         Other changelogs of that text are left out.
         """
@@ -275,7 +275,7 @@ class Positions:
         return cls(offsets, tuple(map(CommitMetadata.read, texts)))
 
     def named(self, topics: Iterable[str]) -> Positions:
-        """The same with the names of these changelogs, as ``CommitMetadata.named``."""
+        """The positions with the names of these changelogs, as ``CommitMetadata.named``."""
         topics = tuple(topics)
         texts = (None if one is None else one.named(topics) for one in self.metadata)
         return Positions(self.offsets, tuple(texts))

@@ -43,11 +43,11 @@ class InFlightRequests:
         return self._open.pop(number, None)
 
     def of(self, *kinds: type[Request]) -> list[Send]:
-        """Those of some kinds of request, oldest first."""
+        """The requests in flight of some kinds, oldest first."""
         return [flight for flight in self._open.values() if isinstance(flight.request, kinds)]
 
     def overdue(self, now_ms: int) -> list[Send]:
-        """Those whose time is up, oldest first."""
+        """The requests in flight whose time is up, oldest first."""
         late = zip(self._open.values(), self.deadlines(), strict=True)
         return [flight for flight, deadline_ms in late if deadline_ms <= now_ms]
 

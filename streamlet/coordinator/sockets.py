@@ -42,7 +42,7 @@ class DataFirstSocket(_DataFirst, socket.socket):
 
 
 class DataFirstSslSocket(_DataFirst, ssl.SSLSocket):
-    """The same for TLS; made by a context whose ``sslsocket_class`` this is."""
+    """A TLS socket; made by a context whose ``sslsocket_class`` this is."""
 
     _NOTHING = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 

@@ -219,7 +219,7 @@ def _finite(total: Any) -> Any:
 
 
 def _of_document(of: Function, name: str) -> Function:
-    """The same; it refuses what would not come back as it is from a dict whose types are open."""
+    """A function that refuses results that would not come back as they are from an open dict."""
 
     def checked(key: Any, value: Any) -> Any:
         new = of(key, value)

@@ -133,7 +133,7 @@ class Column(Expression):
 
 @attrs.frozen(eq=False)
 class Constant(Expression):
-    """The same for every record: None, a bool, int, float, str or bytes."""
+    """A constant for every record: None, a bool, int, float, str or bytes."""
 
     value: Any
 

@@ -54,16 +54,16 @@ class AdminErrors:
         return kind(f"{what}: {cause.str()} ({cause.name()})")
 
     def of_topic(self, what: str, topic: str, error: KafkaException, operation: str) -> BrokerError:
-        """The same of a request about one topic, which needs the right to this operation."""
+        """The error of a request about one topic, which needs the right to this operation."""
         return self.failed(f"{what} {topic}", error, Right(operation, "topic", topic))
 
     def settings(
         self, topic: str, error: KafkaException, operation: str = "DESCRIBE_CONFIGS"
     ) -> BrokerError:
-        """The same of a request about a topic's settings."""
+        """The error of a request about a topic's settings."""
         return self.of_topic("settings of topic", topic, error, operation)
 
     def offsets(self, partition: TopicPartition, error: KafkaException) -> BrokerError:
-        """The same of a request for an offset of a partition."""
+        """The error of a request for an offset of a partition."""
         what = f"offsets of {partition.topic}-{partition.partition}"
         return self.failed(what, error, Right("DESCRIBE", "topic", partition.topic))

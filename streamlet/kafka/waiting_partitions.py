@@ -21,7 +21,7 @@ class WaitingPartitions:
     def for_long(
         self, waiting: Mapping[TopicPartition, int], now_ms: int
     ) -> dict[TopicPartition, int]:
-        """Those that have waited at the same offset for ``LONG_MS``.
+        """The partitions that have waited at the same offset for ``LONG_MS``.
 
         Args:
             waiting: the offset that each waits at now, of all that wait.

@@ -63,7 +63,7 @@ class Reading:
         return self._ahead.popleft() if self._ahead else None
 
     def hand_out(self, records: Sequence[ConsumerRecord]) -> None:
-        """These go to the user now; those handed out before are done with."""
+        """Give records to the user; those handed out before are done with."""
         ends = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}
         self._before = {tp: self.positions[tp] for tp in ends}
         self.positions.update(ends)
@@ -75,7 +75,7 @@ class Reading:
     # -- partitions ----------------------------------------------------------------------------
 
     def own(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are ours from now on."""
+        """Begin to read partitions that were assigned."""
         new = set(partitions) - self.owned
         self.owned |= new
         self.unplaced |= new
@@ -97,7 +97,7 @@ class Reading:
         return sorted(tp for tp in gone if tp in self.positions)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are not ours any more; they are stopped already."""
+        """Forget partitions that were given up and are stopped already."""
         gone = set(partitions)
         self.owned -= gone
         self.unplaced -= gone

@@ -288,7 +288,7 @@ class TaskCalls:
         yield from self._finish()
 
     def settle(self) -> Iterator[None]:
-        """The same before a commit, with what operators hold back for that."""
+        """Send on all results before a commit, with what operators hold back for that."""
         yield from self.end()
         if not self.in_flight and self.release is not None:
             yield from self.release()
@@ -297,7 +297,7 @@ class TaskCalls:
             self._open()
 
     def before(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """These positions, set back before the first record that waits."""
+        """The positions, set back before the first record that waits."""
         found = dict(positions)
         for one in self._operators:
             for call in one.line:

@@ -71,7 +71,7 @@ def _named(broken: Sequence[Violation]) -> str:
 
 
 def _untouchable(group: GroupState) -> GroupState:
-    """The same facts with dicts of their own: what ``own`` does to them is lost."""
+    """A copy of the facts with dicts of its own: what ``own`` does to them is lost."""
     return attrs.evolve(group, members=tuple(map(_copied, group.members)))
 
 

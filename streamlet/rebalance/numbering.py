@@ -32,7 +32,7 @@ class Moved:
 
     @property
     def seen_from_there(self) -> Moved:
-        """The same for the other member."""
+        """The move as the other member sees it."""
         return Moved(self.name, self.there, self.here)
 
 

@@ -77,7 +77,7 @@ def _cell(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """The same without the floats that JSON does not have, which become text."""
+    """A value with text in place of the floats that JSON does not have."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

@@ -79,7 +79,7 @@ class TopicOwnership:
         others: Collection[str],
         noted: Collection[str] = (),
     ) -> tuple[list[str], list[str]]:
-        """Those of these topics that are certainly the application's own, and the uncertain ones.
+        """The topics that are certainly the application's own, and the uncertain ones.
 
         Topics of another application are in neither.
 

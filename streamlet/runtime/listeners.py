@@ -69,7 +69,7 @@ class Observer(Protocol):
         ...
 
     def produced(self, outputs: list[Output]) -> None:
-        """These were handed to the producer."""
+        """Take outputs that were handed to the producer."""
         ...
 
 
@@ -115,7 +115,7 @@ class _Listening:
             _tell(self.listeners.restore, progress)
 
     def produced(self, outputs: list[Output]) -> None:
-        """These were handed to the producer."""
+        """Take outputs that were handed to the producer."""
         self.observer.produced(outputs)
 
 

@@ -60,7 +60,7 @@ def make_right(
 def _made_by_broker(
     wanted: Sequence[NewTopic], counts: Mapping[str, int], admin: Admin
 ) -> list[NewTopic]:
-    """Those topics that bear none of the settings that streamlet makes topics with."""
+    """The topics that bear none of the settings that streamlet makes topics with."""
     there = [topic for topic in wanted if topic.name in counts]
     found = admin.topic_settings([topic.name for topic in there])
     doubtful = [

@@ -28,7 +28,7 @@ def unapplied_settings(topology: Topology, admin: Admin, given: Given) -> list[s
 
 
 def broker_timed(topology: Topology, admin: Admin) -> list[str]:
-    """Of each repartition topic whose broker gives records its own time: what it does, the cure.
+    """The repartition topics whose broker gives records its own time: what it does, the cure.
 
     Raises:
         BrokerError: the broker does not answer.
@@ -44,7 +44,7 @@ def broker_timed(topology: Topology, admin: Admin) -> list[str]:
 
 
 def deleting_tables(topology: Topology, admin: Admin) -> list[str]:
-    """Of each topic of a ``table()`` that may lose rows: the setting, what it loses, what to do.
+    """The topics of a ``table()`` that may lose rows: the setting, what it loses, what to do.
 
     Such a topic is the changelog of its table. A broker that deletes its records by age or size
     deletes rows that are still rows: where the table is on disk it has them, and where it is

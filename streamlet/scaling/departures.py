@@ -59,12 +59,12 @@ class Departures:
 
     @property
     def under_way(self) -> list[InstanceSnapshot]:
-        """Those of which it is not known yet how it ends; none before the first look."""
+        """The instances whose leaving has not ended yet; none before the first look."""
         return [one for one in self.leaving if one.key in self._open]
 
     @property
     def failed(self) -> list[InstanceSnapshot]:
-        """Those that did not leave as they were asked to."""
+        """The instances that did not leave as they were asked to."""
         return [one for one in self.leaving if one.key in self._stay | self._cut_short]
 
     def summary(self) -> str:
@@ -86,7 +86,7 @@ class Departures:
 def departed(
     leaving: tuple[InstanceSnapshot, ...], group: GroupSnapshot, view: ControlView
 ) -> list[InstanceSnapshot]:
-    """Those that the group does not know any more, and that took back what they reported.
+    """The instances that the group does not know any more, and that took back their reports.
 
     For one that died the leader takes it back, so one whose worker is only started again has not
     left. Where no other instance is there to do so, the group alone counts.

@@ -78,7 +78,7 @@ def cost(burdens: Mapping[str, Burden], leaving: Set[str]) -> tuple[int, int]:
 
 @attrs.define
 class _Leaving:
-    """Those chosen so far; ``keepers`` counts the others that keep a copy of each task."""
+    """The instances chosen so far; ``keepers`` counts others that keep a copy of each task."""
 
     burdens: Mapping[str, Burden]
     keepers: Counter[TaskId]

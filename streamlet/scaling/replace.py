@@ -38,7 +38,7 @@ class Replacement:
         return ScaleDownRequest(names=self.old, timeout_ms=self.timeout_ms, successors=self.new)
 
     def check(self) -> Replacement:
-        """Itself, if it can be.
+        """The request, once it is checked that it can be carried out.
 
         Raises:
             ConfigError: it cannot.

@@ -43,7 +43,7 @@ class ScaleDownRequest:
     successors: tuple[str, ...] = ()
 
     def check(self) -> ScaleDownRequest:
-        """Itself, if it can be.
+        """The request, once it is checked that it can be carried out.
 
         Raises:
             ConfigError: it cannot.

@@ -98,7 +98,7 @@ class Succession:
 
 
 def lacking(names: Sequence[str], all_instances: Sequence[InstanceSnapshot]) -> list[str]:
-    """Those of the names that none of the instances bears."""
+    """The names that none of the instances bears."""
     there = {name for one in all_instances for name in (one.name, one.key)}
     return in_order({*names} - there)
 

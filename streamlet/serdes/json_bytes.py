@@ -94,7 +94,7 @@ def encoders(described: kinds.Type, decode: Callable[[bytes], Any]) -> tuple[Jso
 
 
 def _as_read(form: JsonForm, described: kinds.Type, decode: Callable[[bytes], Any]) -> JsonForm:
-    """The same, by way of what is read, where a program may make a value that is written otherwise.
+    """A form by way of what is read, where a program may make a value that is written otherwise.
 
     A float may be given as an int; fields that are no arguments may be unset, or set in any order.
     """
@@ -234,7 +234,7 @@ class RoundTripCheck:
         )
 
     def one(self, encode: Encode) -> Encode:
-        """The same function, for values that can be read back; it raises ``SerdeError`` for others.
+        """Check one value: the result raises ``SerdeError`` for what cannot be read back.
 
         One value stands for one that is to be kept.
         """
@@ -251,7 +251,7 @@ class RoundTripCheck:
         return checked
 
     def column(self, encode_all: EncodeAll) -> EncodeAll:
-        """The same for a column; it raises for one that has to be looked at value by value."""
+        """Check a column; the result raises for one that has to be looked at value by value."""
         is_whole = self.whole_documents if self.open else self.whole
         quick = not self.always
 
@@ -265,7 +265,7 @@ class RoundTripCheck:
         return checked
 
     def quick_one(self, encode: Encode) -> Encode:
-        """The same for one key on its way to a store: only numbers are asked for."""
+        """Check one key on its way to a store: only numbers are asked for."""
 
         def checked(value: Any) -> bytes:
             try:
@@ -277,7 +277,7 @@ class RoundTripCheck:
         return checked if self.always or self.numbers else encode
 
     def quick(self, encode_all: EncodeAll) -> EncodeAll:
-        """The same for keys on their way to a store, by the column."""
+        """Check keys on their way to a store, by the column."""
         if not (self.always or self.numbers):
             return encode_all
 

@@ -111,7 +111,7 @@ def _demands(of: Any) -> bool:
 
 
 def bare_type(of: Any) -> Any:
-    """The same without the demands as well."""
+    """The type without demands of ``msgspec.Meta``."""
     of = plain_type(of)
     return bare_type(get_args(of)[0]) if get_origin(of) is Annotated else of
 

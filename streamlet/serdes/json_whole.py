@@ -173,7 +173,7 @@ class _Checks:
         return whole_containers
 
     def _union(self, kind: kinds.UnionType) -> Whole:
-        """Of several types: the values of each are a column by themselves."""
+        """The check of several types: the values of each are a column by themselves."""
         known = types_of(kind)
         inside = {
             one: self.of(part)

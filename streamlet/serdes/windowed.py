@@ -57,7 +57,7 @@ def time_windowed(key: SerdeLike[K], size_ms: int | None = None) -> Serde[Window
 def windowed_until(
     inner: Serde[Any], end_of: Callable[[int], int], text: str
 ) -> Serde[Windowed[Any]]:
-    """The same for windows whose ends follow from their starts; ``text`` names them."""
+    """The serde of windows whose ends follow from their starts; ``text`` names them."""
 
     def encode(value: Windowed[Any]) -> bytes:
         return inner.encode(value.key) + _LONG.pack(value.start)

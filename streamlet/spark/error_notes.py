@@ -37,7 +37,7 @@ def reported(call: Callable[P, T]) -> Callable[P, T]:
 
 
 def reported_rows(call: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
-    """The same of a function that yields."""
+    """A function that yields, with its errors noted, as ``reported``."""
 
     @wraps(call)
     def noting(*args: P.args, **more: P.kwargs) -> Iterator[T]:

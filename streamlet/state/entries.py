@@ -66,7 +66,7 @@ class CommitEntry:
         return ENTRY_HEADER, _encoded({**fields, "logs": pack_logs(numbers, starts)})
 
     def named(self, topics: Iterable[str]) -> Self:
-        """The same with the names of these topics in place of their numbers.
+        """The entry with names of topics in place of their numbers.
 
         Numbers of others are left out.
         """

@@ -67,7 +67,7 @@ def _read(application: str, folder: TaskFolder) -> Listed:
 
 
 def spare(found: Iterable[Listed], older_than_ms: int, now_ms: int) -> list[Listed]:
-    """Those that have been free for so long; ``now_ms`` is wall-clock time."""
+    """The folders that have been free for so long; ``now_ms`` is wall-clock time."""
     return [
         one
         for one in found

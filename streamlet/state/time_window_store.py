@@ -90,7 +90,7 @@ class TimeWindowStore(WindowRowStore):
         self.load_windows([time for time, _ in pairs], [key for _, key in pairs])
 
     def load_windows(self, times: list[int], keys: list[Any]) -> None:
-        """The same for columns of times and keys."""
+        """Fetch windows by columns of times and keys, as ``load_many``."""
         windows = {time: self.rows(time) for time in set(times)}
         partial = {time: rows.slots for time, rows in windows.items() if not rows.whole}
         if not partial:

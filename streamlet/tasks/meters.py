@@ -131,7 +131,7 @@ class Meters:
             self._commit_began_ns = None
 
     def stopping(self, tasks: Iterable[TaskId]) -> None:
-        """These process nothing more, and are about to be committed for the last time."""
+        """Note tasks that process nothing more, and are about to be committed for the last time."""
         self._stopped_ns |= dict.fromkeys(tasks, self.clock.now_ns())
 
     def activating(self, task: TaskId, *, marked: bool) -> None:

@@ -91,7 +91,7 @@ class Target:
         return None if self.metadata is None else self.metadata.rebuilt_epoch
 
     def placed(self) -> Target:
-        """The same, with the first offsets to read worked out once.
+        """The target with the first offsets to read worked out once.
 
         Raises:
             BrokerError: as ``InputRange.start``.
@@ -99,7 +99,7 @@ class Target:
         return attrs.evolve(self, first=self.positions())
 
     def in_new_topics(self) -> Target:
-        """The same, at the first records of topics that were made again since the commit."""
+        """The target at the first records of topics that were made again since the commit."""
         ids, notes = self.topic_ids or {}, self.notes
         found = {
             tp: at

@@ -321,7 +321,7 @@ class ClassicGroup:
                 self.keep_alive(member)
 
     def _expire_sync(self) -> None:
-        """Those who joined and never asked for their assignment are out."""
+        """Remove members that joined and never asked for their assignment."""
         for member_id in sorted(self.unsynced):
             self.remove(member_id)
         self._prepare()

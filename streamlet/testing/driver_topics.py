@@ -207,7 +207,7 @@ def ms_of(by: timedelta | int) -> int:
 
 
 def ms_on(call: str, by: timedelta | int, why: str) -> int:
-    """The same for a time that moves on; raises ``ValueError`` if it would move back."""
+    """The ms of a time that moves on; raises ``ValueError`` if it would move back."""
     step = ms_of(by)
     if step < 0:
         raise ValueError(f"{call}({step}): {why}")

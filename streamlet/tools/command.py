@@ -104,7 +104,7 @@ class Common:
         return [f"{key}={value}" for key, value in self.settings.items()]
 
     def with_options(self, *given: tuple[str, object, str]) -> Common:
-        """The same with settings that have options of their own, which win over all others.
+        """The options with settings that have options of their own, which win over all others.
 
         Args:
             given: key, value and option of each, the option as users type it; None: not given.
@@ -114,7 +114,7 @@ class Common:
         return attrs.evolve(self, settings=settings, assigned=[*self.assigned, *own])
 
     def with_servers(self) -> Common:
-        """The same with the broker's address among the settings, if one was given."""
+        """The options with the broker's address among the settings, if one was given."""
         return self.with_options(("bootstrap.servers", self.given_servers, "--bootstrap-servers"))
 
 

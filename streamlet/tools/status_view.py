@@ -199,7 +199,7 @@ def _global_tables(copies: dict[str, dict[str, int]]) -> RenderableType:
 
 
 def _most_behind(lags: dict[str, int]) -> str | None:
-    """Those that lag, the one that lags most first."""
+    """The members that lag, the one that lags most first."""
     behind = sorted((one for one in lags.items() if one[1]), key=lambda one: -one[1])
     most = " ".join(f"{name}:{lag}" for name, lag in behind[:_LAGGING_SHOWN])
     return (most + (" …" if len(behind) > _LAGGING_SHOWN else "")) or None

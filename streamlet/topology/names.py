@@ -98,7 +98,7 @@ def between_suffix(topic: str) -> str:
 
 
 def internal_suffix(topic: str) -> str:
-    """The same, and of changelogs."""
+    """The suffix of an internal topic, changelogs included."""
     return CHANGELOG_SUFFIX if topic.endswith(CHANGELOG_SUFFIX) else between_suffix(topic)
 
 

@@ -163,7 +163,7 @@ class Subtopology:
 
     @property
     def former_hash(self) -> bytes:
-        """The same as earlier versions made it, which noted other names of serdes."""
+        """The hash as earlier versions made it, which noted other names of serdes."""
         return _hash(_canonical(self, former_serde_name))
 
 

@@ -115,7 +115,7 @@ class Regroup:
     def _moved(
         self, before: tuple[Any, Any] | None, after: tuple[Any, Any] | None
     ) -> list[tuple[Any, Change]]:
-        """The same for the places of the old value and the new one."""
+        """The groups that change, by the places of the old value and the new one."""
         if before is not None and after is not None and _same(self.key, before[0], after[0]):
             return [(after[0], (after[1], before[1]))]
         found: list[tuple[Any, Change]] = []

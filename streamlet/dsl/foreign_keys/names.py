@@ -27,7 +27,7 @@ class ForeignNames:
 
     @classmethod
     def of(cls, builder: Builder, name: str | None) -> ForeignNames:
-        """Those that begin with a name, else made-up ones."""
+        """Names that begin with a given one, else made-up ones."""
 
         def new(end: str, prefix: str) -> str:
             return builder.graph.new_name(prefix, name, f"-{end}")

@@ -73,7 +73,7 @@ class Kind:
         return cls(None, lost=f"{_MERGE} (the {role}s of its streams are {names})")
 
     def or_default(self, default: Kind | None) -> Kind:
-        """The same, written as the application's default where the type is not known."""
+        """The kind, written as the application's default where the type is not known."""
         if self.serde is not None or default is None:
             return self
         return attrs.evolve(self, serde=default.serde)

@@ -186,7 +186,7 @@ class ExpiringRows:
 
 @attrs.frozen
 class HoldingExpiringRows(ExpiringRows):
-    """The same for an operator that sends its results with commits."""
+    """Expiring rows of an operator that sends its results with commits."""
 
     @property
     def holds(self) -> bool:

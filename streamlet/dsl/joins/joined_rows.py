@@ -119,7 +119,7 @@ class TableRows:
         return value
 
     def of_key(self, key: Any) -> tuple[Any, int]:
-        """The same for a key."""
+        """The row of a key, and its time."""
         (ckey,) = self.store.ckeys([key])
         return self.row(key, ckey)
 

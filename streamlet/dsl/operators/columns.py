@@ -41,7 +41,7 @@ def collect(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseExcep
 
 
 def collect_unused(results: Iterable[Any], expected: int) -> tuple[list[Any], BaseException | None]:
-    """The same for results that nothing uses: a coroutine among them fails its record."""
+    """Collect results that nothing uses: a coroutine among them fails its record."""
     out, error = collect(results, expected)
     some = True
     with suppress(Exception):  # one may be of a class that has no truth

@@ -47,7 +47,7 @@ class HotStore(StoreWithKeys, Protocol):
         ...
 
     def times_of(self, ckeys: list[Any]) -> list[int]:
-        """The same for a column."""
+        """The times of a column of keys."""
         ...
 
 

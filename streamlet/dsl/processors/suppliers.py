@@ -199,7 +199,7 @@ def _bases(kind: type) -> Iterator[Any]:
 
 
 def _of_record(of: Any) -> tuple[Any, Any]:
-    """Of ``Record[K, V]`` or ``tuple[K, V]``, or of an iterator of them."""
+    """The types of ``Record[K, V]`` or ``tuple[K, V]``, or of an iterator of them."""
     of = without_none(_inside(of))
     inside = get_args(of)
     if get_origin(of) in (Record, tuple) and len(inside) == 2:

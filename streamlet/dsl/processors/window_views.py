@@ -64,7 +64,7 @@ class _WindowsView(StoreView):
     def _of_key(
         self, key: Any, low: int | None, high: int | None, *, backward: bool
     ) -> Iterator[tuple[Windowed[Any], Any]]:
-        """The same of one key."""
+        """The entries of one key."""
         raw = self._store.key_bytes(self._key(key))
         return self._found((raw, raw), low, high, backward=backward)
 

@@ -51,7 +51,7 @@ def reducing(reducer: Function) -> Folding:
 
 
 def noticed_folding(folding: Folding, value: Serde[Any] | None) -> Folding:
-    """The same, with the functions watched for None, see ``none_results``."""
+    """A folding with its functions watched for None, see ``none_results``."""
     step, merge = folding.step, folding.merge
     if hasattr(step, "made_of"):
         return folding

@@ -33,7 +33,7 @@ class LateWindows:
             self.stream_times.append(stream_time)
 
     def first(self, records: int) -> LateWindows:
-        """Those of so many records."""
+        """The late windows of the first records."""
         end = bisect_left(self.records, records)
         return LateWindows(self.records[:end], self.windows[:end], self.stream_times[:end])
 
@@ -53,7 +53,7 @@ class WindowFold(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the node."""
+        """The name of the node."""
         ...
 
     @property
@@ -68,7 +68,7 @@ class WindowFold(Protocol):
 
     @property
     def store(self) -> BucketStore:
-        """Of the windows."""
+        """The store of the windows."""
         ...
 
     @property

@@ -129,7 +129,7 @@ class EdgePlan:
                 log.warning("%s is not exact: %s", edge.topic, edge.reason)
 
     def pruned(self, notes: Mapping[TopicPartition, InputNote]) -> dict[TopicPartition, InputNote]:
-        """These notes of inputs, where there are too many for a commit without unneeded sources.
+        """The notes of inputs without unneeded sources, where there are too many for a commit.
 
         Those are the sources that lead to the topic no longer.
         """

@@ -68,7 +68,7 @@ class PythonKafka(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """Of what is read."""
+        """The schema of what is read."""
         return str(self.options["columns"])
 
     def streamReader(self, schema: Any) -> KafkaReader:

@@ -19,7 +19,7 @@ _SAME = frozenset({"ssl.key.password", "ssl.keystore.location", "ssl.keystore.pa
 
 
 def java_settings(security: Mapping[str, Any]) -> dict[str, str]:
-    """The same for a Java client.
+    """The security settings in the words of a Java client.
 
     Raises:
         ConfigError: settings it has no words for; each is named.

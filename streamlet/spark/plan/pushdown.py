@@ -210,7 +210,7 @@ class _Translation:
         self.sure: list[SqlColumn] = []
 
     def of(self, one: Expression) -> _Typed | None:
-        """The same in SQL; None where it is not the same."""
+        """The expression in SQL; None where SQL would give something else."""
         from pyspark.sql import functions as f
 
         match one:

@@ -63,7 +63,7 @@ def _sql_type(slot: Slot) -> str:
 
 
 def partial_schema(folds: Sequence[Fold]) -> str:
-    """Of partial aggregates, as DDL."""
+    """The schema of partial aggregates, as DDL."""
     return ", ".join(f"{name} {of}" for name, of in columns_of(folds).items())
 
 

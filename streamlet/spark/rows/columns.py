@@ -135,7 +135,7 @@ def output_rows(output: Output, columns: Sequence[str] = OUTPUT_COLUMNS) -> pa.R
 def unpacked_rows(
     topic: str, packed: bytes, columns: Sequence[str] = OUTPUT_COLUMNS
 ) -> pa.RecordBatch:
-    """The same of a packed row that leaves the query."""
+    """The rows of a packed row that leaves the query."""
     rows = rows_of(packed)
     found = {name: rows[name] for name in rows.schema.names}
     return _outgoing(topic, rows.num_rows, found, columns)

@@ -49,7 +49,7 @@ class Partial:
                 _better(column, keys, values, least=slot.kind == "min")
 
     def columns(self) -> list[list[Any]]:
-        """Of each slot the values, in the order of ``times``."""
+        """The values of each slot, in the order of ``times``."""
         return [[column[key] for key in self.times] for column in self._columns]
 
     def _check(self, slot: Slot, values: Sequence[Any]) -> None:

@@ -31,17 +31,17 @@ class NamedColumns(Protocol):
 
     @property
     def key(self) -> str | Sequence[str] | None:
-        """Of the record keys."""
+        """The columns of record keys."""
         ...
 
     @property
     def value(self) -> str | Sequence[str] | None:
-        """Of the values."""
+        """The columns of values."""
         ...
 
     @property
     def time(self) -> str | None:
-        """Of the times."""
+        """The column of times."""
         ...
 
 

@@ -54,7 +54,7 @@ class Scenario:
 
     @property
     def all_tasks(self) -> tuple[TaskSpec, ...]:
-        """Those of the beginning and those that are added."""
+        """The tasks of the beginning and those that are added."""
         added = [
             spec
             for step in self.steps
