@@ -65,7 +65,7 @@ class GlobalTables:
         flush_timeout_ms: how long their delivery may take.
         cache_bytes: bound on the objects in memory.
         write_ms: how often rows are written to the folder.
-        look_ms: how often topics are looked at for new partitions.
+        look_ms: how often topics are looked at: for new partitions, and other ids.
     """
 
     def __init__(
@@ -181,9 +181,20 @@ class GlobalTables:
         if now >= self._next_write_ms:
             self._write()
         if now >= self._next_look_ms:
-            self._next_look_ms = now + self._look_ms
-            new = set(self._partitions()) - self._assigned
-            self._assign(dict(self._admin.start_offsets(sorted(new))))
+            self._look(now)
+
+    def _look(self, now_ms: int) -> None:
+        """Read new partitions, and a topic that was made again from its start."""
+        self._next_look_ms = now_ms + self._look_ms
+        partitions, ids = self._partitions(), self._admin.topic_ids(self._global.topics)
+        known = self._global.state.topic_ids
+        remade = sorted(topic for topic, one in ids.items() if known.get(topic, one) != one)
+        if remade:
+            log.warning("%s was deleted and made again: it is read whole", " and ".join(remade))
+            self.restore(lambda: True)
+            return
+        new = set(partitions) - self._assigned
+        self._assign(dict(self._admin.start_offsets(sorted(new))))
 
     def close(self) -> None:
         """Free the consumer and the folder."""

@@ -151,6 +151,27 @@ def test_a_topic_that_lost_records_is_read_again_while_the_worker_runs(broker: B
     assert rows(tables) == {"b": "1"}
 
 
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("count", [1, 3, 5], ids=["shorter", "as long", "longer"])
+def test_a_topic_that_is_made_again_is_read_whole_while_the_worker_runs(
+    broker: Broker, count: int, persistent: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(3):
+        broker.put(f"gone-{number}", "1")
+    tables = broker.started(persistent=persistent)
+    broker.log.delete("g")
+    broker.log.create("g", 2)
+    for number in range(count):
+        broker.put(f"new-{number}", "1")
+    broker.clock.advance(1_000)
+    tables.step()
+    assert rows(tables) == {f"new-{number}": "1" for number in range(count)}
+    broker.put("later", "1", 1)
+    tables.step()
+    assert "later" in rows(tables)
+    assert ("g was deleted and made again" in caplog.text) == (count >= 3)
+
+
 def test_new_partitions_are_read_too(broker: Broker) -> None:
     tables = broker.started()
     broker.log._topics["g"].partitions.append(type(broker.log._topics["g"].partitions[0])())
