@@ -11,6 +11,7 @@ from types import NoneType
 from typing import Any
 from uuid import UUID
 
+import attrs
 import msgspec
 
 from streamlet.errors import SerdeError
@@ -106,7 +107,7 @@ def _whole(name: str, code: str) -> Serde[int]:
 
 def _floating(name: str, code: str) -> Serde[float]:
     one = struct.Struct(f">{code}")
-    return build(
+    serde = build(
         name,
         one.pack,
         lambda raw: float(one.unpack(raw)[0]),
@@ -117,6 +118,13 @@ def _floating(name: str, code: str) -> Serde[float]:
         shortest=bytes(one.size),
         format=name,
     )
+    if code == "d":
+        return serde
+
+    def as_kept(value: Any) -> Any:
+        return None if value is None else serde.decode(serde.encode(value))
+
+    return attrs.evolve(serde, as_kept=as_kept)
 
 
 def _unpacked(column: list[bytes], code: str, size: int) -> list[Any]:

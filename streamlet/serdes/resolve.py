@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, overload
 
+import attrs
 import msgspec
 
 from streamlet.errors import SerdeError
@@ -90,7 +91,7 @@ def _plain(of: Any) -> Serde[Any]:
     def decode_all(column: list[Any]) -> list[Any]:
         return meet(inner.decode_column(column))
 
-    return build(
+    found = build(
         inner.name,
         lambda value: inner.encode(meets(value)),
         lambda raw: meets(inner.decode(raw)),
@@ -102,6 +103,7 @@ def _plain(of: Any) -> Serde[Any]:
         declared=of,
         format=inner.format,
     )
+    return attrs.evolve(found, as_kept=inner.as_kept)
 
 
 def _pair(of: tuple[Any, ...]) -> Serde[Any]:

@@ -51,6 +51,8 @@ class Serde(Generic[T]):
     ``shortest`` are the fewest bytes that ``decode`` takes; None where they are not known.
     ``window_bytes`` of a windowed key, at its end, say which window it is.
     ``fast_copy`` copies a value as its bytes would, None as None; None: by its bytes.
+    ``as_kept`` gives a value as it returns from its bytes where that is another one, though values
+    cannot change: a float of fewer digits. None stays None. None: values return as they are.
     ``declared`` is the Python type, or the Avro schema, that the values have; None: not known.
     ``as_value`` is the serde for values of the type, which keeps the order of their dicts, where
     this one sorts it, since equal keys have one form; None: this one.
@@ -77,6 +79,7 @@ class Serde(Generic[T]):
     shortest: bytes | None = None
     window_bytes: int = 0
     fast_copy: Callable[[T], T] | None = None
+    as_kept: Callable[[T], T] | None = None
     declared: Any = None
     as_value: Serde[T] | None = None
     survives: Callable[[list[T]], bool] | None = None
@@ -137,6 +140,8 @@ class Serde(Generic[T]):
         Raises:
             SerdeError: the value cannot be encoded.
         """
+        if self.as_kept is not None:
+            return self.as_kept(value)
         if self.immutable:
             return value
         if self.fast_copy is not None:

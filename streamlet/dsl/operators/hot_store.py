@@ -125,6 +125,8 @@ def finished(done: Batch, error: BaseException | None) -> Batch:
 
 def copier(serde: Serde[Any]) -> Callable[[Any], Any] | None:
     """A function that copies a value (None stays None); None if no reader needs one."""
+    if serde.as_kept is not None:
+        return serde.as_kept
     if serde.immutable:
         return None
     if serde.fast_copy is not None:
