@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import attrs
 
 from streamlet.assignor.order import View
@@ -44,6 +46,16 @@ class Draft:
         """Order one member to release the task and tell the other to wait for its mark."""
         self.members[source].release[task] = target
         self.members[target].pending[task] = source
+
+    def counts(self) -> Counter[int]:
+        """The number of tasks that each member has or is about to have; 0 if some weigh more.
+
+        Weights cannot always be evened out in one round, and the next must not try again.
+        """
+        if any(info.weight != 1 for info in self.view.tasks):
+            return Counter()
+        parts = enumerate(self.members)
+        return Counter({n: len(p.active | p.pending.keys() | p.learner) for n, p in parts})
 
     def freeze(self) -> dict[str, MemberPlan]:
         """The parts as values, by member id."""

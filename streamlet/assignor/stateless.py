@@ -45,7 +45,7 @@ def move_in_two_rounds(
             t: ABSENT for t in owners.free + owners.leaving if t in assignment.target_instance
         }
         order = balance(assignment, movable, likes)
-    member_load = MemberLoad(view)
+    member_load = MemberLoad(view, beside=draft.counts())
     # In the order in which they help: when not all may begin, the first ones must do good alone.
     first = dict.fromkeys([*owners.leaving, *order, *tasks])
     owned = [task for task in first if claims[task].owner != ABSENT]
