@@ -10,7 +10,7 @@ that are no text, and is several times as fast at that as a look at their types 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from itertools import chain
 from math import isfinite
@@ -55,6 +55,9 @@ _ARRAYS: dict[type[kinds.Type], type] = {
     kinds.VarTupleType: tuple,
 }
 _flat = chain.from_iterable
+_TIMED = kinds.DateTimeType | kinds.TimeType
+_MINUTE = timedelta(minutes=1)
+_zone_of = attrgetter("tzinfo")
 
 
 def documents_survive(documents: Any) -> bool:
@@ -148,6 +151,8 @@ class _Checks:
             return lambda column: types.issuperset(map(type, column))
         if isinstance(kind, kinds.FloatType):
             return _numbers
+        if isinstance(kind, _TIMED):
+            return self._containers(types, _whole_offsets)
         if isinstance(kind, kinds.UnionType):
             return self._union(kind)
         if not types:
@@ -159,7 +164,7 @@ class _Checks:
         kind = bare_kind(kind)
         if isinstance(kind, kinds.UnionType):
             return all(map(self._is_settled, kind.types))
-        if isinstance(kind, kinds.FloatType):  # JSON has not all of them
+        if isinstance(kind, kinds.FloatType | _TIMED):  # JSON has not all of them
             return False
         return type(kind) in _PLAIN or isinstance(kind, kinds.EnumType)
 
@@ -234,6 +239,17 @@ class _Checks:
                 return False
 
         return whole_fields
+
+
+def _whole_offsets(column: list[Any]) -> bool:
+    """True of times whose offsets from UTC are whole minutes: JSON writes no seconds of them."""
+    zones = set(map(_zone_of, column))
+    zones.discard(None)
+    if all(type(zone) is timezone for zone in zones):  # one offset at all times
+        offsets = [zone.utcoffset(None) for zone in zones]
+    else:
+        offsets = [one.utcoffset() or _MINUTE for one in column]
+    return not any(offset % _MINUTE for offset in offsets)
 
 
 def _numbers(column: Iterable[Any]) -> bool:

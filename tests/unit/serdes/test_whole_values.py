@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, TypedDict
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import attrs
 import msgspec
@@ -119,6 +120,10 @@ WRONG: dict[str, tuple[Any, Any]] = {
     "within one of several types": (Outer, Outer(Inner(1), either=Inner(bad("a")))),
     "another word": (Outer, Outer(Inner(1), word=bad("c"))),
     "a name for a color": (Outer, Outer(Inner(1), color=bad("green"))),
+    "seconds in an offset": (
+        Outer,
+        Outer(Inner(1), when=dt.datetime(1890, 1, 1, tzinfo=ZoneInfo("Europe/Berlin"))),
+    ),
     "text for a time": (Outer, Outer(Inner(1), when=bad("noon"))),
     "a number in names": (Outer, Outer(Inner(1), names=frozenset({bad(1)}))),
     "a list for a tuple": (Outer, Outer(Inner(1), many=bad([Inner(1)]))),
@@ -183,6 +188,16 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "within itself": (Changing, Changing([Inner(1)], {"a": [1]}, {1: 2.0}, Changing())),
     "open": (Free, Free(1, {"a": [1, {"b": None}]}, "null")),
     "typed": (Typed, Typed(n=1)),
+    "times": (
+        list[dt.datetime | None],
+        [
+            None,
+            dt.datetime(2024, 1, 1),  # noqa: DTZ001 - naive on purpose
+            dt.datetime(2024, 1, 1, tzinfo=dt.UTC),
+            dt.datetime(2024, 7, 1, tzinfo=ZoneInfo("Europe/Berlin")),
+            dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=-3, minutes=-30))),
+        ],
+    ),
     "a tree": (Tree, Tree([Tree()], {"a": Tree([Tree(more=1)])})),
     "a bush": (Bush, Bush((Bush(), Bush((Bush(),))))),
     "beyond 64 bits": (Inner, Inner(2**63 + 1)),
