@@ -14,7 +14,9 @@ from streamlet.control.topic import (
     prepare_control,
 )
 from streamlet.control.values import Mark, ResetEpoch
-from streamlet.errors import TopologyError
+from streamlet.control.view import ControlView
+from streamlet.errors import BrokerError, TopologyError
+from streamlet.kafka.ports import PartitionBatch
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.types import TopicPartition
 
@@ -85,3 +87,41 @@ def test_records_that_cannot_be_read_are_counted_named_once_and_passed_over(
         assert topic.unreadable == 3
     (line,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert line.startswith(f"{TOPIC}: the record at offset 1 (and 2 more up to 3) cannot be read")
+
+
+def test_the_topic_is_read_once_and_followed_from_then_on() -> None:
+    log = MemoryLog()
+    source, sink, admin = MemorySource(log), MemorySink(log), MemoryAdmin(log)
+    topic = ControlTopic("flights", source, sink, admin, ManualClock())
+    assert topic.latest() == ControlView()  # it is not there
+    log.create("flights-streamlet-control", 1)
+    topic.write(Mark("process", 5))
+    assert topic.latest().marks == {"process": Mark("process", 5)}
+    topic.remove((Mark, "process"))
+    topic.write(Mark("other", 6))
+    assert topic.latest().marks == {"other": Mark("other", 6)}
+
+
+def test_the_topic_is_read_again_after_an_error() -> None:
+    """A client that met a fatal error may have left out what it was about to return."""
+
+    class Failing(MemorySource):
+        fails = False
+
+        def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
+            found = super().poll(max_records, timeout_ms, idle_ms)
+            if self.fails:
+                self.fails = False
+                raise BrokerError("fatal")
+            return found
+
+    log = MemoryLog()
+    log.create("flights-streamlet-control", 1)
+    source = Failing(log)
+    topic = ControlTopic("flights", source, MemorySink(log), MemoryAdmin(log), ManualClock())
+    topic.latest()
+    topic.write(Mark("process", 5))
+    source.fails = True
+    with pytest.raises(BrokerError):
+        topic.latest()
+    assert topic.latest().marks == {"process": Mark("process", 5)}

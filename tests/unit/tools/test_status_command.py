@@ -16,8 +16,7 @@ from rich.console import Console
 from streamlet.admin.status_look import StatusLook
 from streamlet.admin.window import WindowClients
 from streamlet.clock import ManualClock
-from streamlet.control.topic import ControlTopic
-from streamlet.control.values import Mark, MemberProgress, TaskProgress
+from streamlet.control.values import MemberProgress, TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.coordinator.messages import (
     Answer,
@@ -32,7 +31,7 @@ from streamlet.errors import BrokerError, NotFoundError, TimedOutError
 from streamlet.kafka.ports import TopicInfo
 from streamlet.rebalance.values import Assignment, Subscription
 from streamlet.rebalance.wire import encode_assignment, encode_subscription
-from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
+from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.tools.command import Common
 from streamlet.tools.output import CommandOutput
 from streamlet.tools.status import look_on, look_once
@@ -348,17 +347,3 @@ def test_what_members_say_for_a_moment_is_no_violation() -> None:
     assert attrs.evolve(checking, control=lambda: next(told)).now()["violations"] == []
     found = attrs.evolve(checking, control=lambda: both).now()["violations"]
     assert [violation["rule"] for violation in found] == ["U1"]
-
-
-def test_a_control_topic_is_read_once_and_followed_from_then_on() -> None:
-    log = MemoryLog()
-    source, sink, admin = MemorySource(log), MemorySink(log), MemoryAdmin(log)
-    clock = ManualClock()
-    topic = ControlTopic("flights", source, sink, admin, clock)
-    assert topic.latest() == ControlView()  # it is not there
-    log.create("flights-streamlet-control", 1)
-    topic.write(Mark("process", 5))
-    assert topic.latest().marks == {"process": Mark("process", 5)}
-    topic.remove((Mark, "process"))
-    topic.write(Mark("other", 6))
-    assert topic.latest().marks == {"other": Mark("other", 6)}
