@@ -109,7 +109,7 @@ def _helpful_beside(
         if target in (ABSENT, fullest):
             continue
         gap = rest + weight + beside[fullest] - load[target] - beside[target]
-        if gap > max(weight, heaviest) and load[target] + weight - rest <= heaviest:
+        if gap > heaviest and load[target] + weight - rest <= heaviest:
             return task, target
     return None
 
