@@ -22,6 +22,7 @@ NEEDED = {
     "google.protobuf": "protobuf",
     "msgspec": "msgspec",
     "numpy": "numpy",
+    "orjson": "orjson",
     "pandas": "pandas",
     "platformdirs": "platformdirs",
     "pyarrow": "pyarrow",
