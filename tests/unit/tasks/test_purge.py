@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 from streamlet.state.drained import Drained
@@ -17,7 +18,7 @@ THEIRS = TopicPartition("lines", 0)
 def committed(*, ours: int, theirs: int) -> TaskCommit:
     """A commit that was accepted; the purge looks at nothing else of it."""
     positions = {OURS: ours, THEIRS: theirs}
-    return TaskCommit(cast(Any, None), 1, positions, StateNumber(1, 1))
+    return TaskCommit(cast(Any, SimpleNamespace(remade=False)), 1, positions, StateNumber(1, 1))
 
 
 def test_only_committed_records_of_our_topics_go_and_only_once_an_interval() -> None:
@@ -72,4 +73,4 @@ def test_a_process_that_slept_deletes_nothing_of_topics_that_may_have_been_made_
 def expired(starts: dict[TopicPartition, int]) -> TaskCommit:
     """A commit with which changelogs may begin later."""
     drained = Drained({}, {}, starts)
-    return TaskCommit(cast(Any, None), 1, {}, StateNumber(1, 1), drained)
+    return TaskCommit(cast(Any, SimpleNamespace(remade=False)), 1, {}, StateNumber(1, 1), drained)

@@ -48,7 +48,7 @@ class OneCommit:
 
     def done(self, token: int, outcome: CommitOutcome, code: int, gone: Any) -> Settled:
         self.meanwhile()
-        part: Any = SimpleNamespace(active=SimpleNamespace(task=T), offsets={T: 1})
+        part: Any = SimpleNamespace(active=SimpleNamespace(task=T), offsets={T: 1}, remade=False)
         return Settled(outcome, (part,), self.hold, self.hold is not None)
 
     def forget_queued(self) -> None:
@@ -346,3 +346,13 @@ def test_a_task_that_starts_again_waits_for_the_commit_that_is_on_its_way() -> N
     scene.orders.take()
     assert (scene.wanted.settling, scene.wanted.tasks) == (frozenset(), {T})
     assert scene.stage is TaskStage.OPENING
+
+
+def test_tasks_of_topics_that_were_made_again_begin_again_once_a_commit_covers_them() -> None:
+    """One that was begun before may have written positions that went with the topic."""
+    before, since = (
+        SimpleNamespace(active=object(), offsets={T: 1}, remade=remade) for remade in (False, True)
+    )
+    parts: Any = (before, since)
+    assert Settled(CommitOutcome.ACCEPTED, parts).outdated == (since.active,)
+    assert Settled(CommitOutcome.UNKNOWN, parts).outdated == ()
