@@ -11,7 +11,7 @@ lost its end. It is asked, beside the loop, what it holds now.
 
 * The task was taken over: its new owner had records of a repartition topic deleted that it had
   committed. The member that is late reads no more of it, and is about to learn that the task is
-  lost.
+  lost. A period without a claim may have the same epoch as that of the new owner.
 * The position is before the log's start: ``auto.offset.reset`` decides. Under ``none`` the task is
   halted: it reads nothing, commits what it has, and can be handed over.
 * The topic was made again: the task commits and is brought up again, at the first record there.
@@ -164,7 +164,7 @@ class OutOfRange:
         position, task = active.processor.received[partition], active.task
         where = f"task {task}: {partition} holds {held.first} to {held.end}, its position is "
         where += str(position)
-        if target.epoch > active.epoch:
+        if target.epoch >= active.epoch + active.claimed:  # a period that is not ours has it
             log.warning("%s; another member has taken the task over", where)
             return
         active.compare(target.topic_ids or {})

@@ -25,6 +25,7 @@ MANAGER = "tasks/manager.py"
 GATE = "coordinator/commit_gate.py"
 ACTIONS = "tasks/task_actions.py"
 ACTIVATION = "tasks/activation.py"
+WORKER = "runtime/worker.py"
 
 MUTATIONS = (
     Mutation(
@@ -226,7 +227,7 @@ MUTATIONS = (
         "M9",
         "a restarted process carries out the orders of its predecessor",
         "rebalance/protocol.py",
-        "            return self._predecessors(self._said, assignment)\n",
+        "            return self._predecessors(self._described, assignment)\n",
         "            pass\n",
     ),
     Mutation(
@@ -242,7 +243,7 @@ MUTATIONS = (
         "F1",
         "the group changes its type while tasks are on their way",
         "rebalance/type_migration.py",
-        "return now_ms + LOOK_AGAIN_MS if _moves(said, plan) else None",
+        "return now_ms + LOOK_AGAIN_MS if _moves(subscriptions, plan) else None",
         "return None",
     ),
     Mutation(
@@ -296,7 +297,7 @@ MUTATIONS = (
         "F",
         "tasks are planned before all have come into the other group",
         "rebalance/type_migration.py",
-        "    if flip is None or len(said) >= flip.members or now_ms >= flip.until_ms:\n",
+        "    if flip is None or len(subscriptions) >= flip.members or now_ms >= flip.until_ms:\n",
         "    if True:\n",
     ),
     Mutation(
@@ -345,5 +346,40 @@ MUTATIONS = (
         "tasks/restore_job.py",
         "                part.loader.add(*part.reader.settle(limit))\n",
         "                part.reader.settle(limit)\n",
+    ),
+    Mutation(
+        "closed-late",
+        "P",
+        "a task waits for a folder that its own worker closes late",
+        WORKER,
+        """            self._closer.hurry()
+            for active in self._activation.step():
+""",
+        """            for active in self._activation.step():
+""",
+    ),
+    Mutation(
+        "undelivered-kept",
+        "C4",
+        "a worker goes on with what was not delivered in time",
+        WORKER,
+        "            self._lose(error)  # the broker was away",
+        "            pass  # the broker was away",
+    ),
+    Mutation(
+        "deleted-ahead",
+        "P",
+        "input that was read ahead and is deleted ends the new owner",
+        "runtime/record_loop.py",
+        "if self._holdings.ahead.give_up(error.partition):",
+        "if False:",
+    ),
+    Mutation(
+        "late-member-skips",
+        "M1",
+        "a member that lost a task goes on behind what its new owner had deleted",
+        "tasks/task_failures.py",
+        "if target.epoch >= active.epoch + active.claimed:",
+        "if False:",
     ),
 )

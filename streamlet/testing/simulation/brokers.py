@@ -5,18 +5,20 @@ An answer of a broker takes as long as the network is slow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from streamlet.coordinator.commit_texts import TextRules
 from streamlet.coordinator.messages import Committed, OffsetFetch
 from streamlet.errors import StreamletError, TimedOutError
+from streamlet.kafka.limits import NO_LIMITS
 from streamlet.processing.edges.writer import Agreement
-from streamlet.testing.simulation.cluster import GROUP, task_of
+from streamlet.testing.simulation.cluster import GROUP, input_of, task_of
 from streamlet.testing.simulation.ports import SimSubtopology
-from streamlet.types import TopicPartition
+from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
     from streamlet.testing.simulation.member import SimMember
@@ -30,10 +32,16 @@ class SimTopology:
     """The topology: each task counts its one input, those with state in one store."""
 
     application = "simulated"
+    patterns = subtopologies = ()
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._parts: dict[int, SimSubtopology] = {}
+
+    @property
+    def repartition_topics(self) -> set[str]:
+        """All inputs: workers have records deleted that were committed."""
+        return {input_of(task).topic for task in self._world.cluster.specs}
 
     def subtopology(self, number: int) -> SimSubtopology:
         """The part of this number."""
@@ -58,8 +66,13 @@ class SimBroker:
         return self._member.world.coordinator.offsets.fetch(request).committed
 
     def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offsets: nothing is ever deleted."""
-        return dict.fromkeys(partitions, 0)
+        """The first offsets: of inputs behind what was deleted."""
+        starts = self._member.world.cluster.input_starts
+        return {tp: starts.get(tp, 0) for tp in partitions}
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Delete records of inputs."""
+        self._member.world.cluster.delete_input(before)
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The ends: of inputs there is none."""
@@ -72,6 +85,39 @@ class SimBroker:
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """No ids: the simulated brokers know none."""
         return {}
+
+
+class SimCatalog:
+    """The topics and tasks there are; a scenario says when there are more."""
+
+    doubted = False
+    limits = NO_LIMITS
+    reported_inputs = None
+
+    def __init__(self, world: World) -> None:
+        self.topology = SimTopology(world)
+        self.texts = TextRules()
+        self.counts: dict[str, int] = {}
+        self.topic_ids: dict[str, str] = {}
+
+    def inputs_of(self, task: TaskId) -> tuple[TopicPartition, ...]:
+        """The one input of a task."""
+        return (input_of(task),)
+
+    def came_later(self, partition: TopicPartition) -> bool:
+        """False: an input begins at its first record anyway."""
+        return False
+
+    def was_remade(self, partition: TopicPartition) -> bool:
+        """False: none is made again."""
+        return False
+
+    def check_named(self, topics: Collection[str]) -> None:
+        """Miss none of them."""
+
+    def look(self, now_ms: int, *, at_once: bool = False) -> bool:
+        """False: nothing has changed by itself."""
+        return False
 
 
 class SimThread:

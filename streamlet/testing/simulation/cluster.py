@@ -86,6 +86,8 @@ class SimulatedCluster:
         self.specs: dict[TaskId, TaskSpec] = {}
         self.by_label: dict[str, TaskSpec] = {}
         self.logs: dict[TaskId, Log] = {}
+        #: The first record of each input, where some were deleted.
+        self.input_starts: dict[TopicPartition, int] = {}
         self.instances = {
             name: SimulatedInstance(spec, str(uuid.UUID(int=dice.getrandbits(128), version=4)))
             for name, spec in instances.items()
@@ -115,6 +117,11 @@ class SimulatedCluster:
     def is_stateful(self, task: TaskId) -> bool:
         """True if the task has state."""
         return self.specs[task].stateful
+
+    def delete_input(self, before: Mapping[TopicPartition, int]) -> None:
+        """Delete the records of inputs before these offsets."""
+        for tp, offset in before.items():
+            self.input_starts[tp] = max(offset, self.input_starts.get(tp, 0))
 
     def truncate(self, task: TaskId) -> None:
         """Lose the second half of a changelog."""

@@ -19,12 +19,11 @@ from streamlet.coordinator.membership import Membership
 from streamlet.coordinator.states import ENDED, MembershipState
 from streamlet.rebalance.protocol import rules_from, types_for
 from streamlet.tasks.manager import TaskManager
-from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_events import HandoverRules
 from streamlet.tasks.task_record import TaskStage
 from streamlet.testing.simulation.cluster import GROUP, SimulatedInstance
 from streamlet.testing.simulation.identities import identity_of, protocol_of, state_of
-from streamlet.testing.simulation.session import SimSession
+from streamlet.testing.simulation.session import SimEvents, SimSession
 from streamlet.testing.simulation.worker import SimWorker
 from streamlet.types import TaskId
 
@@ -91,7 +90,7 @@ class SimMember:
         self.identity = identity_of(self, number, static)
         self.plan_rules = rules_from(settings, learners=True)
         self.protocol = protocol_of(self)
-        self._board = RebalanceEvents(self.manager, world.clock)
+        self._board = SimEvents(self)
         self.session = SimSession(self, self.protocol, self.tell, self._describe)
         self.worker = SimWorker(self, self._board)
         #: Generation of the orders that the worker had when it last came round.
@@ -226,7 +225,6 @@ class SimMember:
 
     def _work(self) -> None:
         """One round of the worker's loop."""
-        self.session.progress()
         self._unread = False
         stages = {task: claim.stage for task, claim in self.manager.claims.items()}
         outcomes, self._outcomes = self._outcomes, {}

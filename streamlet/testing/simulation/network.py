@@ -69,6 +69,7 @@ class Network:
         self._dice = random.Random(f"network of {seed}")
         self._faults = random.Random(f"faults of {seed}")
         self._steps = random.Random(f"steps of {seed}")
+        self._patience = random.Random(f"patience of {seed}")
         self._flights: dict[RequestId, _Flight] = {}
         self._last_there: dict[tuple[int, Connection], int] = {}
         self._last_back: dict[tuple[int, Connection], int] = {}
@@ -136,6 +137,10 @@ class Network:
         if refused:
             self._world.disturbed_ms = self._world.now_ms + LATE_MS
         return refused
+
+    def gives_up(self) -> bool:
+        """True if records that a broker refuses are given up: one time in four."""
+        return self._patience.random() < 0.25
 
     def check_disk(self, task: TaskId) -> None:
         """Use the stores of a task.
@@ -232,6 +237,7 @@ class Network:
             if answered == number and isinstance(request, OffsetCommit):
                 assert isinstance(answer, OffsetCommitAnswer)
                 world.checks.committed(flight.sender, request, answer)
+                world.committed()
         self.deliver(answers)
 
     def deliver(self, answers: Answers) -> None:

@@ -1,38 +1,21 @@
-"""Ports that surround the real parts of a simulated worker: input, changelogs."""
+"""Ports around the real parts of a simulated worker: its topology, and its changelogs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from streamlet.errors import UnreachableError
-from streamlet.processing.record_failures import RecordCounters
+from streamlet.errors import UndeliveredError, UnreachableError
 from streamlet.state.drained import Drained
 from streamlet.tasks.active import ActiveTask, TaskCommit
 from streamlet.testing.simulation.cluster import changelog_of, input_of
 from streamlet.testing.simulation.stores import STORE
-from streamlet.types import StateNumber, TaskId, TopicPartition
+from streamlet.types import StateNumber, TaskId
 
 if TYPE_CHECKING:
     from streamlet.testing.simulation.member import SimMember
-
-
-class SimConsumer:
-    """A consumer that brings nothing: tasks make up their records themselves."""
-
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read these."""
-
-    def unassign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these no more."""
-
-    def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these later."""
-
-    def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these again."""
 
 
 class SimDelivery:
@@ -40,6 +23,7 @@ class SimDelivery:
 
     def __init__(self, member: SimMember) -> None:
         self._member = member
+        self._there: tuple[TaskCommit, ...] = ()  # in the logs, though a broker refused
 
     def flush(self, active: ActiveTask, *, look: bool, compact: bool) -> TaskCommit:
         """Write what was processed to the changelog."""
@@ -59,49 +43,35 @@ class SimDelivery:
     def deliver(self, parts: Sequence[TaskCommit]) -> bool:
         """Take all of it for delivered: True; not if a broker refuses.
 
+        What was not delivered in time is not in the logs, unless it was there before: copies may
+        have read it.
+
         Raises:
-            UnreachableError: it refuses.
+            UnreachableError: it refuses, and may take them soon.
+            UndeliveredError: it did not take them for so long that they are given up.
         """
-        if self._member.world.network.refuses():
-            raise UnreachableError("the broker takes no records")
-        return True
+        network, logs = self._member.world.network, self._member.world.cluster.logs
+        if not network.refuses():
+            self._there = ()
+            return True
+        if network.gives_up():
+            for part in parts:
+                if part not in self._there and part.active.subtopology.stateful:
+                    number, _ = logs[part.active.task].records.pop()
+                    assert number == part.contained, f"{number} follows {part.contained}"
+            raise UndeliveredError("records were not delivered in time")
+        self._there = tuple(parts)
+        raise UnreachableError("the broker takes no records")
 
     def forget_queued(self) -> None:
         """Keep it: it is in the logs already."""
 
 
-@attrs.define(eq=False)
-class CountingTask:
-    """A processor that counts the records of its one input. ``flushed``: its last number."""
-
-    positions: dict[TopicPartition, int]
-    flushed: int = 0
-    epoch: int = 0
-    counters: RecordCounters = attrs.field(factory=RecordCounters)
-    under_way: bool = False
-    retrying: bool = False
-    calling: bool = False
-    commit_requested: bool = False
-    calls: None = None
-    edges: None = None
-
-    @property
-    def received(self) -> dict[TopicPartition, int]:
-        """Positions to read on from."""
-        return self.positions
-
-    def process(self) -> None:
-        """Take a record."""
-        self.positions = {tp: offset + 1 for tp, offset in self.positions.items()}
-
-    def close(self) -> None:
-        """Close nothing."""
-
-
 @attrs.frozen
-class SimSource:
+class SimInput:
     """The input of a subtopology: read from its first record where nothing is committed."""
 
+    name: str
     reset: str = "earliest"
 
 
@@ -119,7 +89,11 @@ class SimSubtopology:
 
     number: int
     stateful: bool
-    repartitions: tuple[()] = ()
+
+    @property
+    def repartitions(self) -> tuple[SimInput, ...]:
+        """Its input lies between two subtopologies: what is committed is deleted."""
+        return (SimInput(input_of(TaskId(self.number, 0)).topic),)
 
     @property
     def stores(self) -> tuple[SimStore, ...]:
@@ -139,17 +113,6 @@ class SimSubtopology:
         """The store of that name."""
         return SimStore(name)
 
-    def source_of(self, topic: str) -> SimSource:
+    def source_of(self, topic: str) -> SimInput:
         """The source that reads the topic."""
-        return SimSource()
-
-
-def counting(
-    task: TaskId,
-    subtopology: object,
-    state: object,
-    positions: dict[TopicPartition, int],
-    **_: object,
-) -> CountingTask:
-    """A processor for the records of an open task, in place of ``processing.task.Task``."""
-    return CountingTask(dict(positions))
+        return SimInput(topic)

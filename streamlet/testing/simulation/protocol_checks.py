@@ -189,6 +189,10 @@ class ProtocolChecks:
         """A task whose copy was to be promoted was opened and read instead."""
         self._note("promotion", "it begins without the copy that was there", task, member)
 
+    def waits_for_itself(self, member: SimMember, task: TaskId) -> None:
+        """A task is to be opened, whose folder the worker itself closes only after a pause."""
+        self._note("closing", "it waits for a folder that the worker closes late", task, member)
+
     # -- changes of the group's type -----------------------------------------------------------
 
     def planned(self, leader: SimMember, state: GroupState) -> None:

@@ -138,7 +138,7 @@ class Simulation:
                         world.start_instance(name)
             case ev.Leave(names):
                 for member in self._members(names):
-                    member.worker.stop("stopped")
+                    member.worker.stop()
                     member.wake_worker()
             case ev.Crash(names):
                 for name in names:

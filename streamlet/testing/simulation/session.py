@@ -28,6 +28,7 @@ from streamlet.coordinator.session import GroupSession, Item
 from streamlet.errors import StreamletError
 from streamlet.rebalance.protocol import TasksProtocol
 from streamlet.rebalance.values import Assignment
+from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.testing.simulation.cluster import task_of
 from streamlet.types import TaskId, TopicPartition
 
@@ -173,6 +174,10 @@ class SimSession(GroupSession):
         """Count a loss that the worker has yet to see; for tests."""
         self._losses += 1
 
+    def leave(self, reason: str, timeout_ms: int, *, quietly: bool | None = None) -> bool:
+        """Begin to leave; time passes before that is over."""
+        return super().leave(reason, 0, quietly=quietly)
+
     def heartbeat_now(self, timeout_ms: int) -> bool:
         """False: a worker that has to wait for a heartbeat waits before it begins a commit."""
         self.prompt()
@@ -201,6 +206,23 @@ class SimSession(GroupSession):
     def wake_at(self, at_ms: int) -> None:
         """Be woken then."""
         self.wake_at_ms = at_ms
+
+
+class SimEvents(RebalanceEvents):
+    """The events of a member, whose worker waits for none: time passes between two rounds."""
+
+    def __init__(self, member: SimMember) -> None:
+        super().__init__(member.manager, member.world.clock)
+        self._member = member
+
+    def wake(self) -> None:
+        """Have the worker come round: its copies have something to say."""
+        super().wake()
+        self._member.worker.unheard = True
+        self._member.wake_worker()
+
+    def wait(self, timeout_ms: int) -> None:
+        """Wait for nothing."""
 
 
 class WatchedProtocol(TasksProtocol):

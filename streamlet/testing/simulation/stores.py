@@ -72,6 +72,9 @@ class SimStores:
         """Bytes that only a commit frees: none here."""
         return 0
 
+    def trim(self) -> None:
+        """Bound no cache: there is none."""
+
     def loader(self, store: str) -> Loader:
         """Fills the store from its changelog."""
         return Loader(self, store, self.changelogs[store])

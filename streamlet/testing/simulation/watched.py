@@ -37,6 +37,13 @@ class WatchedActivation(Activation):
         self._warm.discard(task)
         super().cancel(task)
 
+    def step(self) -> list[ActiveTask]:
+        """Go on; a folder that this worker has yet to close is not waited for."""
+        opening = {one.task for one in self._at(OpeningStage.UNLOCKING)}
+        for task in sorted(opening & self._member.worker.closer.paused):
+            self._member.world.protocol.waits_for_itself(self._member, task)
+        return super().step()
+
     def restored(self, event: Restored) -> ActiveTask | None:
         """Take stores that were restored or promoted."""
         coming = self._coming.get(event.opened.task)

@@ -1,36 +1,31 @@
-"""A simulated worker: the real task actions, registry and commit over ports that can be checked.
+"""A simulated worker: the one that ships, stepped by the world, over ports that can be checked.
 
-One round is what ``runtime.stream_thread`` does in one, in the same order. Time passes only where a
-message travels or state is restored.
+Time passes only where a message travels or state is restored. What is simulated is when the worker
+comes round (``due_ms``), and the threads beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streamlet.errors import (
-    EntryTooLargeError,
-    StreamletError,
-    TaskMigratedError,
-    TimedOutError,
-    UnwritableEntryError,
-)
+from streamlet.processing.outputs import Output
+from streamlet.processing.policy import ErrorPolicy
+from streamlet.runtime.worker import Worker
+from streamlet.runtime.worker_ports import WorkerPorts, WorkerThreads
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.commit import AtLeastOnceCommit
-from streamlet.tasks.commit_loop import HOLD_OFF_MS, CommitLoop, Precopy
+from streamlet.tasks.commit_loop import HOLD_OFF_MS
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.tasks.state_updater import StateUpdater
-from streamlet.tasks.targets import Targets
-from streamlet.tasks.task_actions import TaskActions
+from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tasks.task_events import SetCopies
-from streamlet.tasks.task_failures import StoreFailures
 from streamlet.tasks.task_record import TaskStage
-from streamlet.tasks.task_registry import TaskRegistry
-from streamlet.testing.simulation.brokers import SimBroker, SimEdges, SimThread, SimTopology
+from streamlet.testing.simulation.brokers import SimBroker, SimCatalog, SimEdges, SimThread
+from streamlet.testing.simulation.closing import SimCloser
 from streamlet.testing.simulation.cluster import input_of
-from streamlet.testing.simulation.ports import SimConsumer, SimDelivery, counting
+from streamlet.testing.simulation.input import SimSink, SimSource, counting
+from streamlet.testing.simulation.ports import SimDelivery
 from streamlet.testing.simulation.restoring import SimReader, SimRunner, opener
 from streamlet.testing.simulation.stores import locked, opened
 from streamlet.testing.simulation.watched import WatchedActivation
@@ -39,127 +34,110 @@ from streamlet.types import StateNumber, TaskId
 if TYPE_CHECKING:
     from streamlet.testing.simulation.member import SimMember
 
-#: How soon the loop comes round again while something is waited for.
-RETRY_MS = 20
+#: How soon the loop comes round again while something is waited for; an answer of the coordinator.
+RETRY_MS, PROCESS_MS = 20, 100
 
 
 class SimWorker:
-    """The tasks of one member."""
+    """The worker of one member; its own observer."""
 
     def __init__(self, member: SimMember, board: RebalanceEvents) -> None:
         self._member = member
         self._world = member.world
-        settings, clock = member.world.settings, member.world.clock
-        self._timeout_ms = settings.session_timeout_ms
-        source: Any = SimConsumer()
-        delivery: Any = SimDelivery(member)
-        self._unheard = False  # copies told something since the last round
-        self._topology: Any = SimTopology(member.world)
-        self._broker: Any = SimBroker(member)
-        self._targets = self._new_targets()
-        self.copies = self._new_copies()
-        self.activation = self._new_activation()
-        self._group = member.session
-        self._commit = AtLeastOnceCommit(self._group, delivery, clock)
-        self.registry = TaskRegistry(
-            source, cache_bytes=0, most_buffered=1, forget=self._commit.forget
-        )
-        meters = Meters(clock)
-        self._actions = TaskActions(
-            board,
-            group=self._group,
-            holdings=self.registry,
-            activation=self.activation,
-            copies=self.copies,
-            commit=self._commit,
-            clock=clock,
-            settled=lambda settled: None,
-            meters=meters,
-            precopy=Precopy(settings.handover_timeout_ms),
-        )
-        parts = (self.registry, self.activation, self._actions, meters)
-        self._commits = CommitLoop(
-            *(settings, self._commit, clock),
-            group=self._group,
-            holdings=self.registry,
-            actions=self._actions,
-            meters=meters,
-            failures=StoreFailures(*parts, self._lose),
-            refused_entry=_refused_entry,
-            lose=self._lose,
-            tidy=lambda now_ms: None,
-        )
+        self.unheard = False  # copies told something since the last round
+        self._readers = {purpose: SimReader(member) for purpose in ("copies", "restore")}
         self._known: frozenset[TaskId] = frozenset()  # ran when we looked last
-        self.stopping: str | None = None
-        self._deadline_ms: int | None = None  # of the last commit
-
-    def _new_targets(self) -> Targets:
-        thread: Any = SimThread(self._member)
-        return Targets(
-            self._topology,
-            inputs=lambda task: (input_of(task),),
-            positions=self._broker,
-            admin=self._broker,
-            settings=self._world.settings,
-            open_source=_no_source,
-            clock=self._world.clock,
-            thread=thread,
-        )
-
-    def _new_copies(self) -> StateUpdater:
-        member = self._member
-        reader: Any = SimReader(member)
-        restores: Any = SimReader(member)
-        copies = StateUpdater(
-            open_stores=opener(member),
-            reader=reader,
-            restores=restores,
-            targets=self._targets,
-            settings=self._world.settings,
-            clock=self._world.clock,
-            wake=self._told,
-            runner=lambda copies, clock, most: SimRunner(member, reader, restores, copies),
-        )
-        runner: Any = copies.runner
-        self.runner: SimRunner = runner
-        return copies
-
-    def _told(self) -> None:
-        """The copies have something to say."""
-        self._unheard = True
-        self._member.wake_worker()
-
-    def _new_activation(self) -> WatchedActivation:
-        member, settings, clock = self._member, self._world.settings, self._world.clock
+        self.stopping = False
+        catalog: Any = SimCatalog(member.world)
         edges: Any = SimEdges()
-        new_task: Any = counting
-        return WatchedActivation(
-            member,
-            self._topology,
-            targets=self._targets,
-            open_stores=opener(member),
-            copies=self.copies,
-            settings=settings,
-            edges=edges,
-            new_task=new_task,
-            clock=clock,
+        self.worker = Worker(
+            member.world.settings,
+            self._ports(),
+            member.session,
+            board,
+            catalog,
+            edges,
+            ErrorPolicy(),
+            self,
+            Meters(member.world.clock),
+            siblings=member.instance.spec.members > 1,
+            leaves=lambda: True,
+            on_drained=self._drained,
         )
+        self.registry, self.activation = self.worker.holdings, self.worker._activation
+        self.copies = self.worker._copies
+        runner: Any = self.copies.runner
+        self.runner: SimRunner = runner
+        closer: Any = self.worker._closer
+        self.closer: SimCloser = closer
+
+    def _ports(self) -> WorkerPorts:
+        member, world = self._member, self._member.world
+        broker: Any = SimBroker(member)
+        thread: Any = SimThread(member)
+        simulated: dict[str, Any] = {
+            "source": SimSource(world),
+            "sink": SimSink(),
+            "new_task": counting,
+            "open_reader": self._readers.__getitem__,
+            "delivery": SimDelivery(member),
+        }
+        return WorkerPorts(
+            clock=world.clock,
+            admin=broker,
+            log_admin=broker,
+            positions=broker,
+            open_source=_no_source,
+            open_stores=opener(member),
+            threads=WorkerThreads(
+                copies=lambda copies, clock, most: SimRunner(member, *self._two_readers, copies),
+                closer=lambda clock, pause_ms: SimCloser(member, pause_ms),
+                asking=lambda: thread,
+            ),
+            activation=partial(WatchedActivation, member),
+            **simulated,
+        )
+
+    @property
+    def _two_readers(self) -> tuple[SimReader, SimReader]:
+        return self._readers["copies"], self._readers["restore"]
+
+    # -- its observer --------------------------------------------------------------------------
+
+    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
+        """Look at the tasks that run from now on: it is about to process for them."""
+        running = frozenset(tasks)
+        for task in sorted(running - self._known):
+            self._world.checks.started(self._member, task)
+            active = self.registry.tasks[task]
+            if not active.claimed:
+                self._world.checks.begins(self._member, active)
+        self._known = running
+
+    def restoring(self, progress: RestoreProgress) -> None:
+        """Ignore it."""
+
+    def produced(self, outputs: list[Output]) -> None:
+        """Ignore them: there are none."""
+
+    def _drained(self) -> None:
+        self._member.instance.drained = True
 
     # -- what others ask -----------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
         """True if something is under way besides processing and its commits."""
-        if self.stopping or self._actions.waiting or not self.activation.idle:
+        if self.stopping or self.worker._actions.waiting or not self.activation.idle:
             return True
-        if self._unheard or self.runner.busy:
+        if self.unheard or self.runner.busy:
             return True
         return any(not active.claimed for active in self.registry.tasks.values())
 
     @property
     def held(self) -> frozenset[TaskId]:
         """Tasks whose folders it may have."""
-        return self.activation.tasks | self.registry.tasks.keys()
+        return self.activation.tasks | self.registry.tasks.keys() | self.closer.tasks
 
     def runs(self, task: TaskId) -> bool:
         """True if it processes this task."""
@@ -168,13 +146,14 @@ class SimWorker:
 
     def due_ms(self) -> int | None:
         """The time at which to come round again."""
-        now, commit, actions = self._world.now_ms, self._commit, self._actions
-        if self.stopping is not None:
+        now, worker = self._world.now_ms, self.worker
+        commit, actions, commits = worker._commit, worker._actions, worker._commits
+        if self.stopping:
             return now + RETRY_MS
         if commit.under_way and not commit.sent:
             return now + RETRY_MS
-        if commit.sent:
-            return None
+        if commit.sent:  # it processes meanwhile
+            return now + PROCESS_MS if now < self._world.input_until_ms else None
         if actions.waiting or not actions.precopy.over:
             return now + 1
         if not self.activation.idle:
@@ -182,78 +161,35 @@ class SimWorker:
         tasks = self.registry.tasks.values()
         if any(active.stage is TaskStage.STOPPED for active in tasks):
             return now + RETRY_MS
-        if self._group.gated:
+        if self._member.session.gated:
             return now + RETRY_MS
-        idle = self._commits.next_ms > self._world.input_until_ms
+        idle = commits.next_ms > self._world.input_until_ms
         if not tasks or (idle and all(active.claimed for active in tasks)):
             return None
-        return self._commits.next_ms + (HOLD_OFF_MS if actions.awaited else 0)
+        return commits.next_ms + (HOLD_OFF_MS if actions.awaited else 0)
 
     # -- one round -----------------------------------------------------------------------------
 
     def round(self) -> None:
-        """Take the news, activate, process, commit."""
-        if self.stopping is not None:
-            self._stop_now(self.stopping)
-            return
-        self._unheard = False
-        self._actions.take()
-        if self._actions.leaving is not None:
-            self._member.instance.drained = True
-            self.stop(self._actions.leaving)
-            self._stop_now(self._actions.leaving)
-            return
-        for active in self.activation.step():
-            self._actions.run(active)
-        self._actions.give_back(self.activation.given_back())
-        self._look()
-        first = self._actions.unit is not None and not self._commit.under_way
-        if self._world.now_ms <= self._world.input_until_ms and not first:
-            for active in self.registry.of_stage(TaskStage.RUNNING):
-                counting: Any = active.processor
-                counting.process()
-        self._commits.step()
+        """Step the worker, or go on with its end."""
+        if not self.stopping:
+            self.unheard = False
+            self.worker.step()
+            self.stopping = self.worker.drained
+        if self.stopping:
+            self.worker.stop_step()
 
-    def _look(self) -> None:
-        """Check the tasks that run now and did not before."""
-        tasks = self.registry.tasks
-        running = frozenset(t for t, a in tasks.items() if a.stage is TaskStage.RUNNING)
-        for task in sorted(running - self._known):
-            self._world.checks.started(self._member, task)
-            if not tasks[task].claimed:
-                self._world.checks.begins(self._member, tasks[task])
-        self._known = running
-
-    def _lose(self, error: StreamletError) -> None:
-        self._actions.lose_all()
-        self._group.rejoin("membership was lost")
+    def stop(self) -> None:
+        """Commit what runs and leave, whatever the group wants of us."""
+        self.stopping = True
 
     # -- its end -------------------------------------------------------------------------------
-
-    def stop(self, reason: str) -> None:
-        """Commit what runs and leave, whatever the group wants of us."""
-        self.stopping = reason
-
-    def _stop_now(self, reason: str) -> None:
-        """Go on with the last commit of a worker that is stopped, then say goodbye."""
-        if self._deadline_ms is None:
-            self._deadline_ms = self._world.now_ms + self._timeout_ms
-            for task in self.activation.tasks:
-                self.activation.cancel(task)
-            self.registry.stop(self.registry.of_stage(TaskStage.RUNNING))
-        try:
-            self._actions.take_answers()
-            over = self._commits.last_step(self._deadline_ms)
-        except (TaskMigratedError, TimedOutError):
-            over = True
-        if over:
-            self._actions.drop_all()
-            self._group.leave(reason, 0, quietly=False)
 
     def die(self) -> None:
         """End the process: nothing is open any more."""
         for active in self.registry.tasks.values():
             active.opened.close()
+        self.closer.finish()
         locks = self._member.instance.locks
         for task in [task for task, name in locks.items() if name == self._member.name]:
             del locks[task]
@@ -278,7 +214,7 @@ class SimWorker:
         """Have a task that was ours before the simulation began, with one commit behind it."""
         locked(self._member, task)
         inputs = {input_of(task): 1}
-        part = self._topology.subtopology(task.subtopology)
+        part = self.activation.topology.subtopology(task.subtopology)
         processor: Any = counting(task, part, None, inputs)
         active = ActiveTask(opened(self._member, task), part, tuple(inputs), processor, epoch=1)
         active.contained, active.committed, active.number = StateNumber(1, 1), inputs, 1
@@ -290,7 +226,7 @@ class SimWorker:
 
     def begin_with(self, copies: Sequence[SetCopies]) -> None:
         """Keep the copies that were asked for before the simulation began."""
-        self._actions._perform(copies)
+        self.worker._actions._perform(copies)
 
     def follow_from_the_start(self) -> None:
         """Take over the copies that were read before the simulation began.
@@ -307,11 +243,6 @@ class SimWorker:
             active.check_invariants()
 
 
-def _no_source() -> Any:
+def _no_source(purpose: str) -> Any:
     """A consumer to search changelogs for commit entries: nothing here calls for one."""
     raise AssertionError("positions and state disagree")
-
-
-def _refused_entry(error: EntryTooLargeError | UnwritableEntryError) -> None:
-    """An entry that its changelog does not take: there is none here."""
-    raise error

@@ -7,6 +7,7 @@ the next; chance from one seed. The same scenario with the same seed is the same
 from __future__ import annotations
 
 import heapq
+import random
 from collections.abc import Callable, Iterable
 
 import attrs
@@ -38,13 +39,12 @@ from streamlet.types import TaskId
 
 #: How long the coordinator is kept from ending a join phase because a member has yet to join.
 HOLD_MS = 1_000
-
 #: How long input comes in after a step began; then a long wait costs little.
 INPUT_MS = 30_000
-
+#: How long after a commit its input is deleted, at most.
+_BEHIND_MS = 50
 #: How soon a supervisor starts a failed worker again.
 _RESTART_MS = 100
-
 #: More events than this at one moment, and nothing will ever come of it.
 _TOO_MANY = 100_000
 
@@ -104,6 +104,7 @@ class World:
         rules = BrokerRules(min_session_timeout_ms=lowest_ms, max_session_timeout_ms=highest_ms)
         self.coordinator = FakeCoordinator(rules, hold=self._holds)
         self.network = Network(self, scenario.network, seed)
+        self._input_dice = random.Random(f"input of {seed}")
         self.reasons = Reasons()
         self.checks = Checks(self)
         self.protocol = ProtocolChecks(self)
@@ -234,6 +235,19 @@ class World:
         self._hold_until_ms = self.now_ms + HOLD_MS
         self.disturbed_ms = self.now_ms
         self.input_until_ms = self.now_ms + INPUT_MS
+
+    def committed(self) -> None:
+        """Have input deleted in a moment: any worker may delete what was committed."""
+        if self._input_dice.random() < 0.5:
+            self.later(self._input_dice.randint(0, _BEHIND_MS), self._delete_input)
+
+    def _delete_input(self) -> None:
+        dice, committed = self._input_dice, sorted(self.protocol.offsets().items())
+        self.cluster.delete_input(dict(one for one in committed if dice.random() < 0.5))
+
+    def records_there(self) -> int:
+        """The records that a poll of one input brings."""
+        return self._input_dice.randint(1, 3)
 
     def _holds(self, group: str) -> bool:
         if self.now_ms >= self._hold_until_ms:

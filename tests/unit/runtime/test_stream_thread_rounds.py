@@ -327,3 +327,16 @@ def test_nobody_is_told_of_a_drain_but_of_one_that_is_over(
     monkeypatch.setattr(worker, "_on_drained", lambda: order.append("drained"))
     worker.stop()
     assert order == ["left", *["drained"] * told]
+
+
+def test_a_stop_is_taken_a_step_at_a_time(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The member leaves behind the answer to the last commit, not before."""
+    commits, left = Commits(0), list[str]()
+    commit_through(worker, monkeypatch, commit=commits)
+    monkeypatch.setattr(worker._group, "leave", lambda reason, *_, **__: left.append(reason))
+    commits.sent = True
+    assert [worker.stop_step() for _ in range(2)] == [False, False]
+    assert left == []
+    commits.sent = False
+    assert worker.stop_step()
+    assert left == ["stopped"]
