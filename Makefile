@@ -123,7 +123,7 @@ docs: $(VENV)/.setup-docs
 	$(BIN)/mkdocs build --strict
 
 BENCH ?= wordcount
-bench: $(VENV)/.setup-bench $(if $(findstring spark,$(BENCH)),$(VENV)/.setup-spark)
+bench: $(VENV)/.setup-demo $(if $(findstring spark,$(BENCH)),$(VENV)/.setup-spark)
 	$(BIN)/python -m bench $(BENCH) --json
 
 $(BIN)/python:
@@ -145,11 +145,6 @@ $(VENV)/.setup-starts: $(VENV)/.setup-all
 $(VENV)/.setup-demo: pyproject.toml | $(BIN)/python
 	@test $(VENV)/.setup-all -nt $< || { echo 'installing into $(VENV), once ...'; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'; }
-	@touch $@
-
-$(VENV)/.setup-bench: pyproject.toml | $(BIN)/python
-	@test $(VENV)/.setup-all -nt $< || { echo 'installing into $(VENV), once ...'; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'; }
 	@touch $@
 
 $(VENV)/.setup-docs: pyproject.toml | $(BIN)/python

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import pkgutil
 import re
+import sys
 import tokenize
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -316,16 +317,27 @@ def test_each_foreign_package_has_its_one_place() -> None:
     assert found == []
 
 
-def test_each_dependency_is_imported_by_the_package() -> None:
-    declared = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]["dependencies"]
-    names = {re.split(r"[^\w-]", one)[0].replace("-", "_") for one in declared}
-    modules = {{"attrs": "attr", "kafka_python": "kafka"}.get(name, name) for name in names}
+def test_each_dependency_is_imported_by_the_package_and_each_import_is_one() -> None:
+    project = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]
+    extras = project["optional-dependencies"]
     imported = {
-        name.partition(".")[0].replace("attrs", "attr")
+        name.partition(".")[0]
         for path in python_files("streamlet")
         for name, _ in facts(path).imports
     }
-    assert modules - imported == set()
+    needed = modules_of(project["dependencies"])
+    assert needed - imported == set()
+    optional = modules_of(
+        [*extras["broker"], *extras["spark"], "pytest", "testcontainers", "numpy", "py4j"]
+    )
+    foreign = imported - set(sys.stdlib_module_names) - {"streamlet"}
+    assert foreign - needed - optional == set()
+
+
+def modules_of(requirements: Iterable[str]) -> set[str]:
+    """The modules that packages are imported as."""
+    names = {re.split(r"[^\w-]", one)[0].replace("-", "_") for one in requirements}
+    return {{"kafka_python": "kafka", "protobuf": "google"}.get(name, name) for name in names}
 
 
 def test_order_never_hangs_on_hash() -> None:
