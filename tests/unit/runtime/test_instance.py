@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from streamlet.admin.dead_members import DeadMembers
+from streamlet.admin.window import GroupWindow
 from streamlet.clock import SystemClock
-from streamlet.coordinator.transport import Transport
 from streamlet.errors import StreamletError
 from streamlet.runtime.fork_server import Launched
 from streamlet.runtime.instance import Supervisor
@@ -84,7 +84,7 @@ class Removals(DeadMembers):
     """Notes what it is asked for, and that the process was reaped by then."""
 
     def __init__(self) -> None:
-        super().__init__("g", _connect_never, lambda: True)
+        super().__init__(_open_never, lambda: True)
         self.calls: list[tuple[object, ...]] = []
 
     def died(self, worker: int, member_id: str, *, replaced_at_once: bool) -> None:
@@ -99,7 +99,7 @@ class Removals(DeadMembers):
         self.calls.append(("close",))
 
 
-def _connect_never() -> Transport:
+def _open_never() -> GroupWindow:
     raise AssertionError("nothing is to be removed")
 
 
