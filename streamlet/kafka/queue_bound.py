@@ -6,9 +6,9 @@ tasks begin again at their last commits, and queue the same records. With a queu
 was delivered in about a second all are delivered in good time, commits and hand-overs wait a
 second, and a process that was frozen has little left to send.
 
-Where records are delivered quickly more and more may wait, as TCP's slow start has it, but twice as
-much after a second at most: a quota lets ten seconds' worth through at once, and what is queued by
-then is delivered at its rate. A task reaches the end of that in a second or two.
+Where records are delivered quickly more and more may wait, but no more than a tenth of what was
+delivered in the last ten seconds: a quota lets ten seconds' worth through at once, and what is
+queued by then is delivered at its rate, so in about a second.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ LEAST_BYTES = 64 * 1024
 MOST_BYTES = 16 * 1024 * 1024
 #: The share of it that may wait while another member waits for all of it to be delivered.
 HURRIED_SHARE = 0.2
-#: How long the bound takes at least to double, ms; and by how much it grows at most between looks.
-_DOUBLES_MS, _MOST_GROWTH = 1_000, 32
+#: For how many times as long a quota of Kafka's lets through at once what it allows in all.
+_BURST = 10
 #: Where such a share of what may wait is still there, the link has had enough to do.
 _BUSY_SHARE = 0.25
 #: What a record takes besides its key, value and headers.
@@ -60,7 +60,9 @@ class QueueBound:
     _hurried: bool = attrs.field(default=False, init=False)
     _records: int = attrs.field(default=0, init=False)
     _size: float = attrs.field(default=0.0, init=False)
+    #: The bytes that were delivered lately, and in a time ten times as long.
     _lately: float = attrs.field(default=float(FIRST_BYTES), init=False)
+    _long: float = attrs.field(default=0.0, init=False)
     _looked_ms: int = attrs.field(init=False)
     #: When something was last delivered, or nothing waited.
     moved_ms: int = attrs.field(init=False)
@@ -112,12 +114,12 @@ class QueueBound:
             self.moved_ms = now
         past_ms = now - self._looked_ms
         kept = math.exp(-past_ms / self._lately_ms)
+        self._long = gone + self._long * math.exp(-past_ms / self._lately_ms / _BURST)
         self._looked_ms, self._records, self._size = now, left, self._size - gone
         self._lately = gone + self._lately * kept
         if self._size < self.bytes * _BUSY_SHARE:
             self._lately += FIRST_BYTES * (1 - kept)
-        growth = 2 ** min(past_ms / _DOUBLES_MS, math.log2(_MOST_GROWTH))
-        most = min(self._most, self._usual * growth)
+        most = min(self._most, max(FIRST_BYTES, self._long / _BURST))
         self._usual = int(min(max(self._lately, LEAST_BYTES), most))
         self._bind()
 
