@@ -18,7 +18,7 @@ from streamlet.admin.snapshot import GroupSnapshot, MemberSnapshot
 from streamlet.admin.status import member_state
 from streamlet.admin.window import GroupWindow
 from streamlet.coordinator.codes import name_of
-from streamlet.errors import MissingRightError, NotFoundError
+from streamlet.errors import NotFoundError
 from streamlet.rights import GROUP_REFUSED, Right, missing
 
 _REQUEST_MS = 30_000
@@ -46,6 +46,11 @@ class Removal:
     def ok(self) -> bool:
         """True if it is out of the group."""
         return self.error is None
+
+    @property
+    def refused(self) -> bool:
+        """True if we lack the right."""
+        return self.error == name_of(GROUP_REFUSED)
 
 
 def listed(window: GroupWindow) -> list[ListedMember]:
@@ -115,12 +120,12 @@ def _removed(
     if not wanted:
         return {}
     codes = window.transport.remove_members(window.name, wanted, _REQUEST_MS, reason).result()
-    if set(codes.values()) == {GROUP_REFUSED}:
-        right = missing(Right("READ", "group", window.name))
-        raise MissingRightError(
-            f"no member of {window.name} was removed: {name_of(GROUP_REFUSED)}; {right}"
-        )
     return {one: name_of(code) if (code := codes.get(one, -1)) else None for one in wanted}
+
+
+def right_to_remove(application: str) -> str:
+    """What it takes to remove members of an application, and what grants it."""
+    return missing(Right("READ", "group", application))
 
 
 def static_ids(group: GroupSnapshot) -> list[str]:

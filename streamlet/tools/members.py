@@ -53,7 +53,7 @@ def remove_(
     """
     if not all(instance_id):
         raise typer.BadParameter("an id must not be empty", param_hint="--instance-id")
-    from streamlet.admin.members import remove
+    from streamlet.admin.members import remove, right_to_remove
 
     with opened(common, app, "members") as window:
         try:
@@ -68,6 +68,8 @@ def remove_(
         },
         "\n".join(_said(one) for one in removed),
     )
+    if any(one.refused for one in removed):
+        common.output.note(right_to_remove(window.name))
     if not all(one.ok for one in removed):
         raise typer.Exit(1)
 

@@ -18,6 +18,7 @@ from streamlet.admin.members import (
     meaning,
     remove,
     remove_left_over,
+    right_to_remove,
 )
 from streamlet.admin.metadata import instances
 from streamlet.admin.snapshot import read
@@ -26,7 +27,7 @@ from streamlet.clock import ManualClock
 from streamlet.control.values import MemberProgress
 from streamlet.control.view import ControlView
 from streamlet.coordinator.messages import Answer, GroupDescription, MemberDescription, Request
-from streamlet.errors import BrokerError, MissingRightError, NotFoundError
+from streamlet.errors import BrokerError, NotFoundError
 from streamlet.rebalance.values import Assignment, Subscription
 from streamlet.rebalance.wire import encode_assignment, encode_subscription
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
@@ -155,8 +156,11 @@ def test_all_are_removed_in_one_request_and_each_id_has_a_result() -> None:
 
 def test_the_right_that_is_missing_is_named() -> None:
     group = Coordinator([described(member("a", "a-0"))], codes={"a-0": 30, "gone": 30})
-    with pytest.raises(MissingRightError, match=r"READ on group flights.*--operation Read"):
-        remove(seen(group), ["a-0", "gone"])
+    removed = remove(seen(group), ["a-0", "gone"])
+    assert [one.error for one in removed] == ["GROUP_AUTHORIZATION_FAILED"] * 2
+    assert all(one.refused for one in removed)
+    assert "READ on group flights" in right_to_remove("flights")
+    assert "--operation Read" in right_to_remove("flights")
 
 
 def test_an_id_the_coordinator_says_nothing_of_was_not_removed() -> None:
