@@ -124,7 +124,7 @@ def _removed(
 
 
 def right_to_remove(application: str) -> str:
-    """What it takes to remove members of an application, and what grants it."""
+    """The right to remove members of an application, and the command that grants it."""
     return missing(Right("READ", "group", application))
 
 
