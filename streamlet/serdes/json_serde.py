@@ -130,7 +130,6 @@ def _typed(
     values = attrs.evolve(
         values,
         encode_read=in_order.all,
-        survives=check.whole_documents if check.open else None,
         fast_copy=_fast_copy(copied, accepts, lambda value: values.decode(values.encode(value))),
     )
     return attrs.evolve(keys, as_value=values)
@@ -228,7 +227,7 @@ def _document(
         return new
 
     copy = _fast_copy(copied, accepts, lambda value: serde.decode(serde.encode(value)))
-    return attrs.evolve(serde, fast_copy=copy, survives=documents_survive)
+    return attrs.evolve(serde, fast_copy=copy)
 
 
 def _refuse_unsurviving(name: str, value: Any, part: Any) -> None:
