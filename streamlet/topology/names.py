@@ -56,7 +56,7 @@ def check_topic_name(topic: str, what: str) -> None:
     """
     if not isinstance(topic, str):
         raise WrongTypeError(f"{what}: expected a name, a text, got {topic!r}")
-    if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+    if not _has_topic_characters(topic):
         raise TopologyError(
             f"{what}: expected ASCII letters, digits, dots, dashes, underscores in a topic's name, "
             f"not {topic!r}"
@@ -70,8 +70,11 @@ def check_topic_name(topic: str, what: str) -> None:
 
 def is_topic_name(topic: str) -> bool:
     """True for a name that Kafka takes for a topic."""
-    fits = len(topic) <= _TOPIC_CHARACTERS and topic not in (".", "..")
-    return fits and _TOPIC.fullmatch(topic) is not None
+    return len(topic) <= _TOPIC_CHARACTERS and _has_topic_characters(topic)
+
+
+def _has_topic_characters(topic: str) -> bool:
+    return _TOPIC.fullmatch(topic) is not None and topic not in (".", "..")
 
 
 def changelog_name(application: str, store: str) -> str:

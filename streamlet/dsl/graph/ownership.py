@@ -11,8 +11,11 @@ import attrs
 from streamlet.dsl.graph.functions import only_reads, reaches_only_arguments
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.record_context import MARK, ContextFunction, is_marked
-from streamlet.dsl.operators.copies import _BUILT_IN, Own, owner
+from streamlet.dsl.operators.copies import Own, owner
 from streamlet.serdes.copies import own
+
+#: Types whose operators call no code of the user's, and give nothing that others have.
+_BUILT_IN = (str, bytes, int, float, bool, dict, list)
 
 
 def owner_of(*kinds: Kind) -> Own:

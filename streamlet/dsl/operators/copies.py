@@ -29,10 +29,6 @@ def owner(serde: Serde[Any] | None) -> Own:
     return None if serde is not None and serde.immutable else own
 
 
-#: Types whose operators call no code of the user's, and give nothing that others have.
-_BUILT_IN = (str, bytes, int, float, bool, dict, list)
-
-
 def copies(column: list[Any], of: Own) -> list[Any]:
     """Copies of a column of values; None stays None."""
     return column if of is None else own_column(column)
