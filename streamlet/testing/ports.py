@@ -10,45 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from streamlet.errors import DeliveryError, MissingTopicError, OutOfRangeError
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import Headers, NewTopic, PartitionBatch, TopicInfo
+from streamlet.testing.assigned import AssignedPartitions
 from streamlet.testing.memory_log import MemoryLog as MemoryLog
 from streamlet.testing.memory_log import StoredRecord as StoredRecord
 from streamlet.types import TopicPartition
 
 
-class MemorySource:
+class MemorySource(AssignedPartitions):
     """A ``RecordSource`` over a ``MemoryLog``; partitions take turns, also within one poll."""
 
     def __init__(self, log: MemoryLog, headers: bool = False) -> None:
+        super().__init__()
         self._log, self._headers = log, headers
-        self._positions: dict[TopicPartition, int] = {}  # in the order of their next turn
-        self._paused: set[TopicPartition] = set()
-
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Add partitions, or move them."""
-        self._positions.update(positions)
-        self._paused -= set(positions)
-
-    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """Stop partitions."""
-        for partition in partitions:
-            self._positions.pop(partition, None)
-            self._paused.discard(partition)
-
-    def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Return no more of these."""
-        self._paused.update(partitions)
-
-    def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        """Return these again."""
-        self._paused -= set(partitions)
-
-    def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The position of each: behind gaps too, once there is no record before the end."""
-        return {partition: self._positions[partition] for partition in partitions}
-
-    def held_from(self, partition: TopicPartition) -> int | None:
-        """None: there are no transactions."""
-        return None
 
     def known_end(self, partition: TopicPartition) -> int | None:
         """End of the partition; None once its topic was deleted."""
@@ -79,10 +52,6 @@ class MemorySource:
             if not left:
                 break
         return batches
-
-    def close(self) -> None:
-        """Forget everything."""
-        self._positions.clear()
 
     def _columns(self, partition: TopicPartition, records: list[StoredRecord]) -> PartitionBatch:
         offsets, keys, values, timestamps, headers = map(list, zip(*records, strict=True))

@@ -7,7 +7,7 @@ others (``World.committed``), though a member that is late may still be there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -16,46 +16,19 @@ from streamlet.errors import OutOfRangeError
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.processing.outputs import Output
 from streamlet.processing.record_failures import RecordCounters
+from streamlet.testing.assigned import AssignedPartitions
 from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
     from streamlet.testing.simulation.world import World
 
 
-class SimSource:
+class SimSource(AssignedPartitions):
     """The consumer of a worker: a poll brings a few records of each input."""
 
     def __init__(self, world: World) -> None:
+        super().__init__()
         self._world = world
-        self._positions: dict[TopicPartition, int] = {}
-        self._paused: set[TopicPartition] = set()
-
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read these, from these offsets on."""
-        self._positions.update(positions)
-        self._paused -= positions.keys()
-
-    def unassign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these no more."""
-        for tp in partitions:
-            self._positions.pop(tp, None)
-        self._paused.difference_update(partitions)
-
-    def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these later."""
-        self._paused.update(partitions)
-
-    def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these again."""
-        self._paused.difference_update(partitions)
-
-    def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The position of each."""
-        return {tp: self._positions[tp] for tp in partitions}
-
-    def held_from(self, partition: TopicPartition) -> int | None:
-        """None: there are no transactions."""
-        return None
 
     def known_end(self, partition: TopicPartition) -> int | None:
         """None: an input does not end."""
@@ -87,10 +60,6 @@ class SimSource:
             tp = TopicPartition(batch.topic, batch.partition)
             self._positions[tp] = self._positions.pop(tp) + len(batch)
         return batches
-
-    def close(self) -> None:
-        """Read nothing more."""
-        self._positions.clear()
 
 
 class SimSink:
