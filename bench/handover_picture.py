@@ -31,7 +31,7 @@ _STEADY_S = 3.5
 
 
 def main() -> None:
-    """Measure unless told not to, and draw."""
+    """Measure a hand-over, or take the file of the last one (``--draw``), and draw it."""
     parser = argparse.ArgumentParser(description="Measures and draws a hand-over for the README.")
     parser.add_argument("--draw", action="store_true", help="draw handover.json as it is")
     file = FOLDER / "handover.json"
@@ -77,7 +77,7 @@ def _written(stage: Stage, since_ms: int) -> Iterator[tuple[int, int, int]]:
 def seen(
     written: Sequence[tuple[int, int, int]], who: dict[int, str], learns_ms: int
 ) -> dict[str, Any]:
-    """What the picture shows, in ms since its left end."""
+    """The facts that are drawn; times are ms since the left end of the picture."""
     zero = learns_ms - _BEFORE_MS
     runs: list[dict[str, Any]] = []
     moves: list[dict[str, Any]] = []

@@ -56,7 +56,7 @@ class Companions:
 
 @attrs.define(eq=False, slots=False)
 class WorkerStatus:
-    """The state of one worker; changes are told at once, measures once a second.
+    """Tells others of one worker: of its state at each change, of its figures once a second.
 
     Args:
         settings: the application's.
