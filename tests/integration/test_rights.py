@@ -121,14 +121,16 @@ def cases() -> list[Case]:
     return [Case("least", tuple(optional)), *needed]
 
 
+#: An application that has run, which commands look at.
+WATCHED = "watched"
 #: What is given to each command, but those that are tried on instances that run: they are in
 #: ``scaling/test_authorisation.py``.
 LINES = str(PAGE)
 COMMANDS = {
-    "status": ["status", "least"],
-    "members list": ["members", "list", "least"],
-    "members remove": ["members", "remove", "least", "--instance-id", "a"],
-    "reset": ["reset", "least", "--yes"],
+    "status": ["status", WATCHED],
+    "members list": ["members", "list", WATCHED],
+    "members remove": ["members", "remove", WATCHED, "--instance-id", "a"],
+    "reset": ["reset", WATCHED, "--yes"],
     "topics read": ["topics", "read", "lines"],
     "topics write": ["topics", "write", "lines", LINES],
     "topics create": ["topics", "create", "new"],
@@ -144,7 +146,7 @@ def commands() -> list[tuple[str, str, Right]]:
                 continue
             for on in row.on:
                 for operation in row.rights:
-                    named = topics("least", on)
+                    named = topics(WATCHED, on)
                     if on == "the topic":
                         named = named[1:] if command == "topics create" else named[:1]
                     found += [
@@ -184,7 +186,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     with secured_broker(tmp_path_factory.mktemp("tls"), users) as made:
         admin = KafkaAdmin(made.open_door)
         admin.create_topics(
-            [NewTopic("lines", 1), NewTopic(f"{AGAIN}.out", 1)]
+            [NewTopic("lines", 1)]
+            + [NewTopic(f"{name}.out", 1) for name in (AGAIN, WATCHED)]
             + [NewTopic(f"{case.name}.out", 1) for case in CASES]
         )
         admin.close()
@@ -196,7 +199,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
             {
                 **{case.name: without(case.name, "`run`", case.taken) for case in CASES},
                 **{
-                    user: without("least", f"`{command}`", (right,)) + _seen(right)
+                    user: without(WATCHED, f"`{command}`", (right,)) + _seen(right)
                     for user, command, right in OF_COMMANDS
                 },
                 **{
@@ -205,7 +208,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
                 },
             }
         )
-        for name in [AGAIN] + [case.name for case in CASES if case.ran]:
+        for name in [AGAIN, WATCHED] + [case.name for case in CASES if case.ran]:
             state = tmp_path_factory.mktemp("state")
             own = {"bootstrap.servers": made.open_door, "state.dir": str(state)}
             counting(name).run(count=RECORDS, settings=Settings.load(own))
@@ -231,7 +234,6 @@ def run(broker: SecuredBroker, case: Case, folder: Path) -> None:
 
 
 def test_run_needs_no_more_than_the_table_has(broker: SecuredBroker, tmp_path: Path) -> None:
-    """First of all, as commands look at what it leaves."""
     least = CASES[0]
     assert len(least.taken) > 5
     run(broker, least, tmp_path)
@@ -300,7 +302,7 @@ def test_a_command_names_a_password_that_is_refused(
     """It was taken for a broker that is away, for 15 seconds."""
     words = COMMANDS.get(command, command.split())
     if command == "scale-down":
-        words = ["scale-down", "least", "--percent", "50", "--yes"]
+        words = ["scale-down", WATCHED, "--percent", "50", "--yes"]
     result = told(broker.login("least", "open-sesame"), words, tmp_path)
     assert result.exit_code == 1, result.output
     said = result.stderr.partition("error: ")[2]
