@@ -13,6 +13,7 @@ from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.config.relations import missing_tags
+from streamlet.control.changelog_types import check_types
 from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
 from streamlet.control.values import Mark
 from streamlet.coordinator.member_config import static_members
@@ -217,9 +218,9 @@ def prepare_instance(
 ) -> None:
     """Do what must be done before any worker of the instance starts, or refuse it.
 
-    Compares its topology with the group's, makes the control topic, removes the instance's mark
-    (to start it is to want it), notes the last shutdown, discards state from before a reset, and
-    renames folders of an earlier topology.
+    Compares its topology with the group's and with its changelogs, makes the control topic, removes
+    the instance's mark (to start it is to want it), notes the last shutdown, discards state from
+    before a reset, and renames folders of an earlier topology.
 
     Args:
         topology: what is run.
@@ -231,7 +232,7 @@ def prepare_instance(
         BrokerError: the broker does not answer.
         TopologyError: the control topic cannot be used.
         RefusedError: a reset was not finished, or others run a topology with other numbers.
-        StateMismatchError: a folder does not fit the topology.
+        StateMismatchError: a folder, or a changelog, does not fit the topology.
         StateError: state cannot be deleted or renamed.
     """
     application = topology.application
@@ -241,6 +242,8 @@ def prepare_instance(
     with open_control(application, settings) as control:
         view = control.read()
         discard_before_reset(directory, lock, view.reset)
+        types = topology.changelog_types
+        check_types(types, view, control.ids_of(one.changelog for one in types))
         if view.shutdown is not None:
             lock.set(shutdown=view.shutdown.text)  # it was meant for those that ran then
         adopt_folders(directory, lock, topology)

@@ -14,6 +14,7 @@ import msgspec
 
 from streamlet.bounded import INT32_MAX, Int32, whole
 from streamlet.control.values import (
+    ChangelogTypes,
     Command,
     Endpoint,
     Entry,
@@ -34,7 +35,10 @@ _KINDS: dict[str, type[Entry]] = {
     "reset": ResetEpoch,
     "shutdown": Shutdown,
     "command": Command,
+    "types": ChangelogTypes,
 }
+#: Kinds that are kept by "id"; others by "instance".
+_BY_ID: tuple[type[Entry], ...] = (Command, ChangelogTypes)
 #: Kinds of which there is one entry at most, kept by nothing.
 SINGLE = (ResetEpoch, Shutdown)
 _NAMES = {kind: name for name, kind in _KINDS.items()}
@@ -74,7 +78,7 @@ def encode_key(place: Place) -> bytes:
     if isinstance(whose, MemberKey):
         key |= {"instance": whose.instance, "number": whose.number}
     elif whose is not None:
-        key["id" if kind is Command else "instance"] = whose
+        key["id" if kind in _BY_ID else "instance"] = whose
     return msgspec.json.encode(key)
 
 
@@ -121,10 +125,10 @@ def _place(key: _Key) -> Place | None:
         return None
     if kind in SINGLE:
         return kind, None
-    whose = key.id if kind is Command else key.instance
+    whose = key.id if kind in _BY_ID else key.instance
     if whose is None:
         raise ValueError(f"a key of {key.kind} without whose it is")
-    if kind in (Command, Mark):
+    if kind in (*_BY_ID, Mark):
         return kind, whose
     if key.number is None:
         raise ValueError(f"a key of {key.kind} without a number")

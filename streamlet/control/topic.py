@@ -6,6 +6,7 @@ it once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -199,6 +200,14 @@ class ControlTopic:
             )
         if batch.offsets:
             self._looked_at = max(self._looked_at, batch.offsets[-1] + 1)
+
+    def ids_of(self, topics: Iterable[str]) -> dict[str, str]:
+        """The ids of the topics that exist.
+
+        Raises:
+            BrokerError: the broker does not answer.
+        """
+        return self._admin.topic_ids(sorted(topics))
 
     def write(self, *entries: Entry) -> None:
         """Queue entries; ``flush`` waits until they are delivered."""

@@ -194,4 +194,25 @@ class Command:
         return self.id
 
 
-Entry: TypeAlias = Mark | MemberProgress | Endpoint | ResetEpoch | Shutdown | Command
+@attrs.frozen
+class ChangelogTypes:
+    """The types that the rows of a changelog are of, as the marks of its store's serdes.
+
+    ``topic_id`` is Kafka's, of the topic that has the rows: of another topic with this name it says
+    nothing.
+    """
+
+    changelog: str
+    store: str
+    types: tuple[str, str]  # of its keys and of its values
+    topic_id: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key that it is kept by."""
+        return self.changelog
+
+
+Entry: TypeAlias = (
+    Mark | MemberProgress | Endpoint | ResetEpoch | Shutdown | Command | ChangelogTypes
+)

@@ -9,6 +9,7 @@ import attrs
 
 from streamlet.control.records import ControlRecordError, Place, decode
 from streamlet.control.values import (
+    ChangelogTypes,
     Command,
     Endpoint,
     Entry,
@@ -24,6 +25,7 @@ _FIELDS = {
     MemberProgress: "progress",
     Endpoint: "endpoints",
     Command: "commands",
+    ChangelogTypes: "types",
 }
 #: Fields of kinds with one entry at most, and what they are without it.
 _SINGLE_FIELDS: dict[type[Entry], tuple[str, Any]] = {
@@ -37,13 +39,14 @@ class ControlView:
     """All entries there are; never changed, so that any thread may read it.
 
     ``marks`` go by the instance's process id, ``progress`` and ``endpoints`` by member,
-    ``commands`` by id, in the order in which they came.
+    ``commands`` by id, in the order in which they came, ``types`` by the changelog's name.
     """
 
     marks: dict[str, Mark] = attrs.field(factory=dict)
     progress: dict[MemberKey, MemberProgress] = attrs.field(factory=dict)
     endpoints: dict[MemberKey, Endpoint] = attrs.field(factory=dict)
     commands: dict[str, Command] = attrs.field(factory=dict)
+    types: dict[str, ChangelogTypes] = attrs.field(factory=dict)
     reset: ResetEpoch = attrs.field(factory=lambda: ResetEpoch(0))
     shutdown: Shutdown | None = None
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 import attrs
 
 from streamlet.admin.window import GroupWindow
+from streamlet.control.changelog_types import unnoted
+from streamlet.control.view import ControlView
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
 from streamlet.coordinator.commit_texts import TextRules, commit_limit
 from streamlet.errors import NotFoundError, RefusedError
@@ -95,7 +97,8 @@ class Backfill:
         reset = Reset(self.cluster, StartPosition(EARLIEST))
         emptied, ids = reset.empty()
         fill()
-        reset.finish(emptied, ids, self._commits(plan, emptied), self.filled)
+        types = unnoted(self._topology.changelog_types, ControlView(), ids)
+        reset.finish(emptied, ids, self._commits(plan, emptied), self.filled, types)
 
     @property
     def filled(self) -> list[str]:

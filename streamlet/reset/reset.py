@@ -17,7 +17,7 @@ import attrs
 from streamlet.admin.members import removal_hint
 from streamlet.admin.window import GroupWindow
 from streamlet.control.records import Place, place_of
-from streamlet.control.values import Mark, ResetEpoch
+from streamlet.control.values import ChangelogTypes, Mark, ResetEpoch
 from streamlet.control.view import ControlView
 from streamlet.coordinator.codes import name_of
 from streamlet.coordinator.messages import Committed, OffsetCommit, OffsetCommitAnswer
@@ -128,10 +128,12 @@ class Reset:
         ids: Mapping[str, str],
         positions: Mapping[TopicPartition, tuple[int, str]],
         filled: Iterable[str] = (),
+        types: Iterable[ChangelogTypes] = (),
     ) -> None:
         """Set positions once the emptied topics are filled; raises as ``carry_out``.
 
-        ``filled`` are the topics in whose place files were read.
+        ``filled`` are the topics in whose place files were read, ``types`` those of the rows that
+        the internal topics were filled with.
 
         Raises:
             RefusedError: another command has ended or begun it again meanwhile.
@@ -143,7 +145,7 @@ class Reset:
                     f"{self._name} was reset by another command meanwhile; no position is set"
                 )
             self._check_stopped()
-            self._finish(plan, positions, tuple(filled))
+            self._finish(plan, positions, tuple(filled), types)
 
     def _turn(self) -> AbstractContextManager[None]:
         cluster = self.cluster
@@ -178,12 +180,14 @@ class Reset:
         plan: ResetPlan,
         positions: Mapping[TopicPartition, tuple[int, str]],
         filled: tuple[str, ...] = (),
+        types: Iterable[ChangelogTypes] = (),
     ) -> None:
         """Set positions and let instances start again, in our turn."""
         control = self.cluster.control
         self._commit(positions)
         control.remove(*_left_behind(control.view))
-        control.write(ResetEpoch(plan.epoch, self.cluster.clock.wall_ms(), filled=filled))
+        reset = ResetEpoch(plan.epoch, self.cluster.clock.wall_ms(), filled=filled)
+        control.write(*types, reset)
         control.flush()
 
     # The plan.
@@ -379,10 +383,14 @@ def _check_there(sources: Iterable[str], topics: Collection[str]) -> None:
 
 
 def _left_behind(view: ControlView) -> list[Place]:
-    """The entries of members and instances that are gone."""
+    """The entries of members, instances and changelogs that are gone."""
     members: list[Place] = [
         place
         for member in view.progress.keys() | view.endpoints.keys()
         for place in view.places_of(member)
     ]
-    return [*members, *((Mark, instance) for instance in view.marks)]
+    return [
+        *members,
+        *((Mark, instance) for instance in view.marks),
+        *((ChangelogTypes, changelog) for changelog in view.types),
+    ]

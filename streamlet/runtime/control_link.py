@@ -22,9 +22,18 @@ import attrs
 from streamlet.assignor.values import GroupState, Leaving
 from streamlet.clock import Clock
 from streamlet.control.agreement import disagreement
+from streamlet.control.changelog_types import unnoted
 from streamlet.control.records import Place, place_of
 from streamlet.control.topic import ControlTopic
-from streamlet.control.values import Endpoint, Entry, Mark, MemberKey, MemberProgress, Shutdown
+from streamlet.control.values import (
+    ChangelogTypes,
+    Endpoint,
+    Entry,
+    Mark,
+    MemberKey,
+    MemberProgress,
+    Shutdown,
+)
 from streamlet.control.view import ControlView
 from streamlet.coordinator.events import Assigned, Lost, SessionEvent
 from streamlet.errors import RefusedError, StreamletError
@@ -41,6 +50,8 @@ RETRY_MS = 500
 #: over is away for up to half a minute and still bound by its instance's mark.
 MEMBER_GONE_MS = 15_000
 INSTANCE_GONE_MS = 60_000
+#: How often the leader looks whether a changelog was made again, or its ids cannot be had.
+TYPES_MS = 300_000
 
 
 @attrs.define(eq=False, slots=False)
@@ -56,6 +67,7 @@ class ControlLink:
         on_leaving: called when our instance is marked, and when the mark is removed.
         reset: the last reset that our instance's state takes into account, as its folder notes it.
         shutdown: the last shutdown from before our instance started, likewise.
+        types: the types of the rows in the changelogs, which the leader notes.
     """
 
     _member: MemberKey
@@ -66,6 +78,7 @@ class ControlLink:
     _on_leaving: Callable[[Leaving | None], None]
     _reset: str = ""
     _shutdown_before: str = attrs.field(default="", alias="shutdown")
+    _types: tuple[ChangelogTypes, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         #: What the topic said last.
@@ -94,6 +107,8 @@ class ControlLink:
         #: What the members' settings were compared by last, and what was wrong.
         self._compared: ControlView | None = None
         self._disagreement = ""
+        #: When the types of changelogs are looked at again.
+        self._types_at_ms = 0
         self._problem = ""  # what went wrong last, until all is well again
         #: What ended the thread, if it was not ``close``.
         self._broke: StreamletError | None = None
@@ -174,6 +189,7 @@ class ControlLink:
     def planned(self, group: GroupState) -> None:
         """Note who the members are: we plan for them."""
         self._roster = frozenset(MemberKey(m.instance, m.number) for m in group.members)
+        self._types_at_ms = 0
 
     @property
     def leads(self) -> bool:
@@ -226,6 +242,7 @@ class ControlLink:
             self._was_read.set()
         self._take_orders()
         self._remove_gone(self._clock.now_ms())
+        self._note_types(topic, self._clock.now_ms())
         self._write(topic)
         if topic.follow(FOLLOW_MS):
             self._seen(topic.view)
@@ -299,6 +316,17 @@ class ControlLink:
                 found,
             )
         self._disagreement = found
+
+    def _note_types(self, topic: ControlTopic, now_ms: int) -> None:
+        """Note, as the leader, the types of changelogs of which that is not known.
+
+        All members keep the same types. A changelog may be made again while they run.
+        """
+        if self._roster is None or not self._types or now_ms < self._types_at_ms:
+            return
+        self._types_at_ms = now_ms + TYPES_MS
+        ids = topic.ids_of(one.changelog for one in self._types)
+        self._pending |= {place_of(one): one for one in unnoted(self._types, self.view, ids)}
 
     def _remove_gone(self, now_ms: int) -> None:
         """Remove, as the leader, entries about members and instances that are gone for a while."""

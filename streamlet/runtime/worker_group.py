@@ -103,7 +103,7 @@ class WorkerGroup:
         self._plan = assign if ports.assignor is None else CustomAssignor(ports.assignor)
         rules = HandoverRules.from_settings(settings)
         self.board = RebalanceEvents(TaskManager(rules), ports.clock)
-        self.link = self._new_link(settings, member, catalog.topology.application, ports)
+        self.link = self._new_link(settings, member, catalog.topology, ports)
         config = _config(settings, member, catalog.topology.application, ports.clock)
         self._protocol = self._new_protocol(settings, member, catalog, config, ports.clock)
         self.sink = ports.open_sink(self._may_write)
@@ -124,11 +124,12 @@ class WorkerGroup:
         self.session.close()
 
     def _new_link(
-        self, settings: Settings, member: MemberIdentity, application: str, ports: GroupPorts
+        self, settings: Settings, member: MemberIdentity, topology: Topology, ports: GroupPorts
     ) -> ControlLink | None:
         if ports.open_control is None:
             return None
-        noted = fields_of(StateDirectory(settings.state_dir, application).path / INSTANCE_LOCK)
+        directory = StateDirectory(settings.state_dir, topology.application)
+        noted = fields_of(directory.path / INSTANCE_LOCK)
         return ControlLink(
             *(member.key, member.name),
             ports.open_control,
@@ -137,6 +138,7 @@ class WorkerGroup:
             on_leaving=self._leaving_changed,
             reset=str(noted.get("reset", "")),
             shutdown=str(noted.get("shutdown", "")),
+            types=topology.changelog_types,
         )
 
     def _new_protocol(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import attrs
 
 from streamlet.config.optimizations import MERGE_REPARTITION_TOPICS, SINGLE_STORE_SELF_JOIN
+from streamlet.control.values import ChangelogTypes
 from streamlet.errors import TopologyError
 from streamlet.topology import copartition
 from streamlet.topology.merging import with_merged_topics
@@ -78,6 +79,11 @@ class Topology:
     def patterns(self) -> tuple[str, ...]:
         """The patterns by which topics are read."""
         return tuple(pattern for part in self.subtopologies for pattern in part.patterns)
+
+    @property
+    def changelog_types(self) -> tuple[ChangelogTypes, ...]:
+        """The types of the rows in all changelogs that streamlet makes."""
+        return tuple(one for part in self.subtopologies for one in part.changelog_types)
 
     @property
     def repartition_topics(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from streamlet.control.topic import control_topic_name
+from streamlet.control.values import ChangelogTypes
 from streamlet.kafka.placements import DEFAULT
 from streamlet.rebalance.numbering import MARKS, TYPES
 from streamlet.serdes.marks import former_name, mark_of
@@ -131,8 +132,20 @@ class Subtopology:
     @property
     def changelog_topics(self) -> tuple[str, ...]:
         """Changelog topics that streamlet makes for it, in order of its stores."""
+        return tuple(one.changelog for one in self.changelog_types)
+
+    @property
+    def changelog_types(self) -> tuple[ChangelogTypes, ...]:
+        """The types of the rows in those topics, in the same order."""
         own = (spec for spec in self.stores if spec.logged and spec.source_topic is None)
-        return tuple(changelog_name(self.application, spec.name) for spec in own)
+        return tuple(
+            ChangelogTypes(
+                changelog_name(self.application, spec.name),
+                spec.name,
+                (serde_mark(spec.key), serde_mark(spec.value)),
+            )
+            for spec in own
+        )
 
     @property
     def belongings(self) -> tuple[str, ...]:

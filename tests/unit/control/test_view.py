@@ -17,6 +17,7 @@ from streamlet.control.records import (
     place_of,
 )
 from streamlet.control.values import (
+    ChangelogTypes,
     Command,
     Endpoint,
     Entry,
@@ -37,6 +38,7 @@ ENTRIES: tuple[Entry, ...] = (
     ResetEpoch(4, 9),
     Command("c1", "scale-down on host-7", 50),
     Shutdown("p1", "h1", 70, "boom"),
+    ChangelogTypes("a-counts-changelog", "counts", ("str", "int"), "id"),
 )
 
 
@@ -68,6 +70,7 @@ def test_the_keys_are_these_bytes_for_ever() -> None:
         b'{"kind":"reset"}',
         b'{"kind":"command","id":"c1"}',
         b'{"kind":"shutdown"}',
+        b'{"kind":"types","id":"a-counts-changelog"}',
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.control.values import ResetEpoch
+from streamlet.control.values import ChangelogTypes, ResetEpoch
 from streamlet.errors import RefusedError
 from streamlet.types import TopicPartition
 from tests.unit.reset.test_reset import Scene, scene
@@ -15,6 +15,8 @@ __all__ = ["scene"]  # a fixture
 
 def test_emptied_topics_are_filled_before_positions_are_set(scene: Scene) -> None:
     before = dict(scene.coordinator.positions)
+    types = ("str", "int")
+    scene.write(ChangelogTypes("words-gone-changelog", "gone", types, "id"))
     plan, ids = scene.reset().empty()
     assert scene.view().reset.pending is not None
     assert scene.coordinator.positions == before
@@ -23,9 +25,11 @@ def test_emptied_topics_are_filled_before_positions_are_set(scene: Scene) -> Non
         scene.reset().finish(plan, ids, plan.positions())
     scene.coordinator.members = ()
     at = TopicPartition("lines", 0)
-    scene.reset().finish(plan, ids, {at: (7, "text")})
+    filled = ChangelogTypes("words-counts-changelog", "counts", types, "id")
+    scene.reset().finish(plan, ids, {at: (7, "text")}, types=[filled])
     assert scene.coordinator.positions[at] == (7, "text")
     assert scene.view().reset == ResetEpoch(1, 1_000)
+    assert scene.view().types == {filled.changelog: filled}
 
 
 @pytest.mark.parametrize("other", ["carry_out", "empty"])
