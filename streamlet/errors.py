@@ -8,9 +8,9 @@ Foreign exceptions become one of these at the edge that met them (``kafka/client
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from streamlet.rights import Right, missing, on_topics
+from streamlet.rights import Right, missing
 from streamlet.types import TaskId, TopicPartition
 from streamlet.user_code import raised_at, text_of
 
@@ -139,7 +139,8 @@ class MissingTopicError(BrokerError):
     """A topic does not exist that is to be read; ``topics`` are those that a broker was asked for.
 
     Without any it was not asked for one by one. A broker also hides topics: ``hidden`` are those of
-    which that may be so, and ``operation`` what they are wanted for.
+    which that may be so, and ``operation`` what they are wanted for; those of them in ``written``
+    are to be written.
     """
 
     exit_code = 3
@@ -151,8 +152,13 @@ class MissingTopicError(BrokerError):
         *,
         hidden: Sequence[str] = (),
         operation: str = "READ",
+        written: Collection[str] = (),
     ) -> None:
-        hint = f". If it does exist: {on_topics(operation, hidden)}" if hidden else ""
+        rights = (
+            Right("WRITE" if name in written else operation, "topic", name)
+            for name in sorted(hidden)
+        )
+        hint = f". If it does exist: {missing(*rights)}" if hidden else ""
         super().__init__(f"{reason}{hint}")
         self.topics = frozenset(topics)
 

@@ -17,6 +17,7 @@ from streamlet.spark import checkpoint as checkpoints
 from streamlet.spark import checkpoint_lock, query_settings
 from streamlet.spark.cluster.session import require_pyspark
 from streamlet.spark.cluster.shipping import ship
+from streamlet.spark.failures import remember
 from streamlet.spark.kafka import topics
 from streamlet.spark.plan.prepare import (
     Aggregations,
@@ -185,6 +186,7 @@ def start(
         with query_settings.settings(spark, chosen):
             query = writer.trigger(**rhythm).start()
         keep(query)
+        remember(query, ready.used)
         return query
 
 

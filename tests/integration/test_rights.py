@@ -23,38 +23,15 @@ from streamlet.kafka.ports import NewTopic
 from streamlet.rights import Right
 from streamlet.runtime.restarts import FINAL_CODES
 from streamlet.tools.main import build
+from tests.integration.rights_table import PAGE, rows
 from tests.integration.secured import SecuredBroker, secured_broker
 
 pytestmark = pytest.mark.integration
 
 #: What it takes to look into a topic.
 LOOKS = ("READ", "DESCRIBE_CONFIGS")
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 RECORDS = 3
 TIMEOUT_S = 60
-
-
-@attrs.frozen
-class Row:
-    """A line of the table: what ``who`` needs, and what becomes of it without."""
-
-    who: tuple[str, ...]
-    on: tuple[str, ...]
-    rights: tuple[str, ...]
-    without: str
-
-
-def rows() -> list[Row]:
-    """The table."""
-    lines = PAGE.read_text().partition("| who | on | right | without |")[2].splitlines()[2:]
-    found = []
-    for line in lines:
-        if not line.startswith("|"):
-            break
-        who, on, rights, without = (cell.strip() for cell in line.strip("|").split("|"))
-        cells = (tuple(part.strip() for part in cell.split(",")) for cell in (who, on, rights))
-        found.append(Row(*cells, without))  # type: ignore[arg-type]
-    return found
 
 
 def topics(app: str, on: str) -> list[Right]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from streamlet.errors import BrokerError, MissingTopicError, StreamletError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.limits import TopicLimits
+from streamlet.spark.kafka.java_refusals import UsedTopics, refusal
 from streamlet.spark.kafka.written_topics import WrittenTopics
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.progress import OBSERVED
@@ -170,12 +171,12 @@ def has_connector(spark: SparkSession) -> bool:
 
 
 def counts_by_client(
-    topics: Iterable[str], bootstrap_servers: str, client: Mapping[str, Any]
+    used: UsedTopics, bootstrap_servers: str, client: Mapping[str, Any]
 ) -> dict[str, int]:
     """Partitions of each topic, asked by our own client.
 
     Raises:
-        MissingTopicError: a topic does not exist.
+        MissingTopicError: a topic does not exist, or may not be seen.
         BrokerError: the broker does not answer.
     """
     admin = KafkaAdmin(bootstrap_servers, dict(client))
@@ -183,10 +184,11 @@ def counts_by_client(
         there = admin.topics()
     finally:
         admin.close()
-    missing = sorted(set(topics) - there.keys())
+    missing = sorted(used.all - there.keys())
     if missing:
-        raise MissingTopicError(f"topic does not exist: {', '.join(missing)}", hidden=missing)
-    return {topic: there[topic].partitions for topic in sorted(topics)}
+        text = f"topic does not exist: {', '.join(missing)}"
+        raise MissingTopicError(text, hidden=missing, written=used.only_written)
+    return {topic: there[topic].partitions for topic in sorted(used.all)}
 
 
 def written_topics(
@@ -210,7 +212,8 @@ def topic_ids(spark: SparkSession, ready: Prepared) -> dict[str, str]:
     """
     wanted = ready.topology.source_topics
     if ready.clients is None:
-        return _described(spark, wanted, ready.client, lambda one: str(one.topicId()))
+        used = UsedTopics(frozenset(wanted))
+        return _described(spark, used, ready.client, lambda one: str(one.topicId()))
     admin = KafkaAdmin(ready.clients.bootstrap_servers, dict(ready.clients.admin))
     try:
         return admin.topic_ids(wanted)
@@ -235,27 +238,27 @@ _UNKNOWN_TOPIC: Final = "org.apache.kafka.common.errors.UnknownTopicOrPartitionE
 
 
 def partition_counts(
-    spark: SparkSession, topics: Iterable[str], kafka: Mapping[str, str]
+    spark: SparkSession, used: UsedTopics, kafka: Mapping[str, str]
 ) -> dict[str, int]:
     """Partitions of each topic, asked by the Java client with the connector's own settings.
 
     Raises:
         StreamletError: the session has no connector, or is of Spark Connect.
         MissingTopicError: a topic does not exist.
-        BrokerError: the broker does not answer.
+        BrokerError: the broker does not answer, or refuses.
     """
-    return _described(spark, topics, kafka, lambda one: int(one.partitions().size()))
+    return _described(spark, used, kafka, lambda one: int(one.partitions().size()))
 
 
 def _described(
-    spark: SparkSession, topics: Iterable[str], kafka: Mapping[str, str], of: Callable[[Any], T]
+    spark: SparkSession, used: UsedTopics, kafka: Mapping[str, str], of: Callable[[Any], T]
 ) -> dict[str, T]:
     """A fact of each topic by the Java client; exceptions as of ``partition_counts``."""
     require_classic(spark)
     from py4j.protocol import Py4JJavaError
 
     jvm: Any = spark._jvm
-    wanted, topics = jvm.java.util.ArrayList(), sorted(topics)
+    wanted, topics = jvm.java.util.ArrayList(), sorted(used.all)
     for topic in topics:
         wanted.add(topic)
     settings = jvm.java.util.Properties()
@@ -280,7 +283,10 @@ def _described(
             there = set(admin.listTopics().names().get())
             missing = sorted(set(topics) - there)
             text = f"topic does not exist: {', '.join(missing)}"
-            raise MissingTopicError(text, hidden=missing) from None
+            raise MissingTopicError(text, hidden=missing, written=used.only_written) from None
+        refused = cause and refusal(cause.getClass().getName(), str(cause.getMessage()), used)
+        if refused:
+            raise refused from None
         raise BrokerError(f"the broker does not answer Spark's client: {reason}") from None
     finally:
         admin.close()

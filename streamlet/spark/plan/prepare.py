@@ -12,6 +12,7 @@ from streamlet.errors import ConfigError, TopologyError
 from streamlet.logs import get_logger
 from streamlet.spark.cluster.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, require_pyspark
 from streamlet.spark.kafka import topics
+from streamlet.spark.kafka.java_refusals import UsedTopics
 from streamlet.spark.kafka.security import check_clients, java_settings
 from streamlet.spark.plan.folds import Fold, Unfit
 from streamlet.spark.plan.plan import SparkPlan, mapped_by, plan
@@ -54,6 +55,8 @@ class Prepared:
     settings: Settings
     #: Settings of the Java client.
     client: Mapping[str, str]
+    #: The topics outside.
+    used: UsedTopics
     #: Our own clients, where they take the place of Java's.
     clients: Clients | None
     #: Whether dead letters are written.
@@ -110,6 +113,9 @@ def prepare(
     folds, reason = _folds(found, request)
     client = {"bootstrap.servers": where.bootstrap_servers or chosen.bootstrap_servers}
     clients = None
+    used = UsedTopics(
+        frozenset(topology.source_topics), frozenset(_written(topology) | found.policy.topics)
+    )
     if source is None:
         connector = where.connector or _connector(spark, topology, folds, chosen, where.kafka)
         if connector == "java":
@@ -124,21 +130,18 @@ def prepare(
     if partitions is None:
         if source is not None:
             raise ConfigError(["partitions: needed where the records do not come from Kafka"])
-        wanted = {*topology.source_topics, *_written(topology)}
-        wanted |= found.policy.topics
         if clients is None:
-            partitions = topics.partition_counts(spark, wanted, client)
+            partitions = topics.partition_counts(spark, used, client)
         else:
-            partitions = topics.counts_by_client(wanted, clients.bootstrap_servers, clients.admin)
+            partitions = topics.counts_by_client(used, clients.bootstrap_servers, clients.admin)
     laid_out = plan(reference, topology, partitions, partitions)
     if clients is not None and request.writes:
-        outside = _written(topology) | found.policy.topics
         given = clients.bootstrap_servers, clients.admin
-        laid_out = attrs.evolve(laid_out, written=topics.written_topics(outside, *given))
+        laid_out = attrs.evolve(laid_out, written=topics.written_topics(used.written, *given))
     if laid_out.stages and not folds:
         _check_state_store(spark)
     letters = found.policy.writes_letters
-    return Prepared(topology, laid_out, chosen, client, clients, letters, folds, reason)
+    return Prepared(topology, laid_out, chosen, client, used, clients, letters, folds, reason)
 
 
 def _folds(app: Application, request: QueryRequest) -> tuple[tuple[Fold, ...], str]:

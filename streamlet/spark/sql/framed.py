@@ -11,6 +11,7 @@ import attrs
 from streamlet.errors import ConfigError
 from streamlet.spark.cluster.shipping import ship
 from streamlet.spark.kafka import topics
+from streamlet.spark.kafka.java_refusals import UsedTopics
 from streamlet.spark.plan.prepare import Prepared, QueryRequest, Where, prepare
 from streamlet.spark.plan.reference import Application, reference_of, resolve
 from streamlet.spark.sql import frames
@@ -63,7 +64,8 @@ def framed(
     if unknown:
         settings = where.settings or found.settings
         bootstrap = where.bootstrap_servers or settings.bootstrap_servers
-        counts |= topics.counts_by_client(unknown, bootstrap, settings.client_config("admin"))
+        used = UsedTopics(frozenset(unknown))
+        counts |= topics.counts_by_client(used, bootstrap, settings.client_config("admin"))
     counts = default_counts(topology, by_topic, counts)
     counts |= _chosen_for(topology, counts, every)
     python = attrs.evolve(where, connector="python")

@@ -45,6 +45,9 @@ def counting(name: str, **how: Any) -> sl.App:
 CAREFUL = counting("careful", on_error=("dead_letter", "letters"))
 #: Run natively as well.
 AGREEING = counting("agreeing")
+#: Without state.
+COPYING = sl.App("copying")
+COPYING.stream("lines", key=bytes, value=str).to("word-counts")
 #: Records of a batch while something is killed, so that there are many batches, and afterwards.
 FEW, MANY = 500, 2_500
 COUNTS = {"lines": 4, "word-counts": 3, "letters": 1}
