@@ -55,8 +55,7 @@ test: $(VENV)/.setup-all $(VENV)/.setup-starts
 # ROOM=assignor tests one room: tests/unit/assignor and the suites that are listed for it here.
 # Suites of several rooms (chaos, learners, modes, static) are in none: see docs/CONTRIBUTING.md.
 SUITES_admin := tests/integration/test_status_command.py
-SUITES_app := tests/unit/test_app.py tests/unit/test_process.py tests/unit/test_running.py \
-	tests/unit/test_forks.py tests/unit/test_logs.py tests/unit/test_starting.py tests/unit/test_user_code.py tests/typing tests/integration/test_app_run.py
+SUITES_app := tests/unit/test_app.py tests/unit/test_logs.py tests/unit/test_user_code.py tests/typing tests/integration/test_app_run.py
 SUITES_assignor := tests/unit/test_assignor_examples.py tests/spec \
 	tests/simulation/test_assignor_convergence.py tests/simulation/test_model_assignor.py \
 	tests/integration/test_assignor.py
@@ -73,6 +72,7 @@ SUITES_docs := tests/unit/test_*_page.py tests/unit/test_rooms.py tests/unit/tes
 SUITES_dsl := tests/unit/test_user_code.py tests/typing tests/oracle tests/integration/test_headers.py
 SUITES_examples := tests/unit/test_flights_*.py tests/unit/test_*_examples.py \
 	tests/unit/test_kubernetes.py tests/integration/test_examples.py
+SUITES_hosting := tests/unit/test_forks.py tests/integration/test_app_run.py tests/integration/test_run_command*.py
 SUITES_kafka := tests/integration/test_rights.py tests/integration/test_client.py tests/integration/test_slow_links.py tests/integration/test_transactions.py tests/integration/test_farewell.py \
 	tests/integration/test_fenced_broker.py tests/integration/test_small_topics.py
 SUITES_partitions := tests/unit/test_consumer*.py tests/integration/test_consumer.py

@@ -24,7 +24,7 @@ from bench.handover_gaps import Move, summary
 from bench.handover_instances import now_ms, wait_until
 from bench.handover_stage import Stage, loaded
 from bench.rounds import tell
-from streamlet.runtime.restarts import RestartPolicy
+from streamlet.hosting.restarts import RestartPolicy
 
 PARTITIONS = 8
 RATE = 2_000

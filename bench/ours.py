@@ -25,7 +25,7 @@ import attrs
 import streamlet as sl
 from bench import apps
 from bench.span import Span, say
-from streamlet.assembly import open_worker
+from streamlet.hosting.assembly import open_worker
 from streamlet.processing.outputs import Output
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.runtime.worker_group import MemberIdentity

@@ -11,7 +11,7 @@ import sys
 def main() -> None:
     """Run the command line; Ctrl-C while it is still being loaded ends it without a traceback.
 
-    For ``run`` signals wait until it takes them (``streamlet.runtime.signals``), so that they end a
+    For ``run`` signals wait until it takes them (``streamlet.hosting.signals``), so that they end a
     start as they end the run, by exit code 0.
     """
     open_streams()

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from streamlet.admin.members import Removal
     from streamlet.admin.metadata import InstanceMetadata
     from streamlet.admin.window import ApplicationInfo, GroupWindow
+    from streamlet.hosting.run import OutputValue, Run
     from streamlet.rebalance.leader import Assignor
     from streamlet.reset.plan import ResetResult
-    from streamlet.running import OutputValue, Run
     from streamlet.scaling.replace import ReplaceResult
     from streamlet.scaling.scale_down import ScaleDownResult
 
@@ -188,7 +188,7 @@ class App(Sources):
             StreamletError: what ended the run; state is as of the last commit.
         """
         # Clients are loaded when something runs: describing and testing need none.
-        from streamlet.running import Run
+        from streamlet.hosting.run import Run
 
         if self._run is not None:
             raise StreamletError(f"{self.name} runs already in this process")
@@ -295,7 +295,7 @@ class App(Sources):
     def _window(self, settings: Settings | None) -> GroupWindow:
         """A look at this application from outside."""
         from streamlet.admin.window import ApplicationInfo
-        from streamlet.local import open_window
+        from streamlet.hosting.clients import open_window
 
         used = settings or self.load_settings(environ=os.environ)
         return open_window(ApplicationInfo(self.name, used), "members")

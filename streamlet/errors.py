@@ -14,6 +14,9 @@ from streamlet.rights import Right, missing
 from streamlet.types import TaskId, TopicPartition
 from streamlet.user_code import raised_at, text_of
 
+#: Exit codes that starting again cannot mend: usage, not found, refused, fenced, shut down.
+FINAL_CODES = frozenset({2, 3, 5, 6, 7})
+
 #: What to look at where no broker answers.
 BROKER_ADVICE = "Is the broker running, and is the address right (--bootstrap-servers)?"
 

@@ -56,9 +56,9 @@ LONG_FILES = {
     "tests/unit/test_consumer.py": 520,
 }
 LONG_FUNCTIONS = {
-    "streamlet/assembly.py:open_worker": 68,
+    "streamlet/hosting/assembly.py:open_worker": 68,
     "streamlet/consumer.py:__init__": 64,
-    "streamlet/running.py:run": 64,
+    "streamlet/hosting/run.py:run": 64,
     "streamlet/spark/query.py:start": 63,
     "streamlet/testing/simulation/member.py:__init__": 63,
     "streamlet/tools/run.py:run": 62,

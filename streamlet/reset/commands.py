@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from streamlet.admin.window import ApplicationInfo
-from streamlet.local import open_window
+from streamlet.hosting.clients import open_window
 from streamlet.reset.plan import ResetPlan, ResetResult, StartPosition
 from streamlet.reset.reset import Reset
 from streamlet.reset.waiting import Progress, silent

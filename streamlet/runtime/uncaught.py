@@ -11,6 +11,7 @@ import attrs
 from streamlet.clock import Clock
 from streamlet.control.values import Shutdown
 from streamlet.errors import (
+    FINAL_CODES,
     ApplicationShutdownError,
     StreamletError,
     UncaughtHandlerError,
@@ -26,7 +27,6 @@ from streamlet.processing.policy import (
     uncaught_answer,
 )
 from streamlet.runtime.control_link import ControlLink
-from streamlet.runtime.restarts import FINAL_CODES
 from streamlet.user_code import shown
 
 log = get_logger(__name__)

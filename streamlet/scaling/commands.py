@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from streamlet.admin.window import ApplicationInfo, GroupWindow
-from streamlet.local import open_window
+from streamlet.hosting.clients import open_window
 from streamlet.scaling.follow import ApplicationFollower, Check, no_check
 from streamlet.scaling.outages import UNMARKED_LIMIT_MS, OutagePatience
 from streamlet.scaling.plan import ScaleDownPlan

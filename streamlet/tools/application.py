@@ -62,7 +62,7 @@ def opened(common: Common, app: str, purpose: str) -> GroupWindow:
     """
     from streamlet.admin.window import ApplicationInfo
     from streamlet.app import load_app
-    from streamlet.local import open_window
+    from streamlet.hosting.clients import open_window
 
     name, settings = named(common, app)
     servers = common.given_servers or settings.bootstrap_servers

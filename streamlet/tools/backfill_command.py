@@ -10,7 +10,7 @@ import attrs
 import typer
 
 from streamlet.errors import AppNotFoundError
-from streamlet.runtime.signals import GracefulStop
+from streamlet.hosting.signals import GracefulStop
 from streamlet.tools.application import scaled
 from streamlet.tools.backfill_arguments import BackfillArguments
 from streamlet.tools.command import Common, command
@@ -100,7 +100,7 @@ def _carry_out(
     how: tuple[dict[str, StartPosition], tuple[str, ...], bool],
     report: _BackfillReport,
 ) -> BackfillPlan:
-    from streamlet.local import open_window
+    from streamlet.hosting.clients import open_window
     from streamlet.reset.backfill import Backfill
 
     with open_window(known, "operator", report.stop.asked) as cluster:

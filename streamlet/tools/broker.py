@@ -11,7 +11,7 @@ from platformdirs import user_data_path
 
 from streamlet.broker.record import BrokerRecord, running_brokers
 from streamlet.errors import BrokerError, ConfigError, NotFoundError
-from streamlet.runtime.signals import GracefulStop, handled
+from streamlet.hosting.signals import GracefulStop, handled
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 

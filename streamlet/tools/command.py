@@ -32,8 +32,8 @@ from rich.markup import escape
 
 from streamlet.config.sources import variable
 from streamlet.errors import BROKER_ADVICE, BrokerError, StreamletError
+from streamlet.hosting.log import set_up_logging
 from streamlet.logs import get_logger
-from streamlet.tools.log import set_up_logging
 from streamlet.tools.output import CommandOutput, drop_output, exit_code_of
 from streamlet.tools.settings import check_servers, merged, read_file
 

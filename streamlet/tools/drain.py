@@ -12,7 +12,7 @@ import typer
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import ConfigError, NotFoundError, RefusedError, StreamletError, TimedOutError
-from streamlet.runtime.signals import GracefulStop
+from streamlet.hosting.signals import GracefulStop
 from streamlet.tools.application import state_root
 from streamlet.tools.command import Common, command
 from streamlet.tools.durations import timeout_ms

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 import typer
 
 from streamlet.errors import RefusedError
-from streamlet.runtime.signals import GracefulStop, Handler, handled
+from streamlet.hosting.signals import GracefulStop, Handler, handled
 from streamlet.tools.output import CommandOutput
 from streamlet.visible import visible
 

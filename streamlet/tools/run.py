@@ -136,7 +136,7 @@ def run(
 
 def _run_on_spark(common: Common, app: str, options: dict[str, Any]) -> None:
     from streamlet.app import load_app
-    from streamlet.runtime.signals import let_through
+    from streamlet.hosting.signals import let_through
     from streamlet.spark.cluster.session import require_pyspark
     from streamlet.spark.cluster.submit import add_to_path, submit
     from streamlet.spark.query import trigger_options

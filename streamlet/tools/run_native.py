@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from streamlet.admin.dead_members import DeadMembers
     from streamlet.app import App
     from streamlet.config import Settings
-    from streamlet.runtime.fork_server import ForkServer
-    from streamlet.runtime.signals import GracefulStop
+    from streamlet.hosting.broker_wait import BrokerWait
+    from streamlet.hosting.fork_server import ForkServer
+    from streamlet.hosting.signals import GracefulStop
     from streamlet.runtime.stream_thread import StreamThread
-    from streamlet.starting import BrokerWait
     from streamlet.state.directory import FolderLock
     from streamlet.tools.run_live import Measures
     from streamlet.tools.run_progress import RunProgress
@@ -48,14 +48,14 @@ def run_native(
         StreamletError: it cannot be started, or failed.
     """
     from streamlet.app import load_app
-    from streamlet.local import check_supported
-    from streamlet.runtime.fork_server import ForkServer
-    from streamlet.runtime.signals import GracefulStop, let_through
-    from streamlet.starting import BrokerWait
+    from streamlet.hosting.broker_wait import BrokerWait
+    from streamlet.hosting.fork_server import ForkServer
+    from streamlet.hosting.preparing import check_supported
+    from streamlet.hosting.signals import GracefulStop, let_through
 
     with (
         GracefulStop(drains=True, drain_on_sigterm=drain_on_sigterm) as stop,
-        ForkServer("streamlet.process") if orders["members"] else nullcontext() as server,
+        ForkServer("streamlet.hosting.process") if orders["members"] else nullcontext() as server,
     ):
         let_through()
         app = load_app(orders["app"])
@@ -82,9 +82,9 @@ def _run(
     waiting: BrokerWait,
     server: ForkServer | None,
 ) -> None:
-    from streamlet.local import dead_members, forget_instance
+    from streamlet.hosting.broker_wait import StartStoppedError
+    from streamlet.hosting.preparing import dead_members, forget_instance
     from streamlet.runtime.metrics.server import serving
-    from streamlet.starting import StartStoppedError
     from streamlet.state.directory import StateDirectory
     from streamlet.state.instances import InstanceRecord
     from streamlet.tasks.background import lower_priority
@@ -141,7 +141,7 @@ def _prepare(
     app: App, settings: Settings, process_id: str, lock: FolderLock, orders: dict[str, Any]
 ) -> None:
     """Check and make what the instance needs on the broker; may be repeated."""
-    from streamlet.local import check_topics, clear_left_over, prepare_instance
+    from streamlet.hosting.preparing import check_topics, clear_left_over, prepare_instance
 
     topology = app.topology(settings)
 
@@ -165,8 +165,8 @@ def _supervise(
     import logging
 
     from streamlet.clock import SystemClock
-    from streamlet.runtime.instance import Supervisor
-    from streamlet.tools.log import is_json
+    from streamlet.hosting.log import is_json
+    from streamlet.hosting.supervisor import Supervisor
 
     orders["log_level"] = logging.getLevelName(logging.getLogger().level).lower()
     orders["log_json"] = is_json()
@@ -203,12 +203,12 @@ def _run_here(
     waiting: BrokerWait,
 ) -> int:
 
-    from streamlet.assembly import open_worker
     from streamlet.clock import SystemClock
-    from streamlet.runtime.restarts import run_replaced
+    from streamlet.hosting.assembly import open_worker
+    from streamlet.hosting.restarts import run_replaced
+    from streamlet.hosting.worker_events import ended_event, leaving_event
     from streamlet.runtime.worker_group import MemberIdentity
     from streamlet.tasks.background import lower_priority
-    from streamlet.tools.worker_events import ended_event, leaving_event
 
     member = MemberIdentity(orders["process_id"], orders["name"])
     clock = SystemClock()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from streamlet.hosting.worker_events import restoring_event
 from streamlet.tools.output import CommandOutput
-from streamlet.tools.worker_events import restoring_event
 
 if TYPE_CHECKING:
     from streamlet.processing.outputs import Output

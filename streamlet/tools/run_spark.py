@@ -18,7 +18,7 @@ from streamlet.tools.output import CommandOutput
 if TYPE_CHECKING:
     from streamlet.app import App
     from streamlet.config import Settings
-    from streamlet.runtime.signals import GracefulStop
+    from streamlet.hosting.signals import GracefulStop
     from streamlet.spark.cluster.submit import Submission
     from streamlet.spark.metrics import QueryMetrics
     from streamlet.spark.plan.prepare import Aggregations, OutputKind
@@ -198,7 +198,7 @@ class SparkQuery:
     def run(self, app: App) -> None:
         """Run until the query ends or Ctrl-C."""
         from streamlet import spark as on_spark
-        from streamlet.runtime.signals import GracefulStop
+        from streamlet.hosting.signals import GracefulStop
         from streamlet.spark.cluster.breakable import BreakableStart
         from streamlet.spark.cluster.gateway import short_errors
 

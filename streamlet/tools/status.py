@@ -10,7 +10,7 @@ import attrs
 import typer
 
 from streamlet.errors import BrokerError, NoSuchGroupError, TimedOutError
-from streamlet.runtime.signals import GracefulStop
+from streamlet.hosting.signals import GracefulStop
 from streamlet.tools.application import AppArgument, opened
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import live

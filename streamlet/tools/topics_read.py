@@ -86,9 +86,9 @@ def _batches(
     common: Common, topic: str, where: ReadFrom, follow: bool, headers: bool
 ) -> Generator[PartitionBatch, None, None]:
     from streamlet.clock import SystemClock
+    from streamlet.hosting.signals import GracefulStop
     from streamlet.kafka.client import KafkaAdmin, KafkaSource
     from streamlet.records.reader import TopicReader
-    from streamlet.runtime.signals import GracefulStop
     from streamlet.types import TopicPartition
 
     admin = KafkaAdmin(common.bootstrap_servers, common.client_config())

@@ -101,7 +101,7 @@ def test_a_run_that_returns_nothing_says_what_it_did(
     app, lines = word_count(bootstrap_servers, tmp_path)
     assert len(app.run(count=5, timeout=300)) == 5
     assert caplog.messages == []
-    caplog.set_level(logging.INFO, "streamlet.running")
+    caplog.set_level(logging.INFO, "streamlet.hosting.run")
     running = threading.Event()
     app.set_state_listener(lambda new, old: new == "RUNNING" and running.set())
     with app:
@@ -109,7 +109,7 @@ def test_a_run_that_returns_nothing_says_what_it_did(
         thread.start()
         assert running.wait(300)
     thread.join(300)
-    (said,) = (record for record in caplog.records if record.name == "streamlet.running")
+    (said,) = (record for record in caplog.records if record.name == "streamlet.hosting.run")
     assert said.levelname == "WARNING"
     assert said.getMessage() == (
         f"{app.name} ran 4 tasks and processed 0 records; there was nothing new in {lines} "

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Producer
 
 import streamlet as sl
+from streamlet.hosting.clients import open_control
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
-from streamlet.local import open_control
 from tests.integration.chaos.support import wait_for
 
 pytestmark = pytest.mark.integration

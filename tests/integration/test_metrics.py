@@ -22,9 +22,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import streamlet as sl
 from streamlet.config import Settings
+from streamlet.hosting.clients import open_control
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
 from streamlet.kafka.ports import NewTopic
-from streamlet.local import open_control
 from tests.integration.chaos.support import wait_for
 
 pytestmark = pytest.mark.integration

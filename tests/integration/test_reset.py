@@ -21,10 +21,10 @@ from streamlet.config import Settings
 from streamlet.control.topic import control_topic_name
 from streamlet.control.values import ResetEpoch
 from streamlet.errors import RefusedError
+from streamlet.hosting.clients import open_control
+from streamlet.hosting.run import OutputValue
 from streamlet.kafka.client import KafkaAdmin, KafkaSink
 from streamlet.kafka.ports import NewTopic
-from streamlet.local import open_control
-from streamlet.running import OutputValue
 from streamlet.state.directory import INSTANCE_LOCK, fields_of
 from streamlet.tools.main import build
 from tests.integration.chaos.support import wait_for

@@ -17,11 +17,10 @@ from typer.testing import CliRunner
 
 import streamlet as sl
 from streamlet.config import Settings
-from streamlet.errors import StreamletError
+from streamlet.errors import FINAL_CODES, StreamletError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.rights import Right
-from streamlet.runtime.restarts import FINAL_CODES
 from streamlet.tools.main import build
 from tests.integration.rights_table import PAGE, rows
 from tests.integration.secured import SecuredBroker, secured_broker

@@ -58,7 +58,7 @@ numbers.map_values(lambda number: 1 // number, value=int).group_by_key().count(s
 
 
 #: A worker without a fork server.
-WORKER = "import sys; from streamlet.process import main; sys.exit(main(int(sys.argv[1])))"
+WORKER = "import sys; from streamlet.hosting.process import main; sys.exit(main(int(sys.argv[1])))"
 
 
 def test_what_a_worker_did_before_it_failed_for_good_is_counted(

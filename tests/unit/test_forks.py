@@ -18,9 +18,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from streamlet.forks import STRAY_CHILD, OwnDescriptor, OwnProcess, in_children, no_fork
-from streamlet.process import PipeObserver, SupervisorOrders
+from streamlet.hosting.process import PipeObserver, SupervisorOrders
+from streamlet.hosting.signals import GracefulStop
 from streamlet.runtime.metrics.server import MetricsServer
-from streamlet.runtime.signals import GracefulStop
 
 LIMIT_S = 30
 
@@ -149,7 +149,7 @@ def test_a_thread_that_waits_for_orders_does_not_hang_a_fork() -> None:
     """A lock of ``sys.stdin`` was held for ever in the child, which closes its ``sys.stdin``."""
     told = printed(
         """
-from streamlet.process import SupervisorOrders
+from streamlet.hosting.process import SupervisorOrders
 orders = SupervisorOrders()
 print(orders.first, child(lambda: None), orders.keep_going())
 orders._stop.wait(10)

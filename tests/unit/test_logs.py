@@ -59,16 +59,16 @@ def test_no_logger_of_ours_is_disabled_by_a_configuration_of_the_users() -> None
     code = f"""
 import logging, logging.config
 from streamlet.app import App
-import streamlet.process, streamlet.tools.main, streamlet.testing
+import streamlet.hosting.process, streamlet.tools.main, streamlet.testing
 logging.config.dictConfig({MINE!r})
 ours = [one for name, one in logging.root.manager.loggerDict.items()
         if name.partition(".")[0] == "streamlet" and isinstance(one, logging.Logger)]
 print(len(ours) > 20, [one.name for one in ours if one.disabled])
-streamlet.process.log.info("as the user wants it")
+streamlet.hosting.process.log.info("as the user wants it")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True []\n"
-    assert done.stderr == "INFO streamlet.process: as the user wants it\n"
+    assert done.stderr == "INFO streamlet.hosting.process: as the user wants it\n"
 
 
 def test_a_configuration_in_a_file_disables_none_either(loggers: None) -> None:

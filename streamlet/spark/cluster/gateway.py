@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from streamlet.errors import ConfigError, SparkFailedError, StreamletError
-from streamlet.runtime.signals import handled
+from streamlet.hosting.signals import handled
 from streamlet.spark.error_notes import noted
 from streamlet.visible import visible
 

@@ -186,10 +186,10 @@ def _load() -> None:
     Typer loads pydantic for that, which takes as long as all the rest.
     """
     import streamlet.app
-    import streamlet.local
-    import streamlet.process
-    import streamlet.runtime.fork_server
-    import streamlet.runtime.instance
+    import streamlet.hosting.fork_server
+    import streamlet.hosting.preparing
+    import streamlet.hosting.process
+    import streamlet.hosting.supervisor
     import streamlet.runtime.metrics.server
     import streamlet.state.instances
     import streamlet.tools.main

@@ -24,11 +24,11 @@ from streamlet import (
     State,
     Timer,
     join_windows,
-    local,
     session,
     tumbling,
     until_window_closes,
 )
+from streamlet.hosting import preparing
 from streamlet.rebalance.protocol import TasksProtocol
 from streamlet.tasks import commit_loop
 from tests.integration.chaos.own_stores import own_stores
@@ -376,7 +376,7 @@ SHAPES: dict[str, Callable[[str], App]] = {
 }
 
 if SMALL_STATE in os.environ:
-    local.SMALL_STATE = int(os.environ[SMALL_STATE])
+    preparing.SMALL_STATE = int(os.environ[SMALL_STATE])
 
 if KEPT in os.environ:
     commit_loop.PURGE_INTERVAL_MS = sys.maxsize

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import Mark, MemberProgress
-from streamlet.local import open_control
+from streamlet.hosting.clients import open_control
 from streamlet.state.directory import INSTANCE_LOCK, fields_of
 from tests.integration.chaos.checks import assert_counts_exact, contents
 from tests.integration.chaos.support import Cluster, Instance, wait_for

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 from streamlet.broker.port import HOST, PortReservation
 from streamlet.config import Settings
 from streamlet.control.topic import control_topic_name
-from streamlet.local import open_control
+from streamlet.hosting.clients import open_control
 from streamlet.testing import KafkaBroker
 from tests.integration.chaos.support import Cluster, wait_for
 from tests.integration.scaling.commands import Answer, await_band, operate

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from streamlet.config import Settings
-from streamlet.local import open_control
+from streamlet.hosting.clients import open_control
 from tests.integration.chaos.support import LONG_SESSIONS, Cluster
 from tests.integration.scaling.commands import await_band, operate, scale_down
 

@@ -24,9 +24,8 @@ from streamlet.coordinator.security import client_settings, refused_by_tls
 from streamlet.coordinator.sockets import DataFirstSocket
 from streamlet.coordinator.transport import Transport
 from streamlet.coordinator.transport_codec import WireRequest
-from streamlet.errors import BrokerTooOldError, ConfigError
+from streamlet.errors import FINAL_CODES, BrokerTooOldError, ConfigError
 from streamlet.kafka.client import KafkaAdmin
-from streamlet.runtime.instance import FINAL_CODES
 
 UNSUPPORTED_VERSION = 35
 API_VERSIONS = 18

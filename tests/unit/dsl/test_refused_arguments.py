@@ -10,7 +10,7 @@ import pytest
 import streamlet as sl
 from streamlet.config import Settings
 from streamlet.errors import ConfigError, ProcessingError, TopologyError
-from streamlet.local import check_supported
+from streamlet.hosting.preparing import check_supported
 from streamlet.testing import TopologyTestDriver
 
 Call = Callable[[sl.App, Any], Any]

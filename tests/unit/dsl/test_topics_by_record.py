@@ -8,7 +8,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.errors import ProcessingError, TopologyError
-from streamlet.running import RunResults
+from streamlet.hosting.run import RunResults
 from streamlet.testing.driver import TopologyTestDriver
 from streamlet.topology.describe import as_json, as_mermaid, as_text
 

@@ -40,11 +40,11 @@ from streamlet.errors import (
     RefusedError,
     TimedOutError,
 )
+from streamlet.hosting.adoption import discard_before_reset
 from streamlet.kafka.ports import NewTopic
 from streamlet.processing.edges.records import pack
 from streamlet.reset.plan import ResetPlan, StartPosition
 from streamlet.reset.reset import Reset
-from streamlet.runtime.adoption import discard_before_reset
 from streamlet.state.changelog import encode_column
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.entries import CommitEntry

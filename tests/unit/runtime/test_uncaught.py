@@ -19,12 +19,12 @@ from streamlet.errors import (
     UncaughtHandlerError,
     UnreachableError,
 )
+from streamlet.hosting.restarts import RestartPolicy, run_replaced
 from streamlet.processing.policy import UncaughtAnswer
 from streamlet.runtime.control_link import ControlLink
-from streamlet.runtime.restarts import RestartPolicy, run_replaced
 from streamlet.runtime.stream_thread import StreamThread
 from streamlet.runtime.uncaught import UncaughtErrors
-from tests.unit.runtime.test_instance import Events, instance
+from tests.unit.hosting.test_supervisor import Events, instance
 
 POISON = ProcessingError("a record failed", "in", 0, 7, "MAP")
 

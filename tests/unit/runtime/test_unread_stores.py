@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamlet.app import App
-from streamlet.runtime.adoption import adopt_folders
+from streamlet.hosting.adoption import adopt_folders
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 from tests.unit.runtime.members import Group, Member, wait_for

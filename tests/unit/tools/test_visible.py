@@ -15,9 +15,9 @@ from rich.text import Text
 
 import streamlet as sl
 from streamlet.errors import NotFoundError
+from streamlet.hosting.log import set_up_logging
 from streamlet.testing import TopologyTestDriver
 from streamlet.tools import output as outputs
-from streamlet.tools.log import set_up_logging
 from streamlet.tools.output import CommandOutput, table
 from streamlet.tools.prompt import _confirmed
 from streamlet.visible import visible, visible_json

@@ -9,12 +9,12 @@ import threading
 
 import pytest
 
-from streamlet.runtime.signals import GracefulStop
+from streamlet.hosting.signals import GracefulStop
 
 #: Ctrl-C at the worst moment: a wait on what it sets has just begun, and holds its lock.
 INTERRUPTED = """
 import signal, sys, threading
-from streamlet.runtime.signals import GracefulStop
+from streamlet.hosting.signals import GracefulStop
 
 def interrupt(frame, what, argument):
     if frame.f_code is threading.Condition.wait.__code__:

@@ -1,23 +1,19 @@
-"""The local side of an application: its workers' names, its topics, this host's folder."""
+"""Prepares an instance before its workers start: its group, its topics, this host's folder."""
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 from streamlet.admin.dead_members import DeadMembers
 from streamlet.admin.members import SETTLE_MS, removal_hint, remove_left_over
-from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
-from streamlet.clock import Clock, SystemClock
+from streamlet.admin.window import ApplicationInfo
 from streamlet.config import Settings
 from streamlet.config.relations import missing_tags
 from streamlet.control.changelog_types import check_types
-from streamlet.control.topic import ControlTopic, control_topic_name, prepare_control
+from streamlet.control.topic import prepare_control
 from streamlet.control.values import Mark
 from streamlet.coordinator.member_config import static_members
-from streamlet.coordinator.transport import Transport
 from streamlet.errors import (
     BrokerError,
     ConfigError,
@@ -26,10 +22,10 @@ from streamlet.errors import (
     StateError,
     StreamletError,
 )
-from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.hosting.adoption import adopt_folders, discard_before_reset
+from streamlet.hosting.clients import admin_for, open_control, open_window
 from streamlet.logs import get_logger
 from streamlet.rebalance.numbering import difference, refusal
-from streamlet.runtime.adoption import adopt_folders, discard_before_reset
 from streamlet.runtime.catalog import Catalog
 from streamlet.state.directory import FolderLock, StateDirectory, number_in
 from streamlet.topology.graph import Topology
@@ -42,51 +38,6 @@ SMALL_STATE = 8_000_000
 
 #: Members of an earlier run that are looked for at most, whatever the file of its lock says.
 _MOST_MEMBERS = 1_000
-#: How long a broker is asked which version it has, before the first topic is made.
-VERSION_MS = 15_000
-
-
-def admin_for(settings: Settings) -> KafkaAdmin:
-    """An admin client with the application's settings; makes no topic on a broker too old."""
-
-    @cache
-    def check_version() -> None:
-        transport = Transport(settings.bootstrap_servers, settings.client_config("group"))
-        try:
-            transport.check_version(VERSION_MS).result()
-        finally:
-            transport.close()
-
-    return KafkaAdmin(
-        settings.bootstrap_servers,
-        settings.client_config("admin"),
-        before_creating=check_version,
-        read_committed=settings.read_committed,
-    )
-
-
-def open_window(
-    application: ApplicationInfo, purpose: str, stopped: threading.Event | None = None
-) -> GroupWindow:
-    """Open a window onto an application; close it, or use it in ``with``.
-
-    Args:
-        application: which.
-        purpose: a word for the broker's logs, where clients are listed.
-        stopped: ends every wait.
-    """
-    name, settings = application.name, application.settings
-    transport = Transport(
-        *(settings.bootstrap_servers, settings.client_config("group")),
-        client_id=f"streamlet-{purpose}-{os.getpid()}",
-    )
-    clients = WindowClients(
-        transport,
-        lambda: admin_for(settings),
-        lambda: open_control(name, settings),
-        lambda: operator_source(settings, name),
-    )
-    return GroupWindow(application, clients, stopped or threading.Event())
 
 
 def check_supported(settings: Settings) -> None:
@@ -120,37 +71,6 @@ def check_topics(
     catalog = Catalog(topology, admin_for(settings), settings)
     catalog.prepare(before)
     return {topic: catalog.counts[topic] for topic in catalog.inputs}
-
-
-def open_control(application: str, settings: Settings, clock: Clock | None = None) -> ControlTopic:
-    """The control topic of an application, to read and to write; close it, or use it in ``with``.
-
-    Reading creates nothing: the topic is there as soon as an instance has started.
-    """
-    topic = control_topic_name(application)
-    # A fetch that waits long costs an idle cluster little, and returns when there is something.
-    consumer = {"fetch.wait.max.ms": 500, **settings.client_config("consumer")}
-    consumer["isolation.level"] = "read_uncommitted"  # no member writes it in transactions
-    return ControlTopic(
-        application,
-        KafkaSource(settings.bootstrap_servers, consumer, name=topic),
-        KafkaSink(
-            settings.bootstrap_servers,
-            settings.client_config("producer"),
-            delivery_timeout_ms=settings.session_timeout_ms,
-            name=topic,
-        ),
-        admin_for(settings),
-        clock or SystemClock(),
-        settings.replication_factor,
-    )
-
-
-def operator_source(settings: Settings, application: str) -> KafkaSource:
-    """A consumer with headers, for a command that looks into topics of an application."""
-    config = settings.client_config("consumer")
-    name = f"{application}-operator"
-    return KafkaSource(settings.bootstrap_servers, config, headers=True, name=name)
 
 
 def dead_members(application: str, settings: Settings) -> DeadMembers | None:

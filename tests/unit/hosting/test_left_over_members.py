@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from streamlet import local
 from streamlet.admin.window import GroupWindow
 from streamlet.config import Settings
+from streamlet.hosting import preparing
 from streamlet.state.directory import INSTANCE_LOCK, StateDirectory
 from tests.unit.tasks.owners import counting
 
@@ -33,10 +33,10 @@ def test_members_of_an_earlier_run_are_a_number_that_can_be(
         found.extend(ids)
         return {}
 
-    monkeypatch.setattr(local, "remove_left_over", remove)
+    monkeypatch.setattr(preparing, "remove_left_over", remove)
     process_id, lock = StateDirectory(tmp_path, "app").lock_instance()
     settings = Settings.load({"bootstrap.servers": "127.0.0.1:1"})
-    local.clear_left_over(counting(), settings, process_id, lock, 1)
+    preparing.clear_left_over(counting(), settings, process_id, lock, 1)
     assert found == [f"a-{number}" for number in range(looked_for)]
     assert (lock.fields["instance_id"], lock.fields["members"]) == ("", 1)
     lock.release()

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from streamlet import process
 from streamlet.errors import StreamletError
-from streamlet.process import PipeObserver, main
+from streamlet.hosting import process
+from streamlet.hosting.process import PipeObserver, main
 
 EVENTS, LONG = 20, "x" * 200_000
 
@@ -41,10 +41,10 @@ def test_events_of_several_threads_do_not_run_into_one_another() -> None:
 
 def test_the_program_of_a_worker_has_loaded_what_it_needs_and_no_more() -> None:
     """What only people look at takes memory; what it loads later, tasks wait for."""
-    code = "import sys, streamlet.process; print(*sys.modules)"
+    code = "import sys, streamlet.hosting.process; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {*done.stdout.split()}
-    assert {"confluent_kafka", "kafka", "rocksdict", "streamlet.assembly"} <= loaded
+    assert {"confluent_kafka", "kafka", "rocksdict", "streamlet.hosting.assembly"} <= loaded
     assert not {"rich", "typer", "pyspark", "streamlet.broker"} & loaded
 
 

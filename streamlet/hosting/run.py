@@ -17,23 +17,23 @@ from typing import Any
 
 import attrs
 
-from streamlet.assembly import open_worker
 from streamlet.assignor.values import Leaving
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.errors import TimedOutError
-from streamlet.local import clear_left_over, forget_instance, prepare_instance
+from streamlet.hosting.assembly import open_worker
+from streamlet.hosting.broker_wait import BrokerWait, StartStoppedError
+from streamlet.hosting.preparing import clear_left_over, forget_instance, prepare_instance
+from streamlet.hosting.restarts import run_replaced
+from streamlet.hosting.signals import GracefulStop
 from streamlet.logs import get_logger
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.rebalance.leader import Assignor
 from streamlet.runtime.listeners import Listeners
 from streamlet.runtime.metrics.server import LOCAL_HOST, serving
-from streamlet.runtime.restarts import run_replaced
-from streamlet.runtime.signals import GracefulStop
 from streamlet.runtime.stream_thread import StreamThread
 from streamlet.runtime.worker_group import MemberIdentity
-from streamlet.starting import BrokerWait, StartStoppedError
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.instances import InstanceRecord
 from streamlet.tasks.restore_job import RestoreProgress

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from streamlet.tools.log import is_json, set_up_logging
+from streamlet.hosting.log import is_json, set_up_logging
 
 
 @pytest.mark.parametrize(

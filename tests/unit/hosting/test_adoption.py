@@ -10,7 +10,7 @@ import pytest
 from streamlet import App
 from streamlet.dsl.graph.materialized import Materialized
 from streamlet.errors import StateLockedError, StateMismatchError
-from streamlet.runtime.adoption import adopt_folders
+from streamlet.hosting.adoption import adopt_folders
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.meta import TaskMeta
 from streamlet.state.task_state import TaskState

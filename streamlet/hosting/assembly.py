@@ -21,8 +21,9 @@ from streamlet.control.agreement import planning_settings
 from streamlet.control.values import Endpoint
 from streamlet.control.view import ControlView
 from streamlet.coordinator.transport import Transport
+from streamlet.hosting.clients import admin_for, open_control, open_window
+from streamlet.hosting.preparing import check_supported
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
-from streamlet.local import admin_for, check_supported, open_control, open_window
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.policy import ErrorPolicy

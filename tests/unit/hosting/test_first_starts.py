@@ -8,10 +8,10 @@ import os
 import pytest
 
 from streamlet.clock import SystemClock
-from streamlet.runtime.fork_server import Launched
-from streamlet.runtime.instance import Supervisor
-from streamlet.runtime.signals import GracefulStop
-from tests.unit.runtime.test_instance import Events, drained, instance, launch
+from streamlet.hosting.fork_server import Launched
+from streamlet.hosting.signals import GracefulStop
+from streamlet.hosting.supervisor import Supervisor
+from tests.unit.hosting.test_supervisor import Events, drained, instance, launch
 
 
 def test_a_fault_of_ours_is_logged_first_with_its_traceback_and_blames_nobody(

@@ -22,19 +22,19 @@ from functools import partial
 from typing import Any
 
 from streamlet.app import App, load_app
-from streamlet.assembly import open_worker
 from streamlet.config import Settings
 from streamlet.errors import StreamletError
 from streamlet.forks import OwnDescriptor
+from streamlet.hosting.assembly import open_worker
+from streamlet.hosting.broker_wait import BrokerWait, StartStoppedError
+from streamlet.hosting.log import set_up_logging
+from streamlet.hosting.worker_events import ended_event, leaving_event, restoring_event
 from streamlet.logs import get_logger
 from streamlet.processing.outputs import Output
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.worker_group import MemberIdentity
-from streamlet.starting import BrokerWait, StartStoppedError
 from streamlet.tasks.background import lower_priority
 from streamlet.tasks.restore_job import RestoreProgress
-from streamlet.tools.log import set_up_logging
-from streamlet.tools.worker_events import ended_event, leaving_event, restoring_event
 from streamlet.types import TaskId
 from streamlet.user_code import text_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamlet.app import App
+from streamlet.hosting.run import RunResults
 from streamlet.processing.outputs import Output
-from streamlet.running import RunResults
 from streamlet.types import TaskId
 
 

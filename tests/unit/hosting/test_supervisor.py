@@ -16,9 +16,9 @@ from streamlet.admin.dead_members import DeadMembers
 from streamlet.admin.window import GroupWindow
 from streamlet.clock import SystemClock
 from streamlet.errors import StreamletError
-from streamlet.runtime.fork_server import Launched
-from streamlet.runtime.instance import Supervisor
-from streamlet.runtime.restarts import RestartPolicy
+from streamlet.hosting.fork_server import Launched
+from streamlet.hosting.restarts import RestartPolicy
+from streamlet.hosting.supervisor import Supervisor
 
 #: Plays a worker: says that it is up, obeys orders, or does what its first order says.
 WORKER = """

@@ -1,6 +1,6 @@
 """The supervisor: one instance, n worker processes.
 
-Workers are forked by a process that has loaded streamlet, see ``streamlet.runtime.fork_server``.
+Workers are forked by a process that has loaded streamlet, see ``streamlet.hosting.fork_server``.
 Each has a pipe to us; when it closes, because we died, the worker stops by itself. Workers
 do not see the terminal's Ctrl-C: the supervisor does, and tells them. A worker that fails is
 started again with a growing pause; one that keeps failing, or fails for a reason that starting
@@ -27,11 +27,11 @@ import attrs
 
 from streamlet.admin.dead_members import DeadMembers
 from streamlet.clock import Clock
-from streamlet.errors import StreamletError
+from streamlet.errors import FINAL_CODES, StreamletError
+from streamlet.hosting.fork_server import ChildProcess, Launched, close_stdin
+from streamlet.hosting.restarts import RestartPolicy, how_ended
+from streamlet.hosting.signals import GracefulStop, handled
 from streamlet.logs import get_logger
-from streamlet.runtime.fork_server import ChildProcess, Launched, close_stdin
-from streamlet.runtime.restarts import FINAL_CODES, RestartPolicy, how_ended
-from streamlet.runtime.signals import GracefulStop, handled
 
 log = get_logger(__name__)
 

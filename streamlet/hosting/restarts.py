@@ -18,9 +18,6 @@ from streamlet.logs import get_logger
 if TYPE_CHECKING:
     from streamlet.runtime.stream_thread import StreamThread
 
-#: Exit codes that a restart cannot mend: usage, not found, refused, fenced, shut down.
-FINAL_CODES = frozenset({2, 3, 5, 6, 7})
-
 
 @attrs.frozen
 class RestartPolicy:

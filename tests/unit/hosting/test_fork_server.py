@@ -17,12 +17,12 @@ import psutil
 import pytest
 
 from streamlet.errors import StreamletError
-from streamlet.runtime.fork_server import ForkServer
+from streamlet.hosting.fork_server import ForkServer
 
 #: What every program begins with.
 BEGIN = """
 import json, os, signal, sys
-from streamlet.runtime.fork_server import ForkServer, UNKNOWN_END, close_stdin
+from streamlet.hosting.fork_server import ForkServer, UNKNOWN_END, close_stdin
 MODULE = "tests.unit.runtime.forked_worker"
 signal.signal(signal.SIGUSR1, lambda *_: None)
 signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))

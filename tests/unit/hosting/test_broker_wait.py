@@ -8,13 +8,13 @@ from concurrent.futures import Future
 
 import pytest
 
-from streamlet import starting
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.coordinator.events import FailureKind
 from streamlet.coordinator.ports import TransportError
 from streamlet.errors import BrokerError, MissingTopicError, TimedOutError, UnreachableError
-from streamlet.starting import BrokerWait, StartStoppedError
+from streamlet.hosting import broker_wait
+from streamlet.hosting.broker_wait import BrokerWait, StartStoppedError
 
 AWAY = TransportError(FailureKind.TIMEOUT, "cannot reach h:1: no answer")
 
@@ -57,8 +57,8 @@ class Asked:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     made = Asked(Ticking())
-    monkeypatch.setattr(starting, "Transport", made)
-    monkeypatch.setattr(starting, "LOOK_S", 0)
+    monkeypatch.setattr(broker_wait, "Transport", made)
+    monkeypatch.setattr(broker_wait, "LOOK_S", 0)
     return made
 
 

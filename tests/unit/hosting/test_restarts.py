@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamlet.runtime.restarts import RestartPolicy
+from streamlet.hosting.restarts import RestartPolicy
 
 POLICY = RestartPolicy()
 QUICKLY = 1_000
