@@ -1,0 +1,1 @@
+"""Random histories of edges whose records wait for their writer's commit."""

@@ -1,0 +1,59 @@
+"""Edges that wait for their commit: exact with all their rules, whatever functions do."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import attrs
+import pytest
+
+from tests.simulation.held.history import History
+from tests.simulation.held.reader import Reader
+from tests.simulation.held.rules import Rules, Word
+
+pytestmark = pytest.mark.simulation
+
+HISTORIES = int(os.environ.get("EDGE_HISTORIES", "1000"))
+SEED = int(os.environ.get("EDGE_SEED", "1"))
+#: What only makes readers wait for longer; ``test_a_period_that_committed_ends_earlier_ones``.
+_LATER = {"skipped"}
+
+
+def test_with_all_rules_what_was_committed_is_applied_once() -> None:
+    faults: Counter[str] = Counter()
+    for seed in range(SEED, SEED + HISTORIES):
+        history = History(seed)
+        verdict = history.run()
+        assert not verdict, f"EDGE_SEED={seed} EDGE_HISTORIES=1: {verdict}"
+        faults.update(history.faults)
+    print(dict(faults))
+    assert HISTORIES < 10 or min(faults.values()) >= HISTORIES // 20, faults
+
+
+@pytest.mark.parametrize("rule", sorted(attrs.fields_dict(Rules).keys() - _LATER))
+def test_without_a_rule_records_are_lost_or_doubled_or_wait_for_ever(rule: str) -> None:
+    """The first of these histories that goes wrong is found soon."""
+    rules = Rules(**{rule: False})
+    assert any(History(seed, rules).run() for seed in range(SEED, SEED + 1000))
+
+
+def read(reader: Reader, *words: Word) -> list[object]:
+    """The values that a reader applies of these words."""
+    for word in words:
+        reader.take(word)
+    return [word.value for word in iter(reader.process, None)]
+
+
+def test_a_period_that_committed_ends_earlier_ones() -> None:
+    """A reader without notes begins behind a base, and meets a zombie first."""
+    words = (
+        Word(0, (1, 1), 4, 3, 9, "zombie"),
+        Word(0, (1, 2), 3, 2, 5, "new"),
+        Word(0, (1, 2), 4, 3, 6, "newer"),
+    )
+    reader = Reader(Rules(), 10)
+    assert read(reader, *words) == ["new"]
+    assert reader.position == 12
+    reader = Reader(Rules(skipped=False), 10)
+    assert read(reader, *words) == []
