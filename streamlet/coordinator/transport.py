@@ -1,4 +1,4 @@
-"""Group requests over the network; the only file that imports kafka-python.
+"""Group requests over the network; here alone kafka-python opens connections.
 
 Two connections lead to a coordinator: the broker answers one request at a time on each, so a
 JoinGroup that is parked until others have joined would hold up every heartbeat behind it. All of

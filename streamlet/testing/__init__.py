@@ -15,11 +15,17 @@ if TYPE_CHECKING:
     from streamlet.broker.server import KafkaBroker as KafkaBroker
     from streamlet.testing.driver import TopologyTestDriver as TopologyTestDriver
     from streamlet.testing.driver_topics import OutputRecord as OutputRecord
+    from streamlet.testing.faults.fault import Fault as Fault
+    from streamlet.testing.faults.proxy import FaultProxy as FaultProxy
+    from streamlet.testing.faults.wire import ProxiedRequest as ProxiedRequest
 
 #: Public name -> module that has it.
 _MODULES = {
+    "Fault": "streamlet.testing.faults.fault",
+    "FaultProxy": "streamlet.testing.faults.proxy",
     "KafkaBroker": "streamlet.broker.server",
     "OutputRecord": "streamlet.testing.driver_topics",
+    "ProxiedRequest": "streamlet.testing.faults.wire",
     "TopologyTestDriver": "streamlet.testing.driver",
 }
 

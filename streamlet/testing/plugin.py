@@ -2,7 +2,8 @@
 
 ``bootstrap_servers`` is the address of a broker that lives as long as the test run, see
 ``streamlet.testing.broker`` for which. ``kafka_broker`` is the same broker as an object, for tests
-that stop or kill it; they must leave it running.
+that stop or kill it; they must leave it running. ``fault_proxy`` is a ``FaultProxy`` in
+front of it, one for each test.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from streamlet.broker.server import KafkaBroker
+    from streamlet.testing.faults.proxy import FaultProxy
 
 
 #: On a machine full of tests a broker with the topics of hundreds of them takes long to come back.
@@ -44,3 +46,12 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
     else:
         with serving_as(choice) as address:
             yield address
+
+
+@pytest.fixture
+def fault_proxy(bootstrap_servers: str) -> Iterator[FaultProxy]:
+    """A proxy in front of the test run's broker, for requests that fail on purpose."""
+    from streamlet.testing.faults.proxy import FaultProxy
+
+    with FaultProxy(bootstrap_servers) as proxy:
+        yield proxy

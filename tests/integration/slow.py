@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
-import time
 from collections.abc import Iterator
 
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 
-from tests.integration.learners.proxy import Proxy
+from streamlet.testing import FaultProxy
 
 #: What gets through in a second, bytes. A quota lets ten times as much through at first.
 RATE = 200_000
-#: A packet of a link that several connections share, bytes.
-PACKET = 16_384
 
 
 @contextlib.contextmanager
@@ -55,19 +51,5 @@ def _set_quota(servers: str, client: str, rate: float | None) -> None:
 @contextlib.contextmanager
 def narrow(servers: str, client: str) -> Iterator[str]:
     """A link on which all requests together have ``RATE``; gives the address at its end."""
-    turn = threading.Lock()
-    free_at = time.monotonic()
-
-    def through(frame: bytes) -> bytes:
-        nonlocal free_at
-        for at in range(0, len(frame), PACKET):
-            with turn:  # packets of others come between, as the lock is not held for long
-                now = time.monotonic()
-                free_at = max(free_at, now) + min(len(frame) - at, PACKET) / RATE
-                sent_at = free_at
-            time.sleep(sent_at - now)
-        return frame
-
-    with Proxy(servers) as proxy:
-        proxy.alter = through
-        yield proxy.servers
+    with FaultProxy(servers, bytes_per_s=RATE) as proxy:
+        yield proxy.bootstrap_servers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Iterator
 from uuid import uuid4
@@ -21,8 +20,8 @@ from streamlet.errors import (
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import NewTopic, PartitionBatch
+from streamlet.testing import FaultProxy, ProxiedRequest
 from streamlet.types import TopicPartition
-from tests.integration.learners.proxy import LIST_OFFSETS, PRODUCE, Proxy, api
 
 pytestmark = pytest.mark.integration
 
@@ -188,24 +187,18 @@ def test_an_offset_that_is_gone_is_told_with_its_partition_and_costs_no_record(
 
 
 class Refusal:
-    """Has the broker refuse a topic's first batch, when the second is on its way already."""
+    """The broker is to refuse a topic's first batch, when the second is on its way already."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic.encode()
         self._first = b""
-        self.kept = threading.Event()
-        self.done = False
 
-    def __call__(self, frame: bytes) -> bytes:
-        """To be a proxy's ``alter``: the first batch goes to a topic that does not exist."""
-        if self.done or self._topic not in frame or api(frame) != PRODUCE:
-            return frame
+    def __call__(self, request: ProxiedRequest) -> bytes:
+        """To be a rewriting of Produce: the first batch goes to a topic that does not exist."""
         if not self._first:
-            self._first = frame.replace(self._topic, b"x" * len(self._topic))
-            self.kept.set()
+            self._first = request.frame.replace(self._topic, b"x" * len(self._topic))
             return b""
-        self.done = True
-        return self._first + frame
+        return self._first + request.frame
 
 
 def test_a_record_that_librdkafka_only_believes_to_be_written_is_not_taken_for_written(
@@ -213,17 +206,17 @@ def test_a_record_that_librdkafka_only_believes_to_be_written_is_not_taken_for_w
 ) -> None:
     """The broker refuses a producer's first batch to a partition and takes its second."""
     topic = make_topic(1)
-    with Proxy(bootstrap_servers) as proxy:
-        proxy.alter = refusal = Refusal(topic)
-        sink = KafkaSink(proxy.servers, delivery_timeout_ms=20_000)
+    with FaultProxy(bootstrap_servers) as proxy:
+        refused = proxy.rewrite("Produce", Refusal(topic), times=2)
+        sink = KafkaSink(proxy.bootstrap_servers, delivery_timeout_ms=20_000)
         try:
             sink.introduce([topic])
             sink.send(topic, [b"a"], [b"1"], None, 0)
-            assert refusal.kept.wait(300)
+            refused.wait(timeout_ms=300_000)
             sink.send(topic, [b"a"], [b"2"], None, 0)
             with pytest.raises(UndeliveredError, match=f"not sure to be written: {topic} "):
                 sink.flush(30_000)
-            assert refusal.done
+            assert refused.happened == 2
             sink.reset()
             sink.send(topic, [b"a", b"a"], [b"1", b"2"], None, 0)
             sink.flush(30_000)
@@ -241,18 +234,10 @@ def test_offsets_are_asked_for_again_when_the_connection_breaks(
     sink = make_sink()
     sink.send(topic, [b"a"], [b"1"], None, 0)
     sink.flush(30_000)
-    breaks = 2
-
-    def break_some(frame: bytes) -> bytes:
-        nonlocal breaks
-        if api(frame) == LIST_OFFSETS and breaks:
-            breaks -= 1
-            raise ConnectionResetError
-        return frame
-
-    with Proxy(bootstrap_servers) as proxy:
-        admin = KafkaAdmin(proxy.servers)
+    with FaultProxy(bootstrap_servers) as proxy:
+        admin = KafkaAdmin(proxy.bootstrap_servers)
         admin.topics()
-        proxy.alter = break_some
+        broken = proxy.disconnect("ListOffsets", times=2)
         ends = admin.end_offsets([TopicPartition(topic, 0), TopicPartition(topic, 1)])
-    assert (ends, breaks) == ({TopicPartition(topic, 0): 1, TopicPartition(topic, 1): 0}, 0)
+    assert ends == {TopicPartition(topic, 0): 1, TopicPartition(topic, 1): 0}
+    assert broken.happened == 2

@@ -6,11 +6,9 @@ host that is gone closes no connection: librdkafka then waits for it for a minut
 
 from __future__ import annotations
 
-import struct
-import threading
 import time
 from collections.abc import Callable, Iterator
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -18,8 +16,8 @@ from streamlet.clock import ManualClock
 from streamlet.kafka.broker_loss import ALONE_MS
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.kafka.ports import NewTopic
+from streamlet.testing import FaultProxy, ProxiedRequest
 from streamlet.types import TopicPartition
-from tests.integration.learners.proxy import METADATA, Proxy, api
 
 pytestmark = pytest.mark.integration
 
@@ -29,50 +27,26 @@ OFTEN = {"topic.metadata.refresh.interval.ms": 200}
 AGAIN_S, AGAIN_MS = 45, 45_000
 
 
-class Farewell:
-    """To be a proxy's ``answer``: when told to, the next metadata has no broker in it."""
-
-    def __init__(self, topic: str) -> None:
-        self._topic = topic.encode()
-        self._next = False
-        self.said = threading.Event()
-
-    def ask(self) -> None:
-        """Say it, once."""
-        self.said.clear()
-        self._next = True
-
-    def __call__(self, frame: bytes) -> bytes | None:
-        if not self._next or api(frame) != METADATA:
-            return None
-        self._next = False
-        self.said.set()
-        (version,) = struct.unpack_from(">h", frame, 6)
-        assert 9 <= version <= 13, "those are the versions of which we know the bytes"
-        body = frame[8:12] + self._metadata(version)
-        return struct.pack(">i", len(body)) + body
-
-    def _metadata(self, version: int) -> bytes:
-        """No brokers, cluster or controller, and a topic without partitions or a leader."""
-        unknown = struct.pack(">i", -(2**31))
-        topic = struct.pack(">h", 5) + bytes([len(self._topic) + 1]) + self._topic
-        topic += bytes(16) if version >= 10 else b""
-        body = bytes(5) + b"\x01\x00" + struct.pack(">i", -1)
-        body += b"\x02" + topic + b"\x00\x01" + unknown + b"\x00"
-        body += unknown if version <= 10 else b""
-        body += bytes(2) if version >= 13 else b""
-        return body + b"\x00"
+def farewell(request: ProxiedRequest) -> bytes:
+    """Metadata without a broker, a cluster or partitions of the topics that are asked for."""
+    answer = request.new_answer(brokers=[], cluster_id=None, controller_id=-1)
+    kind = answer.fields["topics"].data_class
+    answer.topics = [
+        kind(version=request.version, error_code=5, name=name, topic_id=UUID(int=0), partitions=[])
+        for name in request.topics
+    ]
+    return request.written(answer)
 
 
 class Scene:
     """A topic of one partition, what writes to it, and a proxy whose broker says farewell."""
 
-    def __init__(self, servers: str, proxy: Proxy) -> None:
+    def __init__(self, servers: str, proxy: FaultProxy) -> None:
         self.topic = f"farewell-{uuid4().hex[:8]}"
         self.partition = TopicPartition(self.topic, 0)
         KafkaAdmin(servers).create_topics([NewTopic(self.topic, 1, 1)])
-        self.servers, self.through = servers, proxy.servers
-        proxy.answer = self._farewell = Farewell(self.topic)
+        self.servers, self.through = servers, proxy.bootstrap_servers
+        self._proxy = proxy
         self._sink = KafkaSink(servers)
         self.freeze = proxy.freeze
 
@@ -83,9 +57,9 @@ class Scene:
 
     def say_farewell(self, serve: Callable[[], object]) -> None:
         """Have the client lose its brokers; ``serve`` is what it does meanwhile."""
-        self._farewell.ask()
+        said = self._proxy.answer("Metadata", farewell, hang_up=True)
         deadline = time.monotonic() + AGAIN_S
-        while not self._farewell.said.is_set():
+        while not said.ended:
             assert time.monotonic() < deadline, "it never asks for metadata"
             serve()
 
@@ -97,7 +71,7 @@ class Scene:
 @pytest.fixture
 def scene(bootstrap_servers: str) -> Iterator[Scene]:
     """Everything is closed at the end."""
-    with Proxy(bootstrap_servers) as proxy:
+    with FaultProxy(bootstrap_servers) as proxy:
         found = Scene(bootstrap_servers, proxy)
         yield found
         found.close()

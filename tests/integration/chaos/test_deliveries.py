@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import pytest
 
 from streamlet.control.topic import is_control_topic
+from streamlet.testing import FaultProxy
 from tests.integration.chaos.chained import assert_all_exact, rows_of_digits
 from tests.integration.chaos.deliveries import FAILURES, DeliveryFailures
 from tests.integration.chaos.support import Cluster, wait_for
 from tests.integration.chaos.topics import Load
-from tests.integration.learners.proxy import Proxy
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -29,25 +28,23 @@ def test_failed_deliveries_lose_nothing_and_count_nothing_twice(
 ) -> None:
     """Batches to changelogs, repartition topics and outputs; one instance has no such trouble."""
     cluster = make_cluster("chained", repartition_exact="true")
-    dice = random.Random(seed)
     rows_of_digits(cluster)
-    failures = DeliveryFailures(
-        lambda topic: topic.startswith(cluster.name) and not is_control_topic(topic),
-        1 / ONE_OF,
-        dice,
-    )
-    with Proxy(cluster.servers) as proxy:
-        through = ("--bootstrap-servers", proxy.servers, *RETRY)
+    with FaultProxy(cluster.servers, seed=seed) as proxy:
+        through = ("--bootstrap-servers", proxy.bootstrap_servers, *RETRY)
         instances = [
             cluster.instance("a", 2, more=through).start(),
             cluster.instance("b", 1).start(),
         ]
         cluster.await_settled()  # from here on each event meets a row
-        proxy.interfere = failures
+        failures = DeliveryFailures(
+            proxy,
+            lambda topic: topic.startswith(cluster.name) and not is_control_topic(topic),
+            1 / ONE_OF,
+        )
         with Load(cluster.servers, cluster.topic("in"), rate=1_000, seed=seed) as load:
             wait_for(
                 lambda: _enough(failures, rounds),
-                lambda: f"enough failures: {failures.made}\n{cluster.logs()}",
+                lambda: f"enough failures: {failures.kinds}\n{cluster.logs()}",
                 timeout_s=60.0 * rounds,
             )
             failures.end()
@@ -55,12 +52,12 @@ def test_failed_deliveries_lose_nothing_and_count_nothing_twice(
         cluster.await_settled()
         assert [one.stop() for one in instances] == [0, 0], cluster.logs()
     assert_all_exact(cluster, instances, true)
-    print(f"{load.total} records, {dict(failures.kinds)}")
+    print(f"{load.total} records, {failures.kinds}")
 
 
 def _enough(failures: DeliveryFailures, rounds: int) -> bool:
     """True once each kind was made often enough, and repartition topics met enough of them."""
     kinds = failures.kinds
-    met = sum(n for (_, topic), n in [*failures.made.items()] if topic.endswith("-repartition"))
+    met = sum(n for topic, n in failures.topics.items() if topic.endswith("-repartition"))
     wanted = max(1, rounds // 6)
     return all(kinds[kind] >= EACH * wanted for kind in FAILURES) and met >= REPARTITIONS * wanted

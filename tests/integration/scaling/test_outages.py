@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
 from collections.abc import Callable
 
 import pytest
 
+from streamlet.testing import Fault, FaultProxy
 from tests.integration.chaos.support import LONG_SESSIONS, Cluster, wait_for
 from tests.integration.chaos.topics import SLOW_BEAT_S, Load
-from tests.integration.learners.proxy import Proxy, api
 from tests.integration.scaling.commands import (
     ON_THE_WAY,
     answer,
@@ -24,30 +23,14 @@ from tests.integration.scaling.scenes import assert_nothing_lost
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
-FIND_COORDINATOR, DESCRIBE_GROUPS = 10, 15
+FIND_COORDINATOR, DESCRIBE_GROUPS = "FindCoordinator", "DescribeGroups"
 REPEATED = "; trying again"
 HELD = "; the marks hold meanwhile"
 
 
-class Silence:
-    """Requests of these kinds get no answer as long as it is on; the first one is waited for."""
-
-    def __init__(self, proxy: Proxy, *kinds: int) -> None:
-        self._proxy = proxy
-        self._kinds = kinds
-        self._met = threading.Event()
-        proxy.alter = self._alter
-
-    def _alter(self, frame: bytes) -> bytes:
-        if api(frame) not in self._kinds:
-            return frame
-        self._met.set()
-        return b""
-
-    def end(self) -> None:
-        """Let everything through again."""
-        assert self._met.is_set()
-        self._proxy.alter = lambda frame: frame
+def silence(proxy: FaultProxy, *apis: str) -> Fault:
+    """Connections get no answer from such a request on, until that is lifted."""
+    return proxy.black_hole(apis, times=None)
 
 
 def test_a_scale_down_outlives_a_broker_that_answers_nothing_for_longer_than_a_request(
@@ -58,18 +41,20 @@ def test_a_scale_down_outlives_a_broker_that_answers_nothing_for_longer_than_a_r
     a, b = (cluster.instance(name).start() for name in "ab")
     with (
         Load(cluster.servers, cluster.topic("in"), rate=200, beat_s=SLOW_BEAT_S) as load,
-        Proxy(cluster.servers) as proxy,
+        FaultProxy(cluster.servers) as proxy,
     ):
         await_band(cluster, [a, b])
-        silence = Silence(proxy, FIND_COORDINATOR)
+        silent = silence(proxy, FIND_COORDINATOR)
         words = ("--name", "b", "--yes", "--json", "--wait")
-        process = begin(cluster, "scale-down", cluster.name, *words, servers=proxy.servers)
+        process = begin(
+            cluster, "scale-down", cluster.name, *words, servers=proxy.bootstrap_servers
+        )
         await_words(process, REPEATED)
-        silence.end()
+        silent.lift()
         await_words(process, *ON_THE_WAY)
-        silence = Silence(proxy, FIND_COORDINATOR, DESCRIBE_GROUPS)
+        silent = silence(proxy, FIND_COORDINATOR, DESCRIBE_GROUPS)
         await_words(process, HELD)
-        silence.end()
+        silent.lift()
         wait_for(lambda: process.poll() is not None, lambda: f"it ends\n{cluster.logs()}")
         found = answer(process)
         assert (found.code, found.document["done"]) == (0, True), (found, cluster.logs())
@@ -81,13 +66,13 @@ def test_a_watched_status_outlives_it(make_cluster: Callable[..., Cluster]) -> N
     cluster = make_cluster("counting")
     a = cluster.instance("a").start()
     cluster.await_running()
-    with Proxy(cluster.servers) as proxy:
-        silence = Silence(proxy, FIND_COORDINATOR)
+    with FaultProxy(cluster.servers) as proxy:
+        silent = silence(proxy, FIND_COORDINATOR)
         words = ("status", cluster.name, "--watch", "--json")
-        process = begin(cluster, *words, servers=proxy.servers)
+        process = begin(cluster, *words, servers=proxy.bootstrap_servers)
         try:
             await_words(process, "cannot reach")
-            silence.end()
+            silent.lift()
             assert process.stdout is not None
             first = json.loads(process.stdout.readline())
             assert [one["name"] for one in first["instances"]] == ["a"]

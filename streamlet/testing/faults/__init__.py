@@ -1,0 +1,1 @@
+"""A proxy that makes requests to a Kafka broker fail on purpose."""
