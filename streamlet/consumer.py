@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
-from typing import Self, TypeAlias, TypeVar
+from typing import Self, TypeAlias
 
 import attrs
 
@@ -28,18 +28,11 @@ from streamlet.coordinator.member_config import JOIN_MARGIN_MS, MembershipConfig
 from streamlet.coordinator.ports import GroupTransport
 from streamlet.coordinator.session import GroupSession
 from streamlet.coordinator.transport import Transport
-from streamlet.errors import (
-    BrokerError,
-    ConfigError,
-    MissingTopicError,
-    NotFoundError,
-    StreamletError,
-)
+from streamlet.errors import ConfigError, StreamletError
 from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.logs import get_logger
 from streamlet.partitions.events import PartitionEvents
-from streamlet.partitions.first_offsets import first_offsets
 from streamlet.partitions.follower import (
     Callback,
     Callbacks,
@@ -49,6 +42,7 @@ from streamlet.partitions.follower import (
 from streamlet.partitions.protocol import VERSIONS, PartitionsProtocol
 from streamlet.partitions.reading import ConsumerRecord, Reading
 from streamlet.partitions.sticky import ConsumerMember, PartitionAssignor, sticky
+from streamlet.partitions.topics import ConsumerTopics
 from streamlet.types import TopicPartition
 
 __all__ = ["Consumer", "ConsumerMember", "PartitionAssignor", "ConsumerRecord", "sticky"]
@@ -59,14 +53,9 @@ log = get_logger(__name__)
 _SLICE_MS = 10
 #: Records that iterating reads ahead.
 _READ_AHEAD = 500
-_ASK_PAUSE_MS = 200
 #: Less than half of the shortest session that brokers allow by default: the leader asks for
 #: partition counts on the thread that sends its heartbeats.
 _ADMIN_TIMEOUT_MS = 2_500
-#: How long the thread that polls asks again when the broker does not answer in that time.
-_PATIENCE_MS = 15_000
-
-T = TypeVar("T")
 
 Seconds: TypeAlias = float | timedelta
 
@@ -133,11 +122,13 @@ class Consumer:
         self.settings = Settings.load(values, environ=os.environ)
         parts = parts or _connect(self.settings, group_id)
         self._source, self._admin, self._clock = parts.source, parts.admin, parts.clock
+        reset = self.settings.auto_offset_reset
+        self._known = ConsumerTopics(self._topics, self._admin, reset, group_id, self._clock)
         self._mailbox = PartitionEvents()
         self._protocol = PartitionsProtocol(
             self._topics,
             VERSIONS[self.settings.rebalance_protocol],
-            partitions=self._count_partitions,
+            partitions=self._known.counts,
             assign=assignor,
             tags=self.settings.instance_tags,
             rejoin=lambda reason: self._session.rejoin(reason),
@@ -154,16 +145,18 @@ class Consumer:
             self._mailbox,
             self._protocol,
             self._reading,
-            self._reset,
+            self._known,
             self.settings.commit_interval_ms if auto_commit else None,
             Callbacks(on_assigned or _nothing, on_revoked or _nothing, on_lost or _nothing),
             parts.clock,
         )
-        self._counts: dict[str, int] = {}  # of partitions when the consumer began
         self._started = False
-        self._closed = threading.Event()
+        self._closed = self._known.closed
         self._watch = threading.Thread(
-            target=self._watch_topics, name="streamlet-topics", daemon=True
+            target=self._known.watch,
+            args=(self.settings.metadata_max_age_ms, self._planned_for, self._session.rejoin),
+            name="streamlet-topics",
+            daemon=True,
         )
 
     # -- reading -------------------------------------------------------------------------------
@@ -217,11 +210,7 @@ class Consumer:
             raise self._follower.error
         if self._started:
             return
-        found = self._ask(lambda: self._count_partitions(self._topics))
-        missing = sorted(set(self._topics) - found.keys())
-        if missing:
-            raise MissingTopicError(f"no such topic: {', '.join(missing)}", hidden=missing)
-        self._counts = found
+        self._known.begin()
         self._started = True
         self._session.start()
         self._watch.start()
@@ -320,46 +309,8 @@ class Consumer:
             "assigned.partitions": len(self._reading.owned),
         }
 
-    def _reset(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset to begin at without a committed position."""
-        policy = self.settings.auto_offset_reset
-        if policy == "none" and partitions:
-            names = ", ".join(map(str, partitions))
-            raise NotFoundError(
-                f"group {self.group_id} has no committed position of {names},"
-                " and auto.offset.reset is none"
-            )
-        return self._ask(lambda: first_offsets(self._admin, partitions, policy, self._counts))
-
-    def _ask(self, question: Callable[[], T]) -> T:
-        """Ask a broker that may be busy; not for the control thread."""
-        deadline = self._clock.now_ms() + _PATIENCE_MS
-        while True:
-            try:
-                return question()
-            except BrokerError as error:
-                if self._clock.now_ms() >= deadline:
-                    raise
-                log.info("asking again: %s", error)
-                self._closed.wait(_ASK_PAUSE_MS / 1000)
-
-    def _count_partitions(self, topics: Iterable[str]) -> dict[str, int]:
-        known = self._admin.topics()
-        return {topic: known[topic].partitions for topic in topics if topic in known}
-
-    def _watch_topics(self) -> None:
-        """Rebalance, as the leader, when a topic has other partitions than were planned for."""
-        while not self._closed.wait(self.settings.metadata_max_age_ms / 1000):
-            planned = dict(self._protocol.planned_for)
-            if not self._follower.leads or not planned:
-                continue
-            try:
-                found = self._count_partitions(planned)
-            except StreamletError as error:
-                log.warning("looking for new partitions: %s", error)
-                continue
-            if found != planned:
-                self._session.rejoin(f"partitions have changed: {planned} -> {found}")
+    def _planned_for(self) -> Mapping[str, int]:
+        return self._protocol.planned_for if self._follower.leads else {}
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from streamlet.logs import get_logger
 from streamlet.partitions.events import Order, Ordered, PartitionEvents
 from streamlet.partitions.protocol import PartitionsProtocol
 from streamlet.partitions.reading import Reading
+from streamlet.partitions.topics import ConsumerTopics, text_of
 from streamlet.types import TopicPartition
 
 log = get_logger(__name__)
@@ -54,7 +55,7 @@ class PartitionsFollower:
         events: where the group's orders are.
         protocol: what we claim.
         reading: what we read.
-        reset: says where partitions without a committed position begin.
+        topics: what we read, and where its partitions begin.
         interval_ms: how often to commit without being asked, None for never.
         callbacks: whom to tell.
         clock: the time.
@@ -64,7 +65,7 @@ class PartitionsFollower:
     _events: PartitionEvents
     _protocol: PartitionsProtocol
     _reading: Reading
-    _reset: Callable[[list[TopicPartition]], dict[TopicPartition, int]]
+    _topics: ConsumerTopics
     _interval_ms: int | None
     _callbacks: Callbacks
     _clock: Clock
@@ -79,6 +80,8 @@ class PartitionsFollower:
         self._hold: int | None = None
         self._passing: tuple[Future[ev.CommitDone], dict[TopicPartition, int]] | None = None
         self._commit_at_ms = 0
+        #: The last look at the topics, and the ids at which the topics are read.
+        self._seen, self._ids = self._topics.ids, dict[str, str]()
         #: Assignments carried out.
         self.rebalances = 0
         #: Whether we made the last one.
@@ -91,6 +94,8 @@ class PartitionsFollower:
         self._session.progress()
         while (order := self._events.next()) is not None:
             self._obey(order)
+        if self._topics.ids is not self._seen:
+            self._begin_again()
         if self._reading.unplaced and self._fetch is None:
             self._look_up_positions()
         self._commit_in_passing()
@@ -171,13 +176,36 @@ class PartitionsFollower:
         if done.outcome is not ev.FetchOutcome.FETCHED:
             self._fetch_at_ms = self._clock.now_ms() + _FETCH_PAUSE_MS
             return
-        unplaced = self._reading.unplaced
-        found = {tp: c.offset for tp, c in done.committed.items() if tp in unplaced}
-        known = {tp: offset for tp, offset in found.items() if offset >= 0}
-        starts = {**known, **self._reset([tp for tp in found if tp not in known])}
+        asked = sorted(done.committed.keys() & self._reading.unplaced)
+        if not asked:
+            return
+        starts, known, ids = self._topics.placed(asked, done.committed)
+        self._begin_again()
+        self._ids.update(ids)
+        self._seen = ids  # if there was a look since, it is compared with these
         if starts:
             self._reading.begin(starts, known)
             self._callbacks.assigned(sorted(starts))
+
+    def _begin_again(self) -> None:
+        """Look up the positions in topics that were made again since they are read."""
+        self._seen = self._topics.ids
+        made = {one for one, had in self._ids.items() if self._seen.get(one, had) != had}
+        if not made:
+            return
+        self._ids = {one: had for one, had in self._ids.items() if one not in made}
+        owned = {tp for tp in self._reading.owned if tp.topic in made}
+        started = self._reading.stop(owned)
+        self._reading.forget(owned)
+        self._reading.own(owned)
+        self._fetch = self._passing = None  # their answers are about the topics before
+        if started:
+            log.warning(
+                "%s was deleted and made again: it is read from its first record, or from where "
+                "the group is in the new one",
+                " and ".join(sorted(made)),
+            )
+            self._callbacks.lost(started)
 
     def leave(self, timeout_ms: int) -> None:
         """Give everything up and end the membership."""
@@ -197,7 +225,8 @@ class PartitionsFollower:
     def send_commit(self, offsets: Mapping[TopicPartition, int]) -> Future[ev.CommitDone]:
         """Send a commit; its outcome to come."""
         token, future = self._events.expect_commit()
-        texts = {tp: (offset, "") for tp, offset in sorted(offsets.items())}
+        ids = self._ids
+        texts = {tp: (offset, text_of(ids.get(tp.topic))) for tp, offset in sorted(offsets.items())}
         self._session.commit(token, texts, self._hold)
         return future
 
