@@ -59,10 +59,15 @@ class FakeCluster:
         self._deliver(answers)
         return number, future
 
-    def forget(self, number: int) -> None:
-        """Drop an answer that is not awaited any more."""
+    def forget(self, number: int) -> Future[Answer] | None:
+        """Drop an answer that is not awaited any more; None if it is on its way already."""
         with self._lock:
-            self._waiting.pop(number, None)
+            return self._waiting.pop(number, None)
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget the positions of a topic that was deleted."""
+        with self._lock:
+            self.coordinator.offsets.delete_topic(topic)
 
     def _deliver(self, answers: Answers) -> None:
         for number, answer in answers:
@@ -91,7 +96,7 @@ class FakeTransport:
     def __init__(self, cluster: FakeCluster, client: str) -> None:
         self._cluster = cluster
         self._client = client
-        self._sent: dict[Connection, dict[int, Future[Answer]]] = {way: {} for way in Connection}
+        self._sent: dict[Connection, set[int]] = {way: set() for way in Connection}
 
     def find_coordinator(self, group: str, timeout_ms: int) -> Future[str]:
         """Found at once."""
@@ -102,15 +107,15 @@ class FakeTransport:
     def send(self, request: Request, connection: Connection, timeout_ms: int) -> Future[Answer]:
         """Send; timeouts are left to the caller."""
         number, future = self._cluster.send(request, self._client)
-        self._sent[connection][number] = future
+        self._sent[connection].add(number)
         return future
 
     def hang_up(self, connection: Connection) -> None:
         """Fail what waits on this connection; the coordinator does not notice."""
-        sent, self._sent[connection] = self._sent[connection], {}
-        for number, future in sent.items():
-            self._cluster.forget(number)
-            if not future.done():
+        sent, self._sent[connection] = self._sent[connection], set()
+        for number in sent:
+            future = self._cluster.forget(number)
+            if future is not None:
                 future.set_exception(TransportError(FailureKind.DISCONNECTED, "hung up"))
 
     def close(self) -> None:

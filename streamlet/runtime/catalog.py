@@ -60,6 +60,8 @@ class Catalog:
     _settings: Settings
     _known: Mapping[str, int] | None = None
     _tasks: tuple[TaskInfo, ...] = attrs.field(default=(), init=False)
+    #: The tasks as of the last look that a broker did not end.
+    _told: tuple[TaskInfo, ...] = attrs.field(default=(), init=False)
     #: Partitions by topic; ids of the topics that are read.
     counts: dict[str, int] = attrs.field(factory=dict, init=False)
     topic_ids: dict[str, str] = attrs.field(factory=dict, init=False)
@@ -99,6 +101,7 @@ class Catalog:
             known = self._known.items()
             self._take({**counts, **{t: n for t, n in known if t in counts or t in self._named}})
             self._tell_refused(error)
+        self._told = self._tasks
         self.topic_ids = self._admin.topic_ids(sorted(self.inputs))
         self.texts.max_bytes = commit_limit(self._admin)
         if self._known is None:  # else the instance has said so
@@ -200,18 +203,17 @@ class Catalog:
             return False
         self._next_look_ms = now_ms + self._settings.metadata_max_age_ms
         counts = {name: info.partitions for name, info in self._admin.topics().items()}
-        before = self._tasks
-        self._leave_out(counts)
         self._look_for_made_again()
+        self._leave_out(counts)
         same = self._read_among(counts) == self._read and self._named <= counts.keys()
-        if same and not self.doubted:
-            return self._tasks != before
-        try:
-            self._take(self._prepared())
-        except TopologyError as error:
-            self._tell_refused(error)
-        self.doubted = False
-        return self._tasks != before
+        if not same or self.doubted:
+            try:
+                self._take(self._prepared())
+            except TopologyError as error:
+                self._tell_refused(error)
+            self.doubted = False
+        changed, self._told = self._tasks != self._told, self._tasks
+        return changed
 
     def _leave_out(self, counts: Mapping[str, int]) -> None:
         """Go on without the topics that a pattern matched and that are gone; name them."""

@@ -50,16 +50,20 @@ class TopicWatch:
             self._missing.topics |= missing  # asked again in the next round
             log.warning("looking at topics: %s", error)
             return
-        planned = self._actions.generation != self._looked
-        self._looked = self._actions.generation
-        if missing or (planned and self._catalog.topology.patterns):
-            self.look(self._clock.now_ms(), at_once=True)
+        generation = self._actions.generation
+        planned = generation != self._looked and bool(self._catalog.topology.patterns)
+        if (missing or planned) and not self.look(self._clock.now_ms(), at_once=True):
+            self._missing.topics |= missing  # as above
+            return
+        self._looked = generation
 
-    def look(self, now_ms: int, *, at_once: bool = False) -> None:
-        """Look if it is time, or at once."""
+    def look(self, now_ms: int, *, at_once: bool = False) -> bool:
+        """Look if it is time, or at once; False if it is to be tried again soon."""
         try:
             if self._catalog.look(now_ms, at_once=at_once):
                 self._group.rejoin("there are other partitions")
             self._actions.follow_inputs(self._catalog.topic_ids)
         except (BrokerError, TimedOutError) as error:
             log.warning("looking at topics: %s", error)
+            return not error.passing
+        return True

@@ -6,6 +6,7 @@ They answer at once: nothing here waits, whatever the timeout.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from streamlet.errors import DeliveryError, MissingTopicError, OutOfRangeError
 from streamlet.kafka.murmur2 import partition_of
@@ -22,11 +23,13 @@ class MemorySource(AssignedPartitions):
     def __init__(self, log: MemoryLog, headers: bool = False) -> None:
         super().__init__()
         self._log, self._headers = log, headers
+        self._ends: dict[TopicPartition, int] = {}
 
     def known_end(self, partition: TopicPartition) -> int | None:
-        """End of the partition; None once its topic was deleted."""
-        there = self._log.infos().get(partition.topic)
-        return None if there is None else self._log.end(partition)
+        """End of the partition; the last one once its topic was deleted, as a client has it."""
+        with suppress(MissingTopicError):
+            self._ends[partition] = self._log.end(partition)
+        return self._ends.get(partition)
 
     def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
         """Take what is there, an equal share of each partition's first; returns at once."""

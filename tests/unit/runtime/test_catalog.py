@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import NoReturn
 
 import pytest
 
 from streamlet import App, Materialized
 from streamlet.config import Settings
 from streamlet.dsl.windowing.definitions import tumbling
-from streamlet.errors import BrokerError, StateMismatchError, TopologyError
+from streamlet.errors import BrokerError, StateMismatchError, TopologyError, UnreachableError
 from streamlet.runtime.catalog import MOST_REPORTED, Catalog
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.topology.graph import Topology
@@ -336,6 +337,24 @@ def test_the_last_topic_of_a_pattern_may_go(
     assert catalog.look(0, at_once=True)
     assert catalog.tasks() == ()
     assert "without another input end, and keep their changelogs: 0_0, 0_1" in caplog.text
+
+
+@pytest.mark.parametrize("request_", ["topic_ids", "topic_settings"])
+def test_other_tasks_are_told_though_a_broker_ended_the_look_that_found_them(
+    log: MemoryLog, monkeypatch: pytest.MonkeyPatch, request_: str
+) -> None:
+    def unanswered(*_: object) -> NoReturn:
+        raise UnreachableError("no answer")
+
+    log.create("more", 4)
+    catalog = prepared(log, by_pattern(regroup=False))
+    log.delete("more")
+    catalog.doubted = True
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryAdmin, request_, unanswered)
+        with pytest.raises(UnreachableError):
+            catalog.look(0, at_once=True)
+    assert [catalog.look(0, at_once=True) for _ in range(2)] == [True, False]
 
 
 def test_a_topic_that_is_read_by_name_is_missed(log: MemoryLog) -> None:

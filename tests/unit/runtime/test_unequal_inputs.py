@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamlet.app import App
+from streamlet.coordinator.messages import OffsetFetch
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.ports import MemoryLog
 from streamlet.topology.graph import Topology
@@ -79,7 +80,14 @@ def group_over(root: Path, topology: Topology, **config: str) -> Group:
 def delete(group: Group, topic: str) -> None:
     """Delete a topic, and its positions a moment later, as brokers do."""
     group.log.delete(topic)
-    group.cluster.coordinator.offsets.delete_topic(topic)
+    group.cluster.delete_topic(topic)
+
+
+def committed(group: Group, topic: str, partitions: int) -> bool:
+    """True if the group has committed the end of each partition."""
+    inputs = tuple(TopicPartition(topic, partition) for partition in range(partitions))
+    found = group.cluster.coordinator.offsets.fetch(OffsetFetch("app", inputs)).committed
+    return all(found[tp].offset == group.log.end(tp) for tp in inputs)
 
 
 def write(group: Group, partition: int, key: str) -> None:
@@ -164,9 +172,11 @@ def test_others_go_on_when_a_topic_is_deleted(
             write(group, partition, f"more-{partition}")
         made = {f"more-{partition}" for partition in range(more)}
         wait_for(lambda: done(group, words=1) and made <= group.counts().keys(), "all is counted")
+        wait_for(lambda: committed(group, MORE, more), "no commit is left that misses the topic")
         delete(group, MORE)
         group.produce(1)
         wait_for(lambda: done(group, words=2), "the others go on")
+        wait_for(lambda: "does not exist any more" in caplog.text, "their commit misses the topic")
         wait_for(lambda: sum(group.shares()) == PARTITIONS, "each task with an input runs")
         assert "lost all tasks" not in caplog.text
         told = [m for m in caplog.messages if "does not exist any more" in m]
