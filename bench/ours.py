@@ -25,6 +25,7 @@ import attrs
 import streamlet as sl
 from bench import apps
 from bench.span import Span, say
+from streamlet.app import hosted
 from streamlet.hosting.assembly import open_worker
 from streamlet.processing.outputs import Output
 from streamlet.processing.record_failures import RecordCounters
@@ -113,11 +114,9 @@ def main() -> None:
     alone = options.members == 1
     watch = Watch(options.total, alone, Span(), options.preload, options.by_output)
     worker = open_worker(
-        app.topology(),
-        app.settings,
+        hosted(app, app.settings),
         MemberIdentity("bench", "bench", options.number, options.members),
-        policy=app.policy,
-        observer=watch,
+        watch,
     )
     watch.counters = worker.counters
     watch.listen()

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from streamlet.admin.members import Removal
     from streamlet.admin.metadata import InstanceMetadata
     from streamlet.admin.window import ApplicationInfo, GroupWindow
+    from streamlet.hosting.hosted import HostedApp
     from streamlet.hosting.run import OutputValue, Run
     from streamlet.rebalance.leader import Assignor
     from streamlet.reset.plan import ResetResult
@@ -193,12 +194,9 @@ class App(Sources):
         if self._run is not None:
             raise StreamletError(f"{self.name} runs already in this process")
         used = settings or self.load_settings(environ=os.environ)
-        self._run = Run(self.topology(used), used)
+        self._run = Run(hosted(self, used))
         try:
             return self._run.run(
-                listeners=self.listeners,
-                assignor=self.assignor,
-                policy=self.policy,
                 count=count,
                 timeout_ms=None if timeout is None else _ms(timeout),
                 name=name,
@@ -456,6 +454,13 @@ def load_app(reference: str) -> App:
             f"{_apps_in(module, module_name)}"
         )
     return found
+
+
+def hosted(app: App, settings: Settings) -> HostedApp:
+    """The parts of an application, over these settings, that a host makes workers of."""
+    from streamlet.hosting.hosted import HostedApp
+
+    return HostedApp(app.topology(settings), settings, app.policy, app.assignor, app.listeners)
 
 
 def _ms(duration: timedelta | float) -> int:

@@ -55,13 +55,11 @@ LONG_FILES = {
     "tests/unit/test_consumer.py": 520,
 }
 LONG_FUNCTIONS = {
-    "streamlet/hosting/assembly.py:open_worker": 68,
+    "streamlet/hosting/assembly.py:open_worker": 65,
     "streamlet/consumer.py:__init__": 64,
-    "streamlet/hosting/run.py:run": 64,
     "streamlet/spark/query.py:start": 63,
     "streamlet/testing/simulation/member.py:__init__": 63,
     "streamlet/tools/run.py:run": 62,
-    "streamlet/tools/run_native.py:_run": 65,
     "streamlet/tools/scale_down.py:scale_down": 67,
     "tests/integration/scaling/test_terminal.py:test_a_user_is_asked_and_sees_the_progress": 61,
 }

@@ -22,12 +22,12 @@ from streamlet.control.values import Endpoint
 from streamlet.control.view import ControlView
 from streamlet.coordinator.transport import Transport
 from streamlet.hosting.clients import admin_for, open_control, open_window
+from streamlet.hosting.hosted import HostedApp
 from streamlet.hosting.preparing import check_supported
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.policy import ErrorPolicy
-from streamlet.rebalance.leader import Assignor
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.listeners import Observer
@@ -50,13 +50,10 @@ from streamlet.types import TaskId
 
 
 def open_worker(
-    topology: Topology,
-    settings: Settings,
+    app: HostedApp,
     member: MemberIdentity,
-    *,
-    assignor: Assignor | None = None,
-    policy: ErrorPolicy,
     observer: Observer,
+    *,
     measured: Callable[[Snapshot], None] | None = None,
     endpoint: tuple[str, int] | None = None,
     clock: Clock | None = None,
@@ -79,26 +76,26 @@ def open_worker(
         BrokerError: the broker does not answer, or lacks a topic.
         TopologyError: the topology does not fit the topics.
     """
-    check_supported(settings)
+    check_supported(settings := app.settings)
     clock = clock or SystemClock()
     admin = admin_for(settings)
-    (catalog := Catalog(topology, admin, settings, known_counts)).prepare()
-    catalog.learn_limits(policy.topics)
+    (catalog := Catalog(app.topology, admin, settings, known_counts)).prepare()
+    catalog.learn_limits(app.policy.topics)
     outside = GroupPorts(
         clock=clock,
         transport=Transport(
             settings.bootstrap_servers, settings.client_config("group"), client_id=member.name
         ),
         open_sink=partial(_sink, settings, member, catalog),
-        open_control=partial(open_control, topology.application, settings, clock),
-        assignor=assignor,
+        open_control=partial(open_control, app.name, settings, clock),
+        assignor=app.assignor,
         on_leaving=on_leaving,
         on_member_id=on_member_id,
     )
     with ExitStack() as undo:
         group = WorkerGroup(settings, member, catalog, outside)
         undo.callback(group.close)
-        kafka = _KafkaWorker(settings, member, catalog, group, policy, clock)
+        kafka = _KafkaWorker(settings, member, catalog, group, app.policy, clock)
         worker = Worker(
             settings,
             kafka.ports(admin),
@@ -106,8 +103,8 @@ def open_worker(
             group.board,
             catalog,
             kafka.edges,
-            policy,
-            observer,
+            app.policy,
+            app.listeners.around(observer),
             kafka.meters,
             kafka.companions(admin, measured, endpoint, undo),
             siblings=member.members > 1,
@@ -115,7 +112,7 @@ def open_worker(
             on_drained=on_drained,
         )
         undo.pop_all()
-    uncaught = UncaughtErrors(policy.uncaught, group.link, clock)
+    uncaught = UncaughtErrors(app.policy.uncaught, group.link, clock)
     return StreamThread(worker, uncaught, Watchdog(clock, settings.max_poll_interval_ms))
 
 

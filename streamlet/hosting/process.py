@@ -13,7 +13,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import queue
 import signal
 import sys
 import threading
@@ -21,21 +20,20 @@ import traceback
 from functools import partial
 from typing import Any
 
-from streamlet.app import App, load_app
+from streamlet.app import App, hosted, load_app
+from streamlet.clock import SystemClock
 from streamlet.config import Settings
 from streamlet.errors import StreamletError
 from streamlet.forks import OwnDescriptor
 from streamlet.hosting.assembly import open_worker
 from streamlet.hosting.broker_wait import BrokerWait, StartStoppedError
+from streamlet.hosting.host import run_worker
 from streamlet.hosting.log import set_up_logging
-from streamlet.hosting.worker_events import ended_event, leaving_event, restoring_event
+from streamlet.hosting.requests import HostRequests
+from streamlet.hosting.worker_events import Event, WorkerEvents
 from streamlet.logs import get_logger
-from streamlet.processing.outputs import Output
-from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.worker_group import MemberIdentity
 from streamlet.tasks.background import lower_priority
-from streamlet.tasks.restore_job import RestoreProgress
-from streamlet.types import TaskId
 from streamlet.user_code import text_of
 
 log = get_logger(__name__)
@@ -46,14 +44,14 @@ log = get_logger(__name__)
 SWITCH_S = 0.001
 
 
-class PipeObserver:
-    """Tells the supervisor what the worker does."""
+class EventPipe:
+    """The pipe on which the supervisor reads what the worker does."""
 
     def __init__(self, fd: int) -> None:
         self._pipe = OwnDescriptor(fd)
         self._one_at_a_time = threading.Lock()
 
-    def tell(self, **event: Any) -> None:
+    def tell(self, event: Event) -> None:
         """Write one event, from any thread; a supervisor that is gone is noticed by its orders."""
         left = json.dumps(event).encode() + b"\n"
         try:
@@ -62,25 +60,6 @@ class PipeObserver:
                     left = left[os.write(self._pipe.fd, left) :]
         except BrokenPipeError:
             log.debug("the supervisor reads no events any more")
-
-    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
-        """The worker's state or tasks changed."""
-        self.tell(event="state", state=state, tasks=[str(task) for task in tasks])
-
-    def member_changed(self, member_id: str) -> None:
-        """The group knows the worker by this member id from now on; empty: by none."""
-        self.tell(event="member", member_id=member_id)
-
-    def restoring(self, progress: RestoreProgress) -> None:
-        """A store is being restored."""
-        self.tell(**restoring_event(progress))
-
-    def produced(self, outputs: list[Output]) -> None:
-        """Ignore outputs: the supervisor does not need them."""
-
-    def measured(self, snapshot: Snapshot) -> None:
-        """This is what the worker is like now."""
-        self.tell(**snapshot.to_event())
 
 
 class SupervisorOrders:
@@ -95,18 +74,8 @@ class SupervisorOrders:
         self._unread = b""
         line = self._line()
         self.first: dict[str, Any] = json.loads(line) if line else {}
-        self._stop = threading.Event()
-        #: Since when to leave, for the worker's thread to take.
-        self.drains: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.requests = HostRequests()
         threading.Thread(target=self._listen, name="streamlet-orders", daemon=True).start()
-
-    def keep_going(self) -> bool:
-        """True as long as no order to stop has come."""
-        return not self._stop.is_set()
-
-    def end_a_start(self) -> bool:
-        """True if the start is to end before there is a worker: there is nothing to hand over."""
-        return self._stop.is_set() or not self.drains.empty()
 
     def _line(self) -> bytes:
         """The next order; empty at the end."""
@@ -124,8 +93,9 @@ class SupervisorOrders:
             if "stop" in order:
                 break
             if "drain" in order:
-                self.drains.put(order["drain"])
-        self._stop.set()
+                self.requests.since_ms = order["drain"]
+                self.requests.drain.set()
+        self.requests.asked.set()
 
 
 def settings_of(app: App, orders: dict[str, Any]) -> Settings:
@@ -142,26 +112,28 @@ def main(events_fd: int, orders_fd: int = 0) -> int:
         return 0  # the supervisor died before it said anything
     set_up_logging(orders.first["log_level"], orders.first["log_json"])
     sys.setswitchinterval(SWITCH_S)
-    observer = PipeObserver(events_fd)
-    observer.tell(event="began")
+    pipe = EventPipe(events_fd)
+    pipe.tell({"event": "began"})
     try:
-        _work(orders, observer)
+        _work(orders, pipe)
     except StartStoppedError:
         log.debug("stopped at the start")
     except Exception as error:
         # The supervisor says it, with our name; once is enough.
         log.debug("the worker failed", exc_info=True)
         first = _first(error)
-        observer.tell(
-            event="failed",
-            error=type(first).__name__,
-            message=str(first),
-            passing=first is error and first.passing,
-            final=first.final,
-            exit_code=first.exit_code,
+        pipe.tell(
+            {
+                "event": "failed",
+                "error": type(first).__name__,
+                "message": str(first),
+                "passing": first is error and first.passing,
+                "final": first.final,
+                "exit_code": first.exit_code,
+            }
         )
         return first.exit_code
-    observer.tell(event="finished")
+    pipe.tell({"event": "finished"})
     return 0
 
 
@@ -182,7 +154,7 @@ def _first(error: Exception) -> StreamletError:
     )
 
 
-def _work(orders: SupervisorOrders, observer: PipeObserver) -> None:
+def _work(orders: SupervisorOrders, pipe: EventPipe) -> None:
     first = orders.first
     sys.path[:0] = [entry for entry in first["path"] if entry not in sys.path]
     app = load_app(first["app"])
@@ -193,30 +165,21 @@ def _work(orders: SupervisorOrders, observer: PipeObserver) -> None:
         number=first["member"],
         members=first["members"],
     )
+    events = WorkerEvents(pipe.tell)
     opened = partial(
         open_worker,
-        app.topology(settings),
-        settings,
+        hosted(app, settings),
         member,
-        assignor=app.assignor,
-        policy=app.policy,
-        observer=app.listeners.around(observer),
-        measured=observer.measured if first.get("measures") else None,
+        events,
+        measured=events.measured if first.get("measures") else None,
         endpoint=tuple(first["endpoint"]) if first.get("endpoint") else None,
-        on_leaving=lambda leaving: observer.tell(**leaving_event(leaving)),
+        on_leaving=events.leaving,
         known_counts=first.get("counts"),
-        on_member_id=observer.member_changed,
+        on_member_id=events.member_changed,
         on_drained=partial(lower_priority, of_all=True),
     )
-    worker = BrokerWait(settings, stopped=orders.end_a_start).until_done(opened)
-
-    def keep_going() -> bool:
-        while not orders.drains.empty():
-            worker.drain(orders.drains.get())
-        return orders.keep_going()
-
+    worker = BrokerWait(settings, stopped=orders.requests.end_a_start).until_done(opened)
     try:
-        worker.run(keep_going)
+        run_worker(worker, events, orders.requests, SystemClock())
     finally:
-        observer.tell(**ended_event(worker.counters, worker.drained, worker.uncaught.answer))
         gc.freeze()  # else Python looks through all that was cached while it ends, for nothing

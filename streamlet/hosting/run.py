@@ -10,35 +10,23 @@ import logging
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
 import attrs
 
-from streamlet.assignor.values import Leaving
 from streamlet.clock import Clock, SystemClock
-from streamlet.config import Settings
 from streamlet.errors import TimedOutError
-from streamlet.hosting.assembly import open_worker
-from streamlet.hosting.broker_wait import BrokerWait, StartStoppedError
-from streamlet.hosting.preparing import clear_left_over, forget_instance, prepare_instance
-from streamlet.hosting.restarts import run_replaced
+from streamlet.hosting.host import Host, MetricsPlace
+from streamlet.hosting.hosted import HostedApp
+from streamlet.hosting.requests import HostRequests
 from streamlet.hosting.signals import GracefulStop
+from streamlet.hosting.worker_events import Event
 from streamlet.logs import get_logger
 from streamlet.processing.outputs import Output
-from streamlet.processing.policy import ErrorPolicy
-from streamlet.rebalance.leader import Assignor
-from streamlet.runtime.listeners import Listeners
-from streamlet.runtime.metrics.server import LOCAL_HOST, serving
-from streamlet.runtime.stream_thread import StreamThread
-from streamlet.runtime.worker_group import MemberIdentity
-from streamlet.state.directory import FolderLock, StateDirectory
-from streamlet.state.instances import InstanceRecord
-from streamlet.tasks.restore_job import RestoreProgress
+from streamlet.runtime.metrics.server import LOCAL_HOST
 from streamlet.topology.graph import Topology
-from streamlet.types import TaskId
 
 log = get_logger(__name__)
 
@@ -68,8 +56,8 @@ class RunResults:
         self.count = 0
         #: The most tasks that ran at once.
         self.most_tasks = 0
-        #: Called with the number of tasks that run.
-        self.on_tasks: Callable[[int], None] = lambda tasks: None
+        #: Records that were processed.
+        self.records = 0
         self.keep = keep
         self._kept: deque[tuple[str, bytes | None, bytes | None, int]] = deque(maxlen=MOST_RESULTS)
         self._inputs = {
@@ -86,13 +74,12 @@ class RunResults:
             if sink.topic not in topology.repartition_topics
         }
 
-    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
-        """The tasks changed."""
-        self.most_tasks = max(self.most_tasks, len(tasks))
-        self.on_tasks(len(tasks))
-
-    def restoring(self, progress: RestoreProgress) -> None:
-        """Ignore restoring: it is not shown here."""
+    def take(self, member: int, event: Event) -> None:
+        """Take an event of the worker."""
+        if event["event"] == "state":
+            self.most_tasks = max(self.most_tasks, len(event["tasks"]))
+        elif event["event"] == "ended":
+            self.records += event["records"]
 
     def produced(self, outputs: list[Output]) -> None:
         """Take outputs that were handed to the producer."""
@@ -109,12 +96,12 @@ class RunResults:
         """The outputs that were kept, as the application wrote them, oldest first."""
         return [self._decoded(*record) for record in self._kept]
 
-    def explain(self, records: int) -> str:
-        """Explain a run that processed so many records and returns none, and what would help."""
+    def explain(self) -> str:
+        """Explain a run that returns no records, and what would help."""
         if not self.most_tasks:
             return "had no task; another instance may have them all, or it needs more time"
-        did = f"ran {self.most_tasks} tasks and processed {records:,} records"
-        if not records:
+        did = f"ran {self.most_tasks} tasks and processed {self.records:,} records"
+        if not self.records:
             where = " and ".join(sorted(self._inputs)) or "its topics"
             return f"{did}; there was nothing new in {where} (App.reset begins with the old)"
         if not self._serdes:
@@ -139,27 +126,25 @@ class RunResults:
 class Run:
     """A run in the calling thread; ``stop`` and ``drain`` may come from any other."""
 
-    def __init__(self, topology: Topology, settings: Settings, clock: Clock | None = None) -> None:
-        self._topology = topology
-        self._settings = settings
+    def __init__(self, app: HostedApp, clock: Clock | None = None) -> None:
+        self._app = app
         self._clock = clock or SystemClock()
-        self._stop = threading.Event()
-        self._drain = threading.Event()
+        self._requests = HostRequests()
         self._ended = threading.Event()
         self._thread = threading.get_ident()
         self._leaves = False
-        self._records = 0
-        #: The instance's process id, once it is known.
-        self.process_id: str | None = None
+        self._host: Host | None = None
         #: Where metrics are served, while they are.
         self.metrics_url: str | None = None
+
+    @property
+    def process_id(self) -> str | None:
+        """The instance's process id, once it is known."""
+        return None if self._host is None else self._host.process_id
 
     def run(
         self,
         *,
-        listeners: Listeners,
-        assignor: Assignor | None,
-        policy: ErrorPolicy,
         count: int | None,
         timeout_ms: int | None,
         name: str | None,
@@ -175,45 +160,32 @@ class Run:
             StreamletError: what ended the worker.
             TimedOutError: no broker answered in time.
         """
-        results = RunResults(self._topology, keep=count is not None or timeout_ms is not None)
+        results = RunResults(self._app.topology, keep=count is not None or timeout_ms is not None)
         deadline = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
+        limits = [ms for ms in (wait_for_broker_ms, timeout_ms) if ms is not None]
 
         def wanted() -> bool:
-            return not (
-                self._stop.is_set()
-                or (count is not None and results.count >= count)
-                or (deadline is not None and self._clock.now_ms() >= deadline)
+            return (count is None or results.count < count) and (
+                deadline is None or self._clock.now_ms() < deadline
             )
 
-        application = self._topology.application
         try:
-            process_id, lock = StateDirectory(self._settings.state_dir, application).lock_instance()
-            self.process_id = process_id
-            member = MemberIdentity(process_id, name or socket.gethostname())
-            served = serving(
-                *(application, member.name, 1, self._settings, metrics_port),
-                host=metrics_host,
-                told=self._serving,
-            )
-            with lock, served as exposition, _signals() as signals:
-                opened = partial(
-                    open_worker,
-                    self._topology,
-                    self._settings,
-                    member,
-                    assignor=assignor,
-                    policy=policy,
-                    observer=listeners.around(results),
-                    measured=None if exposition is None else partial(exposition.take, 0),
-                    endpoint=None if exposition is None else exposition.address,
+            with _signals(self._requests) as signals:
+                self._host = Host(
+                    self._app,
+                    name or socket.gethostname(),
+                    self._requests,
+                    on_event=results.take,
+                    metrics=MetricsPlace(metrics_port, metrics_host, self._serving),
+                    drains=signals is not None,
+                    own_process=False,
+                    limit_ms=min(limits, default=None),
+                    limit_option="wait_for_broker or timeout of run()",
                     clock=self._clock,
-                    leaves=lambda: self._leaves,
                 )
-                record = InstanceRecord(lock, member.name)
-                results.on_tasks = lambda tasks: record.say(tasks=tasks)
-                prepared = partial(self._prepare, process_id, lock)
-                waiting = self._waiting(signals, wait_for_broker_ms, timeout_ms)
-                self._work(member.instance, prepared, opened, record, signals, wanted, waiting)
+                produced, leaves = results.produced, lambda: self._leaves
+                work = partial(self._host.work_here, produced, wanted=wanted, leaves=leaves)
+                self._host.run(work)
         finally:
             self._ended.set()
             self.metrics_url = None
@@ -225,78 +197,8 @@ class Run:
         if not found:
             # Results that were asked for and are missing are worth a line in every notebook.
             level = logging.WARNING if results.keep else logging.INFO
-            log.log(level, "%s %s", self._topology.application, results.explain(self._records))
+            log.log(level, "%s %s", self._app.name, results.explain())
         return found
-
-    def _work(
-        self,
-        instance: str,
-        prepared: Callable[[], None],
-        opened: Callable[..., StreamThread],
-        record: InstanceRecord,
-        signals: GracefulStop | None,
-        wanted: Callable[[], bool],
-        waiting: BrokerWait,
-    ) -> None:
-        """Run a worker, and say in the state folder what others on this host may know of it."""
-        application, ended = self._topology.application, "failed"
-
-        def on_leaving(leaving: Leaving | None) -> None:
-            record.say(leaving_since_ms=0 if leaving is None else leaving.since_ms)
-
-        try:
-            record.say(drains=int(signals is not None))
-            waiting.until_done(prepared)
-            worker = run_replaced(
-                partial(waiting.until_done, partial(opened, on_leaving=on_leaving)),
-                partial(self._run_worker, signals=signals, wanted=wanted),
-                clock=self._clock,
-                stopped=lambda: self._stopped(signals) or not wanted(),
-            )
-            if worker.drained:
-                forget_instance(application, self._settings, instance)
-            ended = "drained" if worker.drained else "stopped"
-        except StartStoppedError:
-            ended = "stopped"
-        finally:
-            record.say(drains=0, tasks=0, ended=ended)
-
-    def _run_worker(
-        self, worker: StreamThread, *, signals: GracefulStop | None, wanted: Callable[[], bool]
-    ) -> None:
-        try:
-            worker.run(lambda: self._goes_on(worker, signals) and wanted())
-        finally:
-            self._records += worker.counters.records
-
-    def _prepare(self, process_id: str, lock: FolderLock) -> None:
-        """Make what the run needs on the broker; may be repeated."""
-        clear_left_over(self._topology, self._settings, process_id, lock, 1)
-        prepare_instance(self._topology, self._settings, process_id, lock)
-
-    def _waiting(self, signals: GracefulStop | None, *limits_ms: int | None) -> BrokerWait:
-        """The wait for a broker, until the first of the limits."""
-        return BrokerWait(
-            self._settings,
-            stopped=partial(self._stopped, signals),
-            limit_ms=min((ms for ms in limits_ms if ms is not None), default=None),
-            clock=self._clock,
-            option="wait_for_broker or timeout of run()",
-        )
-
-    def _stopped(self, signals: GracefulStop | None) -> bool:
-        """True if a stop, or a drain, ends the start: there are no tasks to hand over yet."""
-        if self._stop.is_set() or self._drain.is_set():
-            return True
-        return signals is not None and (signals.asked.is_set() or signals.drain.is_set())
-
-    def _goes_on(self, worker: StreamThread, signals: GracefulStop | None) -> bool:
-        """Pass a request to leave on; True if no signal has stopped us."""
-        for drain in (self._drain, *(() if signals is None else (signals.drain,))):
-            if drain.is_set():
-                drain.clear()
-                worker.drain(self._clock.wall_ms())
-        return signals is None or not signals.asked.is_set()
 
     def _serving(self, url: str) -> None:
         self.metrics_url = url
@@ -308,7 +210,7 @@ class Run:
         ``leave``: for good, so that a static id does not keep its tasks for a restart.
         """
         self._leaves = leave
-        self._stop.set()
+        self._requests.asked.set()
         if threading.get_ident() != self._thread:
             self._ended.wait()
 
@@ -318,15 +220,15 @@ class Run:
         Raises:
             TimedOutError: it has not in time; it goes on.
         """
-        self._drain.set()
+        self._requests.drain.set()
         if threading.get_ident() == self._thread:
             return
         if not self._ended.wait(None if timeout_ms is None else timeout_ms / 1000):
             raise TimedOutError(f"not drained within {timeout_ms} ms; it goes on")
 
 
-def _signals() -> AbstractContextManager[GracefulStop | None]:
+def _signals(requests: HostRequests) -> AbstractContextManager[GracefulStop | None]:
     """Ctrl-C once stops gracefully, twice at once; signals reach the main thread only."""
     if threading.current_thread() is threading.main_thread():
-        return GracefulStop(drains=True)
+        return GracefulStop(drains=True, requests=requests)
     return nullcontext()

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import TypeAlias
 
 from streamlet.forks import in_children
+from streamlet.hosting.requests import HostRequests
 
 Handler: TypeAlias = Callable[[int, FrameType | None], object]
 
@@ -52,15 +53,21 @@ class GracefulStop:
         drain_on_sigterm: whether the first SIGTERM does, too.
         breakable: False for a block that is inside of calls that a ``KeyboardInterrupt`` breaks:
             the second sets ``now``, for the block to look at between them, and the third raises.
+        requests: whose ``asked`` and ``drain`` are set; its own, if None.
     """
 
     def __init__(
-        self, *, drains: bool = False, drain_on_sigterm: bool = False, breakable: bool = True
+        self,
+        *,
+        drains: bool = False,
+        drain_on_sigterm: bool = False,
+        breakable: bool = True,
+        requests: HostRequests | None = None,
     ) -> None:
-        self.asked = threading.Event()
+        self.requests = HostRequests() if requests is None else requests
+        self.asked, self.drain = self.requests.asked, self.requests.drain
         self.now = threading.Event()
         self._left = [self.asked] if breakable else [self.asked, self.now]
-        self.drain = threading.Event()
         self._drains = drains or drain_on_sigterm
         self._drain_on_sigterm = drain_on_sigterm
         self._handled = ExitStack()

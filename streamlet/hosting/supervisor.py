@@ -29,8 +29,9 @@ from streamlet.admin.dead_members import DeadMembers
 from streamlet.clock import Clock
 from streamlet.errors import FINAL_CODES, StreamletError
 from streamlet.hosting.fork_server import ChildProcess, Launched, close_stdin
+from streamlet.hosting.requests import HostRequests
 from streamlet.hosting.restarts import RestartPolicy, how_ended
-from streamlet.hosting.signals import GracefulStop, handled
+from streamlet.hosting.signals import handled
 from streamlet.logs import get_logger
 
 log = get_logger(__name__)
@@ -102,7 +103,7 @@ class Supervisor:
     _restart: RestartPolicy = attrs.field(factory=RestartPolicy)
     _stop_timeout_ms: int = 90_000
     _drain_on_sigterm: bool = False
-    _earlier: GracefulStop | None = None
+    _earlier: HostRequests | None = None
     _dead_members: DeadMembers | None = None
     #: Since when the instance was to be drained by a signal, wall-clock ms.
     _drain_since_ms: int | None = attrs.field(default=None, init=False)

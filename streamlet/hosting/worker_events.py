@@ -1,43 +1,76 @@
-"""Events that tell a supervisor what its workers do, as JSON takes them."""
+"""Events that tell a host what its workers do, as JSON takes them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 if TYPE_CHECKING:
     from streamlet.assignor.values import Leaving
-    from streamlet.processing.policy import UncaughtAnswer
-    from streamlet.processing.record_failures import RecordCounters
+    from streamlet.processing.outputs import Output
+    from streamlet.runtime.metrics.values import Snapshot
+    from streamlet.runtime.stream_thread import StreamThread
     from streamlet.tasks.restore_job import RestoreProgress
+    from streamlet.types import TaskId
+
+Event: TypeAlias = dict[str, Any]
 
 
-def ended_event(
-    counters: RecordCounters, drained: bool, answer: UncaughtAnswer | None
-) -> dict[str, Any]:
-    """The event that tells a supervisor what a worker did until it ended, well or not.
+def _ignored(outputs: list[Output]) -> None:
+    """Take no notice of outputs: readers of the topics see them."""
 
-    ``answer`` is that of ``uncaught_handler`` to the error that ended it, if it was asked.
+
+@attrs.frozen
+class WorkerEvents:
+    """Tells of one worker, as an observer of it and otherwise.
+
+    Args:
+        tell: takes an event, on any of the worker's threads.
+        produced: takes outputs that were handed to the producer.
     """
-    return {"event": "ended", "drained": drained, "answer": answer, **attrs.asdict(counters)}
 
+    tell: Callable[[Event], None]
+    produced: Callable[[list[Output]], None] = _ignored
 
-def leaving_event(leaving: Leaving | None) -> dict[str, Any]:
-    """The event that tells a supervisor that the instance is to leave, or is not any more."""
-    if leaving is None:
-        return {"event": "staying"}
-    return {"event": "leaving", **attrs.asdict(leaving)}
+    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
+        """The worker's state or tasks changed."""
+        self.tell({"event": "state", "state": state, "tasks": [str(task) for task in tasks]})
 
+    def restoring(self, progress: RestoreProgress) -> None:
+        """A store is being restored."""
+        self.tell(
+            {
+                "event": "restoring",
+                "task": str(progress.task),
+                "store": progress.store,
+                "restored": progress.restored,
+                "remaining": progress.remaining,
+                "rate": progress.rate,
+                "eta_s": progress.eta_s,
+            }
+        )
 
-def restoring_event(progress: RestoreProgress) -> dict[str, Any]:
-    """The event that tells a supervisor of a store being restored."""
-    return {
-        "event": "restoring",
-        "task": str(progress.task),
-        "store": progress.store,
-        "restored": progress.restored,
-        "remaining": progress.remaining,
-        "rate": progress.rate,
-        "eta_s": progress.eta_s,
-    }
+    def member_changed(self, member_id: str) -> None:
+        """The group knows the worker by this member id from now on; empty: by none."""
+        self.tell({"event": "member", "member_id": member_id})
+
+    def leaving(self, leaving: Leaving | None) -> None:
+        """The instance is to leave, or is not any more."""
+        if leaving is None:
+            self.tell({"event": "staying"})
+        else:
+            self.tell({"event": "leaving", **attrs.asdict(leaving)})
+
+    def measured(self, snapshot: Snapshot) -> None:
+        """This is what the worker is like now."""
+        self.tell(snapshot.to_event())
+
+    def ended(self, worker: StreamThread) -> None:
+        """The worker ended, well or not, with what it did until then.
+
+        ``answer`` is that of ``uncaught_handler`` to the error that ended it, if it was asked.
+        """
+        answer, counters = worker.uncaught.answer, attrs.asdict(worker.counters)
+        self.tell({"event": "ended", "drained": worker.drained, "answer": answer, **counters})

@@ -127,10 +127,12 @@ def run(
         given_spark = {**spark.options(), "name": name, "metrics_port": metrics_port}
         _run_on_spark(common, app, {**given_spark, "metrics_host": metrics_host})
         return
+    from streamlet.hosting.host import MetricsPlace
     from streamlet.tools.run_native import run_native
 
     orders = _orders(app, name, processes, common.overrides)
-    served = metrics_port, metrics_host
+    note = common.output.note
+    served = MetricsPlace(metrics_port, metrics_host, lambda url: note(f"metrics on {url}/metrics"))
     run_native(common, orders, served, drain_on_sigterm, _limit_ms(wait_for_broker))
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
 from streamlet.tools.output import CommandOutput
 
 if TYPE_CHECKING:
-    from streamlet.runtime.metrics.exposition import Exposition
     from streamlet.runtime.metrics.values import Snapshot
 
 _RECORDS = "streamlet_stream_thread_process_total"
@@ -69,49 +68,6 @@ class LiveLine:
         tasks = sum(one.tasks for one in members)
         rate = sum(one.rate for one in members)
         return f"{self._name}: {records:,} records, {rate:,.0f}/s, lag {lag}, {tasks} tasks"
-
-
-@attrs.frozen
-class Measures:
-    """Passes what workers measure on: to whom serves it, and to the terminal.
-
-    Args:
-        exposition: serves metrics, where that is wanted.
-        live: shows the line; not asked for without a terminal.
-    """
-
-    exposition: Exposition | None
-    live: LiveLine
-
-    @property
-    def wanted(self) -> bool:
-        """True if workers are to measure."""
-        return self.exposition is not None or self.live.shown
-
-    @property
-    def endpoint(self) -> tuple[str, int] | None:
-        """The address of the metrics."""
-        return None if self.exposition is None else self.exposition.address
-
-    def take(self, member: int, snapshot: Snapshot) -> None:
-        """A worker measured this."""
-        if self.exposition is not None:
-            self.exposition.take(member, snapshot)
-        self.live.take(member, snapshot)
-
-    def event(self, member: int, event: dict[str, Any]) -> bool:
-        """Take a worker process' event if it is about measures; whether it was."""
-        from streamlet.runtime.metrics.values import Snapshot
-
-        if event["event"] == "measured":
-            self.take(member, Snapshot.from_event(event))
-            return True
-        if event["event"] != "exited":
-            return False
-        self.live.ended(member)
-        if self.exposition is not None:
-            self.exposition.ended(member, failed=event["exit_code"] != 0)
-        return self.exposition is not None
 
 
 def _values(snapshot: Snapshot) -> _Member:

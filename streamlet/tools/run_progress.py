@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from streamlet.hosting.worker_events import restoring_event
+from streamlet.runtime.metrics.values import Snapshot
 from streamlet.tools.output import CommandOutput
-
-if TYPE_CHECKING:
-    from streamlet.processing.outputs import Output
-    from streamlet.tasks.restore_job import RestoreProgress
-    from streamlet.types import TaskId
+from streamlet.tools.run_live import LiveLine
 
 
 @attrs.define
@@ -23,13 +18,16 @@ class _Member:
     records: int = 0
     dropped: int = 0
     skipped: int = 0
-    drained: bool = False
 
 
 class RunProgress:
     """Turns workers' events into lines on standard error, and into the answer at the end.
 
-    ``record`` gets what others on this host may know of the instance (``InstanceRecord.say``).
+    Args:
+        output: where to.
+        application: its name.
+        name: the instance's.
+        live: gets what workers measure.
     """
 
     def __init__(
@@ -37,21 +35,16 @@ class RunProgress:
         output: CommandOutput,
         application: str,
         name: str,
-        record: Callable[..., None] = lambda **fields: None,
+        live: LiveLine,
     ) -> None:
         self._output = output
         self._application = application
         self._name = name
-        self._record = record
+        self._live = live
         self._members: dict[int, _Member] = {}
         self._error: dict[str, str] | None = None
         #: Since when the instance is on its way out, wall-clock ms; None: it is not.
         self.leaving_since_ms: int | None = None
-
-    @property
-    def drained(self) -> bool:
-        """True if all ended because everything they had was handed over."""
-        return bool(self._members) and all(one.drained for one in self._members.values())
 
     def event(self, member: int, event: dict[str, Any]) -> None:
         """Take one event of a worker."""
@@ -66,26 +59,23 @@ class RunProgress:
             case "staying":
                 self._leaving(None)
             case "ended":
-                one.drained, one.tasks = event["drained"], ()
+                one.tasks = ()
                 one.records += event["records"]
                 one.dropped += event["dropped"]
                 one.skipped += event["skipped"]
             case "failed":
                 self._error = {"type": event["error"], "message": event["message"]}
                 self._output.note(f"{self._who(member)} failed: {event['message']}")
-            case "member" | "finished" | "exited":
+            case "measured":
+                self._live.take(member, Snapshot.from_event(event))
+            case "exited":
+                self._live.ended(member)
+            case "member" | "finished":
                 pass  # what it means for the instance, the supervisor logs
             case unknown:
                 raise AssertionError(f"a worker reported {unknown!r}")
-        # A worker that reports runs, and from then on a signal reaches us as it should.
-        tasks = sum(len(member.tasks) for member in self._members.values())
-        self._record(drains=1, leaving_since_ms=self.leaving_since_ms or 0, tasks=tasks)
 
-    def observer(self) -> LocalObserver:
-        """An observer for a worker in this process, as member 0."""
-        return LocalObserver(self)
-
-    def ended(self, exit_code: int) -> None:
+    def ended(self, exit_code: int, drained: bool) -> None:
         """Print the answer."""
         members = self._members.values()
         records, skipped = sum(m.records for m in members), sum(m.skipped for m in members)
@@ -96,11 +86,11 @@ class RunProgress:
             "records": records,
             "dropped": dropped,
             "skipped": skipped,
-            "drained": self.drained,
+            "drained": drained,
             "exit_code": exit_code,
             "error": self._error if exit_code else None,
         }
-        how = "failed" if exit_code else "drained" if self.drained else "stopped"
+        how = "failed" if exit_code else "drained" if drained else "stopped"
         text = f"{self._name} {how}: {records:,} records processed, {skipped:,} skipped"
         if dropped:
             text += f", {dropped:,} dropped for want of a key, a value or a time"
@@ -132,22 +122,3 @@ class RunProgress:
             f"{event['restored']:,} records, {event['remaining']:,} to go, "
             f"{event['rate']:,.0f}/s{eta}"
         )
-
-
-@attrs.frozen
-class LocalObserver:
-    """Passes what a worker in this process does on as events."""
-
-    progress: RunProgress
-
-    def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
-        """The worker's state or tasks changed."""
-        names = [str(task) for task in tasks]
-        self.progress.event(0, {"event": "state", "state": state, "tasks": names})
-
-    def restoring(self, progress: RestoreProgress) -> None:
-        """A store is being restored."""
-        self.progress.event(0, restoring_event(progress))
-
-    def produced(self, outputs: list[Output]) -> None:
-        """Ignore outputs: readers of the topics show them."""

@@ -18,7 +18,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from streamlet.forks import STRAY_CHILD, OwnDescriptor, OwnProcess, in_children, no_fork
-from streamlet.hosting.process import PipeObserver, SupervisorOrders
+from streamlet.hosting.process import EventPipe, SupervisorOrders
 from streamlet.hosting.signals import GracefulStop
 from streamlet.runtime.metrics.server import MetricsServer
 
@@ -151,13 +151,14 @@ def test_a_thread_that_waits_for_orders_does_not_hang_a_fork() -> None:
         """
 from streamlet.hosting.process import SupervisorOrders
 orders = SupervisorOrders()
-print(orders.first, child(lambda: None), orders.keep_going())
-orders._stop.wait(10)
-print(orders.drains.get(), orders.keep_going())
+asked = orders.requests.asked
+print(orders.first, child(lambda: None), asked.is_set())
+asked.wait(10)
+print(orders.requests.since_ms, orders.requests.drain.is_set(), asked.is_set())
 """,
         '{"first": 1}\n{"drain": 7}\n{"stop": "graceful"}\n',
     )
-    assert told.splitlines()[-1] == "7 False"
+    assert told.splitlines()[-1] == "7 True True"
     assert told.startswith("{'first': 1} 0 ")
 
 
@@ -165,11 +166,11 @@ def test_the_pipes_of_a_worker_end_with_it_though_a_child_lives_on() -> None:
     orders, to_worker = os.pipe()
     events, from_worker = os.pipe()
     os.write(to_worker, b'{"app": 1}\n')
-    kept = SupervisorOrders(orders), PipeObserver(from_worker)
+    kept = SupervisorOrders(orders), EventPipe(from_worker)
     sleeper = multiprocessing.get_context("fork").Process(target=signal.pause)
     sleeper.start()
     try:
-        kept[1].tell(event="finished")
+        kept[1].tell({"event": "finished"})
         kept[1]._pipe.close()
         with os.fdopen(events, "rb") as pipe:
             assert pipe.read() == b'{"event": "finished"}\n', "the child has the other end, too"

@@ -9,7 +9,7 @@ import pytest
 
 from streamlet.clock import SystemClock
 from streamlet.hosting.fork_server import Launched
-from streamlet.hosting.signals import GracefulStop
+from streamlet.hosting.requests import HostRequests
 from streamlet.hosting.supervisor import Supervisor
 from tests.unit.hosting.test_supervisor import Events, drained, instance, launch
 
@@ -35,7 +35,7 @@ def test_an_exit_before_the_beginning_blames_nobody(caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize("wish", ["asked", "drain"])
 def test_signals_that_came_before_it_ran_are_obeyed(wish: str) -> None:
     """They came while the start waited for a broker."""
-    earlier = GracefulStop(drains=True)
+    earlier = HostRequests()
     getattr(earlier, wish).set()
     events = Events()
     running = Supervisor(

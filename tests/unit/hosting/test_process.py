@@ -15,7 +15,7 @@ import pytest
 
 from streamlet.errors import StreamletError
 from streamlet.hosting import process
-from streamlet.hosting.process import PipeObserver, main
+from streamlet.hosting.process import EventPipe, main
 
 EVENTS, LONG = 20, "x" * 200_000
 
@@ -23,11 +23,11 @@ EVENTS, LONG = 20, "x" * 200_000
 def test_events_of_several_threads_do_not_run_into_one_another() -> None:
     """A pipe takes long ones in pieces, and a line that cannot be read ends the instance."""
     read, write = os.pipe()
-    observer = PipeObserver(write)
+    pipe_of_events = EventPipe(write)
 
     def tell() -> None:
         for number in range(EVENTS):
-            observer.tell(number=number, text=LONG)
+            pipe_of_events.tell({"number": number, "text": LONG})
 
     threads = [threading.Thread(target=tell) for _ in range(2)]
     for thread in threads:

@@ -10,44 +10,44 @@ from streamlet.processing.outputs import Output
 from streamlet.types import TaskId
 
 
-def results(*, sink: bool = True, keep: bool = True, tasks: int = 2) -> RunResults:
+def results(
+    records: int = 0, *, sink: bool = True, keep: bool = True, tasks: int = 2
+) -> RunResults:
     app = App("words")
     stream = app.stream(["lines", "more"], key=str, value=str)
     stream.foreach(print)
     if sink:
         stream.group_by(lambda k, v: v, key=str).count().to_stream().to("counts")
     found = RunResults(app.topology(), keep)
-    found.state_changed("RUNNING", tuple(TaskId(0, number) for number in range(tasks)))
-    found.state_changed("PENDING_SHUTDOWN", ())
+    running = [str(TaskId(0, number)) for number in range(tasks)]
+    found.take(0, {"event": "state", "state": "RUNNING", "tasks": running})
+    found.take(0, {"event": "state", "state": "PENDING_SHUTDOWN", "tasks": []})
+    found.take(0, {"event": "ended", "drained": False, "records": records})
     return found
 
 
 @pytest.mark.parametrize(
-    ("found", "records", "said"),
+    ("found", "said"),
     [
-        (results(tasks=0), 0, "had no task; another instance may have them all, or it needs more"),
+        (results(tasks=0), "had no task; another instance may have them all, or it needs more"),
         (
             results(),
-            0,
             "ran 2 tasks and processed 0 records; there was nothing new in lines and more",
         ),
-        (results(sink=False), 3, "ran 2 tasks and processed 3 records; its topology writes to no"),
-        (results(), 3, "processed 3 records; none of them led to a record in counts"),
+        (results(3, sink=False), "ran 2 tasks and processed 3 records; its topology writes to no"),
+        (results(3), "processed 3 records; none of them led to a record in counts"),
         (
-            results(keep=False),
-            3,
+            results(3, keep=False),
             "processed 3 records, wrote 0; with count= or timeout= it returns",
         ),
     ],
 )
-def test_it_says_what_it_did_and_what_would_help(
-    found: RunResults, records: int, said: str
-) -> None:
-    assert said in found.explain(records)
+def test_it_says_what_it_did_and_what_would_help(found: RunResults, said: str) -> None:
+    assert said in found.explain()
 
 
 def test_records_that_were_written_are_counted_where_they_are_not_kept() -> None:
-    found = results(keep=False)
+    found = results(1, keep=False)
     found.produced([Output("counts", [b"a"], [bytes(8)], [1])])
-    assert found.explain(1).endswith("wrote 1; with count= or timeout= it returns them")
+    assert found.explain().endswith("wrote 1; with count= or timeout= it returns them")
     assert found.decoded() == []

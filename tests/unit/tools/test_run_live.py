@@ -6,12 +6,10 @@ import io
 
 import pytest
 
-from streamlet.clock import ManualClock
-from streamlet.runtime.metrics.exposition import Exposition
-from streamlet.runtime.metrics.health import HealthLimits
 from streamlet.runtime.metrics.values import Sample, Snapshot
 from streamlet.tools.output import CommandOutput
-from streamlet.tools.run_live import LiveLine, Measures
+from streamlet.tools.run_live import LiveLine
+from streamlet.tools.run_progress import RunProgress
 
 
 def snapshot(records: int, rate: float, tasks: int, *lags: int) -> Snapshot:
@@ -68,31 +66,19 @@ def test_a_terminal_shows_the_line_until_something_else_is_printed(screen: Scree
     assert out.getvalue() == "the answer\n"
 
 
-def test_nothing_is_drawn_or_measured_for_a_pipe() -> None:
+def test_nothing_is_drawn_or_measured_for_a_pipe(screen: Screen) -> None:
     output = CommandOutput(as_json=False, err=(err := io.StringIO()))
     live = LiveLine(output, "one")
     live.take(0, snapshot(1, 1.0, 1))
     assert err.getvalue() == ""
-    assert not Measures(None, live).wanted
-
-
-def test_a_terminal_or_a_port_wants_measures_and_only_the_port_has_an_endpoint(
-    screen: Screen,
-) -> None:
-    drawn = LiveLine(CommandOutput(as_json=False, err=screen), "one")
-    assert Measures(None, drawn).wanted
-    assert Measures(None, drawn).endpoint is None
-    piped = LiveLine(CommandOutput(as_json=False, err=io.StringIO()), "one")
-    served = Exposition("app", "one", 1, limits=HealthLimits(1, 1), clock=ManualClock())
-    served.address = ("localhost", 9404)
-    assert Measures(served, piped).wanted
-    assert Measures(served, piped).endpoint == ("localhost", 9404)
+    assert not live.shown
+    assert LiveLine(CommandOutput(as_json=False, err=screen), "one").shown
 
 
 def test_events_of_workers_reach_the_line(screen: Screen) -> None:
-    measures = Measures(None, live := LiveLine(CommandOutput(as_json=False, err=screen), "one"))
-    assert measures.event(0, snapshot(3, 1.0, 1, 2).to_event())
+    output = CommandOutput(as_json=False, err=screen)
+    progress = RunProgress(output, "app", "one", live := LiveLine(output, "one"))
+    progress.event(0, snapshot(3, 1.0, 1, 2).to_event())
     assert "one: 3 records, 1/s, lag 2, 1 tasks" in screen.getvalue()
-    assert not measures.event(0, {"event": "exited", "exit_code": 0})
+    progress.event(0, {"event": "exited", "exit_code": 0})
     assert live.text == "one: 3 records, 0/s, lag unknown, 0 tasks"
-    assert not measures.event(0, {"event": "state", "state": "RUNNING", "tasks": []})
