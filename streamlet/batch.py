@@ -136,6 +136,21 @@ def joined(batches: Sequence[Batch]) -> Batch:
     )
 
 
+@attrs.frozen
+class WaitedRecord:
+    """A record that waited in a store, as it was when it came; its result was due with another one.
+
+    ``headers`` is None where the store keeps none. ``encoded`` gives the bytes of key and value.
+    Where it was read is not known.
+    """
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Any
+    encoded: Callable[[], tuple[bytes, bytes]]
+
+
 class OperatorFailed(Exception):
     """Raised by an operator on the record at ``index`` of its batch; the chained cause says why.
 

@@ -303,17 +303,17 @@ def _whole(process: Callable[[Batch], Batch], forward: Step) -> Step:
     return through
 
 
-def _in_parts(process: Callable[[Batch], Iterator[Batch]], forward: Step) -> Step:
+def _in_parts(process: Callable[[Batch], Iterator[Batch | None]], forward: Step) -> Step:
     """An operator that gives its output in parts."""
     return lambda batch: _sent(process(batch), forward)
 
 
-def _sent(parts: Iterator[Batch], forward: Step) -> Iterator[None]:
-    """Send parts of an output on; others may go on between two of them."""
+def _sent(parts: Iterator[Batch | None], forward: Step) -> Iterator[None]:
+    """Send parts of an output on; others may go on between two of them, and in a pause (None)."""
     for number, out in enumerate(parts):
-        if number:
+        if number or out is None:
             yield
-        if len(out):
+        if out is not None and len(out):
             yield from forward(out)
 
 

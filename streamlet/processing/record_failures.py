@@ -6,10 +6,11 @@ And the records as they were read, for dead letters.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch, OperatorFailed, WaitedRecord
 from streamlet.clock import pause
 from streamlet.errors import ProcessingError
 from streamlet.kafka.ports import Headers, PartitionBatch
@@ -26,6 +27,7 @@ from streamlet.processing.policy import (
 )
 from streamlet.topology.nodes import ProcessorNode, SinkNode
 from streamlet.types import TaskId, TopicPartition
+from streamlet.user_code import shown
 
 
 @attrs.define
@@ -226,6 +228,38 @@ class RecordFailures:
         context = self.context("processing", operator, at, 0, 1)
         self.apply(RecordFailure(context, None, "a record failed", error, final=True))
 
+    # What operators tell (topology.operator.WaitedFailures).
+
+    @property
+    def as_they_came(self) -> bool:
+        """True if records are wanted as they came, to try them again or for dead letters."""
+        return self.policy.may_retry or self.policy.writes_letters
+
+    def waited_failed(
+        self, operator: str, at: Batch, waited: WaitedRecord, error: BaseException, attempt: int
+    ) -> bool:
+        """Apply the policy to a record that waited, and was due with the first one of a batch.
+
+        True if it is to be tried again, after a pause that has begun; else it is left out.
+        """
+        context = attrs.evolve(
+            self.context("processing", operator, at, 0, attempt),
+            timestamp=waited.timestamp,
+            headers=tuple(waited.headers or ()),
+        )
+        failure = RecordFailure(
+            context,
+            FailedRecord(waited.key, waited.value),
+            f"a record that waited failed (key {shown(waited.key)}, time {waited.timestamp}), "
+            "sent by the one",
+            error,
+        )
+        letter = partial(self._waited_letter, waited)
+        pause_ms = decide(self.policy, failure, self.counters, error_of, letter)
+        if pause_ms is not None:
+            self.pause.begin(pause_ms)
+        return pause_ms is not None
+
     def context(
         self, stage: Stage, node: str, batch: Batch | PartitionBatch, index: int, attempt: int
     ) -> ErrorContext:
@@ -259,9 +293,24 @@ class RecordFailures:
     def _letter(self, topic: str, error: ProcessingError) -> None:
         """Write the dead letter of a record."""
         where = TopicPartition(error.topic, error.partition)
-        key, value, time, headers = self._as_read(where, error.offset)
+        self._write_letter(topic, error, *self._as_read(where, error.offset))
+
+    def _waited_letter(self, waited: WaitedRecord, topic: str, error: ProcessingError) -> None:
+        """Write the dead letter of a record that waited."""
+        time = max(0, waited.timestamp)
+        self._write_letter(topic, error, *waited.encoded(), time, waited.headers)
+
+    def _write_letter(
+        self,
+        topic: str,
+        error: ProcessingError,
+        key: bytes | None,
+        value: bytes | None,
+        time: int,
+        headers: Headers | None,
+    ) -> None:
         letter = reason_headers(error, self.application, headers)
-        origin = (1, where, [error.offset])
+        origin = (1, TopicPartition(error.topic, error.partition), [error.offset])
         self.emit(Output(topic, [key], [value], [time], None, [letter], [origin]))
 
     def _as_read(

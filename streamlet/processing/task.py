@@ -87,12 +87,12 @@ class Task:
         self._outputs = OutputQueue()
         #: Before a record is processed again, and before one is decoded again.
         self._pause, self._undecoded = RetryPause(in_parts, pause), RetryPause(in_parts, pause)
-        self._failures = RecordFailures(
+        self.failures: RecordFailures = RecordFailures(
             *(policy or ErrorPolicy(), self.application, task, self.counters, self._outputs.emit),
             lambda: self.stream_time,
             self._pause,
         )
-        self._decoder = RecordDecoder(self._failures, self.dropped)
+        self._decoder = RecordDecoder(self.failures, self.dropped)
         self._received = dict(positions)
         self._inputs = group_of(positions, idle_ms, subtopology, self.store)
         #: What came and was not begun, nor put into the group: batches, and offsets to skip to.
@@ -106,7 +106,7 @@ class Task:
         #: ``commit_requested``: an operator wants a commit before the next one is due.
         self._ticked = self.commit_requested = False
         self._stream_times = StreamTimes()
-        nodes = self._nodes = NodeSteps(subtopology, self, self._failures, partition_counts or {})
+        nodes = self._nodes = NodeSteps(subtopology, self, self.failures, partition_counts or {})
         #: ``calls`` are of async operators; None: there are none.
         self.calls: TaskCalls | None = nodes.calls
         self._timed, self._punctuated = nodes.timed, nodes.punctuated
@@ -134,7 +134,7 @@ class Task:
 
     def failed(self, operator: str, at: Batch, error: BaseException) -> None:
         """Apply the error policy to what an operator did without a record of its own."""
-        self._failures.without_record(operator, at, error)
+        self.failures.without_record(operator, at, error)
 
     def request_commit(self) -> None:
         """Ask for a commit before the next one is due."""
@@ -386,7 +386,7 @@ class Task:
 
     def _take_outputs(self) -> list[Output]:
         calls, positions = self.calls, self.positions
-        self._failures.processed(positions if calls is None else calls.before(positions))
+        self.failures.processed(positions if calls is None else calls.before(positions))
         return self._outputs.take()
 
     def _decode(self, raw: PartitionBatch | Undecoded) -> tuple[Batch, int]:

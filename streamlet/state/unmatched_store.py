@@ -197,7 +197,7 @@ class UnmatchedStore(ProgressStore):
             self._delete((time, raw))
 
     def close(self, left_before: int, right_before: int) -> list[Place]:
-        """The rows of each side before a time, in order; ``take`` them, or ``reopen`` them.
+        """The rows of each side before a time, in order; ``take`` them.
 
         ``least`` becomes the time of the row at which Kafka Streams stops looking: the one behind
         the first that stays on either side, or the last of all.
@@ -219,12 +219,6 @@ class UnmatchedStore(ProgressStore):
         for place in places:
             self._delete(place)
         return found
-
-    def reopen(self, places: list[Place]) -> None:
-        """Have rows wait again that were closed and not taken."""
-        for time, raw in places:
-            self.sides[raw[:1]].add(time, raw)
-            self._least = time if self._least is None else min(self._least, time)
 
     def _behind(self, place: Place) -> int:
         """The time of the record behind the first one of a row."""

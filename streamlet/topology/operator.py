@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
-from streamlet.batch import Batch
+from streamlet.batch import Batch, WaitedRecord
 from streamlet.types import TaskId
 
 
@@ -43,6 +43,27 @@ class StoreOfOperators(Protocol):
         ...
 
 
+class WaitedFailures(Protocol):
+    """The error policy, for records that waited in a store and fail when their results are due."""
+
+    @property
+    def as_they_came(self) -> bool:
+        """True if records are wanted as they came, to try them again or for dead letters."""
+        ...
+
+    def waited_failed(
+        self, operator: str, at: Batch, waited: WaitedRecord, error: BaseException, attempt: int
+    ) -> bool:
+        """Apply the policy to one; ``at`` begins with the record that it was due with.
+
+        The operator then gives None as a part and tries it again, if this is true.
+
+        Raises:
+            ProcessingError: under the policy ``fail``.
+        """
+        ...
+
+
 class TaskContext(Protocol):
     """The services that a task offers its operators when they are made.
 
@@ -58,6 +79,11 @@ class TaskContext(Protocol):
     now_ms: int
     stream_time: int
     has_headers: bool
+
+    @property
+    def failures(self) -> WaitedFailures:
+        """The error policy."""
+        ...
 
     @property
     def wall_ms(self) -> Callable[[], int]:
@@ -120,8 +146,10 @@ class Operator(Protocol):
 class OperatorInParts(Protocol):
     """One step on batches whose output may be large; between two parts other tasks may go on."""
 
-    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch | None]:
         """The step's output for the batch, in order; parts may be empty.
+
+        None: a pause has begun, before a record is tried again.
 
         Raises:
             OperatorFailed: a user function failed on one record; ``done`` is the output before it
@@ -179,8 +207,11 @@ class TimedOperator(Protocol):
         """True if it acts by the clock."""
         ...
 
-    def tick(self, at: Batch) -> Iterator[Batch]:
-        """Its output at this time, in parts; ``at`` is a record that stands for the present."""
+    def tick(self, at: Batch) -> Iterator[Batch | None]:
+        """Its output at this time, in parts; ``at`` is a record that stands for the present.
+
+        None as of ``OperatorInParts``.
+        """
         ...
 
 

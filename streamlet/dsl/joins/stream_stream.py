@@ -257,7 +257,8 @@ class _Join:
     def _waiting(self, name: str, other: str, unmatched: str, side: int) -> Make:
         """Makes the operator of a left or outer join for a side."""
         view, waits = self._side(side), side == 0 or self.kind == "outer"
-        copies = copier(self.values[side]), copier(self.values[1 - side])
+        values = self.values[side], self.values[1 - side]
+        copies = copier(values[0]), copier(values[1])
 
         def make(context: TaskContext) -> MatchOrWait:
             return MatchOrWait(
@@ -267,9 +268,12 @@ class _Join:
                 context.store(other),
                 context.store(unmatched),
                 self.key,
+                values,
                 copies,
                 lambda count: context.dropped(name, count),
                 Looks(context, self.windows.interval_ms),
+                context.failures,
+                name,
             )
 
         return make

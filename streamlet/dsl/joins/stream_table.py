@@ -161,9 +161,12 @@ def _add_later(
             join.operator(context),
             grace_ms,
             key,
+            value,
             accepting(value),
             copier(value),
             lambda count: context.dropped(name, count),
+            context.failures,
+            name,
         )
 
     how_taken: dict[str, Any] = {"by_key": True, "in_order": True, "grace_ms": grace_ms}

@@ -9,6 +9,9 @@ Kafka Streams record by record:
 - A record whose window, without the grace, is behind stream time does not wait. If a match comes
   later it is joined all the same.
 - What waits of a key and time goes when one of these records finds a match.
+
+A record that waited and fails is the one that a policy is asked about, and that is tried again;
+the one that came with it goes on.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed, joined
+from streamlet.batch import Batch, OperatorFailed, WaitedRecord, joined
 from streamlet.dsl.joins.sides import PART, RECORDS, Side
 from streamlet.dsl.operators.columns import has_null
 from streamlet.dsl.operators.hot_store import Function, keyed
@@ -28,7 +31,7 @@ from streamlet.lazy_results import EXITED, FINE, refuse_promise
 from streamlet.serdes import Serde
 from streamlet.state.join_store import JoinStore, Kept
 from streamlet.state.unmatched_store import LEFT, RIGHT, UnmatchedStore
-from streamlet.topology.operator import TaskContext
+from streamlet.topology.operator import TaskContext, WaitedFailures
 
 
 @attrs.define
@@ -90,10 +93,12 @@ class MatchOrWait:
         other: the records of the other side.
         unmatched: the records of both sides that wait.
         key: serde of the keys.
-        copies: make values that share nothing with those of this and of the other side; None:
-            they cannot change.
+        values: serdes of the values of this and of the other side.
+        copies: make values that share nothing with those; None: they cannot change.
         dropped: counts records that are left out.
         looks: when results are looked for that have come due.
+        failures: the policy for records that waited.
+        name: of the node.
     """
 
     side: Side
@@ -102,12 +107,15 @@ class MatchOrWait:
     other: JoinStore
     unmatched: UnmatchedStore
     key: Serde[Any]
+    values: tuple[Serde[Any], Serde[Any]]
     copies: tuple[Function | None, Function | None]
     dropped: Callable[[int], None]
     looks: Looks
+    failures: WaitedFailures
+    name: str
     _gathered: Gathered = attrs.field(factory=Gathered, init=False)
 
-    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch | None]:
         """Raises ``OperatorFailed`` when the joiner fails, or a serde refuses a key.
 
         The record may be tried again if the joiner failed at its first match, or on it alone.
@@ -156,11 +164,11 @@ class MatchOrWait:
 
     def _joined(
         self, batch: Batch, rows: list[Any], error: BaseException | None, out: ResultColumns
-    ) -> Iterator[Batch]:
+    ) -> Iterator[Batch | None]:
         """Join records that have these rows; parts of the results, the last stays in ``out``."""
         stream, done = self.unmatched.progress.observed, 0
         begun = -1  # results before the first one of the record that is joined
-        again = False
+        again = sending = False
         try:
             for at, (key, value, time, row) in enumerate(
                 zip(batch.keys, batch.values, batch.timestamps, rows, strict=False)
@@ -172,7 +180,9 @@ class MatchOrWait:
                         and self._is_due(stream)
                         and self.looks.is_time(self.unmatched)
                     ):
+                        sending = True
                         yield from self._send_closed(at, stream, out, batch)
+                        sending = False
                     begun = len(out.keys)
                     try:
                         self._join(at, (key, value, time), row, stream, out)
@@ -190,6 +200,8 @@ class MatchOrWait:
         except (StateError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as failure:  # a user function may raise anything, or exit
+            if sending:  # the policy's answer to a record that waited
+                raise
             error, again = failure, begun == len(out.keys)
         self.unmatched.note(stream)
         if error is not None:
@@ -259,7 +271,7 @@ class MatchOrWait:
 
     def _send_closed(
         self, at: int, stream: int, out: ResultColumns, batch: Batch
-    ) -> Iterator[Batch]:
+    ) -> Iterator[Batch | None]:
         """Send what has waited for long enough; parts of it, the last of which stays in ``out``."""
         side, grace, unmatched = self.side, self.grace_ms, self.unmatched
         before, after = side.before_ms, side.after_ms
@@ -267,21 +279,62 @@ class MatchOrWait:
             before, after = after, before
         places = unmatched.close(stream - after - grace, stream - before - grace)
         for start in range(0, len(places), PART):
-            some, rest = places[start : start + PART], places[start + PART :]
-            rows = unmatched.take(some)
-            waited = [(p, value) for p, row in zip(some, rows, strict=True) for value in row]
-            for number, ((time, raw), value) in enumerate(waited):
-                try:
-                    key = self.key.decode(raw[1:])
-                    out.add(at, key, self._alone(key, value, raw[:1] == LEFT), time)
-                except BaseException:  # whatever comes of it, the others wait on
-                    for place, kept in waited[number + 1 :]:
-                        unmatched.wait(*place, kept)
-                    unmatched.reopen(rest)
-                    raise
-            if rest:
+            some = places[start : start + PART]
+            for (time, raw), values in zip(some, unmatched.take(some), strict=True):
+                left, key = raw[:1] == LEFT, self.key.decode(raw[1:])
+                copy = self._tried(left)
+                for value in values:
+                    try:
+                        made = self._alone(key, copy(value) if copy else value, left)
+                    except (StateError, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:
+                        one = batch.slice(at, at + 1)
+                        yield from self._again((time, raw), value, error, one, at, out)
+                    else:
+                        out.add(at, key, made, time)
+            if start + PART < len(places):
                 unmatched.note(stream)
                 yield out.take(batch)
+
+    def _tried(self, left: bool) -> Function | None:
+        """Copies values of a side for a try, if they are wanted as they came; None: no need."""
+        return self.copies[left != self.side.left] if self.failures.as_they_came else None
+
+    def _again(
+        self,
+        place: tuple[int, bytes],
+        value: Any,
+        error: BaseException,
+        one: Batch,
+        at: int,
+        out: ResultColumns,
+    ) -> Iterator[Batch | None]:
+        """Try a record that waited again, as long as the policy says; ``one`` came with it."""
+        (time, raw), tries = place, 1
+        left, raw = raw[:1] == LEFT, raw[1:]
+        key, copy, serde = (
+            self.key.decode(raw),
+            self._tried(left),
+            self.values[left != self.side.left],
+        )
+        while True:
+            waited = WaitedRecord(
+                *(key, copy(value) if copy else value, time, one.headers and one.headers[0]),
+                lambda: (raw, serde.encode(value)),
+            )
+            if not self.failures.waited_failed(self.name, one, waited, error, tries):
+                return
+            yield None
+            try:
+                made = self._alone(key, copy(value) if copy else value, left)
+            except (StateError, KeyboardInterrupt):
+                raise
+            except BaseException as failure:
+                error, tries = failure, tries + 1
+            else:
+                out.add(at, key, made, time)
+                return
 
     def _alone(self, key: Any, value: Any, left: bool) -> Any:
         """The result of a record of a side without a match."""

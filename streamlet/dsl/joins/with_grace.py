@@ -18,46 +18,29 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 
-from streamlet.batch import Batch, OperatorFailed
+from streamlet.batch import Batch, OperatorFailed, WaitedRecord
+from streamlet.dsl.joins.rounds import (
+    ARRIVING,
+    NUMBER_BYTES,
+    PART,
+    Due,
+    JoinRound,
+    number_of,
+    numbered,
+)
 from streamlet.dsl.joins.row_lookups import StreamTableJoin
 from streamlet.dsl.operators.columns import collect
 from streamlet.dsl.operators.hot_store import Function
 from streamlet.serdes import ColumnError, Serde
+from streamlet.serdes.copies import own_column
 from streamlet.state.buffer_store import BufferStore, Place
 from streamlet.state.checked import CheckedCache
 from streamlet.state.rows import NO_TIME
-
-#: Records that come, and records that waited, in one round; then other tasks may go on.
-PART = 1_000
-#: Bytes behind those of a key that tell records of one key and time apart, in order of arrival.
-_NUMBER_BYTES = 4
-#: Behind all numbers of records that wait.
-_ARRIVING = 1 << 8 * _NUMBER_BYTES
-
-#: A record to join: the index of the record that sends it, its order among those, and the record
-#: itself: its index in the batch, or its place in the store.
-Due: TypeAlias = tuple[int, tuple[int, int, bytes, int], int | Place]
-
-
-@attrs.define
-class JoinRound:
-    """The records of one round, by their indexes in the batch.
-
-    ``due`` are joined, in this order, and ``stay`` wait; ``left_out`` are neither. ``reached`` is
-    the stream time behind each record. ``sends``: a record may send what waits.
-    """
-
-    start: int
-    end: int
-    reached: list[int] = attrs.field(factory=list)
-    due: list[Due] = attrs.field(factory=list)
-    stay: list[int] = attrs.field(factory=list)
-    left_out: list[int] = attrs.field(factory=list)
-    sends: bool = False
+from streamlet.topology.operator import WaitedFailures
 
 
 @attrs.frozen
@@ -69,18 +52,24 @@ class JoinLater:
         join: the join.
         grace_ms: how long records wait.
         key: serde of the record keys.
+        value: serde of the record values.
         check: refuses values that the store's serde does.
         copy: makes a value that shares nothing with the given one; None: values cannot change.
         dropped: counts records that are left out.
+        failures: the policy for records that waited.
+        name: of the node.
     """
 
     store: BufferStore
     join: StreamTableJoin
     grace_ms: int
     key: Serde[Any]
+    value: Serde[Any]
     check: Callable[[Any], None]
     copy: Function | None
     dropped: Callable[[int], None]
+    failures: WaitedFailures
+    name: str
     #: Batches that came to be joined behind all others; empty outside: see ``gather``.
     _gathered: list[list[Batch]] = attrs.field(factory=list, init=False)
 
@@ -96,17 +85,30 @@ class JoinLater:
         """An empty list: results are sent when the records come again."""
         return []
 
-    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
-        """Raises ``OperatorFailed`` when the joiner fails, or a serde refuses a record."""
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch | None]:
+        """Raises ``OperatorFailed`` when the joiner fails, or a serde refuses a record.
+
+        Not for a record that waited: it is left out, or tried again, and the one it goes with
+        comes again.
+        """
         if self._gathered:
             self._gathered[-1].append(batch)
             return
         given, raws, error = self._readable(batch)
-        start = 0
+        start = tries = 0
         while start < len(given):
             end, waiting, whole = self._cut(given, start)
             plan = self._planned(given, raws, (start, end), waiting, whole)
-            yield self._joined(given, raws, plan)
+            out, failed = self._joined(given, raws, plan)
+            yield out
+            if failed is not None:
+                start, tries = failed.index, tries + 1
+                if self._goes_again(given.slice(start, start + 1), failed, tries):
+                    yield None
+                else:
+                    tries = 0
+                continue
+            tries = 0
             if not whole and plan.sends:
                 yield from self._rest(given, plan)
             start = end
@@ -118,7 +120,7 @@ class JoinLater:
         """False: only stream time counts."""
         return False
 
-    def tick(self, at: Batch) -> Iterator[Batch]:
+    def tick(self, at: Batch) -> Iterator[Batch | None]:
         """Records that are due because stream time was moved on without one."""
         yield from self._rest(at, JoinRound(0, 0, [self.store.progress.observed]))
 
@@ -193,14 +195,14 @@ class JoinLater:
             time, raw = given.timestamps[at], raws[at]
             sent = max(number, bisect_left(limits, time))
             if whole and sent < len(limits):
-                plan.due.append((senders[sent], (1, time, raw or b"", _ARRIVING + at), at))
+                plan.due.append((senders[sent], (1, time, raw or b"", ARRIVING + at), at))
             else:
                 plan.stay.append(at)
         for place in waiting if senders else ():
             time, numbered = place
             sent = bisect_left(limits, time)
             if sent < len(limits):
-                order = 1, time, numbered[:-_NUMBER_BYTES], _number_of(numbered)
+                order = 1, time, numbered[:-NUMBER_BYTES], number_of(numbered)
                 plan.due.append((senders[sent], order, place))
         plan.due.sort(key=lambda due: due[:2])
         plan.sends = bool(senders)
@@ -208,37 +210,75 @@ class JoinLater:
 
     # What goes.
 
-    def _joined(self, given: Batch, raws: list[bytes | None], plan: JoinRound) -> Batch:
+    def _joined(
+        self, given: Batch, raws: list[bytes | None], plan: JoinRound
+    ) -> tuple[Batch, OperatorFailed | None]:
         """The results of a round; what stays is in the store then.
 
-        Where the joiner fails, its record is gone, and the record that sent it has failed. All
-        behind that comes again.
+        Where the joiner fails on a record that waited, that is the first in the store, and the one
+        that it goes with has the failure's index; nothing of that one was kept.
         """
         try:
             out = self.join.process(self._due(given, plan.due))
         except OperatorFailed as failed:
-            index = plan.due[failed.index][0]
-            self._keep(given, raws, plan, failed.index + 1, index + 1)
-            raise OperatorFailed(index, failed.done) from failed.__cause__
+            index, _, one = plan.due[failed.index]
+            self._keep(given, raws, plan, failed.index, index)
+            failure = failed.at(index, failed.done)
+            failure.__cause__ = failed.__cause__
+            if one != index:
+                return failed.done, failure
+            reached = plan.reached[index - plan.start]
+            failure.left_out = lambda: self._note(reached, NO_TIME)
+            raise failure from failed.__cause__
         kept = self._keep(given, raws, plan, len(plan.due), plan.end)
         if kept is not None:
             raise OperatorFailed(kept.index, out) from kept.__cause__
-        return out
+        return out, None
 
-    def _rest(self, given: Batch, plan: JoinRound) -> Iterator[Batch]:
+    def _rest(self, given: Batch, plan: JoinRound) -> Iterator[Batch | None]:
         """The rest of what is due with the last record of a round, in parts."""
-        at = max(plan.start, plan.end - 1)
+        at, tries = max(plan.start, plan.end - 1), 0
         while places := self._first(plan.reached[-1]):
             due: list[Due] = [(at, (1, 0, b"", 0), place) for place in places]
+            failure: OperatorFailed | None = None
             try:
                 out = self.join.process(self._due(given, due))
             except OperatorFailed as failed:
-                self.store.remove_first(places[: failed.index + 1], placed=False, size=None)
-                self._note(plan.reached[-1], NO_TIME)
-                raise OperatorFailed(at, failed.done) from failed.__cause__
+                failure, out, places = failed, failed.done, places[: failed.index]
             self.store.remove_first(places, placed=False, size=None)
             self._note(plan.reached[-1], NO_TIME)
             yield out
+            tries = 0 if failure is None or places else tries
+            if failure is not None:
+                tries += 1
+                if self._goes_again(given.slice(at, at + 1), failure, tries):
+                    yield None
+                else:
+                    tries = 0
+
+    def _goes_again(self, at: Batch, failed: OperatorFailed, tries: int) -> bool:
+        """Ask the policy about the first record in the store; if this is false it is gone."""
+        (place,) = self.store.first(1)
+        row = self.store.load(place)
+        assert row is not None
+        value, _, headers, _ = row
+        raw = place[1][:-NUMBER_BYTES]
+        waited = WaitedRecord(
+            *(self.key.decode(raw), self._tried([value])[0], place[0], headers),
+            lambda: (raw, self.value.encode(value)),
+        )
+        cause = failed.__cause__
+        assert cause is not None
+        again = self.failures.waited_failed(self.name, at, waited, cause, tries)
+        if not again:
+            self.store.remove_first([place], placed=False, size=None)
+            self._note(self.store.progress.observed, NO_TIME)
+        return again
+
+    def _tried(self, values: list[Any]) -> list[Any]:
+        """The values as a try gets them: copies, if they are wanted as they came."""
+        wanted = self.copy is not None and self.failures.as_they_came
+        return own_column(values) if wanted else values
 
     def _due(self, given: Batch, due: list[Due]) -> Batch:
         """Records to join as a batch, each with the offset of the record that sends it."""
@@ -254,7 +294,7 @@ class JoinLater:
                 headers.append(None if given.headers is None else given.headers[one])
             else:
                 row = store.cache[one]
-                keys.append(self.key.decode(one[1][:-_NUMBER_BYTES]))
+                keys.append(self.key.decode(one[1][:-NUMBER_BYTES]))
                 values.append(row[0])
                 times.append(one[0])
                 headers.append(row[2])
@@ -262,7 +302,7 @@ class JoinLater:
             given,
             offsets=[given.offsets[sender] for sender, _, _ in due],
             keys=keys,
-            values=values,
+            values=self._tried(values),
             timestamps=times,
             headers=headers if any(headers) else None,
             olds=None,
@@ -318,8 +358,8 @@ class JoinLater:
         them: what is left of them is at the ``head`` of the store.
         """
         first = 0
-        if head is not None and head == (time, raw + head[1][-_NUMBER_BYTES:]):
-            first = _number_of(head[1])
+        if head is not None and head == (time, raw + head[1][-NUMBER_BYTES:]):
+            first = number_of(head[1])
         taken, ahead = -1, 0
         while self._is_taken(time, raw, first + ahead):
             taken, ahead = ahead, 2 * ahead + 1
@@ -329,18 +369,10 @@ class JoinLater:
                 taken = middle
             else:
                 ahead = middle
-        return time, _numbered(raw, first + ahead)
+        return time, numbered(raw, first + ahead)
 
     def _is_taken(self, time: int, raw: bytes, number: int) -> bool:
-        return self.store.load((time, _numbered(raw, number))) is not None
+        return self.store.load((time, numbered(raw, number))) is not None
 
     def _note(self, observed: int, highest: int) -> None:
         self.store.note(observed, highest)
-
-
-def _numbered(raw: bytes, number: int) -> bytes:
-    return raw + number.to_bytes(_NUMBER_BYTES, "big")
-
-
-def _number_of(numbered: bytes) -> int:
-    return int.from_bytes(numbered[-_NUMBER_BYTES:], "big")

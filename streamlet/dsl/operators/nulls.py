@@ -95,11 +95,11 @@ class SkipNullsInParts:
         """True if ``inner`` acts by the clock."""
         return isinstance(self.inner, TimedOperator) and self.inner.timed
 
-    def tick(self, at: Batch) -> Iterator[Batch]:
+    def tick(self, at: Batch) -> Iterator[Batch | None]:
         """Output of ``inner`` that comes without a record."""
         return self.inner.tick(at) if isinstance(self.inner, TimedOperator) else iter(())
 
-    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch | None]:
         """Raises ``OperatorFailed`` as ``inner`` does, with the index in the batch given here."""
         mask = self.skip.mask(batch)
         if mask is None:

@@ -103,7 +103,7 @@ class _InOrderInParts:
 
     inner: OperatorInParts
 
-    def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
+    def process_in_parts(self, batch: Batch) -> Iterator[Batch | None]:
         """Raises ``OperatorFailed`` as ``inner`` does."""
         return self.inner.process_in_parts(attrs.evolve(batch, behind=None))
 

@@ -230,12 +230,12 @@ def test_each_try_begins_with_the_record_as_it_was_read(name: str, rule: str) ->
 
 
 def test_a_record_of_which_a_join_has_sent_something_is_not_tried_again() -> None:
-    """It has two matches, and the second fails; a record that waits and fails is not, either."""
+    """It has two matches, and the second fails."""
     calls = list[tuple[int, int]]()
 
     def second_fails(left: Document, right: Document | None) -> Document:
         calls.append((left["n"], (right or {"n": 0})["n"]))
-        if calls[-1] in ((2, 2), (9, 0)):
+        if calls[-1] == (2, 2):
             raise ConnectionError("away")
         return {"n": left["n"]}
 
@@ -248,12 +248,9 @@ def test_a_record_of_which_a_join_has_sent_something_is_not_tried_again() -> Non
         driver.pipe_input("t", "a", {"n": 1}, 0)
         driver.pipe_input("t", "a", {"n": 2}, 1)
         driver.pipe_input("s", "a", {"n": 2}, 2)
-        driver.pipe_input("s", "b", {"n": 9}, 3)
-        driver.pipe_input("t", "c", {"n": 3}, 600_000)
-        driver.pipe_input("t", "c", {"n": 3}, 600_001)
         assert [one.value for one in driver.read_output("out")] == [{"n": 2}]
-        assert driver.skipped() == 2
-    assert calls == [(2, 1), (2, 2), (9, 0)]
+        assert driver.skipped() == 1
+    assert calls == [(2, 1), (2, 2)]
 
 
 def test_a_record_of_which_a_window_has_kept_something_is_not_tried_again() -> None:

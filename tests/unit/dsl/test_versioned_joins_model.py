@@ -110,28 +110,23 @@ class Model:
         if value is None or (key is None and not self.left_join):
             return []  # one that is left out moves no time
         if self.grace is None or key is None:
-            return self.joined(key, value, time)[0]
+            return self.joined(key, value, time)
         self.stream_time = max(self.stream_time, time)
         limit, out = self.stream_time - self.grace, list[Result]()
         if time < limit:  # it does not wait, and sends nothing else
-            return self.joined(key, value, time)[0]
+            return self.joined(key, value, time)
         self.count += 1
         self.waits.append((time, key, self.count, value))
         while (first := min(self.waits, default=None)) is not None and first[0] <= limit:
             self.waits.remove(first)
-            some, good = self.joined(first[1], first[3], first[0])
-            out += some
-            if not good:  # the record that sends it has failed; what is left comes with the next
-                break
+            out += self.joined(first[1], first[3], first[0])
         return out
 
-    def joined(self, key: str | None, value: str, time: int) -> tuple[list[Result], bool]:
+    def joined(self, key: str | None, value: str, time: int) -> list[Result]:
         row = self.row(key, time)
-        if row is None and not self.left_join:
-            return [], True
-        if value.startswith("!"):
-            return [], False
-        return [(key, f"{value}|{row}", time, value.encode())], True
+        if (row is None and not self.left_join) or value.startswith("!"):
+            return []  # one that fails is left out, and the one that sends it goes on
+        return [(key, f"{value}|{row}", time, value.encode())]
 
     def row(self, key: str | None, time: int) -> str | None:
         versions = self.versions.get(key or "", {})

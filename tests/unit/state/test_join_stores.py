@@ -260,20 +260,6 @@ def test_the_index_is_that_of_rows_on_the_medium_and_in_the_cache(tmp_path: Path
     state.close()
 
 
-def test_what_was_closed_and_not_taken_waits_again(folder: Path | None) -> None:
-    state = open_state(folder, WAITING)
-    store = waiting_of(state)
-    for time in (10, 20, 30):
-        store.wait(time, LEFT + b"a", f"l{time}")
-    places = store.close(31, 0)
-    assert store.take(places[:1]) == [["l10"]]
-    store.reopen(places[1:])
-    store.check_invariants()
-    assert store.least == 20
-    assert taken(store, 31, 0) == [((20, LEFT + b"a"), ["l20"]), ((30, LEFT + b"a"), ["l30"])]
-    state.close()
-
-
 def test_the_medium_is_asked_only_for_rows_that_may_be_on_it_alone(tmp_path: Path) -> None:
     """Keys that are nowhere are looked up as well, before and after an eviction and a restart."""
     state = TaskState.open(tmp_path, [RECORDS], 1 << 20, {"s": changelog("s")})
