@@ -19,6 +19,7 @@ from bench import (
     handover,
     joins,
     latency,
+    regroup,
     restore,
     restore_share,
     scale_down,
@@ -111,6 +112,10 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             return joins.run(joins=options.joins, **load)
         case "async":
             return calls.run(records=options.records, runs=options.runs)
+        case "regroup":
+            length = {"seconds": options.seconds, "rates": options.rates, "warm_s": options.warm}
+            load = {name: getattr(options, name) for name in ("records", "keys", "runs")}
+            return regroup.run(**load, **length)
         case "closing":
             return closing.run(windows=options.windows, runs=options.runs)
         case "restore-share":
@@ -286,13 +291,13 @@ def _add_latency(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         type=int,
         default=10,
-        help="how long latency is measured, and that of spark; 0: not that of spark",
+        help="how long latency is measured, and those of regroup and spark; 0: not these two",
     )
     parser.add_argument(
         "--rates",
         type=_counts,
         default=list(latency.RATES),
-        help="records per second of latency, by commas; "
+        help="records per second of latency and regroup, by commas; "
         f"{', '.join(f'{rate:,}' for rate in latency.RATES)} if not given",
     )
     parser.add_argument(

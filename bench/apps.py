@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import streamlet as sl
 
@@ -60,8 +60,23 @@ def window(
 
 def regroup(name: str, source: str, output: str, config: Mapping[str, object]) -> sl.App:
     """Word count behind a repartition topic."""
+    return _regrouped(name, source, output, config, lambda word, value: word)
+
+
+def waiting(name: str, source: str, output: str, config: Mapping[str, object]) -> sl.App:
+    """The same behind one whose records wait for their writer's commit."""
+    return _regrouped(name, source, output, config, sl.non_deterministic(lambda word, value: word))
+
+
+def _regrouped(
+    name: str,
+    source: str,
+    output: str,
+    config: Mapping[str, object],
+    chosen: Callable[[str, dict[str, Any]], str],
+) -> sl.App:
     app = sl.App(name, config=config)
-    words = app.stream(source, key=str, value=dict).group_by(lambda word, value: word, key=str)
+    words = app.stream(source, key=str, value=dict).group_by(chosen, key=str)
     updates = words.count(store="counts").to_stream()
     updates.map_values(lambda word, count: {"word": word, "count": count}).to(output)
     return app

@@ -41,6 +41,7 @@ APPS = {
     "count": "wordcount",
     "window": "window",
     "repartition": "regroup",
+    "waiting": "waiting",
 }
 #: What is measured in turn.
 PEERS = ("bare", "streamlet")

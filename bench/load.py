@@ -13,7 +13,7 @@ from collections import Counter
 
 from confluent_kafka import Producer
 
-from bench.broker import Topics
+from bench.broker import PARTITIONS, Topics
 
 _SEED = 7
 
@@ -38,10 +38,10 @@ def expected_counts(records: int, keys: int) -> dict[bytes, int]:
     return {key(word): count for word, count in Counter(words(records, keys)).items()}
 
 
-def load(bootstrap: str, records: int, keys: int) -> str:
+def load(bootstrap: str, records: int, keys: int, partitions: int = PARTITIONS) -> str:
     """Fill the input topic unless a run before has; its name."""
-    topic = f"bench-in-{records}-{keys}"
-    topics = Topics(bootstrap)
+    topic = f"bench-in-{records}-{keys}" + (f"-{partitions}" if partitions != PARTITIONS else "")
+    topics = Topics(bootstrap, partitions)
     if topics.count(topic) == records:
         return topic
     topics.delete(lambda name: name == topic)

@@ -1,7 +1,7 @@
 """One worker of the measured application, in this process as under ``streamlet run --processes 0``.
 
-``python -m bench.ours wordcount|on-commit|passthrough|regroup|window|split|unsplit|serial|key|
-partition --bootstrap … --source … --output … --state … --total … --number … --members …`` is one
+``python -m bench.ours wordcount|on-commit|passthrough|regroup|waiting|window|split|unsplit|serial|
+key|partition --bootstrap … --source … --output … --state … --total … --number … --members …`` is a
 measured process of ``--members``. It stops when it has seen ``--total`` records, with
 ``--by-output`` when it has written so many, or when its standard input ends: the others have seen
 the rest. With ``--exact`` repartition topics bear prefixes. The records before ``--preload`` are
@@ -39,6 +39,7 @@ _APPS = {
     "passthrough": apps.passthrough,
     "on-commit": apps.on_commit,
     "regroup": apps.regroup,
+    "waiting": apps.waiting,
     "window": apps.window,
     "split": apps.split,
     "unsplit": apps.unsplit,

@@ -42,12 +42,13 @@ class Bench:
         ]
         return self._run("bench.ours", own)
 
-    def regrouped(self, *more: str) -> Outcome:
-        """Word count behind a repartition topic: one worker sees each record twice."""
-        own = ["--total", str(2 * self.records), "--number", "0", "--members", "1", *more]
-        return self._run("bench.ours", [own])
+    def regrouped(self, app: str, *more: str) -> Outcome:
+        """Word count behind a repartition topic: one worker writes a record there for each."""
+        both = str(2 * self.records)
+        own = ["--total", both, "--inputs", both, "--by-output", "--number", "0", "--members", "1"]
+        return self._run("bench.ours", [[*own, *more]], app)
 
-    def _run(self, module: str, processes: list[list[str]]) -> Outcome:
+    def _run(self, module: str, processes: list[list[str]], app: str = "") -> Outcome:
         """Run the module once per list of further arguments, side by side."""
         run = f"bench-run-{uuid.uuid4().hex[:8]}"
         state = tempfile.mkdtemp(prefix="streamlet-bench-")
@@ -61,7 +62,11 @@ class Bench:
             "--output": run,
             "--state": state,
         }
-        common = [module, self.workload, *(word for pair in options.items() for word in pair)]
+        common = [
+            module,
+            app or self.workload,
+            *(word for pair in options.items() for word in pair),
+        ]
         try:
             measurement = measure([[*common, *own] for own in processes], self.records)
             return Outcome(measurement, self._wrong(run))
@@ -82,17 +87,12 @@ def run(
 ) -> dict[str, Any]:
     """Measure; the result as it is printed.
 
-    ``ratio`` of ``regroup`` is that of the rate with prefixes by the rate without. With several
-    workers one worker is measured too, and ``speedup`` compares the two.
+    With several workers one worker is measured too, and ``speedup`` compares the two.
     """
     with serving() as bootstrap:
         rounds.tell(f"loading {records:,} records with {keys:,} keys")
         bench = Bench(workload, bootstrap, load(bootstrap, records, keys), records, keys)
         variants: dict[str, Variant] = {}
-        if workload == "regroup":
-            variants = {"plain": bench.regrouped, "exact": lambda: bench.regrouped("--exact")}
-            outcomes = rounds.play(variants, runs)
-            return rounds.summary(workload, outcomes, "exact", "plain")
         if "bare" in peers:
             variants["bare"] = bench.bare
         if "streamlet" in peers:
