@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import permutations
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from streamlet.errors import SerdeError
+from streamlet.serdes.avro_exact import Look, look_at
 from streamlet.serdes.marks import with_schema
 from streamlet.serdes.serde import Serde, build, encode_error
 
@@ -32,7 +33,8 @@ def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
     A field that a record leaves out is written with its default. Fields that the schema does not
     have are refused. A record in a union is a dict; where the records of a union cannot be told
     apart by the names of their fields, it is a pair of the name and the dict, in both directions.
-    Equal keys have one form: maps are sorted.
+    Equal keys have one form: maps are sorted. A value that would come back as another one, such as
+    1.5 or True in a ``long``, is refused.
 
     Raises:
         SerdeError: the schema is not valid.
@@ -46,6 +48,7 @@ def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
         None if writer is None else _parsed(writer),
         named=any(map(_are_alike, _unions(parsed))),
         fastavro=fastavro,
+        look=look_at(parsed, {one["name"]: one for one in nodes(parsed) if "name" in one}),
     )
     # Bytes do not say by which schema they were written, so names of serdes do.
     name = with_schema(coder.name, _fingerprint(parsed))
@@ -60,7 +63,8 @@ def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
 class _Coder:
     """Writes and reads values of a parsed schema.
 
-    ``named`` if records in unions go with their names.
+    ``named`` if records in unions go with their names. ``look`` refuses values of other types that
+    would be written; None: there are none.
     """
 
     name: str
@@ -68,13 +72,28 @@ class _Coder:
     writer: Any
     named: bool
     fastavro: Any
+    look: Look | None
 
-    def serde(self, encode: Any) -> Serde[Any]:
+    def serde(self, encode: Callable[[Any], bytes]) -> Serde[Any]:
         """A serde with this function to write values."""
-        return build(self.name, encode, self.decode, declared=self.schema)
+        look = self.look
+        if look is None:
+            return build(self.name, encode, self.decode, declared=self.schema)
+
+        def encode_one(value: Any) -> bytes:
+            look([value])
+            return encode(value)
+
+        def encode_all(column: list[Any]) -> list[bytes]:
+            look(column)
+            return list(map(encode, column))
+
+        return build(
+            self.name, encode_one, self.decode, encode_all=encode_all, declared=self.schema
+        )
 
     def encode(self, value: Any) -> bytes:
-        """The bytes of a value."""
+        """The bytes of a value that was looked at."""
         buffer = io.BytesIO()
         self.fastavro.schemaless_writer(buffer, self.schema, value, strict_allow_default=True)
         raw = buffer.getvalue()
