@@ -13,6 +13,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from streamlet import errors
+from streamlet.bounded import parsed
 from streamlet.user_code import text_of
 
 P = ParamSpec("P")
@@ -53,14 +54,19 @@ def reported_rows(call: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
 def noted(text: str) -> tuple[str | None, str] | None:
     """The type, by its name in ``errors``, and the text of the last note in what Python printed.
 
-    The type is None where it is none of ours, and all of it where there is no note.
+    The type is None where it is none of ours, and all of it where there is no note: a text of users
+    may begin like one.
     """
     lines = [line for line in text.splitlines() if line.startswith(_NOTE)]
     if not lines:
         return None
     line = lines[-1].removeprefix(_NOTE).replace("%5C", "\\").replace("%25", "%")
-    kind, text = json.loads(line)
-    return kind, text
+    try:
+        kind, said = parsed(line)
+    except (ValueError, TypeError):
+        return None
+    known = kind is None or (isinstance(kind, str) and isinstance(getattr(errors, kind, 0), type))
+    return (kind, said) if known and isinstance(said, str) else None
 
 
 def _note(error: Exception) -> None:

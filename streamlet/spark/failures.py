@@ -106,7 +106,8 @@ def failure(links: Sequence[Link], used: UsedTopics | None = None) -> SparkFaile
     elif unfit is not None:
         text = f"an executor does not fit: {unfit}"
     elif note is not None and note[0] is not None:
-        kind: type[errors.StreamletError] = getattr(errors, note[0], errors.StreamletError)
+        named = getattr(errors, note[0])
+        kind = named if issubclass(named, errors.StreamletError) else errors.StreamletError
         text, by_chance, code = note[1], kind in _PASSING, kind.exit_code
     else:
         text = _first_line(links)

@@ -21,6 +21,7 @@ from streamlet.state.backing import Backing, Columns
 from streamlet.state.buffer_rows import PLACES, Buffered
 from streamlet.state.progress_store import EVER, ProgressStore
 from streamlet.state.rows import NO_TIME, TIME_BYTES, time_of_row
+from streamlet.state.unreadable import rows_of_store
 from streamlet.state.window_rows import time_bytes
 
 #: A row's cache key: buffer time and the cache key of the record key.
@@ -71,7 +72,8 @@ class BufferStore(ProgressStore):
     def _counted(self) -> tuple[int, int]:
         if self._sizes is None:
             noted = self.progress.emitted
-            self._sizes = _SIZES.unpack(noted) if noted else (0, 0)
+            with rows_of_store(self.name):
+                self._sizes = _SIZES.unpack(noted) if noted else (0, 0)
         return self._sizes
 
     def count_bytes(self) -> None:
@@ -192,13 +194,14 @@ class BufferStore(ProgressStore):
     def _stored(self, low: bytes) -> Iterator[tuple[int, bytes, Any]]:
         """Rows of the medium from a key on, which are in the cache then."""
         cache, keep = self.cache, self._keep or self.cache.__setitem__
-        for key, raw in self._backing.scan(low, None):
-            place = time, ckey = self._key.decode(key)
-            if place not in cache:
-                keep(place, self._decoded(raw))
-                self._times[place] = time_of_row(raw)
-            if cache[place] is not None:
-                yield time, key[TIME_BYTES:], ckey
+        with rows_of_store(self.name):
+            for key, raw in self._backing.scan(low, None):
+                place = time, ckey = self._key.decode(key)
+                if place not in cache:
+                    keep(place, self._decoded(raw))
+                    self._times[place] = time_of_row(raw)
+                if cache[place] is not None:
+                    yield time, key[TIME_BYTES:], ckey
 
     def raw_key(self, ckey: Any) -> bytes:
         """The bytes of a record key."""

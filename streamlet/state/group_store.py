@@ -18,6 +18,7 @@ from streamlet.serdes import Serde
 from streamlet.state.backing import Backing, end_of_prefix
 from streamlet.state.rows import TIME_BYTES
 from streamlet.state.store import CachedStore
+from streamlet.state.unreadable import rows_of_store
 
 #: Begins the keys of notes; no key of a group begins so, but for bytes that are made to.
 NOTE_PREFIX = b"\xff\xfe\xffstreamlet-not-added\xff"
@@ -57,8 +58,8 @@ class GroupNotes:
         backing: where the bytes are.
     """
 
-    def __init__(self, backing: Backing) -> None:
-        self._backing = backing
+    def __init__(self, store: str, backing: Backing) -> None:
+        self._store, self._backing = store, backing
         self._notes: dict[bytes, Notes] | None = None  # None: not read yet
         self._changed: set[bytes] = set()
         self._pinned: set[bytes] = set()
@@ -68,7 +69,8 @@ class GroupNotes:
         """The notes by the key of their group, bytes; groups without any are left out."""
         if self._notes is None:
             rows = self._backing.scan(NOTE_PREFIX, _END)
-            self._notes = {key[len(NOTE_PREFIX) :]: _read(raw) for key, raw in rows}
+            with rows_of_store(self._store):
+                self._notes = {key[len(NOTE_PREFIX) :]: _read(raw) for key, raw in rows}
         return self._notes
 
     def add(self, group: bytes, value: bytes, stands_for: bytes | None) -> None:
@@ -129,7 +131,7 @@ class GroupStore(CachedStore):
 
     def __init__(self, name: str, key: Serde[Any], value: Serde[Any], backing: Backing) -> None:
         super().__init__(name, key, value, _WithoutNotes(backing))
-        self.notes = self._beside = GroupNotes(backing)
+        self.notes = self._beside = GroupNotes(name, backing)
 
     def group(self, ckey: Any) -> bytes:
         """The key of a group, bytes, of a cache key."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from streamlet.state.backing import Backing
+from streamlet.state.unreadable import rows_of_store
 from streamlet.state.window_rows import PROGRESS_KEY, WindowProgress
 
 
@@ -12,21 +13,25 @@ class ProgressRow:
     """The progress of a store, which is written with every commit that changed it.
 
     Args:
+        store: its name.
         backing: where the bytes are.
         begun: called with the times when they were read from there.
     """
 
-    def __init__(self, backing: Backing, begun: Callable[[WindowProgress], None]) -> None:
+    def __init__(
+        self, store: str, backing: Backing, begun: Callable[[WindowProgress], None]
+    ) -> None:
         #: The times that the store has come to; None: they were not read yet.
         self.now: WindowProgress | None = None
-        self._backing, self._begun = backing, begun
+        self._store, self._backing, self._begun = store, backing, begun
         self._written = WindowProgress()
         self._pinned: WindowProgress | None = None
 
     def read(self) -> WindowProgress:
         """The times, from the medium if they were not read yet."""
         if self.now is None:
-            self.now = self._written = WindowProgress.from_row(self._backing.get(PROGRESS_KEY))
+            with rows_of_store(self._store):
+                self.now = self._written = WindowProgress.from_row(self._backing.get(PROGRESS_KEY))
             self._begun(self.now)
         return self.now
 

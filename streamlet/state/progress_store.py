@@ -38,7 +38,7 @@ class ProgressStore(CachedStore):
     def __init__(self, name: str, key: Serde[Any], value: Serde[Any], backing: Backing) -> None:
         super().__init__(name, row_keys(key), value, backing)
         self._record_key = key
-        self._progress = ProgressRow(backing, self._begun)
+        self._progress = ProgressRow(name, backing, self._begun)
         self._beside = self._progress
         #: Rows above this time are in the cache, all there are.
         self._complete_above = EVER

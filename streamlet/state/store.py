@@ -35,6 +35,7 @@ from streamlet.state.overlay import Overlay
 from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row, times_of_rows
 from streamlet.state.sizes import EntrySize, row_bytes
 from streamlet.state.source_times import SourceTimes
+from streamlet.state.unreadable import rows_of_store
 
 _MISSING = object()
 #: What an eviction leaves of the limit.
@@ -345,10 +346,11 @@ class CachedStore:
         """Entries as ``_scan``, each with the time of its row."""
         newer = self._overlay.between(self._pinned, self.dirty, low, high, backward=backward)
         older = self._backing.scan(low, high, backward=backward)
-        for key, ckey, raw in merged(older, newer, backward=backward):
-            if ckey is ON_MEDIUM:
-                ckey = self._key.decode(key) if self.exact_keys else key
-            yield from self._entry(key, ckey, raw)
+        with rows_of_store(self.name):
+            for key, ckey, raw in merged(older, newer, backward=backward):
+                if ckey is ON_MEDIUM:
+                    ckey = self._key.decode(key) if self.exact_keys else key
+                yield from self._entry(key, ckey, raw)
 
     def _entry(self, key: bytes, ckey: Any, raw: bytes | None) -> Iterator[tuple[Any, Any, int]]:
         """The entry as it is now, unless it is deleted; scanned values do not fill the cache."""

@@ -33,6 +33,7 @@ from streamlet.state.store import CachedStore
 from streamlet.state.store_facts import StoreFacts
 from streamlet.state.store_kinds import store_of
 from streamlet.state.time_index import TimeIndexes
+from streamlet.state.unreadable import rows_of_store
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 log = get_logger(__name__)
@@ -258,15 +259,16 @@ class TaskState:
         reads the same records again, which changes nothing.
 
         Raises:
-            StateError: the medium refused.
+            StateError: the medium refused, or a row cannot be one of the store's.
         """
         store = self.stores[columns.store]
         assert not store.dirty, f"{columns.store}: restored while in use"
         store.forget()
-        columns = store.with_expired(columns)
-        store.latest = max(store.latest, latest_of(columns.values))
         first = partition not in self.positions
-        self.time_indexes.read(partition, columns.keys, position, first=first)
+        with rows_of_store(store.name):
+            columns = store.with_expired(columns)
+            store.latest = max(store.latest, latest_of(columns.values))
+            self.time_indexes.read(partition, columns.keys, position, first=first)
         self.positions = {**self.positions, partition: position}
         self.epochs = {**self.epochs, partition: max(epoch, self.epochs.get(partition, 0))}
         if at_ms is not None:

@@ -19,6 +19,7 @@ from streamlet.state.backing import Backing
 from streamlet.state.buffer_rows import PLACES
 from streamlet.state.buffer_store import BufferStore
 from streamlet.state.rows import NO_TIME
+from streamlet.state.unreadable import rows_of_store
 
 _TIME = struct.Struct(">q")
 _LENGTH = struct.Struct(">H")
@@ -50,10 +51,17 @@ def timer_key(key: bytes, name: str) -> bytes:
 
 
 def key_and_name(raw: bytes) -> tuple[bytes, str]:
-    """The bytes of the record key, and the name, of a timer key."""
-    end = len(raw) - _LENGTH.size
-    (length,) = _LENGTH.unpack_from(raw, end)
-    return raw[: end - length], raw[end - length : end].decode()
+    """The bytes of the record key, and the name, of a timer key.
+
+    Raises:
+        StateError: it is none.
+    """
+    with rows_of_store("of timers"):
+        end = len(raw) - _LENGTH.size
+        (length,) = _LENGTH.unpack(raw[max(0, end) :])
+        if length > end:
+            raise ValueError(f"a timer's key of {len(raw)} bytes")
+        return raw[: end - length], raw[end - length : end].decode()
 
 
 class TimerStore(BufferStore):

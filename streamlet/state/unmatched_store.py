@@ -19,6 +19,7 @@ from streamlet.serdes.serde import build
 from streamlet.state.backing import Backing
 from streamlet.state.progress_store import ProgressStore
 from streamlet.state.rows import NO_TIME
+from streamlet.state.unreadable import rows_of_store
 from streamlet.state.window_rows import FIRST_KEY
 
 RIGHT, LEFT = b"\x00", b"\x01"
@@ -150,10 +151,11 @@ class UnmatchedStore(ProgressStore):
 
     def _read(self) -> dict[bytes, _Order]:
         """Make the index of what the store has; values are not looked at."""
-        self._sides = sides = {LEFT: _Order(), RIGHT: _Order()}
-        for key, _ in self._backing.scan(FIRST_KEY, None):
-            time, raw = self._key.decode(key)
-            sides[raw[:1]].add(time, raw)
+        sides = {LEFT: _Order(), RIGHT: _Order()}
+        with rows_of_store(self.name):
+            for key, _ in self._backing.scan(FIRST_KEY, None):
+                time, raw = self._key.decode(key)
+                sides[raw[:1]].add(time, raw)
         for place in (*self._pinned, *self.dirty):
             order = sides[place[1][:1]]
             if self.cache[place] is not None:
@@ -161,7 +163,8 @@ class UnmatchedStore(ProgressStore):
             elif place in order:
                 order.remove(*place)
         self._highest, noted = self.progress.highest, self.progress.emitted
-        self._least = _TIME.unpack(noted)[0] if noted else None
+        self._least = _TIME.unpack_from(noted)[0] if noted else None
+        self._sides = sides
         return sides
 
     @property

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from streamlet.bounded import whole
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import build
 from streamlet.state.rows import NO_TIME, TIME_BYTES, rows_of
@@ -25,6 +26,9 @@ _UNSIGNED = struct.Struct(">Q")
 _SIGN = 1 << 63
 _TIMES = struct.Struct(">qq")
 _TIME = struct.Struct(">q")
+_TIMES_END = TIME_BYTES + _TIMES.size
+#: The most that a time is from 0: a retention added to it, or taken off, has eight bytes, too.
+_MOST = 1 << 62
 
 
 class WindowLayout(Protocol):
@@ -77,7 +81,7 @@ class WindowProgress:
     @property
     def sent(self) -> int:
         """The time up to which the results of windows were sent, of a store with final results."""
-        return int(_TIME.unpack(self.emitted)[0]) if self.emitted else NO_TIME
+        return int(_TIME.unpack_from(self.emitted)[0]) if self.emitted else NO_TIME
 
     def to_row(self) -> bytes:
         """The bytes of its row, which has no time of its own."""
@@ -88,11 +92,18 @@ class WindowProgress:
 
     @classmethod
     def from_row(cls, row: bytes | None) -> WindowProgress:
-        """Read what ``to_row`` wrote; None: nothing was put yet."""
+        """Read what ``to_row`` wrote; None: nothing was put yet.
+
+        Raises:
+            ValueError: it cannot have written that.
+        """
         if row is None:
             return cls()
+        emitted = row[_TIMES_END:]
+        if len(row) < _TIMES_END or len(emitted) % _TIME.size:
+            raise ValueError(f"progress of {len(row)} bytes")
         observed, highest = _TIMES.unpack_from(row, TIME_BYTES)
-        return cls(observed, highest, row[TIME_BYTES + _TIMES.size :])
+        return cls(whole(observed, -_MOST, _MOST), whole(highest, -_MOST, _MOST), emitted)
 
 
 def sent_bytes(time_ms: int) -> bytes:
@@ -106,7 +117,7 @@ def time_bytes(time_ms: int) -> bytes:
 
 
 def time_of_key(key: bytes) -> int:
-    """The time in the key of a window's row."""
+    """The time in the key of a window's row; ``struct.error`` for a key that is too short."""
     (time,) = _UNSIGNED.unpack_from(key)
     return int(time) - _SIGN
 

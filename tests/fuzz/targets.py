@@ -8,6 +8,7 @@ from __future__ import annotations
 from tests.fuzz.targets_disks import DISKS
 from tests.fuzz.targets_members import COMMITS, MEMBERS
 from tests.fuzz.targets_records import RECORDS, SETTINGS
+from tests.fuzz.targets_rows import ROWS
 from tests.fuzz.targets_topics import TOPICS
 
-TARGETS = (*MEMBERS, *COMMITS, *TOPICS, *DISKS, *RECORDS, *SETTINGS)
+TARGETS = (*MEMBERS, *COMMITS, *TOPICS, *DISKS, *RECORDS, *ROWS, *SETTINGS)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import json
 
 from streamlet.control.records import ControlRecordError, decode, encode_key, encode_value, place_of
-from streamlet.control.values import Endpoint, Mark, MemberProgress, ResetEpoch, TaskProgress
+from streamlet.control.values import (
+    ChangelogTypes,
+    Command,
+    Endpoint,
+    Mark,
+    MemberProgress,
+    ResetEpoch,
+    Shutdown,
+    TaskProgress,
+)
 from streamlet.control.view import ControlView
 from streamlet.coordinator.commit_metadata import (
     CommitMetadata,
@@ -43,6 +52,9 @@ _ENTRIES = (
         global_tables=(("t", 5),),
     ),
     Endpoint("p", 0, "one-0", "host", 8080),
+    Shutdown("p", "one-0", 1_766_000_000_000, "why"),
+    Command("x", "scale-down on host-7", 5),
+    ChangelogTypes("app-x-changelog", "x", ("str", "int"), "id"),
     ResetEpoch(3, 5, (NewTopic("app-x-repartition", 2, 1, (("cleanup.policy", "delete"),)),)),
 )
 

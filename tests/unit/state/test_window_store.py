@@ -13,7 +13,13 @@ from streamlet.serdes import Serde, Windowed, serde
 from streamlet.state.backing import Columns
 from streamlet.state.bucket_store import BucketStore, bucket_rows
 from streamlet.state.task_state import TaskState
-from streamlet.state.window_rows import PROGRESS_KEY, WindowProgress, row_keys, time_bytes
+from streamlet.state.window_rows import (
+    PROGRESS_KEY,
+    WindowProgress,
+    row_keys,
+    sent_bytes,
+    time_bytes,
+)
 from streamlet.state.window_store import WindowRowStore
 from streamlet.types import StateNumber, TopicPartition
 from tests.unit.state.support import Spec, changelog
@@ -155,13 +161,13 @@ def test_times_survive_a_restart_and_a_commit_of_times_alone_is_written(tmp_path
     state = open_state(tmp_path)
     store = store_of(state)
     assert not state.has_dirty()
-    store.advance(70, 60, b"so far")
+    store.advance(70, 60, sent_bytes(50))
     assert state.has_dirty()
     assert commit(state).keys == [PROGRESS_KEY]
     assert not state.has_dirty()
     state.close()
     again = open_state(tmp_path)
-    assert store_of(again).progress == WindowProgress(70, 60, b"so far")
+    assert store_of(again).progress == WindowProgress(70, 60, sent_bytes(50))
     assert not again.has_dirty()
     again.close()
 
