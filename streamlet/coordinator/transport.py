@@ -475,7 +475,7 @@ class Transport:
 
 def _hush() -> None:
     """Every failed attempt is an ERROR to kafka-python; we raise or retry, and say so ourselves."""
-    for name in ("kafka.net", "kafka.cluster"):
+    for name in ("kafka.net", "kafka.cluster", "kafka.protocol.parser"):
         if logging.getLogger(name).level == logging.NOTSET:
             logging.getLogger(name).setLevel(logging.CRITICAL)
     for name in ("kafka.protocol.parser", "kafka.net.connection"):

@@ -287,9 +287,9 @@ def holder_of(file: Path) -> int | None:
     """Pid of the process that holds a lock; None if none does, 0 if that cannot be seen."""
     try:
         fd = open_no_link(file, os.O_RDONLY)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except PermissionError:
+    except OSError:  # no right to look, no file, or a dead disk
         return 0
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -5,13 +5,11 @@ commit, whatever number of updates it saw. Each row has a timestamp, which goes 
 medium and the changelog (``state.rows``). The dict is public on purpose: operators work on it in
 their loops, by three rules.
 
-1. Its keys are *cache keys*: the record keys themselves where the key serde is exact (str, int,
-   bytes), else their bytes. ``1``, ``1.0`` and ``True`` are one key of a dict but not one record
-   key; ``ckeys`` and the methods that take Python keys see to that.
-2. Who writes ``cache[ckey]`` marks ``ckey`` with its time afterwards (``mark``). None is a deleted
-   key.
-3. A key that is not in the cache is fetched with ``load``. None in the cache means that there is no
-   such key, also if the medium still has one.
+1. Its keys are *cache keys*: record keys where the key serde is exact (str, int, bytes), else their
+   bytes. ``1``, ``1.0`` and ``True`` are one key of a dict but not one record key: ``ckeys`` and
+   methods that take Python keys see to that.
+2. Who writes ``cache[ckey]`` marks ``ckey`` with its time afterwards (``mark``). None: deleted.
+3. A key that is not in the cache is fetched with ``load``; None in it: there is no such key.
 
 Values belong to the store: an object that was read must not be changed unless it is put back.
 

@@ -252,11 +252,9 @@ class TaskState:
     ) -> None:
         """Write restored entries, each key once, and the position behind them.
 
-        ``at_ms`` is the wall-clock time at which the log ended there, if that is known; ``newest``
-        is the highest number among the entries.
-
-        Many entries go in as one sorted file, and the position after it: a crash between the two
-        reads the same records again, which changes nothing.
+        ``at_ms``: wall-clock time at which the log ended there, if known; ``newest``: the highest
+        number among the entries. Many entries go in as one sorted file, and the position after it:
+        a crash between the two reads the same records again, which changes nothing.
 
         Raises:
             StateError: the medium refused, or a row cannot be one of the store's.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -250,3 +251,31 @@ def test_settings_of_a_broker_are_the_users_alone(tmp_path: Path) -> None:
     file = tmp_path / "data" / "server.properties"
     storage.write_settings(file, logs, 1, 2, {"sasl.jaas.config": "x"})
     assert (rights(logs), rights(file)) == ("drwx------", "-rw-------")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "socket", "link to itself", "link to nothing"])
+def test_a_lock_that_is_no_file_is_refused_by_name_and_hides_no_other_instance(
+    directory: StateDirectory, kind: str
+) -> None:
+    lock = directory.path / INSTANCE_LOCK
+    lock.parent.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as listening:
+        match kind:
+            case "fifo":
+                os.mkfifo(lock)
+            case "folder":
+                lock.mkdir()
+            case "socket":
+                listening.bind(os.path.relpath(lock))
+            case "link to itself":
+                lock.symlink_to(lock)
+            case _:
+                lock.symlink_to(lock.with_name("none"))
+        other = StateDirectory(directory.path.parent, "other")
+        _, held = other.lock_instance()
+        found = {one.application: one.pid for one in instances(directory.path.parent)}
+        assert found["other"] == os.getpid()
+        assert found.get("app", 0) == 0, "it cannot be seen who holds it"
+        with pytest.raises(StateFolderError, match=INSTANCE_LOCK):
+            directory.lock_instance()
+        held.release()

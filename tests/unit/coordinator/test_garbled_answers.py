@@ -1,0 +1,61 @@
+"""Answers that no broker gives: of another program at the port, or of one that wants to harm."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from streamlet.coordinator.ports import TransportError
+from streamlet.coordinator.transport import Transport
+
+LARGE = 1 << 20
+#: Frames by name: a length, and what comes behind the number of the request.
+FRAMES = {
+    "another protocol": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    "too long": struct.pack(">i", (1 << 31) - 1) + bytes(100),
+    "negative": struct.pack(">i", -5) + bytes(100),
+    "cut off": struct.pack(">ii", 5, 1) + b"\0",
+    "garbled": struct.pack(">ii", LARGE + 4, 1) + b"\0\0" + b"\x7f" * (LARGE - 2),
+}
+
+
+@pytest.fixture(params=FRAMES)
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a server that answers each first request with such a frame."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                if connection.recv(4_096):
+                    connection.sendall(FRAMES[request.param])
+                    connection.recv(4_096)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    yield f"127.0.0.1:{server.getsockname()[1]}"
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+    thread.join()
+
+
+def test_a_frame_that_is_none_is_an_error_of_its_own_and_fills_no_log(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """kafka-python printed all bytes of a garbled answer, at each of ten tries a second."""
+    transport = Transport(address)
+    try:
+        with pytest.raises(TransportError, match="cannot reach 127"):
+            transport.find_coordinator("g", 300).result(30)
+    finally:
+        transport.close()
+    assert [one.message for one in caplog.records if one.levelno >= logging.ERROR] == []
