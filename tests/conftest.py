@@ -11,7 +11,8 @@ from collections.abc import Generator, Iterator
 import hypothesis
 import pytest
 
-from streamlet.broker.server import OPTIONS_VARIABLE, KafkaBroker
+from streamlet.broker.node import OPTIONS_VARIABLE
+from streamlet.broker.server import KafkaBroker
 from streamlet.garbage import without_gc
 from streamlet.testing.broker import broker_choice
 

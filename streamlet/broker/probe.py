@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Collection
 
 _METADATA, _METADATA_VERSION = 3, 1
 _INIT_PRODUCER_ID, _INIT_PRODUCER_ID_VERSION = 22, 0
@@ -19,14 +20,14 @@ _CLIENT = b"streamlet-probe"
 _LARGEST_REPLY = 1 << 20
 
 
-def serves(host: str, port: int, timeout_ms: int = 1000) -> bool:
-    """True if a broker at this address takes topics and records."""
+def serves(host: str, port: int, timeout_ms: int = 1000, nodes: Collection[int] = ()) -> bool:
+    """True if a broker at this address takes topics and records, and knows these brokers."""
     try:
         with socket.create_connection((host, port), timeout_ms / 1000) as connection:
             no_topic = struct.pack(">i", 0)
             reply = _ask(connection, _METADATA, _METADATA_VERSION, no_topic)
-            (brokers,) = struct.unpack_from(">i", reply)
-            if brokers <= 0:
+            living = _node_ids(reply)
+            if not living or not living.issuperset(nodes):
                 return False
             not_transactional = struct.pack(">hi", -1, 0)
             reply = _ask(
@@ -36,6 +37,19 @@ def serves(host: str, port: int, timeout_ms: int = 1000) -> bool:
             return bool(error == 0)
     except (OSError, struct.error):
         return False
+
+
+def _node_ids(metadata: bytes) -> set[int]:
+    """The numbers of the brokers that an answer lists."""
+    (count,) = struct.unpack_from(">i", metadata)
+    found, at = set(), 4
+    for _ in range(count):
+        (node, host) = struct.unpack_from(">ih", metadata, at)
+        found.add(node)
+        at += 6 + host + 4
+        (rack,) = struct.unpack_from(">h", metadata, at)
+        at += 2 + max(rack, 0)
+    return found
 
 
 def _ask(connection: socket.socket, key: int, version: int, body: bytes) -> bytes:

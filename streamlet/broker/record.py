@@ -24,18 +24,31 @@ from streamlet.broker.probe import serves
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import TimedOutError
 
-_STOP_TIMEOUT_MS = 30_000
+#: How long the end of a broker may take that is alone, ms.
+STOP_TIMEOUT_MS = 30_000
+#: The same of one among several, ms. It asks a controller for leave, and waits for ever when most
+#: of the controllers have ended before it; then it is killed.
+STOP_TIMEOUT_AMONG_MS = 10_000
 _PAUSE_S = 0.05
 
 
 @attrs.frozen
 class BrokerRecord:
-    """A broker that was started here. ``ephemeral``: its data goes when it is stopped."""
+    """A broker that was started here.
+
+    Attributes:
+        port: for clients.
+        pid: the Java process.
+        data_dir: its folder.
+        ephemeral: its data goes when it is stopped.
+        alone: it is the only one of its cluster.
+    """
 
     port: int
     pid: int
     data_dir: str
     ephemeral: bool
+    alone: bool = True
 
     @property
     def bootstrap_servers(self) -> str:
@@ -79,18 +92,20 @@ class BrokerRecord:
             shutil.rmtree(self.data_dir, ignore_errors=True)
 
     def stop(self, clock: Clock | None = None) -> None:
-        """End it in order, wait for the end, and forget it.
+        """End it in order, wait for the end, and forget it; one among several is killed at last.
 
         Raises:
             TimedOutError: it does not end.
         """
         clock = clock or SystemClock()
-        deadline_ms = clock.now_ms() + _STOP_TIMEOUT_MS
+        deadline_ms = clock.now_ms() + (STOP_TIMEOUT_MS if self.alone else STOP_TIMEOUT_AMONG_MS)
         pause = threading.Event()
         if self.alive:
             os.kill(self.pid, signal.SIGTERM)
         while self.alive:
-            if clock.now_ms() > deadline_ms:
+            if clock.now_ms() > deadline_ms and not self.alone:
+                os.kill(self.pid, signal.SIGKILL)
+            elif clock.now_ms() > deadline_ms:
                 raise TimedOutError(
                     f"the broker on port {self.port} (process {self.pid}) does not end"
                 )

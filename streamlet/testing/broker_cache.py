@@ -16,7 +16,8 @@ from streamlet.app import App
 from streamlet.broker.aot_cache import cache_file
 from streamlet.broker.jars import locked
 from streamlet.broker.java import java_executable
-from streamlet.broker.server import OPTIONS_VARIABLE, KafkaBroker
+from streamlet.broker.node import OPTIONS_VARIABLE
+from streamlet.broker.server import KafkaBroker
 from streamlet.broker.storage import JARS
 from streamlet.config import Settings
 from streamlet.errors import BrokerError
@@ -65,7 +66,7 @@ def _record(file: Path) -> None:
         with KafkaBroker() as broker:
             _use(broker.bootstrap_servers)
             broker.stop()  # Java writes the cache now
-            complaint = broker.complaint()
+            complaint = broker.brokers[0].complaint()
     finally:
         if before is None:
             del os.environ[OPTIONS_VARIABLE]

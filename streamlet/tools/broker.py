@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from platformdirs import user_data_path
@@ -14,6 +15,9 @@ from streamlet.errors import BrokerError, ConfigError, NotFoundError
 from streamlet.hosting.signals import GracefulStop, handled
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
+
+if TYPE_CHECKING:
+    from streamlet.broker.server import KafkaBroker
 
 _POLL_S = 0.5
 #: Exit statuses of a broker that was ended, by us or by ``broker stop`` elsewhere.
@@ -29,6 +33,9 @@ OnePort = Annotated[
 def start(
     common: Common,
     port: Port = 9092,
+    brokers: Annotated[
+        int, typer.Option(min=1, max=9, help="How many; the others on the ports behind the first.")
+    ] = 1,
     data_dir: Annotated[
         Path | None,
         typer.Option(help="Keeps topics and log; default: a folder per port in your user data."),
@@ -40,7 +47,10 @@ def start(
         bool, typer.Option("--foreground/--background", help="Stay until Ctrl-C, or return.")
     ] = False,
 ) -> None:
-    """Start Kafka and wait until it serves; --set and --config take the broker's own settings."""
+    """Start Kafka and wait until it serves; --set and --config take the broker's own settings.
+
+    Of three brokers one may be away: topics have three replicas, and a write waits for two.
+    """
     from streamlet.broker.server import KafkaBroker
 
     if ephemeral and data_dir is not None:
@@ -48,37 +58,59 @@ def start(
     for record in running_brokers():
         if record.port == port:
             common.output.note(f"a broker runs on port {port} already")
-            _answer(common, record)
+            _answer(common, [record])
             return
     if data_dir is None and not ephemeral:
         data_dir = Path(user_data_path("streamlet")) / "broker" / str(port)
-    broker = KafkaBroker(port or None, data_dir, common.settings)
+    kafka = KafkaBroker(port or None, data_dir, common.settings, brokers=brokers)
+    records = _started(kafka, ephemeral, detached=not foreground)
+    if foreground:
+        _stay(common, kafka, records)
+    else:
+        _answer(common, records)
+
+
+def _started(kafka: KafkaBroker, ephemeral: bool, *, detached: bool) -> list[BrokerRecord]:
+    """Start the brokers and remember them; none is left if that fails."""
     try:
         with handled({signal.SIGTERM: signal.default_int_handler}):  # else Java would live on
-            broker.start(detached=not foreground)
-            record = BrokerRecord(broker.port, broker.pid, str(broker.data_dir), ephemeral)
-            record.save()
+            kafka.start(detached=detached)
+            alone = len(kafka.brokers) == 1
+            records = [
+                BrokerRecord(one.port, one.pid, str(one.data_dir), ephemeral, alone)
+                for one in kafka.brokers
+            ]
+            for record in records:
+                record.save()
     except OSError as error:
-        broker.close()
+        kafka.close()
         problem = f"the broker cannot start: {error}; --data-dir says where its data is"
         raise ConfigError([problem]) from error
     except BaseException:
-        broker.close()
+        kafka.close()
         raise
-    if not foreground:
-        _answer(common, record)
-        return
+    return records
+
+
+def _stay(common: Common, kafka: KafkaBroker, records: Sequence[BrokerRecord]) -> None:
+    """Wait until the brokers are to end or have ended, and forget them.
+
+    Raises:
+        BrokerError: one ended by itself.
+    """
     try:
         with GracefulStop() as stop:
-            _answer(common, record)
-            while broker.running and not stop.asked.wait(_POLL_S):
+            _answer(common, records)
+            while any(one.running for one in kafka.brokers) and not stop.asked.wait(_POLL_S):
                 pass
-            if broker.exit_status not in (None, *_STOPPED):
-                raise BrokerError(f"the broker ended by itself; {broker.complaint()}")
-            broker.stop()
+            for one in kafka.brokers:
+                if one.exit_status not in (None, *_STOPPED):
+                    raise BrokerError(f"the broker ended by itself; {one.complaint()}")
+            kafka.stop()
     finally:
-        broker.close()
-        record.forget()
+        kafka.close()
+        for record in records:
+            record.forget()
 
 
 @command("broker stop")
@@ -117,9 +149,15 @@ def _wanted(port: int | None) -> list[BrokerRecord]:
     return found
 
 
-def _answer(common: Common, record: BrokerRecord) -> None:
-    text = f"Kafka serves on {record.bootstrap_servers} (process {record.pid})"
-    common.output.answer({**_described(record), "ready": record.ready}, text)
+def _answer(common: Common, records: Sequence[BrokerRecord]) -> None:
+    """Show brokers that serve: one as itself, several as a list."""
+    answers = [{**_described(record), "ready": record.ready} for record in records]
+    texts = [f"{record.bootstrap_servers} (process {record.pid})" for record in records]
+    servers = ",".join(record.bootstrap_servers for record in records)
+    together = {"bootstrap_servers": servers, "brokers": answers}
+    common.output.answer(
+        answers[0] if len(answers) == 1 else together, f"Kafka serves on {', '.join(texts)}"
+    )
 
 
 def _described(record: BrokerRecord) -> dict[str, Any]:

@@ -55,6 +55,17 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     subprocess.run(shell.command("broker", "stop"), env=shell.env, capture_output=True, check=False)
 
 
+def test_several_brokers_are_found_again_one_by_one(shell: Shell) -> None:
+    started = shell.run("broker", "start", "--port", "0", "--brokers", "3", "--ephemeral")
+    assert started["bootstrap_servers"].count(",") == 2
+    assert [one["ready"] for one in started["brokers"]] == [True] * 3
+    first, *others = sorted(started["brokers"], key=lambda one: int(one["port"]))
+    shell.run("broker", "stop", "--port", str(first["port"]))
+    assert shell.run("broker", "status")["brokers"] == others
+    assert len(shell.run("broker", "stop")["stopped"]) == 2
+    assert not any(Path(one["data_dir"]).exists() for one in started["brokers"])
+
+
 def test_a_broker_in_the_background_is_found_again_and_keeps_its_topics(shell: Shell) -> None:
     started = shell.run("broker", "start", "--port", "0")
     assert started["ready"]

@@ -45,8 +45,20 @@ def _pairs() -> Iterator[tuple[int, tuple[str, Any, Any]]]:
 KNOWN: dict[int, tuple[str, Any, Any]] = dict(_pairs())
 #: The kinds of requests by name, as ``Produce`` or ``OffsetCommit``.
 APIS: dict[str, int] = {name: key for key, (name, _, _) in KNOWN.items()}
+#: Errors that kafka-python calls otherwise than Kafka does.
+_AS_KAFKA_HAS_THEM = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    10: "MESSAGE_TOO_LARGE",
+    17: "INVALID_TOPIC_EXCEPTION",
+    39: "INVALID_REPLICA_ASSIGNMENT",
+}
 #: The errors of Kafka's protocol: their numbers by name, as ``NOT_COORDINATOR``.
-ERRORS: dict[str, int] = {one.message: one.errno for one in kafka_errors.values()}
+ERRORS: dict[str, int] = {
+    _AS_KAFKA_HAS_THEM.get(one.errno, one.message): one.errno
+    for one in kafka_errors.values()
+    if one.errno
+}
 
 
 @attrs.define(slots=False)

@@ -30,7 +30,10 @@ def reply(correlation: int, body: bytes) -> bytes:
     return struct.pack(">ii", 4 + len(body), correlation) + body
 
 
-ONE_BROKER = reply(7, struct.pack(">i", 1))
+ONE_BROKER = reply(7, struct.pack(">iih4sih", 1, 5, 4, b"host", 9092, -1))
+TWO_BROKERS = reply(
+    7, struct.pack(">iih1sih2sih0sih", 2, 5, 1, b"h", 9092, 2, b"r1", 6, 0, b"", 9093, -1)
+)
 NO_BROKER = reply(7, struct.pack(">i", 0))
 PRODUCER_ID = reply(7, struct.pack(">ihqh", 0, 0, 4000, 0))
 NO_PRODUCER_ID_YET = reply(7, struct.pack(">ihqh", 0, 14, -1, -1))
@@ -52,6 +55,16 @@ def answering(answers: Sequence[bytes]) -> Iterator[int]:
         thread.start()
         yield server.getsockname()[1]
         thread.join()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"), [([], True), ([5], True), ([6, 5], True), ([5, 7], False)]
+)
+def test_a_broker_of_several_serves_when_it_knows_the_others(
+    nodes: list[int], expected: bool
+) -> None:
+    with answering([TWO_BROKERS, PRODUCER_ID][: 1 + expected]) as port:
+        assert serves("127.0.0.1", port, nodes=nodes) is expected
 
 
 @pytest.mark.parametrize(
@@ -152,13 +165,14 @@ def test_an_id_is_kafkas_spelling_of_a_uuid() -> None:
 
 def test_formatted_storage_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("cluster.id=mine\n")
-    storage.format_storage(tmp_path)
+    storage.format_storage(tmp_path, 1, "other")
     assert [path.name for path in tmp_path.iterdir()] == ["meta.properties"]
 
 
 def test_given_properties_win(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
-    storage.write_settings(file, tmp_path, 1, 2, {"log.retention.ms": "5", "mine": "x"})
+    properties = {"log.retention.ms": "5", "mine": "x"}
+    storage.write_settings(file, tmp_path, 1, 1, storage.Cluster((2,), properties))
     lines = file.read_text().splitlines()
     assert "log.retention.ms=5" in lines
     assert "log.retention.ms=-1" not in lines
@@ -171,7 +185,8 @@ def test_a_localhost_of_ipv6_alone_has_a_listener_too(
     def written(*addresses: str) -> str:
         found = [(0, 0, 0, "", (address, 0)) for address in addresses]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-        storage.write_settings(tmp_path / "server.properties", tmp_path, 1, 2, {})
+        cluster = storage.Cluster((2,), {})
+        storage.write_settings(tmp_path / "server.properties", tmp_path, 1, 1, cluster)
         return (tmp_path / "server.properties").read_text()
 
     assert "::1" not in written("127.0.0.1")
@@ -242,3 +257,41 @@ def test_the_testing_package_lists_and_loads_its_names() -> None:
         assert getattr(streamlet.testing, name).__name__ == name
     with pytest.raises(AttributeError, match="NoSuchThing"):
         streamlet.testing.NoSuchThing  # noqa: B018 - reading it is what fails
+
+
+@pytest.mark.parametrize(
+    ("brokers", "replicas", "in_sync"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2"), (5, "3", "2")]
+)
+def test_a_write_waits_for_all_replicas_but_one(brokers: int, replicas: str, in_sync: str) -> None:
+    settings = storage.Cluster(tuple(range(10, 10 + brokers)), {}).settings
+    assert settings["default.replication.factor"] == replicas
+    assert settings["offsets.topic.replication.factor"] == replicas
+    assert settings["min.insync.replicas"] == in_sync
+    assert settings["controller.quorum.voters"].count("@") == brokers
+
+
+def test_brokers_of_a_cluster_share_its_id_and_have_folders_of_their_own(tmp_path: Path) -> None:
+    cluster = storage.Cluster((1, 2, 3), {})
+    for files in storage.cluster_files(tmp_path, cluster, [4, 5, 6]):
+        files.write()
+    metas = [(tmp_path / node / "logs" / "meta.properties").read_text() for node in "123"]
+    assert ["node.id=1" in metas[0], "node.id=2" in metas[1], "node.id=3" in metas[2]] == [True] * 3
+    assert len({re.findall("cluster.id=(.*)", meta)[0] for meta in metas}) == 1
+    again = storage.cluster_files(tmp_path, cluster, [4, 5, 6])
+    assert {files.cluster_id for files in again} == {re.findall("cluster.id=(.*)", metas[0])[0]}
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (3, 2)])
+def test_a_folder_of_another_number_of_brokers_is_refused(
+    tmp_path: Path, before: int, after: int
+) -> None:
+    """It would begin empty beside the data that is there."""
+
+    def files(count: int) -> list[storage.BrokerFiles]:
+        ports = tuple(range(1, count + 1))
+        return storage.cluster_files(tmp_path, storage.Cluster(ports, {}), ports)
+
+    for one in files(before):
+        one.write()
+    with pytest.raises(BrokerError, match=f"has the data of {before} broker"):
+        files(after)

@@ -247,9 +247,9 @@ def test_settings_of_a_broker_are_the_users_alone(tmp_path: Path) -> None:
     logs.mkdir(parents=True)
     (logs / "meta.properties").write_text("")
     logs.chmod(0o755)
-    storage.format_storage(logs)
+    storage.format_storage(logs, 1, "id")
     file = tmp_path / "data" / "server.properties"
-    storage.write_settings(file, logs, 1, 2, {"sasl.jaas.config": "x"})
+    storage.write_settings(file, logs, 1, 1, storage.Cluster((2,), {"sasl.jaas.config": "x"}))
     assert (rights(logs), rights(file)) == ("drwx------", "-rw-------")
 
 

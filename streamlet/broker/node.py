@@ -1,0 +1,268 @@
+"""One broker process: Java, started, watched, ended and started again.
+
+A broker must not outlive the process that started it, not even when that process is killed and can
+run no code. So a shell waits beside it, reading from a pipe that only we can write to: the pipe's
+end is the end of us, and then the shell kills the broker and sweeps the data folder if it was ours.
+(The kernel's death signal would be simpler, but it fires at the end of the *thread* that started
+the broker.) The shell is in the broker's process group, so the broker's number cannot be given to
+another process as long as the shell may use it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from streamlet.broker.aot_cache import cache_options
+from streamlet.broker.java import java_executable
+from streamlet.broker.port import HOST, PortReservation
+from streamlet.broker.probe import serves
+from streamlet.broker.storage import JARS, KAFKA_VERSION, BrokerFiles, kafka_jars
+from streamlet.clock import Clock
+from streamlet.errors import BrokerError, TimedOutError
+
+_PROBE_PAUSE_S = 0.05
+_LOG_BYTES = 2000
+_ERROR_LINE = re.compile(r"^.* ERROR .*$", re.MULTILINE)
+
+#: Arguments: the data folder to sweep or nothing, then the command. A line on standard input means
+#: that we ended the broker ourselves; its end without one, that we are dead.
+_WATCHED = """
+swept=$1; shift
+exec 3<&0 </dev/null
+(
+  read word <&3
+  kill -KILL $$ 2>/dev/null
+  if [ -z "$word" ] && [ -n "$swept" ]; then
+    n=0
+    while kill -0 $$ 2>/dev/null && [ $n -lt 50 ]; do sleep 0.1; n=$((n + 1)); done
+    rm -rf "$swept"
+  fi
+) &
+exec "$@" 3<&-
+"""
+
+#: More options of Java, as Kafka's own scripts take them.
+OPTIONS_VARIABLE = "KAFKA_OPTS"
+_JAVA_OPTIONS = (
+    "-XX:+UseSerialGC",  # one core is often all there is
+    "-XX:+ExitOnOutOfMemoryError",
+    "-XX:-UsePerfData",
+    "-Djava.awt.headless=true",
+    "-Dlog4j2.disableJmx=true",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",
+)
+
+
+class BrokerNode:
+    """One broker of a ``KafkaBroker``: a Java process with a port and a folder that outlive it.
+
+    Attributes:
+        node_id: its number among the brokers, from 1.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        files: BrokerFiles,
+        reserved: PortReservation,
+        *,
+        swept: Path | None,
+        java_options: Sequence[str],
+        start_timeout_ms: int,
+        stop_timeout_s: float,
+        clock: Clock,
+    ) -> None:
+        self.node_id = node_id
+        self._files = files
+        self._reserved = reserved
+        self._swept = swept
+        self._java_options = java_options
+        self._start_timeout_ms = start_timeout_ms
+        self._stop_timeout_s = stop_timeout_s
+        self._clock = clock
+        #: The Java process from start to the end that we noticed.
+        self._process: subprocess.Popen[bytes] | None = None
+        #: Our end of the watching shell's pipe; None when there is no shell to tell.
+        self._leash: int | None = None
+        #: Where in the log file this run's lines begin, in bytes.
+        self._log_begins = 0
+
+    @property
+    def port(self) -> int:
+        """The client listener's port; it stays the same over restarts."""
+        return self._reserved.port
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder of topics, settings and the log file."""
+        return self._files.folder
+
+    @property
+    def log_file(self) -> Path:
+        """The file of the broker's own log."""
+        return self.data_dir / "broker.log"
+
+    @property
+    def running(self) -> bool:
+        """True if the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The Java process.
+
+        Raises:
+            BrokerError: it is not running.
+        """
+        if self._process is None or not self.running:
+            raise BrokerError("the broker is not running")
+        return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """The exit status when it ended by itself, None while it runs and after we ended it."""
+        return None if self._process is None else self._process.poll()
+
+    def start(self) -> BrokerNode:
+        """Start it and wait until it serves; one that is running already is left alone.
+
+        With several brokers more than half of them must run: ``KafkaBroker.start`` starts all.
+
+        Raises:
+            BrokerError: the broker gave up; the message has the end of its log.
+            TimedOutError: it does not serve in time; it is ended.
+        """
+        self.launch()
+        self.await_ready([self.node_id])
+        return self
+
+    def launch(self, *, detached: bool = False) -> None:
+        """Start the process, if it does not run, and do not wait.
+
+        Args:
+            detached: let it live on when this process ends.
+        """
+        if self.running:
+            return
+        self._forget()
+        self._files.write()
+        self._process = self._launched(detached)
+
+    def await_ready(self, nodes: Sequence[int]) -> None:
+        """Wait until it serves and knows that these brokers live.
+
+        Raises:
+            BrokerError: it has ended.
+            TimedOutError: it does not serve in time; it is ended.
+        """
+        try:
+            self._await_ready(nodes)
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """End it in order; data and port are kept for another ``start``."""
+        self.signal(signal.SIGTERM)
+        self.await_end()
+
+    def kill(self) -> None:
+        """End it at once, as a crash would (SIGKILL); data and port are kept."""
+        self.signal(signal.SIGKILL)
+        self.await_end()
+
+    def restart(self) -> BrokerNode:
+        """Stop it if it runs, and start it again on the same port and data."""
+        self.stop()
+        return self.start()
+
+    def _command(self) -> Sequence[str]:
+        java, class_path = java_executable(), ":".join(map(str, kafka_jars()))
+        options = (*self._java_options, *_JAVA_OPTIONS, *cache_options(java, JARS))
+        further = shlex.split(os.environ.get(OPTIONS_VARIABLE, ""))
+        settings = str(self._files.settings_file)
+        return str(java), *options, *further, "-cp", class_path, "kafka.Kafka", settings
+
+    def _launched(self, detached: bool) -> subprocess.Popen[bytes]:
+        """Start Java in a session of its own, so that Ctrl-C in the terminal is ours to handle."""
+        command = self._command()
+        with self.log_file.open("ab") as log:
+            self._log_begins = log.tell()
+            if detached:
+                return subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            read_end, self._leash = os.pipe()
+            swept = "" if self._swept is None else str(self._swept)
+            try:
+                return subprocess.Popen(
+                    ["/bin/sh", "-c", _WATCHED, "streamlet-broker", swept, *command],
+                    stdin=read_end,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            finally:
+                os.close(read_end)
+
+    def _await_ready(self, nodes: Sequence[int]) -> None:
+        process = self._process
+        if process is None:
+            raise BrokerError("the broker is not running")
+        deadline_ms = self._clock.now_ms() + self._start_timeout_ms
+        while not serves(HOST, self.port, nodes=nodes):
+            with suppress(subprocess.TimeoutExpired):
+                status = process.wait(_PROBE_PAUSE_S)
+                raise BrokerError(
+                    f"Kafka {KAFKA_VERSION} gave up with status {status}; {self.complaint()}"
+                )
+            if self._clock.now_ms() > deadline_ms:
+                raise TimedOutError(
+                    f"Kafka {KAFKA_VERSION} does not serve on {HOST}:{self.port} "
+                    f"after {self._start_timeout_ms} ms; {self.complaint()}"
+                )
+
+    def complaint(self) -> str:
+        """The broker's log of this run from the first error on; its end if there is none."""
+        text = self.log_file.read_bytes()[self._log_begins :].decode(errors="replace")
+        error = _ERROR_LINE.search(text)
+        said = text[error.start() :][:_LOG_BYTES] if error else text[-_LOG_BYTES:]
+        return f"its log says:\n{said.rstrip()}"
+
+    def signal(self, how: signal.Signals) -> None:
+        """Send its process a signal, if it runs; SIGSTOP freezes it, SIGCONT lets it go on."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(how)
+
+    def await_end(self) -> None:
+        """Wait for its end, once it was told to; it is killed if that takes too long."""
+        process = self._process
+        if process is not None:
+            try:
+                process.wait(self._stop_timeout_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let the watching shell go, for the process it watched has ended."""
+        self._process = None
+        if self._leash is not None:
+            with suppress(BrokenPipeError):
+                os.write(self._leash, b"ended\n")
+            os.close(self._leash)
+            self._leash = None
