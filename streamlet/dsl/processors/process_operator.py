@@ -81,7 +81,9 @@ class Process:
             return
         try:
             refuse_promise(close())
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a user's function may raise anything, or exit
             log.exception("%s: close() failed", self._name)
 
     # Records.

@@ -256,18 +256,23 @@ class StateProcess:
             if name == EXPIRY:
                 self._expire(ckey)
             else:
-                self._call_timer(Timer(self._rules.key.decode(raw), name, time), ckey, offset, at)
+                record = Record[Any, Any](self._rules.key.decode(raw), None, time)
+                self._call_timer(record, name, ckey, offset, at)
             fired += 1
             if fired % PART == 0 or len(self._forwarding) >= PART:
                 yield self._forwarding.take(at)
 
-    def _call_timer(self, timer: Timer[Any], ckey: Any, offset: int, at: Batch) -> None:
+    def _call_timer(
+        self, record: Record[Any, Any], name: str, ckey: Any, offset: int, at: Batch
+    ) -> None:
+        """Call ``on_timer`` for what stands for a record of the timer's key and time."""
         on_timer, before = self._rules.on_timer, len(self._forwarding)
         if on_timer is None:  # it was set by an earlier version of the program
             return
-        state = self._state(timer.key, ckey, timer.time, timer.time)
+        given = self._forwarding.given(record)
+        timer = Timer(given.key, name, record.timestamp)
+        state = self._state(given.key, ckey, record.timestamp, record.timestamp)
         try:
-            record = Record[Any, Any](timer.key, None, timer.time)
             self._results(on_timer, timer, state, record, offset)
             self._keep(state, ckey)
         except (StateError, KeyboardInterrupt, ProcessingError):

@@ -11,6 +11,7 @@ import pytest
 from streamlet import (
     Materialized,
     Processor,
+    Record,
     hopping,
     join_windows,
     session,
@@ -248,3 +249,21 @@ def test_an_initializer_that_exits_is_a_wrong_topology() -> None:
     grouped = app.stream("in", key=str, value=int).group_by_key()
     with pytest.raises(TopologyError, match="SystemExit"):
         grouped.aggregate(lambda: sys.exit(0), leave, store="s")
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), ValueError()])
+def test_a_close_that_exits_is_logged_and_ends_nothing(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Exits(Processor[str, int, str, int]):
+        def process(self, record: Record[str, int]) -> None:
+            """Take it."""
+
+        def close(self) -> None:
+            raise error
+
+    app = App("a")
+    app.stream("in", key=str, value=int).process(Exits)
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "a", 1)
+    assert "close() failed" in caplog.text

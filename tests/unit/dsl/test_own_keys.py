@@ -92,6 +92,11 @@ KEEPING: dict[str, Build] = {
     "state": lambda s, of, app: s.process_values(
         lambda record, state: then(record.key, record.value), value=int
     ),
+    "timer": lambda s, of, app: s.process_values(
+        lambda record, state: state.timer(at=record.timestamp),
+        on_timer=lambda timer, state: then(timer.key, 1),
+        value=int,
+    ),
     "store": lambda s, of, app: s.process_values(
         processed, stores=[sl.key_value_store("s", key=of, value=int)], value=int
     ),
