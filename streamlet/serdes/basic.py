@@ -118,13 +118,14 @@ def _floating(name: str, code: str) -> Serde[float]:
         shortest=bytes(one.size),
         format=name,
     )
-    if code == "d":
-        return serde
 
-    def as_kept(value: Any) -> Any:
+    def rounded(value: Any) -> Any:
         return None if value is None else serde.decode(serde.encode(value))
 
-    return attrs.evolve(serde, as_kept=as_kept)
+    def as_float(value: Any) -> Any:
+        return value if type(value) is float else rounded(value)
+
+    return attrs.evolve(serde, as_kept=as_float if code == "d" else rounded)
 
 
 def _unpacked(column: list[bytes], code: str, size: int) -> list[Any]:

@@ -23,6 +23,7 @@ from streamlet.serdes.json_bytes import (
     encoders,
 )
 from streamlet.serdes.json_decoders import readers
+from streamlet.serdes.json_floats import Look, look_for_floats
 from streamlet.serdes.json_types import accepted_types, describe, is_immutable, parts, type_name
 from streamlet.serdes.json_whole import UNSURVIVING, documents_survive, fields_of
 from streamlet.serdes.serde import Serde, build, encode_error
@@ -81,7 +82,9 @@ def json(of: Any = Any) -> Serde[Any]:
     if of is Any or of in _DOCUMENTS:
         return _documents(name, decode, accepts, shortest, canonical)
     make = _maker(name, of, described, (decode, decode_all), accepts, shortest)
-    return _typed(make, RoundTripCheck.of(name, described, decode), canonical, in_order, accepts)
+    serde = _typed(make, RoundTripCheck.of(name, described, decode), canonical, in_order, accepts)
+    floats = look_for_floats(described) if serde.immutable else None
+    return serde if floats is None else _with_floats(serde, floats)
 
 
 def _maker(
@@ -133,6 +136,20 @@ def _typed(
         fast_copy=_fast_copy(copied, accepts, lambda value: values.decode(values.encode(value))),
     )
     return attrs.evolve(keys, as_value=values)
+
+
+def _with_floats(serde: Serde[Any], floats: Look) -> Serde[Any]:
+    """The serde, of values that cannot change, with whole numbers kept as floats."""
+    values = serde.as_value or serde
+
+    def kept(value: Any) -> Any:
+        try:
+            same = value is None or floats(value)
+        except Exception:  # the bytes say what is wrong with it
+            same = False
+        return value if same else values.decode(values.encode(value))
+
+    return attrs.evolve(serde, as_kept=kept, as_value=attrs.evolve(values, as_kept=kept))
 
 
 def _fast_copy(

@@ -26,10 +26,10 @@ from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.hot_store import (
     Function,
     HotStore,
-    accepting,
-    copier,
     finished,
+    keeper,
     keyed,
+    reader,
     row_times,
 )
 from streamlet.errors import StateError
@@ -65,8 +65,7 @@ class Aggregate:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a function fails or returns what the serde refuses."""
         batch, ckeys, error = keyed(self.store, batch)
-        check, copy = accepting(self.value), copier(self.value)
-        step = self.initializer, self.aggregator, check, copy
+        step = self.initializer, self.aggregator, reader(self.value), keeper(self.value)
         out, olds, failure = aggregated(self.store, batch, ckeys, *step)
         error = error if failure is None else failure
         return stored(self.store, self.use, batch, ckeys, out, olds, error)
@@ -85,7 +84,7 @@ class Reduce:
         """Raises ``OperatorFailed`` when the reducer fails or returns what the serde refuses."""
         batch, ckeys, error = keyed(self.store, batch)
         cache, load, reducer = self.store.cache, self.store.load, self.reducer
-        get, check, copy = cache.get, accepting(self.value), copier(self.value)
+        get, read, keep = cache.get, reader(self.value), keeper(self.value)
         out: list[Any] = []
         olds: list[Any] = []
         try:
@@ -93,10 +92,7 @@ class Reduce:
                 old = get(ckey)
                 if old is None:
                     old = load(ckey)
-                new = value if old is None else reducer(copy(old) if copy else old, value)
-                check(new)
-                if copy:
-                    new = copy(new)
+                new = keep(value if old is None else reducer(read(old) if read else old, value))
                 cache[ckey] = new
                 out.append(new)
                 olds.append(old)
@@ -146,8 +142,8 @@ def aggregated(
     ckeys: list[Any],
     initializer: Function,
     aggregator: Function,
-    check: Callable[[Any], None],
-    copy: Callable[[Any], Any] | None,
+    read: Callable[[Any], Any] | None,
+    keep: Callable[[Any], Any],
 ) -> tuple[list[Any], list[Any], BaseException | None]:
     """Aggregate a record into the row of each cache key; new values are in the cache.
 
@@ -163,10 +159,7 @@ def aggregated(
             if old is None:
                 old = load(ckey)
             mine = initializer() if old is None else old
-            new = aggregator(key, value, copy(mine) if copy else mine)
-            check(new)
-            if copy:
-                new = copy(new)
+            new = keep(aggregator(key, value, read(mine) if read else mine))
             cache[ckey] = new
             out.append(new)
             olds.append(old)

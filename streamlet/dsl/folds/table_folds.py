@@ -18,7 +18,7 @@ from streamlet.batch import Batch, OperatorFailed, joined
 from streamlet.dsl.folds.stream_folds import aggregated, stored
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.columns import collect
-from streamlet.dsl.operators.hot_store import accepting, copier, finished, keyed
+from streamlet.dsl.operators.hot_store import finished, keeper, keyed, reader
 from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.lazy_results import refuse_promise
 from streamlet.serdes import Serde
@@ -206,8 +206,7 @@ class TableFold:
         self, batch: Batch, ckeys: list[Any], sent: list[Any], error: BaseException | None
     ) -> Batch:
         """Fold changes, which were ``sent`` as these; raises as ``process``."""
-        check, copy = accepting(self.value), copier(self.value)
-        step = _no_row, self._changed, check, copy
+        step = _no_row, self._changed, reader(self.value), keeper(self.value)
         out, olds, failure = aggregated(self.store, batch, ckeys, *step)
         at = len(out)
         if failure is None:
@@ -255,7 +254,7 @@ class TableFold:
         if raw is None:
             return None
         old, _ = self.change.decode(raw)
-        copy, row = copier(self.value), self.store.load(ckey)
+        copy, row = reader(self.value), self.store.load(ckey)
         if row is None:
             return old
         before = copy(row) if copy else row

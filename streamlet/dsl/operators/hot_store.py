@@ -135,6 +135,34 @@ def copier(serde: Serde[Any]) -> Callable[[Any], Any] | None:
     return lambda value: None if value is None else copy(value)
 
 
+def reader(serde: Serde[Any]) -> Callable[[Any], Any] | None:
+    """A function that copies a stored value for one that may change it; None: values cannot."""
+    return None if serde.immutable else copier(serde)
+
+
+def keeper(serde: Serde[Any]) -> Callable[[Any], Any]:
+    """A function that gives a value as a store keeps it: ``accepting`` and ``copier`` in one.
+
+    It raises what the serde refuses it with.
+    """
+    accepts, check, copy = serde.accepts, accepting(serde), copier(serde)
+    if not accepts:
+        return copy or (lambda value: value)
+
+    def taken(value: Any) -> Any:
+        if type(value) not in accepts and value is not None:
+            check(value)
+        return value
+
+    def kept(value: Any) -> Any:
+        if type(value) not in accepts and value is not None:
+            check(value)
+        assert copy is not None
+        return copy(value)
+
+    return taken if copy is None else kept
+
+
 def copied(
     copy: Callable[[Any], Any] | None, values: list[Any]
 ) -> tuple[list[Any], BaseException | None]:

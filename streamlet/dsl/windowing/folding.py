@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from streamlet.dsl.folds.none_results import noticed
-from streamlet.dsl.operators.hot_store import accepting, copier
+from streamlet.dsl.operators.hot_store import keeper, reader
 from streamlet.serdes import Serde
 
 Function = Callable[..., Any]
@@ -66,36 +66,37 @@ def step_of_sessions(step: Step) -> Function:
 
 @attrs.frozen
 class BoundFolding:
-    """A folding with what the store's values need: checks and copies."""
+    """A folding with what the store's values need.
+
+    ``keep`` checks and copies what is stored, ``read`` copies it for functions; None: it cannot
+    change.
+    """
 
     of: Folding
-    check: Callable[[Any], None]
-    copy: Callable[[Any], Any] | None
+    keep: Callable[[Any], Any]
+    read: Callable[[Any], Any] | None
 
     @classmethod
     def bind(cls, of: Folding, value: Serde[Any]) -> BoundFolding:
         """For values of a serde."""
-        return cls(of, accepting(value), copier(value))
+        return cls(of, keeper(value), reader(value))
 
     def first(self) -> Any:
         """The initial value of a window, which the aggregator may change."""
-        first, copy = self.of.first(), self.copy
-        return copy(first) if copy else first
+        first, read = self.of.first(), self.read
+        return read(first) if read else first
 
     def add(self, key: Any, value: Any, stored: Any) -> Any:
         """The value to store when a record comes to ``stored``, which stays as it is."""
-        copy = self.copy
-        return self.add_own(key, value, copy(stored) if copy else stored)
+        read = self.read
+        return self.add_own(key, value, read(stored) if read else stored)
 
     def add_own(self, key: Any, value: Any, so_far: Any) -> Any:
         """The value to store when a record comes to ``so_far``, which the aggregator may change."""
-        new = self.of.step(key, value, so_far)
-        self.check(new)
-        copy = self.copy
-        return copy(new) if copy else new
+        return self.keep(self.of.step(key, value, so_far))
 
     def merged(self, key: Any, one: Any, stored: Any) -> Any:
         """The value of two sessions; ``stored`` stays as it is."""
-        merge, copy = self.of.merge, self.copy
+        merge, read = self.of.merge, self.read
         assert merge is not None
-        return merge(key, one, copy(stored) if copy else stored)
+        return merge(key, one, read(stored) if read else stored)

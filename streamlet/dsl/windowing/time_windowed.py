@@ -193,7 +193,7 @@ class TimeWindowed:
     def _folded(self, entries: WindowEntries) -> Folded:
         """Have the user's functions make new values, in the order of the records."""
         store, of, folded = self.store, self.folding, Folded()
-        first, step, check, copy = of.first, of.of.step, of.check, of.copy
+        first, step, keep, read = of.first, of.of.step, of.keep, of.read
         out, olds, out_times = folded.values, folded.olds, folded.times
         store.load_windows(entries.starts, entries.ckeys)
         batch, refuse, window, shown = entries.batch, store.check, None, store.shown_from
@@ -210,10 +210,7 @@ class TimeWindowed:
                 if slot is None:
                     slot = store.slot(rows, ckey)
                 old = values[slot]
-                new = step(key, value, first() if old is None else copy(old) if copy else old)
-                check(new)
-                if copy:
-                    new = copy(new)
+                new = keep(step(key, value, first() if old is None else read(old) if read else old))
                 if refuse is not None:
                     refuse((start, ckey), new)
                 values[slot] = new

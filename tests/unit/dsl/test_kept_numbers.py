@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 import streamlet as sl
@@ -50,11 +52,12 @@ SINGLE = sl.serdes.float32()
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_numbers_are_those_of_their_bytes(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("of", [SINGLE, float])
+def test_numbers_are_those_of_their_bytes(place: str, of: Any, tmp_path: Path) -> None:
     def rows(folder: Path | None) -> Any:
         app = sl.App("a")
         stream = app.stream("s", key=str, value=dict)
-        shown = PLACES[place](stream, SINGLE).map_values(repr, value=str)
+        shown = PLACES[place](stream, of).map_values(repr, value=str)
         shown.map_values(lambda text: {"text": text}, value=dict).to("out")
         task = DocumentTask(app, folder)
         for number in (1, 2**53 + 1, 0.1, 0.2):
@@ -72,3 +75,55 @@ def test_numbers_are_those_of_their_bytes(place: str, tmp_path: Path) -> None:
 def test_a_number_without_bytes_is_one_for_the_policy(number: float) -> None:
     with pytest.raises(sl.StreamletError, match="float32: cannot encode"):
         SINGLE.copy(number)
+
+
+@dataclass(frozen=True)
+class Flat:
+    n: float
+
+
+class Struct(msgspec.Struct, frozen=True):
+    n: float | None
+    inner: Flat | None = None
+
+
+class Named(NamedTuple):
+    n: tuple[float, ...] = ()
+    both: int | float = 0
+    next: Struct | None = None
+
+
+WHOLE: list[tuple[Any, Any, Any]] = [
+    (Flat, Flat(1), Flat(1.0)),
+    (Struct, Struct(2, Flat(3)), Struct(2.0, Flat(3.0))),
+    (Struct, Struct(None, None), Struct(None, None)),
+    (Named, Named((1, 0.5), 2, Struct(3)), Named((1.0, 0.5), 2, Struct(3.0))),
+    (tuple[int, float], (1, 2), (1, 2.0)),
+    (frozenset[float], frozenset({1}), frozenset({1.0})),
+    (dict[str, float], {"a": 1}, {"a": 1.0}),
+]
+
+
+@pytest.mark.parametrize(("of", "value", "kept"), WHOLE)
+def test_a_float_of_a_type_is_a_float_in_memory(of: Any, value: Any, kept: Any) -> None:
+    app = sl.App("a")
+    app.table("s", key=str, value=of, store="t").to_stream().foreach(lambda key, value: None)
+    stream = app.stream("u", key=str, value=int).group_by_key()
+    stream.aggregate(lambda: value, lambda key, n, so_far: value, value=of, store="f")
+    with sl.testing.TopologyTestDriver(app) as driver:
+        driver.pipe_input("s", "a", value)
+        driver.pipe_input("u", "a", 1)
+        stores = [driver.store(name) for name in ("t", "f")]
+        assert [repr(store.get("a")) for store in stores] == [repr(kept)] * 2
+
+
+@pytest.mark.parametrize("wrong", [True, "1", 10**400, Flat("1")])  # type: ignore[arg-type]
+def test_what_is_no_number_is_one_for_the_policy(wrong: Any) -> None:
+    of: Any = Flat if isinstance(wrong, Flat) else float
+    app = sl.App("a", on_error="skip")
+    stream = app.stream("u", key=str, value=int).group_by_key()
+    stream.aggregate(lambda: of(0), lambda key, n, so_far: wrong, value=of, store="f")
+    with sl.testing.TopologyTestDriver(app) as driver:
+        driver.pipe_input("u", "a", 1)
+        assert driver.store("f").get("a") is None
+        assert driver.skipped() == 1
