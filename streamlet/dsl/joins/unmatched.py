@@ -320,7 +320,7 @@ class MatchOrWait:
         )
         while True:
             waited = WaitedRecord(
-                *(key, copy(value) if copy else value, time, one.headers and one.headers[0]),
+                *(key, copy(value) if copy else value, time, None),
                 lambda: (raw, serde.encode(value)),
             )
             if not self.failures.waited_failed(self.name, one, waited, error, tries):

@@ -14,8 +14,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
 import streamlet as sl
+from streamlet.config import Settings
 from streamlet.control.topic import control_topic_name
 from streamlet.errors import RefusedError, StreamletError
+from streamlet.hosting.clients import open_control
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.spark import query_settings
@@ -69,12 +71,23 @@ def backfill(
     return found.exit_code, json.loads(found.stdout)
 
 
-def live(bootstrap: str, tmp_path: Path, records: int) -> None:
-    """Run an instance until it has written so many records."""
-    settings = backfills.APP.load_settings(
+def settings_of(bootstrap: str, tmp_path: Path) -> Settings:
+    """Those of its instances."""
+    return backfills.APP.load_settings(
         environ={},
         overrides=[f"bootstrap.servers={bootstrap}", f"state.dir={tmp_path / 'state'}"],
     )
+
+
+def noted_types(bootstrap: str, tmp_path: Path) -> dict[str, tuple[str, str]]:
+    """The types of its changelogs, as the control topic has them."""
+    with open_control(backfills.APP.name, settings_of(bootstrap, tmp_path)) as control:
+        return {name: one.types for name, one in control.read().types.items()}
+
+
+def live(bootstrap: str, tmp_path: Path, records: int) -> None:
+    """Run an instance until it has written so many records."""
+    settings = settings_of(bootstrap, tmp_path)
     backfills.APP.run(count=records, timeout=300, settings=settings)
 
 
@@ -113,6 +126,8 @@ def test_live_after_a_backfill_of_the_topic_equals_all_live(topics: str, tmp_pat
     code, document = backfill(topics, tmp_path, "--from", "topic")
     assert code == 0, document
     assert document["records"] == HALF
+    types = {one.changelog: one.types for one in backfills.APP.topology().changelog_types}
+    assert noted_types(topics, tmp_path) == types != {}
     assert sum(one["offset"] for one in document["positions"]) == HALF
     assert written(topics) == all_live(VISITS[:HALF])
     send(topics, VISITS[HALF:])

@@ -78,7 +78,7 @@ def piped(driver: TopologyTestDriver, how: str) -> None:
         driver.pipe_inputs("s", records)
         return
     for record in records:
-        driver.pipe_input("s", *record)
+        driver.pipe_input("s", *record, headers=[("of", record[0].encode())])
 
 
 def built(name: str, joiner: Flaky, **rules: Any) -> TopologyTestDriver:
@@ -125,6 +125,7 @@ def test_it_alone_is_left_out_and_is_the_dead_letter(name: str, how: str) -> Non
     assert (letter.key, letter.value, letter.timestamp) == (*RECORDS[1], 1)
     headers = dict(letter.headers)
     assert (headers["streamlet.topic"], headers["streamlet.offset"]) == (b"s", b"3")
+    assert headers.get("of") == (b"b" if "grace" in name and how == "one by one" else None)
     assert joiner.tries == [RECORDS[1][1]] * 2
 
 
