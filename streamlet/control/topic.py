@@ -183,6 +183,7 @@ class ControlTopic:
     def _apply(self, batch: PartitionBatch) -> None:
         """Take the records of a batch; name those that cannot be read, each once."""
         strange: list[tuple[int, ControlRecordError]] = []
+        dropped = self.view.dropped
         self.view = self.view.apply_all(
             zip(batch.keys, batch.values, strict=True),
             lambda index, error: strange.append((batch.offsets[index], error)),
@@ -197,6 +198,11 @@ class ControlTopic:
                 offset,
                 f" (and {more} more up to {fresh[-1][0]})" if more else "",
                 repr(str(error)[:_REASON_CHARS]),  # no control character reaches a terminal
+            )
+        if self.view.dropped > dropped:
+            log.warning(
+                "%s has very many entries: %d are left out, of marks and reports the oldest ones",
+                *(self.name, self.view.dropped - dropped),
             )
         if batch.offsets:
             self._looked_at = max(self._looked_at, batch.offsets[-1] + 1)

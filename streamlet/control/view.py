@@ -34,12 +34,19 @@ _SINGLE_FIELDS: dict[type[Entry], tuple[str, Any]] = {
 }
 
 
+#: The entries of a kind that are kept, and the bytes of their records. A group has a few for each
+#: member, but a client that may write to the topic can write any number.
+MOST_ENTRIES, MOST_BYTES = 10_000, 64 << 20
+
+
 @attrs.frozen
 class ControlView:
-    """All entries there are; never changed, so that any thread may read it.
+    """The entries there are; never changed, so that any thread may read it.
 
     ``marks`` go by the instance's process id, ``progress`` and ``endpoints`` by member,
-    ``commands`` by id, in the order in which they came, ``types`` by the changelog's name.
+    ``commands`` by id, in the order in which they came, ``types`` by the changelog's name. Of very
+    many of a kind those are kept that were written last, of commands the first; ``dropped`` is how
+    many are not.
     """
 
     marks: dict[str, Mark] = attrs.field(factory=dict)
@@ -49,6 +56,9 @@ class ControlView:
     types: dict[str, ChangelogTypes] = attrs.field(factory=dict)
     reset: ResetEpoch = attrs.field(factory=lambda: ResetEpoch(0))
     shutdown: Shutdown | None = None
+    dropped: int = 0
+    #: Bytes of the record of each entry, by field.
+    sizes: dict[str, dict[Any, int]] = attrs.field(factory=dict, repr=False, eq=False)
 
     def apply(self, key: bytes | None, value: bytes | None) -> Self:
         """The view after one more record; itself after one that cannot be read."""
@@ -79,12 +89,22 @@ class ControlView:
                 found[field] = absent if change.entry is None else change.entry
                 continue
             field = _FIELDS[kind]
-            entries = found.setdefault(field, dict(getattr(self, field)))
-            if change.entry is None:
-                entries.pop(whose, None)
-            else:
+            if field not in found:
+                found[field] = dict(getattr(self, field))
+                found.setdefault("sizes", {**self.sizes})[field] = {**self.sizes.get(field, {})}
+            entries, sizes = found[field], found["sizes"][field]
+            if kind is not Command or change.entry is None:
+                entries.pop(whose, None)  # it is the last one then
+                sizes.pop(whose, None)
+            if change.entry is not None:
                 entries[whose] = change.entry
-        view = attrs.evolve(self, **found)
+                sizes[whose] = len(key or b"") + len(value or b"")
+        dropped = sum(
+            _bound(found[field], found["sizes"][field], first=kind is Command)
+            for kind, field in _FIELDS.items()
+            if field in found
+        )
+        view = attrs.evolve(self, **found, dropped=self.dropped + dropped)
         return self if view == self else view
 
     def progress_of(self, member_id: str) -> MemberProgress | None:
@@ -102,3 +122,14 @@ class ControlView:
         """The places of entries about a member."""
         kinds = ((MemberProgress, self.progress), (Endpoint, self.endpoints))
         return [(kind, member) for kind, entries in kinds if member in entries]
+
+
+def _bound(entries: dict[Any, Any], sizes: dict[Any, int], *, first: bool) -> int:
+    """Drop entries, the oldest ones or all but the first, until they are few; how many were."""
+    before, total = len(entries), sum(sizes.values())
+    for whose in [*(reversed(entries) if first else entries)]:
+        if len(entries) <= MOST_ENTRIES and total <= MOST_BYTES:
+            break
+        del entries[whose]
+        total -= sizes.pop(whose, 0)
+    return before - len(entries)

@@ -182,3 +182,29 @@ def test_commands_stand_in_the_order_of_the_topic() -> None:
     view = folded(first, second, first)
     assert list(view.commands) == ["z", "a"]
     assert list(view.apply(*removal(place_of(first))).commands) == ["a"]
+
+
+@pytest.mark.parametrize(("entries", "size"), [(7, 1 << 20), (100, 1_000)])
+def test_of_very_many_entries_those_are_kept_that_were_written_last(
+    monkeypatch: pytest.MonkeyPatch, entries: int, size: int
+) -> None:
+    """Each client that may write to the topic could fill the memory of all instances."""
+    monkeypatch.setattr("streamlet.control.view.MOST_ENTRIES", entries)
+    monkeypatch.setattr("streamlet.control.view.MOST_BYTES", size)
+    honest = Mark("honest", 5)
+    flood = [Mark(f"p{number}", number) for number in range(50)]
+    view = folded(honest, *flood[:5])
+    view = view.apply(*record(honest))
+    view = view.apply_all([record(mark) for mark in flood[5:]] + [record(honest)])
+    assert (len(view.marks), view.marks["honest"]) == (51 - view.dropped, honest)
+    assert 0 < len(view.marks) < 20
+    assert "p49" in view.marks
+    view = view.apply(*removal(place_of(honest)))
+    assert "honest" not in view.marks
+
+
+def test_of_very_many_commands_the_first_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one may change marks, until it takes its entry back."""
+    monkeypatch.setattr("streamlet.control.view.MOST_ENTRIES", 7)
+    view = folded(*(Command(f"c{number}", "scale-down", number) for number in range(50)))
+    assert [*view.commands] == [f"c{number}" for number in range(7)]
