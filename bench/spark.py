@@ -22,6 +22,7 @@ from bench.broker import Topics, read_all, serving
 from bench.check import check_passthrough, check_wordcount
 from bench.load import expected_counts, load
 from bench.processes import MeasurementError
+from bench.spark_connector import connector_jars
 from bench.spark_fit import Cost
 from bench.spark_topics import LIVE, OUTPUT, SOURCE_VARIABLE
 
@@ -119,7 +120,7 @@ def _session() -> Iterator[SparkSession]:
     spark = sl.spark.session(
         "bench",
         master="local[2,4]",
-        jars=sl.spark.connector_jars(),
+        jars=connector_jars(),
         config={"spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "2"},
     )
     try:

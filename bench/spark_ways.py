@@ -97,7 +97,7 @@ def _app(name: str, **how: Any) -> Start:
     return start
 
 
-_LATEST = {"output": "latest", "connector": "python"}
+_LATEST = {"output": "latest"}
 
 WAYS: Mapping[str, Start] = {
     "passthrough": _of(passthrough, "append"),

@@ -18,14 +18,12 @@ from streamlet.lazy_names import load_name
 
 if TYPE_CHECKING:
     from streamlet.spark.cluster.session import session, stop
-    from streamlet.spark.kafka.connector import connector_jars
     from streamlet.spark.query import start, to_dataframe
     from streamlet.spark.sql.frame_sources import FrameSource
     from streamlet.spark.sql.typed_columns import typed
 
 __all__ = [
     "FrameSource",
-    "connector_jars",
     "session",
     "start",
     "stop",
@@ -36,7 +34,6 @@ __all__ = [
 #: Public name -> module that has it.
 _MODULES = {
     "FrameSource": "streamlet.spark.sql.frame_sources",
-    "connector_jars": "streamlet.spark.kafka.connector",
     "session": "streamlet.spark.cluster.session",
     "start": "streamlet.spark.query",
     "stop": "streamlet.spark.cluster.session",

@@ -79,7 +79,7 @@ class BackfillQuery:
             lacks = sorted(wanted)
             text = f"topic does not exist: {', '.join(lacks)}"
             raise MissingTopicError(text, hidden=lacks, operation="WRITE")
-        where = Where(settings=self.settings, connector="python")
+        where = Where(settings=self.settings)
         request = QueryRequest("updates", "tasks", writes=self.written != "none")
         ready = prepare(self.reference, self.spark, where, request, None, counts)
         ship(self.spark, ready.plan.reference)

@@ -23,7 +23,7 @@ from streamlet.topology.graph import Topology
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streamlet.spark.plan.prepare import Aggregations, Connector
+    from streamlet.spark.plan.prepare import Aggregations
 
 _FILE = "streamlet.json"
 
@@ -39,7 +39,6 @@ class _Facts(TypedDict, total=False):
     partitions: Required[dict[str, int]]
     aggregations: dict[str, str]
     topic_ids: dict[str, str]
-    connector: str | None
 
 
 def described(
@@ -47,7 +46,6 @@ def described(
     laid_out: SparkPlan,
     aggregations: Mapping[str, str] | None = None,
     topic_ids: Mapping[str, str] | None = None,
-    connector: Connector | None = None,
 ) -> dict[str, Any]:
     """The facts that must stay while a checkpoint lives, and how earlier versions noted them.
 
@@ -56,7 +54,6 @@ def described(
         laid_out: its plan.
         aggregations: of Spark SQL.
         topic_ids: of the topics that are read.
-        connector: the client that reads them.
     """
     return {
         "form": _FORM,
@@ -66,20 +63,19 @@ def described(
         "partitions": dict(sorted(laid_out.counts.items())),
         "aggregations": dict(aggregations or {}),
         "topic_ids": dict(topic_ids or {}),
-        "connector": connector,
     }
 
 
-def begun(spark: SparkSession, checkpoint: str) -> tuple[Aggregations | None, Connector | None]:
-    """The engine of the aggregations in a checkpoint, and its client; None if it does not say.
+def begun(spark: SparkSession, checkpoint: str) -> Aggregations | None:
+    """The engine of the aggregations in a checkpoint; None if it does not say.
 
     Raises:
         StateError: its file is damaged.
     """
     was = _read(spark, checkpoint)
     if was is None:
-        return None, None
-    return "sql" if was.get("aggregations") else "tasks", was.get("connector")
+        return None
+    return "sql" if was.get("aggregations") else "tasks"
 
 
 def check(spark: SparkSession, checkpoint: str, now: dict[str, Any], reason: str = "") -> None:
@@ -179,9 +175,6 @@ def compare(was: dict[str, Any], now: dict[str, Any], checkpoint: str, reason: s
                 changes.append(f"{name} had {before or 'no'} partitions and has {after or 'none'}")
             elif before not in (after, now["former"].get(name)):
                 changes.append(f"subtopology {name} has changed")
-    before, after = was.get("connector"), now["connector"]
-    if before and after and before != after:
-        changes.append(f"connector={before!r} read its topics, and now {after!r} would")
     changes += _aggregations(was.get("aggregations", {}), now["aggregations"], reason)
     if changes:
         raise StateError(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -15,14 +14,9 @@ from streamlet import errors
 from streamlet.errors import SparkFailedError
 from streamlet.spark.cluster.executors import reason
 from streamlet.spark.error_notes import noted
-from streamlet.spark.kafka.java_refusals import UsedTopics, refusal
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
-    from pyspark.sql.streaming.query import StreamingQuery
-
-#: The topics of the queries of this process, for what Java's exceptions do not say.
-_USED: WeakKeyDictionary[StreamingQuery, UsedTopics] = WeakKeyDictionary()
 
 #: Our own errors that may pass without anyone's doing.
 _PASSING = (
@@ -53,15 +47,9 @@ class Link:
         return self.kind == _PYTHON_EXCEPTION or (self.condition or "").startswith(_PYTHON)
 
 
-def remember(query: StreamingQuery, used: UsedTopics) -> None:
-    """Keep the topics of a query for as long as it is there."""
-    _USED[query] = used
-
-
-def failure_of(query: StreamingQuery, error: StreamingQueryException) -> SparkFailedError:
+def failure_of(error: StreamingQueryException) -> SparkFailedError:
     """The failure of a query, from what awaiting its end raised."""
-    links = links_of(error._origin)  # type: ignore[attr-defined]
-    return failure(links, _USED.get(query, UsedTopics()))
+    return failure(links_of(error._origin))  # type: ignore[attr-defined]
 
 
 def links_of(origin: Any) -> list[Link]:
@@ -83,14 +71,10 @@ def links_of(origin: Any) -> list[Link]:
     return found
 
 
-def failure(links: Sequence[Link], used: UsedTopics | None = None) -> SparkFailedError:
+def failure(links: Sequence[Link]) -> SparkFailedError:
     """The failure that a chain of exceptions tells of.
 
     An executor that came after the start may have no Python that fits.
-
-    Args:
-        links: the exceptions.
-        used: the topics of the query.
     """
     python = [one for one in links if one.of_python]
     texts = [text for one in python for text in (one.text, *one.parameters.values())]
@@ -98,12 +82,8 @@ def failure(links: Sequence[Link], used: UsedTopics | None = None) -> SparkFaile
     if note is None:
         traces = [*python, *(one for one in links if one.kind == _NO_PROGRAM)]
         unfit = next(filter(None, (reason(one.text) for one in traces)), None)
-    refusals = (refusal(one.kind, one.text, used or UsedTopics()) for one in links)
-    refused = None if python else next(filter(None, refusals), None)
-    by_chance, code = not python and unfit is None and refused is None, 1
-    if refused is not None:
-        text, code = str(refused), refused.exit_code
-    elif unfit is not None:
+    by_chance, code = not python and unfit is None, 1
+    if unfit is not None:
         text = f"an executor does not fit: {unfit}"
     elif note is not None and note[0] is not None:
         named = getattr(errors, note[0])

@@ -151,7 +151,7 @@ def follow(
             # PySpark takes fractions too, whatever it says.
             ended = bool(query.awaitTermination(every_s))  # type: ignore[arg-type]
         except StreamingQueryException as error:
-            raise failure_of(query, error) from error
+            raise failure_of(error) from error
         new = batches(query, shown, ends)
         if last and not ended and (new or not query.status["isTriggerActive"]):
             query.stop()  # what has begun behind that batch counts for nothing

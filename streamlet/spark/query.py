@@ -17,18 +17,15 @@ from streamlet.spark import checkpoint as checkpoints
 from streamlet.spark import checkpoint_lock, query_settings
 from streamlet.spark.cluster.session import require_pyspark
 from streamlet.spark.cluster.shipping import ship
-from streamlet.spark.failures import remember
 from streamlet.spark.kafka import topics
 from streamlet.spark.plan.prepare import (
     Aggregations,
-    Connector,
     OutputKind,
     Prepared,
     QueryRequest,
     Where,
     prepare,
 )
-from streamlet.spark.plan.pushdown import pushed
 from streamlet.spark.plan.reference import Application
 from streamlet.spark.sql import frames
 from streamlet.spark.sql.framed import framed
@@ -61,11 +58,9 @@ def to_dataframe(
     partitions: Mapping[str, int] | None = None,
     bootstrap_servers: str | None = None,
     settings: Settings | None = None,
-    kafka: Mapping[str, str] | None = None,
     max_records_per_batch: int | None = None,
     output: OutputKind = "updates",
     aggregations: Aggregations | None = None,
-    connector: Connector | None = None,
     options: Options | None = None,
 ) -> DataFrame:
     """The outputs of an application, as a DataFrame for any query; details in docs/spark.md.
@@ -87,18 +82,16 @@ def to_dataframe(
         partitions: of the source topics; those of Kafka are asked of the broker, where not given.
         bootstrap_servers: over the settings.
         settings: in place of the application's.
-        kafka: settings of the Java client, in place of those that follow from the application's.
         max_records_per_batch: read from Kafka's streams; None for all there are.
         output: ``updates`` for every record; ``latest`` for the last per topic, key and batch.
         aggregations: ``sql`` to have Spark SQL do them (needs ``latest``), or ``tasks``; None:
             Spark SQL if it ends with the same value per key.
-        connector: who reads Kafka, Java's connector or our own, see ``start``.
         options: how stages run, for tests; overrides ``output``, and leaves all to the tasks.
 
     Raises:
         StreamletError: it cannot be; the message says why, and what to do instead.
     """
-    where = Where(bootstrap_servers, settings, kafka, connector)
+    where = Where(bootstrap_servers, settings)
     asked = QueryRequest(output, aggregations if options is None else "tasks", writes=False)
     if sources is not None and source is None:
         topic = topic or only_topic(app)
@@ -135,11 +128,9 @@ def start(
     trigger: str = "1s",
     bootstrap_servers: str | None = None,
     settings: Settings | None = None,
-    kafka: Mapping[str, str] | None = None,
     max_records_per_batch: int | None = MAX_RECORDS_PER_BATCH,
     output: OutputKind = "updates",
     aggregations: Aggregations | None = None,
-    connector: Connector | None = None,
     name: str | None = None,
     shuffle_partitions: int | None = None,
     told: Callable[[str], None] = log.info,
@@ -147,23 +138,18 @@ def start(
     """Run an application as a Structured Streaming query from Kafka to Kafka.
 
     State is exact after any crash: positions and state lie in the checkpoint, in one piece per
-    batch. What was written behind the last batch may be written again. Our own client writes
-    records with their times; Java's connector gives them the time they are written at.
+    batch. What was written behind the last batch may be written again.
 
     Args:
         app: a module's variable, or ``module:attribute``.
-        spark: a session with the Kafka connector, see ``session`` and ``connector_jars``.
+        spark: a session, see ``session``.
         checkpoint: folder or URL that belongs to this query alone; the same one goes on.
         trigger: time between batches (``1s``, ``500ms``), or ``available-now``: once, then end.
         bootstrap_servers: over the settings.
         settings: in place of the application's.
-        kafka: as of ``to_dataframe``.
         max_records_per_batch: about as many are read of streams; None for all there are.
         output: see ``to_dataframe``.
         aggregations: as of ``to_dataframe``; None goes on as the checkpoint was begun.
-        connector: who reads and writes Kafka, Java's connector or our own client. None for our
-            own, unless the session has Java's and there are settings for it (``kafka``), or a
-            filter that SQL may judge before a task sees the records.
         name: of the query, in Spark's UI and progress; unique in the session. None: that of the
             application, unless a query that runs has it.
         shuffle_partitions: over which the tasks of a stage are dealt out; a checkpoint keeps its
@@ -177,7 +163,7 @@ def start(
     rhythm = trigger_options(trigger)
     require_pyspark()
     topics.require_classic(spark)
-    where = Where(bootstrap_servers, settings, kafka, connector)
+    where = Where(bootstrap_servers, settings)
     request = (output, aggregations, max_records_per_batch)
     with checkpoint_lock.locked(spark, str(checkpoint), told) as keep:
         ready, writer = _writer(app, spark, where, str(checkpoint), *request, told)
@@ -186,7 +172,6 @@ def start(
         with query_settings.settings(spark, chosen):
             query = writer.trigger(**rhythm).start()
         keep(query)
-        remember(query, ready.used)
         return query
 
 
@@ -201,14 +186,12 @@ def _writer(
     told: Callable[[str], None],
 ) -> tuple[Prepared, DataStreamWriter]:
     """A query that fits its checkpoint and its executors, ready to be started."""
-    begun, connector = checkpoints.begun(spark, checkpoint)
-    where = attrs.evolve(where, connector=where.connector or connector)
+    begun = checkpoints.begun(spark, checkpoint)
     ready = prepare(app, spark, where, QueryRequest(output, aggregations, begun))
     ship(spark, ready.plan.reference, checkpoint)
-    frame = _frame(ready, spark, None, max_records, output, None, _sunk(ready))
-    ids = topics.topic_ids(spark, ready)
-    reader: Connector = "java" if ready.clients is None else "python"
-    now = checkpoints.described(ready.topology, ready.plan, ready.aggregations, ids, reader)
+    frame = _frame(ready, spark, None, max_records, output, None, None)
+    ids = topics.topic_ids(ready)
+    now = checkpoints.described(ready.topology, ready.plan, ready.aggregations, ids)
     checkpoints.check(spark, checkpoint, now, ready.reason)
     told(ready.text)
     return ready, _sink(frame, ready).option("checkpointLocation", checkpoint)
@@ -224,38 +207,19 @@ def _named(
     return writer if name is None else writer.queryName(name)
 
 
-def _sunk(ready: Prepared) -> tuple[str, ...] | None:
-    """The columns that Java's sink needs of each record: every column costs time for every record.
-
-    None for our own sink, which takes rows packed. Headers only dead letters have, partitions only
-    what a partitioner chooses for.
-    """
-    if ready.clients is not None:
-        return None
-    chosen = any(
-        sink.chooses_partitions for part in ready.topology.subtopologies for sink in part.sinks
-    )
-    partition = ("partition",) if chosen else ()
-    return ("key", "value", "topic", *partition, *(("headers",) if ready.letters else ()))
-
-
 def _sink(frame: DataFrame, ready: Prepared) -> DataStreamWriter:
-    if ready.clients is not None:
-        from streamlet.spark.kafka.python_sink import delivered, written
+    from streamlet.spark.kafka.python_sink import delivered, written
 
-        mode = "update" if ready.folds else "append"
-        if _stages_write(ready):
-            return written(frame, mode)
-        return delivered(frame, ready.clients, mode)
-    writer = frame.writeStream.format("kafka").outputMode("update")
-    for key, value in sorted(ready.client.items()):
-        writer = writer.option(f"kafka.{key}", value)
-    return writer
+    assert ready.clients is not None
+    mode = "update" if ready.folds else "append"
+    if _stages_write(ready):
+        return written(frame, mode)
+    return delivered(frame, ready.clients, mode)
 
 
 def _stages_write(ready: Prepared) -> bool:
-    """True if stages write what leaves the query to Kafka, with our own client."""
-    return ready.clients is not None and bool(ready.plan.stages) and not ready.folds
+    """True if stages write what leaves the query to Kafka."""
+    return bool(ready.plan.stages) and not ready.folds
 
 
 def _frame(
@@ -267,13 +231,14 @@ def _frame(
     options: Options | None,
     columns: tuple[str, ...] | None,
 ) -> DataFrame:
-    """The outputs as rows with these columns; None: packed, from and for our own client."""
+    """The outputs as rows with these columns; None: packed, or written already."""
     from streamlet.spark.rows.aggregate_rows import partial_schema
     from streamlet.spark.state.processor import Options
 
     chosen = options or Options(last_only=output == "latest")
     reset, folds = ready.settings.auto_offset_reset, ready.folds
-    if source is None and ready.clients is not None:
+    if source is None:
+        assert ready.clients is not None
         where = (ready.topology, ready.plan, ready.clients)
         rows = topics.packed_source(
             spark,
@@ -288,15 +253,9 @@ def _frame(
         chosen = attrs.evolve(chosen, clients=ready.clients, writes=writes)
         staged = frames.staged(ready.plan, rows, chosen)
         return staged if columns is None else frames.unpacked(staged, columns)
-    if source is None:
-        where_java = (ready.topology, ready.plan.counts, ready.client)
-        source = topics.source(spark, *where_java, reset=reset, max_records=max_records)
     assert columns is not None
     if folds:
-        parts = frozenset(part.id for part in ready.topology.subtopologies)
-        rows = frames.partials(ready.plan, folds, pushed(source, ready.topology, parts))
-        return frames.folded(ready.plan, folds, rows, columns)
-    source = pushed(source, ready.topology, ready.plan.mapped)
+        return frames.folded(ready.plan, folds, frames.partials(ready.plan, folds, source), columns)
     return frames.assemble(ready.plan, source, chosen, columns)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -309,30 +308,13 @@ def _session(output: CommandOutput, reference: str, app: App, options: SparkOpti
         return on_spark.session(
             options.name or reference,
             master=options.master,
-            jars=[*options.jars, *_jars(output, app)],
+            jars=options.jars,
             packages=options.packages,
             files=options.files,
             archives=options.archives,
             config=options.conf,
             verbose=options.verbose,
         )
-
-
-def _jars(output: CommandOutput, app: App) -> list[Path]:
-    """Java's connector where SQL may have something to do; our own client needs none."""
-    from streamlet.spark import connector_jars
-    from streamlet.spark.plan.plan import mapped_by
-    from streamlet.spark.plan.pushdown import filters
-    from streamlet.spark.plan.reference import query_topology
-
-    topology = query_topology(app)
-    if not filters(topology, mapped_by(topology)):
-        return []
-    try:
-        return connector_jars()
-    except BrokerError as error:
-        output.note(f"without Spark's Kafka connector ({error}): reading with streamlet's own")
-        return []
 
 
 def _until_asked(stop: Any, output: CommandOutput, query: Any) -> Callable[[], bool]:

@@ -79,7 +79,7 @@ DISKS = (
         (StateError,),
         (
             b'{"form":3,"application":"a","subtopologies":{"0":"ff"},"partitions":{"in":2},'
-            b'"aggregations":{},"topic_ids":{"in":"x"},"connector":"java"}',
+            b'"aggregations":{},"topic_ids":{"in":"x"},"later":7}',
         ),
         (DEEP, b"null", b'{"application":NaN}'),
     ),

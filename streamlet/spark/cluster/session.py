@@ -83,7 +83,7 @@ def session(
     Args:
         name: of the Spark application; ``streamlet`` if nothing names it.
         master: ``local[2]``, ``spark://host:port``, …; ``local[*]`` if nothing names it.
-        jars: on the class path of driver and executors; see ``connector_jars``.
+        jars: on the class path of driver and executors.
         packages: jars by their Maven coordinates, ``group:artifact:version``.
         files: copied to each executor.
         archives: unpacked on each executor, as ``env.tar.gz#env``.

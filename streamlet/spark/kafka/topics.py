@@ -1,15 +1,14 @@
-"""Kafka as the JVM's connector sees it: options of source and sink, partition counts."""
+"""The topics of a query: a stream of them, their partitions, their ids, what they take."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from streamlet.errors import BrokerError, MissingTopicError, StreamletError
+from streamlet.errors import MissingTopicError, StreamletError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.limits import TopicLimits
-from streamlet.spark.kafka.java_refusals import UsedTopics, refusal
+from streamlet.spark.kafka.used_topics import UsedTopics
 from streamlet.spark.kafka.written_topics import WrittenTopics
 from streamlet.spark.plan.plan import SparkPlan
 from streamlet.spark.progress import OBSERVED
@@ -25,41 +24,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _EARLIEST, _LATEST = -2, -1
-
-#: A consumer that is at the end of its partition waits this long for more, and the micro-batch
-#: with it; Kafka's default of 500 ms makes the last batch almost a second longer. And it has no
-#: broker make a topic again that was deleted.
-_CONSUMER = {"fetch.max.wait.ms": "10", "allow.auto.create.topics": "false"}
-
-_TIMEOUT_MS = 20_000
-
-
-def source(
-    spark: SparkSession,
-    topology: Topology,
-    counts: Mapping[str, int],
-    kafka: Mapping[str, str],
-    *,
-    reset: str,
-    max_records: int | None,
-) -> DataFrame:
-    """A stream of all source topics by Java's connector, with its columns.
-
-    A batch has a table's topic to its end, however few records of streams it may have: else a
-    stream would meet a table that is not there yet. Within a batch, time decides.
-
-    Args:
-        spark: a session with the connector's jars.
-        topology: which topics, and where to begin each.
-        counts: partitions of the topics.
-        kafka: settings of the Java client.
-        reset: where to begin topics that do not say it: ``earliest`` or ``latest``.
-        max_records: of streams in one micro-batch; None for all there are.
-    """
-    return _union(
-        _source(spark, starts, kafka, limit)
-        for starts, limit in _reads(topology, counts, reset, max_records)
-    )
 
 
 def packed_source(
@@ -125,7 +89,7 @@ def _union(frames: Iterable[DataFrame]) -> DataFrame:
 def _starts(
     topology: Topology, chosen: Iterable[str], counts: Mapping[str, int], reset: str
 ) -> dict[str, dict[str, int]]:
-    """The start of each partition without a checkpoint, in the connector's form."""
+    """The start of each partition without a checkpoint, in the form of ``python_kafka.reading``."""
     resets = {
         topic: node.reset or reset
         for part in topology.subtopologies
@@ -139,35 +103,6 @@ def _starts(
         }
         for topic in chosen
     }
-
-
-def _source(
-    spark: SparkSession,
-    starts: Mapping[str, Mapping[str, int]],
-    kafka: Mapping[str, str],
-    max_records: int | None,
-) -> DataFrame:
-    reader = spark.readStream.format("kafka")
-    for name, value in sorted({**_CONSUMER, **kafka}.items()):
-        reader = reader.option(f"kafka.{name}", value)
-    if max_records is not None:
-        reader = reader.option("maxOffsetsPerTrigger", max_records)
-    reader = reader.option("subscribe", ",".join(starts))
-    return reader.option("startingOffsets", json.dumps(starts)).load()
-
-
-def has_connector(spark: SparkSession) -> bool:
-    """True if the session has the Java connector.
-
-    Raises:
-        StreamletError: it is of Spark Connect, and cannot be asked.
-    """
-    require_classic(spark)
-    from py4j.java_gateway import JavaClass
-
-    jvm: Any = spark._jvm
-    # What is not there is a package to py4j.
-    return isinstance(jvm.org.apache.spark.sql.kafka010.KafkaSourceProvider, JavaClass)
 
 
 def counts_by_client(
@@ -204,16 +139,14 @@ def written_topics(
     return WrittenTopics(limits, bootstrap_servers, dict(client))
 
 
-def topic_ids(spark: SparkSession, ready: Prepared) -> dict[str, str]:
+def topic_ids(ready: Prepared) -> dict[str, str]:
     """The ids of the topics that an application reads, by the client that reads them.
 
     Raises:
         BrokerError: the broker does not answer.
     """
     wanted = ready.topology.source_topics
-    if ready.clients is None:
-        used = UsedTopics(frozenset(wanted))
-        return _described(spark, used, ready.client, lambda one: str(one.topicId()))
+    assert ready.clients is not None
     admin = KafkaAdmin(ready.clients.bootstrap_servers, dict(ready.clients.admin))
     try:
         return admin.topic_ids(wanted)
@@ -232,61 +165,3 @@ def require_classic(spark: SparkSession) -> None:
             "Spark Connect has no JVM here to ask Kafka and the checkpoint: use to_dataframe() "
             "with source= and partitions=, or a session of this process"
         )
-
-
-_UNKNOWN_TOPIC: Final = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
-
-
-def partition_counts(
-    spark: SparkSession, used: UsedTopics, kafka: Mapping[str, str]
-) -> dict[str, int]:
-    """Partitions of each topic, asked by the Java client with the connector's own settings.
-
-    Raises:
-        StreamletError: the session has no connector, or is of Spark Connect.
-        MissingTopicError: a topic does not exist.
-        BrokerError: the broker does not answer, or refuses.
-    """
-    return _described(spark, used, kafka, lambda one: int(one.partitions().size()))
-
-
-def _described(
-    spark: SparkSession, used: UsedTopics, kafka: Mapping[str, str], of: Callable[[Any], T]
-) -> dict[str, T]:
-    """A fact of each topic by the Java client; exceptions as of ``partition_counts``."""
-    require_classic(spark)
-    from py4j.protocol import Py4JJavaError
-
-    jvm: Any = spark._jvm
-    wanted, topics = jvm.java.util.ArrayList(), sorted(used.all)
-    for topic in topics:
-        wanted.add(topic)
-    settings = jvm.java.util.Properties()
-    for name, value in kafka.items():
-        settings.setProperty(name, value)
-    settings.setProperty("default.api.timeout.ms", str(_TIMEOUT_MS))
-    settings.setProperty("request.timeout.ms", str(_TIMEOUT_MS // 2))
-    try:
-        admin = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
-    except TypeError as error:  # what py4j says of a class that is not there
-        raise StreamletError(
-            "this session has no Kafka connector; make it with session(jars=connector_jars()), "
-            "with spark.jars of your own, or take connector='python'"
-        ) from error
-    try:
-        described = admin.describeTopics(wanted).allTopicNames().get()
-        return {topic: of(described[topic]) for topic in topics}
-    except Py4JJavaError as error:
-        # The future's error has Kafka's as its cause; a message may name a topic of any name.
-        cause, reason = error.java_exception.getCause(), str(error.java_exception)
-        if cause is not None and cause.getClass().getName() == _UNKNOWN_TOPIC:
-            there = set(admin.listTopics().names().get())
-            missing = sorted(set(topics) - there)
-            text = f"topic does not exist: {', '.join(missing)}"
-            raise MissingTopicError(text, hidden=missing, written=used.only_written) from None
-        refused = cause and refusal(cause.getClass().getName(), str(cause.getMessage()), used)
-        if refused:
-            raise refused from None
-        raise BrokerError(f"the broker does not answer Spark's client: {reason}") from None
-    finally:
-        admin.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -12,11 +12,9 @@ from streamlet.errors import ConfigError, TopologyError
 from streamlet.logs import get_logger
 from streamlet.spark.cluster.session import PROVIDER_SETTING, ROCKSDB_PROVIDER, require_pyspark
 from streamlet.spark.kafka import topics
-from streamlet.spark.kafka.java_refusals import UsedTopics
-from streamlet.spark.kafka.security import check_clients, java_settings
+from streamlet.spark.kafka.used_topics import UsedTopics
 from streamlet.spark.plan.folds import Fold, Unfit
-from streamlet.spark.plan.plan import SparkPlan, mapped_by, plan
-from streamlet.spark.plan.pushdown import filters
+from streamlet.spark.plan.plan import SparkPlan, plan
 from streamlet.spark.plan.reference import Application, query_topology, reference_of, resolve
 from streamlet.spark.plan.refusals import refuse
 from streamlet.spark.rows.folding import folds_of
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 OutputKind = Literal["updates", "latest"]
-Connector = Literal["java", "python"]
 Aggregations = Literal["sql", "tasks"]
 
 
@@ -53,14 +50,9 @@ class Prepared:
     topology: Topology
     plan: SparkPlan
     settings: Settings
-    #: Settings of the Java client.
-    client: Mapping[str, str]
     #: The topics outside.
-    used: UsedTopics
-    #: Our own clients, where they take the place of Java's.
+    #: How to reach Kafka; None where the records come from elsewhere.
     clients: Clients | None
-    #: Whether dead letters are written.
-    letters: bool
     #: Aggregations that Spark SQL does; without any, tasks do them all.
     folds: tuple[Fold, ...] = ()
     #: Why it does none.
@@ -87,8 +79,6 @@ class Where:
 
     bootstrap_servers: str | None = None
     settings: Settings | None = None
-    kafka: Mapping[str, str] | None = None
-    connector: Connector | None = None
 
 
 def prepare(
@@ -111,37 +101,27 @@ def prepare(
     refuse(found, topology, chosen)
     _tell_of_origins(topology)
     folds, reason = _folds(found, request)
-    client = {"bootstrap.servers": where.bootstrap_servers or chosen.bootstrap_servers}
     clients = None
     used = UsedTopics(
         frozenset(topology.source_topics), frozenset(_written(topology) | found.policy.topics)
     )
     if source is None:
-        connector = where.connector or _connector(spark, topology, folds, chosen, where.kafka)
-        if connector == "java":
-            client |= _java_settings(chosen) if where.kafka is None else where.kafka
-        elif where.kafka:
-            raise ConfigError(["kafka: Java's settings, and streamlet's own client reads here"])
-        else:
-            from streamlet.spark.kafka.clients import Clients
+        from streamlet.spark.kafka.clients import Clients
 
-            kinds = (chosen.client_config(kind) for kind in ("consumer", "producer", "admin"))
-            clients = Clients(client["bootstrap.servers"], *kinds)
+        bootstrap = where.bootstrap_servers or chosen.bootstrap_servers
+        kinds = (chosen.client_config(kind) for kind in ("consumer", "producer", "admin"))
+        clients = Clients(bootstrap, *kinds)
     if partitions is None:
-        if source is not None:
-            raise ConfigError(["partitions: needed where the records do not come from Kafka"])
         if clients is None:
-            partitions = topics.partition_counts(spark, used, client)
-        else:
-            partitions = topics.counts_by_client(used, clients.bootstrap_servers, clients.admin)
+            raise ConfigError(["partitions: needed where the records do not come from Kafka"])
+        partitions = topics.counts_by_client(used, clients.bootstrap_servers, clients.admin)
     laid_out = plan(reference, topology, partitions, partitions)
     if clients is not None and request.writes:
         given = clients.bootstrap_servers, clients.admin
         laid_out = attrs.evolve(laid_out, written=topics.written_topics(used.written, *given))
     if laid_out.stages and not folds:
         _check_state_store(spark)
-    letters = found.policy.writes_letters
-    return Prepared(topology, laid_out, chosen, client, used, clients, letters, folds, reason)
+    return Prepared(topology, laid_out, chosen, clients, folds, reason)
 
 
 def _folds(app: Application, request: QueryRequest) -> tuple[tuple[Fold, ...], str]:
@@ -175,31 +155,6 @@ def _folds(app: Application, request: QueryRequest) -> tuple[tuple[Fold, ...], s
     if request.begun == "tasks":
         return (), "the checkpoint was begun so"
     return (), "every update is asked for; output='latest' would let Spark SQL do it"
-
-
-def _connector(
-    spark: SparkSession,
-    topology: Topology,
-    folds: Sequence[Fold],
-    settings: Settings,
-    kafka: Mapping[str, str] | None,
-) -> Connector:
-    """Our own, which costs less, unless Java's is there and has something to do that it cannot.
-
-    A filter is not worth it where Spark SQL aggregates: only partial aggregates reach it anyway.
-    """
-    if not topics.has_connector(spark):
-        return "python"
-    if kafka is not None:
-        return "java"
-    if folds or settings.clients:
-        return "python"
-    return "java" if filters(topology, mapped_by(topology)) else "python"
-
-
-def _java_settings(settings: Settings) -> dict[str, str]:
-    check_clients(settings.clients)
-    return java_settings(settings.security)
 
 
 def _written(topology: Topology) -> set[str]:

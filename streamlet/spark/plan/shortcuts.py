@@ -8,15 +8,19 @@ by the same serde, and where that serde is streamlet's own, of a dataclass of pl
 
 from __future__ import annotations
 
+import dataclasses
+import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from streamlet.dsl.graph.inference import without_none
 from streamlet.dsl.operators.stateless import DropNullKeys, Filter, PassOn, SelectKey
 from streamlet.spark.plan.folds import Fold, Storeless, is_ours
-from streamlet.spark.plan.pushdown import plain_fields
 from streamlet.topology.graph import Topology
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.subtopologies import Subtopology
+
+_PLAIN = (int, float, str, bool)
 
 
 def shortcuts(topology: Topology, folds: Sequence[Fold]) -> Mapping[str, int]:
@@ -60,7 +64,23 @@ def _alike(part: Subtopology, sink: SinkNode, fold: Fold) -> bool:
             return False
     serdes = {source.value for source in sources} | {sink.value}
     return bool(types) and all(
-        plain_fields(of) and all(is_ours(one, of) for one in serdes) for of in types
+        _is_plain(of) and all(is_ours(one, of) for one in serdes) for of in types
+    )
+
+
+def _is_plain(of: Any) -> bool:
+    """True if each field of a dataclass is a number, a text or a truth value, or may be None."""
+    if not (isinstance(of, type) and dataclasses.is_dataclass(of)) or hasattr(of, "__post_init__"):
+        return False
+    try:
+        hints = typing.get_type_hints(of, include_extras=True)
+    except NameError:
+        return False
+    return all(
+        field.init
+        and field.name.isascii()
+        and any(without_none(hints[field.name]) is known for known in _PLAIN)
+        for field in dataclasses.fields(of)
     )
 
 

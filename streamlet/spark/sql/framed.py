@@ -11,7 +11,7 @@ import attrs
 from streamlet.errors import ConfigError
 from streamlet.spark.cluster.shipping import ship
 from streamlet.spark.kafka import topics
-from streamlet.spark.kafka.java_refusals import UsedTopics
+from streamlet.spark.kafka.used_topics import UsedTopics
 from streamlet.spark.plan.prepare import Prepared, QueryRequest, Where, prepare
 from streamlet.spark.plan.reference import Application, reference_of, resolve
 from streamlet.spark.sql import frames
@@ -54,7 +54,7 @@ def framed(
     from streamlet.spark.state.processor import Options
 
     chosen = options or Options(last_only=request.output == "latest")
-    _check_request(where, request)
+    _check_request(request)
     reference = reference_of(app)
     found = resolve(reference)
     topology = found.topology()
@@ -68,9 +68,8 @@ def framed(
         counts |= topics.counts_by_client(used, bootstrap, settings.client_config("admin"))
     counts = default_counts(topology, by_topic, counts)
     counts |= _chosen_for(topology, counts, every)
-    python = attrs.evolve(where, connector="python")
     request = attrs.evolve(request, aggregations="tasks")
-    ready = prepare(app, spark, python, request, None, counts)
+    ready = prepare(app, spark, where, request, None, counts)
     ship(spark, ready.plan.reference)
     rows = packed_rows(spark, ready, by_topic, max_records)
     chosen = attrs.evolve(chosen, clients=ready.clients, by_time=True)
@@ -115,14 +114,12 @@ def packed_rows(
     return reduce(lambda one, other: one.unionByName(other), packed)
 
 
-def _check_request(where: Where, request: QueryRequest) -> None:
+def _check_request(request: QueryRequest) -> None:
     """Refuse what cannot be had over DataFrames.
 
     Raises:
-        ConfigError: Java's connector, or aggregations by Spark SQL.
+        ConfigError: aggregations by Spark SQL.
     """
-    if where.connector == "java" or where.kafka:
-        raise ConfigError(["sources: with them streamlet's own client reads Kafka, not Java's"])
     if request.aggregations == "sql":
         raise ConfigError(["sources: with them tasks do the aggregations, not Spark SQL"])
 

@@ -52,7 +52,6 @@ def spark(short_lived: None) -> Iterator[SparkSession]:
     session = streamlet.spark.session(
         "streamlet-tests",
         master="local[2,4]",  # a failing task is tried again, as on a cluster
-        jars=streamlet.spark.connector_jars(),
         config={
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "1g",

@@ -16,7 +16,6 @@ from streamlet.config import Settings
 from streamlet.errors import (
     MissingTopicError,
     PositionsMismatchError,
-    StateError,
     StreamletError,
 )
 from streamlet.kafka.client import KafkaAdmin
@@ -75,20 +74,19 @@ def ends_of(bootstrap: str) -> Ends:
     return ends
 
 
-@pytest.mark.parametrize("connector", ["java", "python"])
 def test_word_count_reads_kafka_and_writes_kafka_and_goes_on_from_its_checkpoint(
-    spark: SparkSession, topics: str, tmp_path: Path, connector: str
+    spark: SparkSession, topics: str, tmp_path: Path
 ) -> None:
     words.produce(topics, LINES[:60])
-    told = run(spark, topics, tmp_path, max_records_per_batch=25, connector=connector)
+    told = run(spark, topics, tmp_path, max_records_per_batch=25)
     assert [one.batch for one in told] == list(range(len(told)))
     assert sum(one.records for one in told) == 60
-    # Our own gives each of the four partitions its share, rounded up.
-    assert max(one.records for one in told) <= (25 if connector == "java" else 25 + 4)
+    # Each of the four partitions gives its share, rounded up.
+    assert max(one.records for one in told) <= 25 + 4
     assert told[-1].lag == 0
     assert told[-1].state_bytes > 0
     words.produce(topics, LINES[60:])
-    run(spark, topics, tmp_path, output="latest", connector=connector)
+    run(spark, topics, tmp_path, output="latest")
     found = words.consume(topics)
     with TopologyTestDriver(words.APP) as driver:
         driver.pipe_inputs("lines", [(None, line) for line in LINES])
@@ -98,44 +96,33 @@ def test_word_count_reads_kafka_and_writes_kafka_and_goes_on_from_its_checkpoint
         # Every update of the first run, in order, then the last of the second's only batch.
         counts = [c for w, c in found if w == word]
         assert counts == [*range(1, count + 1), wanted[word]]
-    check_topics_made_again(spark, topics, tmp_path, connector)
+    check_topics_made_again(spark, topics, tmp_path)
 
 
-def check_topics_made_again(
-    spark: SparkSession, bootstrap: str, checkpoint: Path, connector: str
-) -> None:
+def check_topics_made_again(spark: SparkSession, bootstrap: str, checkpoint: Path) -> None:
     """With more records than before: offsets alone would not tell."""
     words.create_topics(bootstrap)
     words.produce(bootstrap, LINES * 2)
     with pytest.raises(PositionsMismatchError, match="topic lines was created again") as refused:
-        run(spark, bootstrap, checkpoint, connector=connector)
+        run(spark, bootstrap, checkpoint)
     assert refused.value.exit_code == 5
     assert words.consume(bootstrap) == []
 
 
-@pytest.mark.parametrize("connector", ["java", "python"])
 def test_the_first_batch_after_a_restart_says_what_waits(
-    spark: SparkSession, topics: str, tmp_path: Path, connector: str
+    spark: SparkSession, topics: str, tmp_path: Path
 ) -> None:
     """It was planned before the restart, and nothing asks for the topics' ends then."""
     words.produce(topics, LINES[:20])
-    run(spark, topics, tmp_path, connector=connector)
+    run(spark, topics, tmp_path)
     for file in (tmp_path / "commits").iterdir():
         if file.name in ("0", ".0.crc"):
             file.unlink()  # as if the run had ended before
     words.produce(topics, LINES[20:60])
-    first, *_, last = run(spark, topics, tmp_path, connector=connector)
+    first, *_, last = run(spark, topics, tmp_path)
     assert (first.batch, first.records, first.lag) == (0, 20, 40)
     assert sum(first.lags.values()) == 40
     assert last.lag == 0
-
-
-def test_another_client_does_not_go_on_with_a_checkpoint(
-    spark: SparkSession, topics: str, tmp_path: Path
-) -> None:
-    run(spark, topics, tmp_path, connector="python")
-    with pytest.raises(StateError, match="connector='python' read its topics, and now 'java'"):
-        run(spark, topics, tmp_path, connector="java")
 
 
 def test_a_run_of_what_is_there_ends_by_itself(
@@ -186,7 +173,7 @@ def test_a_record_that_cannot_be_read_becomes_a_dead_letter(
     spark: SparkSession, topics: str, tmp_path: Path
 ) -> None:
     words.produce(topics, ["a b", b"\xff\xfe", "b"])
-    run(spark, topics, tmp_path, app=words.CAREFUL, connector="java")
+    run(spark, topics, tmp_path, app=words.CAREFUL)
     assert dict(words.consume(topics)) == {"a": 1, "b": 2}
     ((value, headers),) = words.letters(topics)
     assert value == b"\xff\xfe"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from streamlet.spark.plan.prepare import Connector, OutputKind
+from streamlet.spark.plan.prepare import OutputKind
 from tests.integration.chaos.support import wait_for
 from tests.integration.spark import words
 from tests.integration.spark.programs import LINES
@@ -66,18 +66,18 @@ def command(process: psutil.Process) -> list[str]:
         return []
 
 
-@pytest.mark.parametrize(("connector", "output"), [("java", "latest"), ("python", "updates")])
+@by_tasks_and_by_sql
 def test_stopping_in_the_middle_of_batches_commits_none_in_part(
-    spark: SparkSession, broker: str, tmp_path: Path, connector: Connector, output: OutputKind
+    spark: SparkSession, broker: str, tmp_path: Path, output: OutputKind
 ) -> None:
     dice = random.Random(1)
     for _ in range(3):
         before = words.batches(tmp_path)
-        query = words.begin(spark, broker, tmp_path, connector=connector, output=output)
+        query = words.begin(spark, broker, tmp_path, output=output)
         wait_for(lambda before=before: words.batches(tmp_path) > before, "a batch", 300)  # type: ignore[misc]
         time.sleep(dice.uniform(0, 0.8))  # any moment of a batch
         query.stop()
-    words.finish(spark, broker, tmp_path, connector=connector, output=output)
+    words.finish(spark, broker, tmp_path, output=output)
     words.check(broker, tmp_path, LINES, output)
 
 

@@ -1,4 +1,4 @@
-"""What our own source and sink keep that Java's do not."""
+"""What source and sink keep of records, and topics that change under a query."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ def run(spark: SparkSession, bootstrap: str, checkpoint: Path, app: App) -> None
         checkpoint=checkpoint,
         trigger="available-now",
         bootstrap_servers=bootstrap,
-        connector="python",
     )
     try:
         follow(query)
@@ -114,7 +113,7 @@ def test_a_topic_that_changes_under_a_query_ends_it_by_name(
 def running(spark: SparkSession, bootstrap: str, checkpoint: Path) -> Iterator[StreamingQuery]:
     """A query that has processed what there was."""
     how = {"checkpoint": checkpoint, "trigger": "100ms", "bootstrap_servers": bootstrap}
-    query = start(words.APP, spark, connector="python", **how)  # type: ignore[arg-type]
+    query = start(words.APP, spark, **how)  # type: ignore[arg-type]
     try:
         query.processAllAvailable()
         yield query

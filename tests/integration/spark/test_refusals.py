@@ -60,14 +60,6 @@ def test_settings_that_spark_cannot_carry_out_are_refused(
         to_dataframe(WORDS, spark, settings=Settings.load(config), partitions={"lines": 1})
 
 
-def test_settings_that_do_not_reach_javas_client_are_refused_by_name(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    settings = Settings.load({"producer.linger.ms": 1})
-    with pytest.raises(ConfigError, match=r"producer\.linger\.ms: does not reach Java"):
-        start(WORDS, spark, checkpoint=tmp_path, settings=settings, connector="java")
-
-
 def test_an_app_that_workers_cannot_import_is_refused(spark: SparkSession) -> None:
     with pytest.raises(AppNotFoundError, match="Spark's workers import it by its name"):
         to_dataframe(sl.App("loose"), spark, partitions={})

@@ -66,14 +66,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
         yield made
 
 
-def run(spark: SparkSession, login: dict[str, str], connector: str, folder: Path) -> None:
+def run(spark: SparkSession, login: dict[str, str], folder: Path) -> None:
     query = start(
         words.COPYING,
         spark,
         checkpoint=folder,
         trigger="available-now",
         settings=Settings.load(login),
-        connector=connector,  # type: ignore[arg-type]
     )
     try:
         follow(query)
@@ -81,37 +80,29 @@ def run(spark: SparkSession, login: dict[str, str], connector: str, folder: Path
         query.stop()
 
 
-@pytest.mark.parametrize("connector", ["java", "python"])
 def test_a_query_needs_no_more_than_the_table_has(
-    spark: SparkSession, broker: SecuredBroker, connector: str, tmp_path: Path
+    spark: SparkSession, broker: SecuredBroker, tmp_path: Path
 ) -> None:
     assert len(NEEDED) == 2
-    run(spark, broker.login(LEAST), connector, tmp_path)
+    run(spark, broker.login(LEAST), tmp_path)
 
 
-#: One refusal to executors for each client is enough here: tests/unit/spark/test_failures.py has
-#: what they raise.
-TRIED = [(user, client) for user in ("READ-False", "WRITE-False") for client in ("java", "python")]
-TRIED += [("WRITE-True", "java"), ("READ-True", "python")]
-
-
-@pytest.mark.parametrize(("user", "connector"), TRIED)
+@pytest.mark.parametrize("user", ["READ-False", "WRITE-False", "READ-True"])
 def test_a_query_names_the_right_that_is_missing_and_does_not_begin_again(
-    spark: SparkSession, broker: SecuredBroker, connector: str, user: str, tmp_path: Path
+    spark: SparkSession, broker: SecuredBroker, user: str, tmp_path: Path
 ) -> None:
     taken, sees = LACKING[user]
     with pytest.raises(SparkFailedError if sees else BrokerError) as refused:
-        run(spark, broker.login(user), connector, tmp_path)
+        run(spark, broker.login(user), tmp_path)
     assert str(taken) in str(refused.value)
     assert taken.granted_by in str(refused.value)
     if isinstance(refused.value, SparkFailedError):
         assert not refused.value.by_chance, "it would begin again"
 
 
-@pytest.mark.parametrize("connector", ["java", "python"])
 def test_a_query_names_a_password_that_is_refused(
-    spark: SparkSession, broker: SecuredBroker, connector: str, tmp_path: Path
+    spark: SparkSession, broker: SecuredBroker, tmp_path: Path
 ) -> None:
     with pytest.raises(AuthenticationError, match="Authentication failed") as refused:
-        run(spark, broker.login(LEAST, "open-sesame"), connector, tmp_path)
+        run(spark, broker.login(LEAST, "open-sesame"), tmp_path)
     assert "open-sesame" not in str(refused.value)

@@ -61,7 +61,6 @@ def run(
         bootstrap_servers=bootstrap,
         max_records_per_batch=FEW,
         settings=Settings.load({"consumer.isolation.level": isolation}),
-        connector="python",
     )
     batches: list[BatchProgress] = []
     held: list[HeldBack] = []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from streamlet.spark.query import Connector, OutputKind
+    from streamlet.spark.query import OutputKind
 
 APP = examples.wordcount.app
 
@@ -185,7 +185,6 @@ def begin(
     bootstrap: str,
     checkpoint: Path,
     trigger: str = "1ms",
-    connector: Connector | None = None,
     output: OutputKind = "updates",
     most: int = FEW,
 ) -> StreamingQuery:
@@ -197,7 +196,6 @@ def begin(
         trigger=trigger,
         bootstrap_servers=bootstrap,
         max_records_per_batch=most,
-        connector=connector,
         output=output,
         aggregations="sql" if output == "latest" else None,
     )
@@ -207,11 +205,10 @@ def finish(
     spark: SparkSession,
     bootstrap: str,
     checkpoint: Path,
-    connector: Connector | None = None,
     output: OutputKind = "updates",
 ) -> None:
     """Process what is left."""
-    query = begin(spark, bootstrap, checkpoint, "available-now", connector, output, MANY)
+    query = begin(spark, bootstrap, checkpoint, "available-now", output, MANY)
     try:
         assert query.awaitTermination(300)
     finally:
@@ -237,8 +234,7 @@ def main(
         "spark.cores.max": "2",
         "spark.executor.cores": "1",
     }
-    jars = sl.spark.connector_jars()
-    spark = sl.spark.session(master=master, jars=jars, config=config)
+    spark = sl.spark.session(master=master, config=config)
     begin(spark, bootstrap, Path(checkpoint), trigger, output=output).awaitTermination()
 
 

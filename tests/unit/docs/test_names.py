@@ -23,10 +23,10 @@ OTHERS = "coming-from.md"
 #: Of Kafka, Kafka Streams, Java, Spark, Prometheus, Python and operators.
 FOREIGN = frozenset(
     """
-    ByteArray ByteBuffer DeleteRecords ErrorHandlerContext GroupMetadataManager HADOOP_CONF_DIR
-    HashMap HashSet InternalTopologyBuilder JoinGroupResponse ListSerde POD_NAME ProcessedKStream
-    SessionWindowedSerde StreamingQueryListener StreamsUncaughtExceptionHandler TimeWindowedSerde
-    disable_existing_loggers histogram_quantile
+    ArrayList ByteArray ByteBuffer DeleteRecords ErrorHandlerContext GroupMetadataManager
+    HADOOP_CONF_DIR HashMap HashSet InternalTopologyBuilder JoinGroupResponse ListSerde POD_NAME
+    ProcessedKStream SessionWindowedSerde StreamingQueryListener StreamsUncaughtExceptionHandler
+    TimeWindowedSerde disable_existing_loggers histogram_quantile
     """.split()  # noqa: SIM905
 )
 #: Made of two parts in the code: metrics, and variables of settings.

@@ -17,7 +17,7 @@ DEEP = b"\x91" * 100_000
 
 
 def test_the_facts_of_a_checkpoint_are_read_as_they_were_written() -> None:
-    facts = {**FACTS, "form": 3, "topic_ids": {"in": "id"}, "connector": None, "later": 1}
+    facts = {**FACTS, "form": 3, "topic_ids": {"in": "id"}, "later": 1}
     assert read(json.dumps(facts).encode(), "cp") == facts
 
 
@@ -28,7 +28,7 @@ def test_the_facts_of_a_checkpoint_are_read_as_they_were_written() -> None:
         *(json.dumps({**FACTS, "form": one}).encode() for one in (1.5, "3", None, float("nan"))),
         json.dumps({**FACTS, "partitions": {"in": "2"}}).encode(),
         json.dumps({**FACTS, "subtopologies": []}).encode(),
-        json.dumps({**FACTS, "connector": 7}).encode(),
+        json.dumps({**FACTS, "topic_ids": {"in": 7}}).encode(),
     ],
     ids=range(14),
 )

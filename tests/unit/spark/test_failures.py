@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from streamlet import errors
-from streamlet.rights import Right
 from streamlet.spark.cluster.gateway import shown_events
 from streamlet.spark.error_notes import reported, reported_rows
 from streamlet.spark.failures import Link, failure
-from streamlet.spark.kafka.java_refusals import UsedTopics
 
 ROOT = Path(__file__).resolve().parents[3] / "streamlet" / "spark"
 RAISED = "org.apache.spark.api.python.PythonException"
@@ -88,69 +86,6 @@ def test_a_broker_that_is_away_may_be_back(kind: str) -> None:
     planned = links(trace, condition="PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR", kind="a.B")
     assert failure(planned).by_chance
     assert str(failure(planned)) == "the Spark query failed: no broker"
-
-
-KAFKA = "org.apache.kafka.common.errors."
-USED = UsedTopics(frozenset({"in", "both"}), frozenset({"out", "both"}))
-
-
-def refused(kind: str, text: str) -> errors.SparkFailedError:
-    """What becomes of an exception of Java's client in an executor."""
-    query = Link("org.apache.spark.sql.streaming.StreamingQueryException", "[STREAM_FAILED] Job")
-    lost = Link("org.apache.spark.SparkException", f"Lost task 0.3: {KAFKA}{kind}: {text}")
-    return failure([query, lost, Link(KAFKA + kind, text)], USED)
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "rights"),
-    [
-        ("Topic", "Not authorized to access topics: [in]", [("READ", "topic", "in")]),
-        ("Topic", "Not authorized to access topics: [out]", [("WRITE", "topic", "out")]),
-        (
-            "Topic",
-            "Not authorized to access topics: [out, both]",
-            [(right, "topic", "both") for right in ("READ", "WRITE")] + [("WRITE", "topic", "out")],
-        ),
-        (
-            "Topic",
-            "Not authorized to access topics: [chosen.by-a_record]",
-            [(right, "topic", "chosen.by-a_record") for right in ("READ", "WRITE")],
-        ),
-        (
-            "Topic",
-            "Topic authorization failed.",
-            [("READ", "topic", "in"), ("WRITE", "topic", "out")],
-        ),
-        (
-            "Cluster",
-            "Cluster authorization failed.",
-            [("WRITE", "topic", "out"), ("IDEMPOTENT_WRITE", "cluster", "")],
-        ),
-        ("Group", "Not authorized to access group: mine", [("READ", "group", "mine")]),
-    ],
-)
-def test_a_right_that_java_lacks_is_named_and_not_waited_for(
-    kind: str, text: str, rights: list[tuple[str, str, str]]
-) -> None:
-    found = refused(f"{kind}AuthorizationException", text)
-    for right in rights:
-        assert str(Right(*right)) in str(found)
-        assert Right(*right).granted_by in str(found)
-    assert text in str(found)
-    assert not found.by_chance
-
-
-@pytest.mark.parametrize("kind", ["Authentication", "SaslAuthentication", "SslAuthentication"])
-def test_a_login_that_java_is_refused_is_not_waited_for(kind: str) -> None:
-    found = refused(f"{kind}Exception", "Authentication failed: Invalid username")
-    assert "the connection is refused: Authentication failed: Invalid username" in str(found)
-    assert not found.by_chance
-
-
-def test_a_record_that_says_it_lacks_a_right_is_one_that_failed() -> None:
-    said = f"{KAFKA}TopicAuthorizationException: Not authorized to access topics: [in]"
-    found = failure(links(raised(errors.SerdeError(said))), USED)
-    assert "no right" not in str(found)
 
 
 def test_an_error_keeps_its_exit_code() -> None:

@@ -123,7 +123,7 @@ def test_who_will_not_wait_for_that_batch_ends_it_by_raising() -> None:
 
 
 def test_a_failure_is_told_by_what_spark_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def told_by(_: object, error: Exception) -> SparkFailedError:
+    def told_by(error: Exception) -> SparkFailedError:
         return SparkFailedError(f"failed: {error.args[0]}", by_chance=True)
 
     monkeypatch.setattr("streamlet.spark.progress.failure_of", told_by)

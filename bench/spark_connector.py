@@ -6,6 +6,9 @@ from pathlib import Path
 
 from streamlet.broker.jars import jars
 
+NAME = "spark-kafka-4.2.0"
+SUMS = Path(__file__).parent / f"{NAME}.sha256"
+
 #: Pinned together, not to the version of PySpark: the connector of the same version is not
 #: published everywhere. These work with PySpark 4.2 and 4.3. Nothing else that the first one names
 #: is needed: Spark brings it along.
@@ -23,4 +26,4 @@ def connector_jars() -> list[Path]:
     Raises:
         BrokerError: they cannot be fetched.
     """
-    return jars("spark-kafka-4.2.0", COORDINATES, transitive=False)
+    return jars(NAME, COORDINATES, transitive=False, sums=SUMS)
