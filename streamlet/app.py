@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
+from streamlet.closing import Closing
 from streamlet.config import Settings
 from streamlet.config.sources import Entry, FileEntries
 from streamlet.dsl.absent import no_operator
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 
 
-class App(Sources):
+class App(Sources, Closing):
     """An application: a name, settings and a topology.
 
     Args:
@@ -418,17 +419,6 @@ class App(Sources):
         run = self._run
         if run is not None:
             run.drain(None if timeout in (None, math.inf) else _ms(timeout))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def load_app(reference: str) -> App:

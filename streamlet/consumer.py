@@ -24,10 +24,10 @@ import attrs
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
+from streamlet.coordinator.group_client import group_client
 from streamlet.coordinator.member_config import JOIN_MARGIN_MS, MembershipConfig
 from streamlet.coordinator.ports import GroupTransport
 from streamlet.coordinator.session import GroupSession
-from streamlet.coordinator.transport import Transport
 from streamlet.errors import ConfigError, StreamletError
 from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import Admin, RecordSource
@@ -367,7 +367,7 @@ def _connect(settings: Settings, group_id: str) -> Parts:
         clock=clock,
         read_committed=settings.read_committed,
     )
-    transport = Transport(servers, settings.client_config("group"), client_id=group_id, clock=clock)
+    transport = group_client(settings, group_id, clock)
     return Parts(source, admin, transport, clock)
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -18,6 +17,7 @@ from streamlet.admin.snapshot import GroupSnapshot, read
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Rules
 from streamlet.clock import Clock, SystemClock
+from streamlet.closing import Closing
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic
 from streamlet.control.view import ControlView
@@ -115,7 +115,7 @@ class WindowClients:
 
 
 @attrs.frozen(eq=False)
-class GroupWindow:
+class GroupWindow(Closing):
     """One application as it shows from outside; for one thread. Close it, or use it in ``with``.
 
     Args:
@@ -209,17 +209,6 @@ class GroupWindow:
     def close(self) -> None:
         """Close the clients that were opened."""
         self.clients.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def describe(group: Transport, application: str) -> GroupSnapshot:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import socket
 import sys
-from types import TracebackType
 
 from streamlet.errors import BrokerError
 
@@ -53,10 +52,5 @@ class PortReservation:
     def __enter__(self) -> PortReservation:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()

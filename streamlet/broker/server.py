@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 from streamlet.broker.node import BrokerNode
 from streamlet.broker.port import HOST, PortReservation
@@ -190,12 +189,7 @@ class KafkaBroker:
     def __enter__(self) -> KafkaBroker:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _end(self, how: signal.Signals) -> None:

@@ -7,10 +7,9 @@ it once.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Self
 
 from streamlet.clock import Clock
+from streamlet.closing import Closing
 from streamlet.control.records import ControlRecordError, Place, encode_key, encode_value, place_of
 from streamlet.control.values import Entry
 from streamlet.control.view import ControlView
@@ -75,7 +74,7 @@ def prepare_control(admin: Admin, application: str, *, replication: int = -1) ->
     return name
 
 
-class ControlTopic:
+class ControlTopic(Closing):
     """Reads and writes one control topic; for one thread.
 
     Args:
@@ -242,14 +241,3 @@ class ControlTopic:
         self._source.close()
         self._sink.close()
         self._admin.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

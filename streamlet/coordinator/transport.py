@@ -22,6 +22,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from streamlet.clock import Clock, SystemClock
+from streamlet.closing import Closing
 from streamlet.coordinator.codes import name_of
 from streamlet.coordinator.events import Connection, FailureKind
 from streamlet.coordinator.messages import Answer, GroupDescription, GroupListing, Request
@@ -120,7 +121,7 @@ class _Dialer(KafkaNetSocket):  # type: ignore[misc]
             raise
 
 
-class Transport:
+class Transport(Closing):
     """Sends group requests to the coordinator; thread-safe.
 
     Args:

@@ -20,7 +20,7 @@ from streamlet.config import Settings
 from streamlet.control.agreement import planning_settings
 from streamlet.control.values import Endpoint
 from streamlet.control.view import ControlView
-from streamlet.coordinator.transport import Transport
+from streamlet.coordinator.group_client import group_client
 from streamlet.hosting.clients import admin_for, open_control, open_window
 from streamlet.hosting.hosted import HostedApp
 from streamlet.hosting.preparing import check_supported
@@ -83,9 +83,7 @@ def open_worker(
     catalog.learn_limits(app.policy.topics)
     outside = GroupPorts(
         clock=clock,
-        transport=Transport(
-            settings.bootstrap_servers, settings.client_config("group"), client_id=member.name
-        ),
+        transport=group_client(settings, member.name),
         open_sink=partial(_sink, settings, member, catalog),
         open_control=partial(open_control, app.name, settings, clock),
         assignor=app.assignor,

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
-from streamlet.coordinator.transport import Transport
+from streamlet.coordinator.group_client import group_client
 from streamlet.errors import BROKER_ADVICE, StreamletError, TimedOutError
 from streamlet.logs import get_logger
 
@@ -104,20 +104,11 @@ class BrokerWait:
             timeout_ms = LOG_EVERY_MS
 
     def _ask(self, timeout_ms: int) -> None:
-        settings = self._settings
-        transport = Transport(
-            settings.bootstrap_servers,
-            settings.client_config("group"),
-            client_id="streamlet-start",
-            clock=self._clock,
-        )
-        try:
+        with group_client(self._settings, "streamlet-start", self._clock) as transport:
             answer: Future[None] = transport.check_version(timeout_ms)
             while wait([answer], LOOK_S).not_done:
                 self._check_stopped()
             answer.result()
-        finally:
-            transport.close()
 
     def _left_ms(self) -> int:
         if self._limit_ms is None:

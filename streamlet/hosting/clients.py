@@ -10,7 +10,7 @@ from streamlet.admin.window import ApplicationInfo, GroupWindow, WindowClients
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.topic import ControlTopic, control_topic_name
-from streamlet.coordinator.transport import Transport
+from streamlet.coordinator.group_client import group_client
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
 
 #: How long a broker is asked which version it has, before the first topic is made.
@@ -22,11 +22,8 @@ def admin_for(settings: Settings) -> KafkaAdmin:
 
     @cache
     def check_version() -> None:
-        transport = Transport(settings.bootstrap_servers, settings.client_config("group"))
-        try:
+        with group_client(settings) as transport:
             transport.check_version(VERSION_MS).result()
-        finally:
-            transport.close()
 
     return KafkaAdmin(
         settings.bootstrap_servers,
@@ -47,10 +44,7 @@ def open_window(
         stopped: ends every wait.
     """
     name, settings = application.name, application.settings
-    transport = Transport(
-        *(settings.bootstrap_servers, settings.client_config("group")),
-        client_id=f"streamlet-{purpose}-{os.getpid()}",
-    )
+    transport = group_client(settings, f"streamlet-{purpose}-{os.getpid()}")
     clients = WindowClients(
         transport,
         lambda: admin_for(settings),

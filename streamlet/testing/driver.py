@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import attrs
 
 from streamlet.app import App
 from streamlet.clock import ManualClock
+from streamlet.closing import Closing
 from streamlet.dsl.processors.store_faces import GlobalStores
 from streamlet.errors import NotFoundError
 from streamlet.kafka.ports import Headers, PartitionBatch
@@ -54,7 +54,7 @@ class _Part:
     commits: int = 0
 
 
-class TopologyTestDriver:
+class TopologyTestDriver(Closing):
     """Runs an application's topology in the calling thread.
 
     Every call processes all there is to process and commits, so that stores and outputs can be
@@ -102,17 +102,6 @@ class TopologyTestDriver:
         for part in self._topology.subtopologies:
             for number in range(part.task_count(self._topics.counts)):
                 self._open(part, number)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # Input.
 

@@ -12,11 +12,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import ThreadingHTTPServer
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from prometheus_client import CollectorRegistry, MetricsHandler
 
 from streamlet.clock import Clock, SystemClock
+from streamlet.closing import Closing
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
 from streamlet.forks import in_children
@@ -109,7 +110,7 @@ def _hang_up(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-class MetricsServer:
+class MetricsServer(Closing):
     """Serves from the moment it is made until ``close``.
 
     Args:
@@ -163,12 +164,6 @@ class MetricsServer:
         self._forget()
         self._server.server_close()
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _listen(host: str, port: int, handler: type, clock: Clock) -> _Server:

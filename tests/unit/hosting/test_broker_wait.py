@@ -9,6 +9,7 @@ from concurrent.futures import Future
 import pytest
 
 from streamlet.clock import ManualClock
+from streamlet.closing import Closing
 from streamlet.config import Settings
 from streamlet.coordinator.events import FailureKind
 from streamlet.coordinator.ports import TransportError
@@ -28,7 +29,7 @@ class Ticking(ManualClock):
         return super().now_ms()
 
 
-class Asked:
+class Asked(Closing):
     """Stands for the client that asks for a broker; ``errors`` are its answers, one by one."""
 
     def __init__(self, clock: ManualClock) -> None:
@@ -57,7 +58,7 @@ class Asked:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     made = Asked(Ticking())
-    monkeypatch.setattr(broker_wait, "Transport", made)
+    monkeypatch.setattr(broker_wait, "group_client", made)
     monkeypatch.setattr(broker_wait, "LOOK_S", 0)
     return made
 
