@@ -17,7 +17,7 @@ from streamlet.control.changelog_types import unnoted
 from streamlet.control.view import ControlView
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
 from streamlet.coordinator.commit_texts import TextRules, commit_limit
-from streamlet.errors import NotFoundError, RefusedError
+from streamlet.errors import MissingTopicError, RefusedError
 from streamlet.reset.plan import EARLIEST, LATEST, ResetPlan, StartPosition
 from streamlet.reset.reset import Reset
 from streamlet.spark.state.changelogs import state_number
@@ -64,13 +64,14 @@ class Backfill:
 
         Raises:
             RefusedError: the application is running, or has positions and ``force`` is not given.
-            NotFoundError: a source topic is missing.
+            MissingTopicError: a source topic is missing, or may not be seen.
             BrokerError: the broker does not answer, or refuses.
         """
         topics = self.cluster.admin.topics()
         missing = sorted(set(self._topology.source_topics) - topics.keys())
         if missing:
-            raise NotFoundError(f"source topics that do not exist: {', '.join(missing)}")
+            text = f"source topics that do not exist: {', '.join(missing)}"
+            raise MissingTopicError(text, hidden=missing)
         self.cluster.control.prepare()
         reset = Reset(self.cluster, StartPosition(EARLIEST)).plan()
         self._check_new()

@@ -26,6 +26,7 @@ from streamlet.errors import (
     BrokerError,
     ConfigError,
     MissingRightError,
+    MissingTopicError,
     NoSuchGroupError,
     NotFoundError,
     RefusedError,
@@ -79,7 +80,8 @@ class Reset:
         """Plan the reset; nothing is changed.
 
         Raises:
-            NotFoundError: no such application, or a source topic is missing.
+            NotFoundError: no such application.
+            MissingTopicError: a source topic is missing, or may not be seen.
             RefusedError: it is running.
             ConfigError: its source topics are not known.
             BrokerError: the broker does not answer, or refuses.
@@ -379,7 +381,8 @@ class Reset:
 def _check_there(sources: Iterable[str], topics: Collection[str]) -> None:
     missing = [topic for topic in sources if topic not in topics]
     if missing:
-        raise NotFoundError(f"source topics that do not exist: {', '.join(missing)}")
+        text = f"source topics that do not exist: {', '.join(missing)}"
+        raise MissingTopicError(text, hidden=missing)
 
 
 def _left_behind(view: ControlView) -> list[Place]:

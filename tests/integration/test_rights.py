@@ -6,6 +6,7 @@ all rights but one, and an application of its own: so all rules are there before
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,10 +17,13 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 import streamlet as sl
+from streamlet.admin.window import ApplicationInfo
 from streamlet.config import Settings
 from streamlet.errors import FINAL_CODES, StreamletError
+from streamlet.hosting.clients import open_window
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
+from streamlet.reset.backfill import Backfill
 from streamlet.rights import Right
 from streamlet.tools.main import build
 from tests.integration.rights_table import PAGE, rows
@@ -148,6 +152,22 @@ RESETTING: dict[str, tuple[list[Right], list[Right]]] = {
 }
 
 
+#: An application whose state a backfill makes.
+FILLED = "filled"
+#: Users who lack a right of a backfill each, but those that Spark's tasks need.
+FILLING = {
+    f"filling{number}": right
+    for number, right in enumerate(
+        attrs.evolve(one, operation=operation)
+        for row in rows()
+        if "`backfill`" in row.who and not row.without.startswith("as on Spark")
+        for on in row.on
+        for operation in row.rights
+        for one in topics(FILLED, on)
+    )
+}
+
+
 def counting(name: str) -> sl.App:
     """Counts words: a repartition topic and a changelog."""
     app = sl.App(name)
@@ -158,12 +178,13 @@ def counting(name: str) -> sl.App:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    users = [case.name for case in CASES] + [user for user, _, _ in OF_COMMANDS] + [*RESETTING]
+    users = [case.name for case in CASES] + [user for user, _, _ in OF_COMMANDS]
+    users += [*RESETTING, *FILLING]
     with secured_broker(tmp_path_factory.mktemp("tls"), users) as made:
         admin = KafkaAdmin(made.open_door)
         admin.create_topics(
             [NewTopic("lines", 1)]
-            + [NewTopic(f"{name}.out", 1) for name in (AGAIN, WATCHED)]
+            + [NewTopic(f"{name}.out", 1) for name in (AGAIN, WATCHED, FILLED)]
             + [NewTopic(f"{case.name}.out", 1) for case in CASES]
         )
         admin.close()
@@ -179,12 +200,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
                     for user, command, right in OF_COMMANDS
                 },
                 **{
+                    user: without(FILLED, "`backfill`", (right,)) + _seen(right)
+                    for user, right in FILLING.items()
+                },
+                **{
                     user: without(AGAIN, "`reset`", taken) + instead
                     for user, (taken, instead) in RESETTING.items()
                 },
             }
         )
-        for name in [AGAIN, WATCHED] + [case.name for case in CASES if case.ran]:
+        for name in [AGAIN, WATCHED, FILLED] + [case.name for case in CASES if case.ran]:
             state = tmp_path_factory.mktemp("state")
             own = {"bootstrap.servers": made.open_door, "state.dir": str(state)}
             counting(name).run(count=RECORDS, settings=Settings.load(own))
@@ -269,6 +294,26 @@ def test_a_reset_that_lacks_a_right_ends_and_another_one_finishes_it(
     again = counting(AGAIN).run(count=RECORDS, settings=Settings.load(own))
     assert len(again) == RECORDS
     admin.close()
+
+
+def test_a_backfill_names_the_right_that_is_missing(broker: SecuredBroker) -> None:
+    """All of it but what Spark's tasks do, which have a test of their own."""
+    assert len(FILLING) == 12
+    for user, right in FILLING.items():
+        with pytest.raises(StreamletError) as refused:
+            fill(broker.login(user))
+        assert str(right) in str(refused.value)
+        assert right.granted_by in str(refused.value)
+        if right.operation in ("DELETE", "CREATE"):
+            fill({"bootstrap.servers": broker.open_door})  # all topics are there again
+
+
+def fill(login: dict[str, str]) -> None:
+    """A backfill of nothing."""
+    known = ApplicationInfo(FILLED, Settings.load(login), counting(FILLED).topology())
+    with open_window(known, "operator", threading.Event()) as cluster:
+        backfill = Backfill(cluster, {}, force=True)
+        backfill.carry_out(backfill.plan(), lambda: None)
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "topics list", "scale-down"])

@@ -36,6 +36,7 @@ from streamlet.errors import (
     BrokerError,
     ConfigError,
     DeletionDisabledError,
+    MissingTopicError,
     NotFoundError,
     RefusedError,
     TimedOutError,
@@ -416,7 +417,7 @@ def test_a_topology_says_which_topics_are_made_again_and_how(scene: Scene) -> No
 def test_what_is_not_there_is_said(scene: Scene) -> None:
     scene.log.delete("lines")
     scene.topology = topology()
-    with pytest.raises(NotFoundError, match="source topics that do not exist: lines"):
+    with pytest.raises(MissingTopicError, match=r"topics that do not exist: lines.* READ on topic"):
         scene.reset().plan()
     scene.topology = None
     scene.coordinator.positions.clear()
