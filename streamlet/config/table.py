@@ -218,6 +218,13 @@ class Settings:
         "Whether state behind repartition topics counts each record once, whatever crashes. "
         "Records there bear a prefix for that, once all instances run a version that can read it.",
     )
+    repartition_commit_interval_ms: int = _row(
+        "processing",
+        duration(),
+        100,
+        "Pause between commits of tasks whose records in repartition topics wait for their commit: "
+        "about as long such records wait.",
+    )
     commit_interval_ms: int = _row(
         "processing",
         duration(),

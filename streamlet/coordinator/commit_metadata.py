@@ -12,13 +12,17 @@ records of expired windows deleted, it had lost records, or the task had to go o
 than that of its last commit:
 ``{"epoch":7,"whole":true,"from":{"app-counts-changelog":{"0":990}}}``.
 
+``born`` is there if the task writes records that wait for its commits: s since the epoch when its
+epochs began to count.
+
 ``input`` is about the one partition whose position this is, everything else about the task::
 
-    "input": {"inc": 1766000000, "applied": "<base 85>", "open": true, "id": "<topic id>"}
+    "input": {"inc": 1766000000, "applied": "<base 85>", "held": "<base 85>", "open": true,
+              "id": "<topic id>"}
 
-``applied`` has an entry per edge (``commit_packing``). ``id`` is Kafka's of the topic that the
-position is one of: a topic that was deleted and made again has another. Topics that streamlet makes
-itself have none here.
+``applied`` has an entry per edge, ``held`` one per writer (``commit_packing``). ``id`` is Kafka's
+of the topic that the position is one of: a topic that was deleted and made again has another.
+Topics that streamlet makes itself have none here.
 
 A broker takes a text of 4,096 bytes, or what its ``offset.metadata.max.bytes`` says. Where names of
 many changelogs are longer than that, the text is in compact form, of which each has some 15 bytes,
@@ -32,12 +36,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
 from streamlet.bounded import EPOCH_MAX, INT32_MAX, TASK_NUMBER_MAX, parsed, whole
-from streamlet.coordinator.commit_packing import pack_applied, unpack_applied
+from streamlet.coordinator.commit_packing import (
+    pack_applied,
+    pack_marks,
+    unpack_applied,
+    unpack_marks,
+)
 from streamlet.coordinator.messages import Committed
 from streamlet.errors import GroupError
 from streamlet.state.log_numbers import named, pack_logs, unpack_logs
@@ -45,6 +54,17 @@ from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 #: The highest incarnation that is read: the next one fits into an edge, too.
 _INCARNATION_MAX = (1 << 32) - 2
+
+
+class WriterMark(NamedTuple):
+    """A writer whose records wait for its commits: how far they were processed.
+
+    ``period`` is the highest one that had begun before the first record not processed, ``sequence``
+    that of the last record processed of it; 0: none was.
+    """
+
+    period: int
+    sequence: int
 
 
 @attrs.frozen
@@ -58,6 +78,7 @@ class InputNote:
         open: an edge that is not in ``applied`` may begin with any record.
         leaps: the ends of steps between which no origin of an edge was applied, lowest first.
         topic_id: of the topic that the position is one of; empty: not known.
+        held: marks of the writers whose records wait for their commits.
     """
 
     incarnation: int = 0
@@ -66,6 +87,7 @@ class InputNote:
     open: bool = False
     leaps: Mapping[int, tuple[tuple[int, int], ...]] = attrs.field(factory=dict)
     topic_id: str = ""
+    held: Mapping[int, WriterMark] = attrs.field(factory=dict)
 
     def skipped(self) -> InputNote:
         """The note where records were skipped: each edge goes on with whatever comes next."""
@@ -78,6 +100,8 @@ class InputNote:
             fields["inc"] = self.incarnation
         if self.applied:
             fields["applied"] = pack_applied(self.applied, self.loose, self.leaps)
+        if self.held:
+            fields["held"] = pack_marks(self.held)
         if self.open:
             fields["open"] = True
         if self.topic_id:
@@ -94,7 +118,9 @@ class InputNote:
         applied, loose, leaps = unpack_applied(fields.get("applied", ""))
         incarnation = whole(fields.get("inc", 0), 0, _INCARNATION_MAX)
         is_open, topic_id = _flag(fields.get("open", False)), _text(fields.get("id", ""))
-        return cls(incarnation, applied, loose, is_open, leaps, topic_id)
+        marks = unpack_marks(fields.get("held", "")).items()
+        held = {writer: WriterMark(*mark) for writer, mark in marks}
+        return cls(incarnation, applied, loose, is_open, leaps, topic_id, held)
 
     def is_of(self, ids: Mapping[str, str], topic: str) -> bool:
         """True unless the topic has another id by now than when the position was committed."""
@@ -149,6 +175,8 @@ class CommitMetadata:
     state: StateNumber = NO_STATE
     release_to: str | None = None
     rebuilt: Rebuilt | None = None
+    #: When the epochs of the task began to count, s since the epoch; 0: nothing it writes waits.
+    born: int = 0
     #: Of the one partition; the same commit has another one for another input.
     note: InputNote = attrs.field(factory=InputNote, eq=False)
 
@@ -189,6 +217,8 @@ class CommitMetadata:
             record["rebuilt"] = {"epoch": rebuilt.epoch, "whole": rebuilt.whole}
             if not compact:
                 record["rebuilt"]["from"] = _by_topic(starts)
+        if self.born:
+            record["born"] = self.born
         if (note := self.note.as_json()) is not None:
             record["input"] = note
         if self.release_to is not None:
@@ -334,6 +364,7 @@ def _from_record(record: dict[str, Any]) -> CommitMetadata:
         None
         if rebuilt is None
         else Rebuilt(whole(rebuilt["epoch"], 0, EPOCH_MAX), _flag(rebuilt["whole"]), starts),
+        whole(record.get("born", 0), 0, _INCARNATION_MAX),
         InputNote.from_json(record["input"]) if "input" in record else InputNote(),
     )
 

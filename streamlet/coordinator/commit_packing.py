@@ -1,4 +1,4 @@
-"""Origins applied, in the text of a commit, packed into bytes and written in base 85; pure.
+"""Origins applied and marks of writers in the text of a commit: packed bytes in base 85; pure.
 
 For each edge four bytes of its source, lowest first, then as varints its incarnation, the offset of
 the highest origin plus one, and the rest of that origin. The lowest bit of the rest says whether
@@ -17,10 +17,13 @@ from streamlet.state.log_numbers import NAME_BITS, add_varint, varint
 
 #: Of each edge the ends of steps between which no origin was applied.
 Leaps: TypeAlias = Mapping[int, tuple[tuple[int, int], ...]]
+#: Of each writer its period, and the highest sequence of it that was processed.
+Marks: TypeAlias = Mapping[int, tuple[int, int]]
 
 #: Bits of an origin that are not its offset, the lowest of them for null values.
 _REST_BITS = 20
 _REST = (1 << _REST_BITS) - 1
+_LOW = (1 << 32) - 1
 
 
 def pack_applied(applied: Mapping[int, int], loose: frozenset[int], leaps: Leaps) -> str:
@@ -60,3 +63,42 @@ def unpack_applied(text: str) -> tuple[dict[int, int], frozenset[int], Leaps]:
         if len(origins) > 1:
             leaps[edge] = tuple(zip(origins[:-1:2], origins[1::2], strict=True))
     return {edge: origins[-1] for edge, origins in entries.items()}, frozenset(loose), leaps
+
+
+def pack_marks(marks: Marks) -> str:
+    """The marks of writers: differences of their numbers, and their periods in two halves.
+
+    The upper half, which is about the same for all, as what it is above the lowest one.
+    """
+    found = bytearray()
+    lowest = min((period >> 32 for period, _ in marks.values()), default=0)
+    add_varint(found, lowest)
+    before = 0
+    for writer, (period, sequence) in sorted(marks.items()):
+        halves = (period >> 32) - lowest, period & _LOW
+        for number in (writer - before, *halves, sequence):
+            add_varint(found, number)
+        before = writer
+    return base64.b85encode(bytes(found)).decode()
+
+
+def unpack_marks(text: str) -> dict[int, tuple[int, int]]:
+    """Read that form.
+
+    Raises:
+        ValueError: the text is damaged, or a number of it cannot be.
+    """
+    data = base64.b85decode(text)
+    lowest, at = varint(data, 0, 32) if data else (0, 0)
+    marks: dict[int, tuple[int, int]] = {}
+    writer = 0
+    while at < len(data):
+        step, at = varint(data, at, 63)
+        born, at = varint(data, at, 32)
+        epoch, at = varint(data, at, 32)
+        sequence, at = varint(data, at, 63)
+        writer += step
+        marks[writer] = lowest + born << 32 | epoch, sequence
+    if writer >> 63 or any(period >> 64 for period, _ in marks.values()):
+        raise ValueError("a packed mark is too high")
+    return marks

@@ -16,11 +16,10 @@ def non_deterministic(function: F) -> F:
     """Declares that a function may make something else of the same record when it sees it again.
 
     Such a function depends on more than its arguments: the clock, random numbers, a service. After
-    a crash, records since the last commit are processed again. A repartition topic that its results
-    reach without another repartition topic between is then not exact, whatever
-    ``repartition.exact`` is: what is written again may have other keys, so it cannot be recognised.
-    ``streamlet describe --json`` names the operator, and the application logs a warning when it
-    starts.
+    a crash, records since the last commit are processed again, and what is written again may have
+    other keys. So in a repartition topic that its results reach without another one between, each
+    record waits for the commit of the task that wrote it. State behind it counts what that task's
+    commits contain, each record once. ``streamlet describe --json`` names the operator.
 
     For the functions of stateless operators of a stream, and of ``group_by``. A decorator, too.
 

@@ -287,9 +287,9 @@ class KStream(Generic[K, V]):
         Positions are committed behind records only whose results have gone on, and state behind
         them with their positions: it stays exact. A commit has the task begin no calls until those
         that run have ended; a task that is to stop or to move waits two seconds for them, else they
-        are made again by its next owner. So are those since the last commit after a crash. A
-        repartition topic behind such results is not exact, since a call may then have another
-        result (``non_deterministic``).
+        are made again by its next owner. So are those since the last commit after a crash,
+        where a call may have another result. So in a repartition topic behind such results records
+        wait for their commit (``non_deterministic``).
 
         - Nulls: the function gets them as None; a result None is a null value.
         - Key, timestamp, headers: kept.

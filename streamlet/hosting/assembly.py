@@ -206,7 +206,9 @@ class _KafkaWorker:
             clock=self.clock,
             busy=self.meters.busy,
             plans_by=planning_settings(self.settings),
-            repartitions=tuple((edge.topic, edge.reason or "") for edge in self.edges.edges),
+            repartitions=tuple(
+                (edge.topic, (edge.reason or "") if edge.plain else "") for edge in self.edges.edges
+            ),
             read_committed=self.settings.read_committed,
         )
 

@@ -92,7 +92,8 @@ class RecordDecoder:
             attempt, received, raw = raw.attempt, raw.received, raw.raw
         else:
             received = raw.offsets[-1] + 1
-            raw = raw if edges is None else edges.take(raw)
+            if edges is not None:
+                raw, received = edges.take(raw)
             self._failures.keep(raw)
         batch = self.batch(source, raw, attempt)
         if self.undecoded is not None:

@@ -46,8 +46,7 @@ class Task:
         partition_counts: of topics that are written.
         idle_ms: ``max.task.idle.ms``.
         edges: filters its inputs from exact repartition topics; None: they are plain.
-        in_parts: whether ``process`` and ``resume`` return between two parts of a large output;
-            ``resume`` goes on with it then, and no other batch begins before it has ended.
+        in_parts: whether a step may end between two parts of a large output; the next one goes on.
         wall_ms: the time of day, ms since the epoch; None: the ``now_ms`` of the present step.
         global_stores: those of global tables, by name, which all tasks of a process share.
         has_headers: whether headers of records are read and written.
@@ -148,15 +147,13 @@ class Task:
         """The first record of this batch, from ``offset`` on, with which stream time is so high."""
         return self._stream_times.reached(time_ms, offset)
 
-    # What the driver asks.
-
     def process(
         self, raw: PartitionBatch, now_ms: int = 0, known_end: KnownEnd | None = None
     ) -> list[Output]:
         """Process a raw batch; outputs of what could be processed by now.
 
-        A task with several input partitions may keep records back until it knows which is next;
-        ``known_end`` tells where a partition ends, None means: nothing more is coming, do not wait.
+        A task with several input partitions may keep records back until it knows which is next.
+        ``known_end`` tells where a partition ends; None: do not wait, nothing more is coming.
 
         Raises:
             ProcessingError: a record failed under the policy ``fail``. The task must then be
@@ -174,6 +171,8 @@ class Task:
         self.now_ms = self._pause.now_ms = self._undecoded.now_ms = now_ms
         self._ticked = not self._timed
         known_end = known_end or (lambda _: 0)
+        if self.edges is not None:
+            known_end = self.edges.at(now_ms, known_end)
         while not self._pause.lasts and self._advance() and not self._undecoded.lasts:
             if not self._begin_next(now_ms, known_end):
                 break
@@ -189,8 +188,6 @@ class Task:
             self._pause.sit_out()
         for _ in self._nodes.release() if release else self._nodes.end_calls():
             self._pause.sit_out()
-        if self.edges is not None:
-            self.edges.advance(self.positions)
         self.commit_requested = False
         return self._take_outputs()
 
@@ -246,9 +243,8 @@ class Task:
 
     def buffered(self) -> dict[TopicPartition, int]:
         """Records kept back, per input partition."""
-        buffered = dict.fromkeys(self.positions, 0)
-        if self._inputs is not None:
-            buffered = self._inputs.buffered()
+        inputs = self._inputs
+        buffered = dict.fromkeys(self.positions, 0) if inputs is None else inputs.buffered()
         for raw in self._later:
             raw = raw.raw if isinstance(raw, Undecoded) else raw
             if isinstance(raw, PartitionBatch):
@@ -288,6 +284,8 @@ class Task:
                 return True
             if self.calls.full:
                 return False
+        if self.edges is not None and self.edges.blocked:
+            return False
         if self._punctuates():
             self._begin_without_record(self._nodes.by_clock)
             return True
@@ -370,9 +368,8 @@ class Task:
 
     def _skip(self, partition: TopicPartition, offset: int) -> None:
         received = self.positions if self._inputs is None else self._inputs.received()
-        before = received[partition]
-        if self.edges is not None and offset != before:
-            self.edges.skip(partition, offset)
+        if self.edges is not None and offset != received[partition]:
+            offset = self.edges.skip(partition, offset)
         if self._inputs is None:
             self.positions[partition] = offset
         else:
@@ -386,6 +383,8 @@ class Task:
 
     def _take_outputs(self) -> list[Output]:
         calls, positions = self.calls, self.positions
+        if self.edges is not None and self.edges.silent:
+            return []
         self.failures.processed(positions if calls is None else calls.before(positions))
         return self._outputs.take()
 

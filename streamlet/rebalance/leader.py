@@ -122,7 +122,8 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
     turns = release_delays(decided.members)
     known = min((0 if r.head is None else r.head.latest for r in read), default=wire.VERSION)
     prefixes, compact = known >= wire.PREFIX_VERSION, known >= wire.COMPACT_VERSION
-    for_all = Assignment(flip=flip, prefixes=prefixes, compact=compact)
+    held = known >= wire.HELD_VERSION
+    for_all = Assignment(flip=flip, prefixes=prefixes, compact=compact, held=held)
     answers = {r.member_id: _answer(decided, for_all, r, turns.get(r.member_id, 0)) for r in read}
     if run.member_id in subscriptions:
         answers[run.member_id] = _signed(answers[run.member_id], run, view, decided, reason)

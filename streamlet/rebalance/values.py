@@ -163,6 +163,7 @@ class Assignment(MemberPlan):
     clock on the wire, by the member's monotonic clock once ``session`` has delivered it.
     ``turn_ms`` after the first plan that says what to release the member begins with it.
     ``prefixes``: all members can read prefixes in repartition topics, so that they may be written.
+    ``held``: likewise records there may wait for the commit of the task that wrote them.
     ``compact``: likewise all can read commit metadata in compact form.
     ``flip`` to another type than the group's is an order to go there; to its own, that some members
     are missing.
@@ -181,6 +182,7 @@ class Assignment(MemberPlan):
     turn_ms: int = 0
     prefixes: bool = False
     compact: bool = False
+    held: bool = False
     unassigned: frozenset[TaskId] = frozenset()  # tasks with no member at all, for status
 
     def summary(self) -> str:

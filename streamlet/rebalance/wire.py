@@ -36,6 +36,8 @@ VERSION = schemas.VERSION
 PREFIX_VERSION = 7
 #: Programs that know this version read the compact form of commit metadata.
 COMPACT_VERSION = 8
+#: Programs that know this version read records that wait for a commit.
+HELD_VERSION = 9
 
 _HEAD = struct.Struct(">ii")
 _HASH_BYTES = 8

@@ -103,10 +103,11 @@ _ASSIGNMENT: dict[int, dict[str, Any]] = {
     6: dict.fromkeys(TASK_SETS, _COLUMN),
     7: {"prefixes": "boolean"},  # whether repartition topics may bear prefixes
     8: {"compact": "boolean"},  # whether the texts of commits may be in compact form
+    9: {"held": "boolean"},  # whether records of repartition topics may wait for a commit
 }
 
 #: The latest version.
-VERSION = 8
+VERSION = 9
 
 
 def _schemas(name: str, changes: dict[int, dict[str, Any]]) -> dict[int, Any]:

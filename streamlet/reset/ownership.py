@@ -22,6 +22,7 @@ from streamlet.clock import Clock
 from streamlet.errors import StateError, TimedOutError
 from streamlet.kafka.ports import Admin, NewTopic, PartitionBatch, RecordSource
 from streamlet.kafka.reading import read_until
+from streamlet.processing.edges.held_records import MARK
 from streamlet.processing.edges.records import unpack
 from streamlet.state.changelog import number_at
 from streamlet.state.entries import CommitEntry
@@ -151,7 +152,8 @@ def _all_ours(batches: Sequence[PartitionBatch]) -> bool:
 
 
 def _is_repartition(topic: NewTopic, batches: Sequence[PartitionBatch], read: bool) -> bool:
-    if any(unpack(batch.values[-1:]) is not None for batch in batches):
+    newest = [value for batch in batches for value in batch.values[-1:]]
+    if any(unpack([value]) is not None or (value or b"").startswith(MARK) for value in newest):
         return True
     config = dict(topic.config)
     return read and all(config.get(key) == value for key, value in _REPARTITION.items())

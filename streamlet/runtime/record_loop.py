@@ -8,12 +8,19 @@ after a pause waits with all that is behind it, and no other task does.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import attrs
 
 from streamlet.clock import Clock, pause
-from streamlet.errors import OutOfRangeError, ProcessingError, StateError
+from streamlet.errors import (
+    DeliveryError,
+    OutOfRangeError,
+    ProcessingError,
+    StateError,
+    StillQueuedError,
+)
 from streamlet.forks import OwnProcess
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.logs import get_logger
@@ -111,6 +118,8 @@ class RecordLoop:
         if not self._sending.sink.has_room(hurried=hurried):
             self._board.wait(POLL_MS)
             return
+        for task in self._holdings.tasks.values():
+            self.tell(task)
         began = self._clock.now_ns()
         self._waited_ms = self._sending.sink.waited_ms
         batches = self._holdings.take_kept() or self._poll()
@@ -133,6 +142,24 @@ class RecordLoop:
         for active in self._holdings.of_stage(TaskStage.RUNNING):
             self._process_waiting(active, now)
         self._adapt(sum(map(len, batches)))
+
+    def tell(self, active: ActiveTask, *, at_once: bool = False) -> None:
+        """Write what a task owes to readers whose records wait for its commits.
+
+        ``at_once``: no record of it follows.
+        """
+        if (held := active.held) is None:
+            return
+        for one in held.markers(self._clock.now_ms(), at_once=at_once):
+            keys: list[bytes | None] = [None] * len(one.values)
+            self._sending.sink.send(one.topic, keys, one.values, None, one.partitions)
+            self._lingering = True
+
+    def end(self, tasks: Iterable[ActiveTask]) -> None:
+        """Have the last markers of tasks delivered; what is lost of them others tell later."""
+        if any(active.held is not None for active in tasks):
+            with suppress(StillQueuedError, DeliveryError):
+                self._sending.sink.flush(ROOM_MS)
 
     def _adapt(self, polled: int) -> None:
         """Poll fewer records if the outputs of these had to wait, else more, up to the usual."""
@@ -305,6 +332,8 @@ class RecordLoop:
             active.unsent.shown += outputs
             return
         self._lingering |= bool(outputs)
+        if outputs:
+            self.tell(active)
         for number, output in enumerate(outputs):
             again = self._sending.send(output, active.edge_writer, active.task)
             if again is not None:

@@ -41,6 +41,8 @@ _ACTIVE = {
     TaskStage.STOPPED: "stopped",
     TaskStage.HELD: "stopped",
 }
+#: A wait for the commit of another task that takes longer is told, ms.
+WAIT_MS = 2_000
 _MOVING = frozenset({"learning", "waiting", "restoring", "stopped"})
 
 
@@ -57,7 +59,7 @@ class Reporter:
         clock: the time.
         busy: share of the time it worked since this was asked last.
         plans_by: the settings it plans by, where they are not the defaults.
-        repartitions: the repartition topics with the reasons why some are not exact.
+        repartitions: the repartition topics with the reasons why some are plain.
         read_committed: whether records of open transactions do not count yet.
     """
 
@@ -98,6 +100,7 @@ class Reporter:
         self._look_at_ms = now_ms + LOOK_MS
         problems = self._open.problems(holdings.tasks.values(), source, now_ms)
         problems |= self._calls.problems(holdings.tasks.values(), now_ms)
+        problems |= _waits(holdings)
         problems |= _problems(holdings, activation, copies)
         with self._board.manager() as manager:
             outline = self._outline(manager, state, inputs)
@@ -191,6 +194,18 @@ def _problems(
     found = {str(task): problem for task, problem in (locked | activation.problems).items()}
     halted = ((task, one.halted) for task, one in holdings.tasks.items() if one.halted)
     return found | {str(task): reason for task, reason in halted}
+
+
+def _waits(holdings: TaskRegistry) -> dict[str, str]:
+    """The tasks whose input waits for the commit of a task that wrote it."""
+    found = {}
+    for task, active in holdings.tasks.items():
+        edges = active.processor.edges
+        waits = None if edges is None else edges.waits_for(WAIT_MS)
+        if waits is not None:
+            writer, waited_ms = waits
+            found[str(task)] = f"waits for a commit of {writer} since {waited_ms // 1000} s"
+    return found
 
 
 def _of_record(task: TaskId, record: TaskRecord) -> TaskProgress:

@@ -48,6 +48,7 @@ from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tasks.task_actions import TaskActions
 from streamlet.tasks.task_failures import OutOfRange, StoreFailures
+from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 
 log = get_logger(__name__)
@@ -253,6 +254,8 @@ class Worker:
         """Begin to stop, or go on; True once it is over."""
         try:
             over = self._last_commit()
+            if over:
+                self._records.end(self.holdings.tasks.values())
         except (EntryTooLargeError, UnwritableEntryError) as error:
             if self._sending.policy.processing == FAIL:
                 raise
@@ -359,6 +362,8 @@ class Worker:
         self.meters.settled(settled)
         for part in settled.accepted:
             self._purge.committed(part)
+            if part.active.stage is TaskStage.STOPPED:
+                self._records.tell(part.active, at_once=True)
         self._activation.missing.topics |= {tp.topic for tp in settled.gone}
 
     def _tidy(self, now: int) -> None:

@@ -2,14 +2,13 @@
 
 In this order, because each step relies on the one before: read the committed positions, read where
 the changelogs end *after* that, restore up to there counting only what the commit contains, then
-begin a new epoch at exactly the committed offsets. A mark says the positions and the ends itself.
-
-A task with a warm copy on this worker is promoted by the thread that keeps it; any other is opened
+begin a new epoch at exactly the committed offsets. A mark says the positions and the ends itself. A
+task with a warm copy on this worker is promoted by the thread that keeps it; any other is opened
 here, and restored by the same thread (``tasks.state_updater``).
 
 Before that its positions, logs and local state are compared (``mismatch``). What disagrees is read
-once more, since another owner may have committed meanwhile; then it is decided what to do. Where
-another member may have the state of a task, the task is given back to the group first.
+once more, since another owner may have committed meanwhile. Then it is decided what to do; a task
+that another member may have the state of is given back first.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from streamlet.coordinator.commit_metadata import Positions
 from streamlet.errors import StateError, StateLockedError, StateMismatchError, StreamletError
 from streamlet.kafka.limits import largest_record
 from streamlet.logs import get_logger
-from streamlet.processing.edges.plan import EdgePlan
+from streamlet.processing.edges.plan import EdgePlan, Start
 from streamlet.processing.task import Task
 from streamlet.state.entries import CommitEntry
 from streamlet.tasks.activating_task import ActivatingTask, TaskTroubles
@@ -386,14 +385,15 @@ class Activation:
         if (troubles := self._troubles[opened.task]).careful:
             largest = largest_record(self._settings.client_config("producer"))
             state.check_entries(largest, self._limits)
-        # Without a commit of ours to start from everything counted: that is what we carry forward.
+        # Without a commit of ours to start from everything counted: this is carried forward.
         contained = max(target.limit or NO_STATE, state.state)
         epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
         part = self.topology.subtopology(opened.task.subtopology)
-        begin = target.positions()
+        begin, wall_ms = target.positions(), self._clock.wall_ms()
         between = {topic.name for topic in part.repartitions}
-        notes = self.edges.pruned(target.notes_at_start(begin, self._clock.wall_ms(), between))
-        edges = self.edges.of_task(part, notes, target.topic_ids or {})
+        notes = self.edges.pruned(target.notes_at_start(begin, wall_ms, between))
+        start = Start(opened.task, epoch, target.metadata, contained, wall_ms // 1000)
+        edges = self.edges.of_task(part, begin, notes, target.topic_ids or {}, start)
         active = ActiveTask(
             opened,
             part,

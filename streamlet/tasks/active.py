@@ -10,8 +10,15 @@ from collections.abc import Mapping
 
 import attrs
 
-from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote, Rebuilt, started
+from streamlet.coordinator.commit_metadata import (
+    CommitMetadata,
+    InputNote,
+    Positions,
+    Rebuilt,
+    started,
+)
 from streamlet.coordinator.commit_texts import TextRules
+from streamlet.processing.edges.held_writer import HeldWriter
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.outputs import Output
 from streamlet.processing.task import Task
@@ -83,6 +90,13 @@ class ActiveTask:
     unsent: Unsent | None = None
     misplaced: str = ""
     remade: bool = False
+    #: The writer of its records that wait for its commits; None: there are none.
+    held: HeldWriter | None = attrs.field(init=False)
+
+    @held.default
+    def _its_held_writer(self) -> HeldWriter | None:
+        edges = self.processor.edges
+        return None if edges is None else edges.held
 
     def __attrs_post_init__(self) -> None:
         self.processor.epoch = self.epoch
@@ -94,6 +108,13 @@ class ActiveTask:
         self.number = 0
         self.written = {}
         self.claimed = False
+        if self.held is not None:
+            self.held.begin_again(self.epoch)
+
+    def may_begin_again(self, positions: Positions) -> bool:
+        """True if these positions are its last commit, and nothing that it wrote waits for more."""
+        waits = self.held is not None and self.held.undecided
+        return positions.are(self.committed, self.by, self.epoch) and not waits
 
     def move_to(self, stage: TaskStage) -> None:
         """Enter another stage."""
@@ -123,13 +144,16 @@ class ActiveTask:
     @property
     def positions(self) -> dict[TopicPartition, int]:
         """The offsets that a commit would write now: behind the last processed records."""
-        return self.processor.positions
+        edges, found = self.processor.edges, self.processor.positions
+        return found if edges is None else edges.committable(found)
 
     @property
     def changed(self) -> bool:
         """True if there is something to commit."""
         calls = self.processor.calls
         if self.under_way or self.remade or (calls is not None and calls.shut):
+            return True
+        if self.held is not None and self.held.wants_commit:
             return True
         return self.positions != self.committed or self.state.has_dirty()
 
@@ -253,6 +277,7 @@ class TaskCommit:
             state=self.contained,
             release_to=self.release_to,
             rebuilt=self.rebuilt,
+            born=0 if self.active.held is None else self.active.held.born,
         )
         return rules.texts(plain, dict.fromkeys(self.active.inputs, InputNote()) | self.notes)
 
@@ -264,6 +289,8 @@ class TaskCommit:
         active.rebuilt = self.rebuilt
         if active.edge_writer is not None:
             active.edge_writer.committed(self.offsets)
+        if active.held is not None:
+            active.held.accepted(self.number) if self.number else active.held.claimed()
         active.contained = self.contained
         active.claimed = True
         active.number = self.number

@@ -83,8 +83,10 @@ class ChangelogDelivery:
         contained = StateNumber(active.epoch, number)
         with blamed(active.task):
             drained = active.state.drain()
-        positions = dict(active.processor.positions)
+        positions = dict(active.positions)
         part = TaskCommit(active, number, positions, contained, drained, active.notes_now)
+        if active.held is not None:
+            active.held.taken(number)
         part.checked = dict(active.ends)
         part.look = look
         logs, columns = active.changelogs, drained.columns

@@ -27,7 +27,7 @@ from streamlet.errors import (
 )
 from streamlet.kafka.ports import Admin
 from streamlet.logs import get_logger
-from streamlet.tasks.active import TaskCommit
+from streamlet.tasks.active import ActiveTask, TaskCommit
 from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.task_registry import TaskRegistry
@@ -94,6 +94,7 @@ class CommitLoop:
     #: When the next commit is due.
     next_ms: int = attrs.field(default=0, init=False)
     _measure_ms: int = attrs.field(default=0, init=False)
+    _held_ms: int = attrs.field(default=0, init=False)
     _postponed: PostponedCommit = attrs.field(init=False)
 
     @_postponed.default
@@ -119,13 +120,25 @@ class CommitLoop:
                 self._holdings.garbage.collect(now, busy=self._actions.busy)
                 self._tidy(now)
         elif self._actions.unit is None and not self._group.gated:
-            claims = self._holdings.unclaimed()
-            if claims:  # nothing is written before, and no task is given up
-                self._try(lambda: self._commit.begin(claims))
+            # Nothing is written before a claim, and no task is given up.
+            tasks = self._holdings.unclaimed() or self._held_due(now)
+            if tasks:
+                self._try(lambda: self._commit.begin(tasks))
         # Joins are blocked behind claims and pre-copy commits: stopped tasks would wait for these.
         first = self._actions.unit is None and not precopy.over
         if self._actions.waiting and not first and not self._commit.under_way:
             self._try(self._actions.go_on)
+
+    def _held_due(self, now: int) -> list[ActiveTask]:
+        """The tasks whose records wait in repartition topics for a commit, if that is due."""
+        found = self._holdings.with_held()
+        if not found:
+            return []
+        due_ms = self._held_ms + (HOLD_OFF_MS if self._actions.awaited else 0)
+        if now < due_ms and not any(one.held.hurries for one in found if one.held):
+            return []
+        self._held_ms = now + self._settings.repartition_commit_interval_ms
+        return found
 
     def _full(self, now: int) -> bool:
         """True if much of the caches is what only a commit can free; looked at now and then."""

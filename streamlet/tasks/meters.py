@@ -6,7 +6,6 @@ Only the worker's own thread touches a ``Meters``; once a second ``measure`` tur
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable
 
@@ -14,34 +13,15 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.coordinator.events import CommitOutcome
+from streamlet.histogram import Histogram
 from streamlet.tasks.commit_port import Settled
 from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.types import TaskId
 
-#: Upper bounds of the histograms' buckets, seconds.
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 #: Rates are taken over so long, ms: Kafka's window.
 RATE_MS = 30_000
 #: A share of less time than this says little.
 BUSY_MS = 1_000
-
-
-@attrs.define
-class Histogram:
-    """Counts durations by how long they were; adding one costs well below a microsecond."""
-
-    counts: list[int] = attrs.field(factory=lambda: [0] * (len(SECONDS) + 1))
-    sum: float = 0.0
-
-    def add_ns(self, ns: int) -> None:
-        """Count one."""
-        seconds = ns / 1e9
-        self.counts[bisect_left(SECONDS, seconds)] += 1
-        self.sum += seconds
-
-    def value(self) -> list[float]:
-        """The value that a sample carries."""
-        return [*self.counts, self.sum]
 
 
 @attrs.define

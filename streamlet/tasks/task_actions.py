@@ -113,7 +113,7 @@ class TaskActions:
             orders = assigned.assignment
             self.precopy.ordered(orders.release, orders.turn_ms, now)
             if not orders.error:
-                self._activation.edges.agreement.prefixes = orders.prefixes
+                self._activation.edges.agreement.take(orders.prefixes, orders.held)
                 self._commit.texts.compact = orders.compact
             self._meters.rebalanced()
             self._forget_unit()  # it answered orders that are replaced
@@ -377,11 +377,11 @@ class TaskActions:
 
     def _reclaim(self, active: ActiveTask, positions: Positions) -> None:
         """Process a task again that was held open, or start it again (F4)."""
-        if positions.are(active.committed, active.by, active.epoch):
+        if active.may_begin_again(positions):
             active.begin_again()
             self._go_on_with(active)
         else:
-            log.info("task %s was committed by others meanwhile", active.task)
+            log.info("task %s begins at its last commit, which may be that of others", active.task)
             self._drop(active)
             self._activation.want(active.task)
 

@@ -191,6 +191,11 @@ class TaskRegistry:
         asking = (one for one in self.tasks.values() if one.processor.commit_requested)
         return any(one.stage is TaskStage.RUNNING and one.changed for one in asking)
 
+    def with_held(self) -> list[ActiveTask]:
+        """Running tasks whose records wait in repartition topics for a commit not yet begun."""
+        held = ((one, one.held) for one in self.of_stage(TaskStage.RUNNING))
+        return [one for one, writer in held if writer is not None and writer.wants_commit]
+
     def dirty_bytes(self) -> int:
         """Estimate of the memory that only a commit can free."""
         return sum(active.state.dirty_bytes() for active in self.tasks.values())

@@ -65,7 +65,12 @@ def as_json(topology: Topology) -> dict[str, Any]:
             for table in topology.global_tables
         ],
         "repartitions": [
-            {"topic": edge.topic, "exact": edge.exact, "reason": edge.reason}
+            {
+                "topic": edge.topic,
+                "exact": not edge.plain,
+                "kind": edge.kind,
+                "reason": edge.reason,
+            }
             for edge in edges_of(topology)
         ],
         "optimizations": [

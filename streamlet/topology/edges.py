@@ -1,4 +1,9 @@
-"""Says of each repartition topic whether state behind it counts each record once."""
+"""Says of each repartition topic how state behind it counts each record once.
+
+Where a task that processes again what it had processed writes the same records, their origins tell
+repetitions (``processing/edges/writer``). Anywhere else records wait for the commit of the task
+that wrote them (``processing/edges/held_writer``).
+"""
 
 from __future__ import annotations
 
@@ -22,16 +27,30 @@ class Edge:
 
     Attributes:
         topic: its name.
-        reason: why a crash may count a record behind it twice; None if none can.
+        reason: why its records wait for a commit, or are plain; None: they need not wait.
+        plain: whether a crash may count a record behind it twice.
+        follows: whether its records wait only because others before them do.
     """
 
     topic: str
     reason: str | None = None
+    plain: bool = False
+    follows: bool = False
 
     @property
     def exact(self) -> bool:
-        """True if each record counts once behind it, whatever crashes."""
+        """True if each record counts once behind it, and none waits for that."""
         return self.reason is None
+
+    @property
+    def after_commit(self) -> bool:
+        """True if each record counts once behind it, after the commit of the task that wrote it."""
+        return self.reason is not None and not self.plain
+
+    @property
+    def kind(self) -> str:
+        """The words for it: ``plain``, ``exact``, or ``exact after commit``."""
+        return "plain" if self.plain else "exact" if self.exact else "exact after commit"
 
 
 def edges_of(topology: Topology, counts: Mapping[str, int] | None = None) -> tuple[Edge, ...]:
@@ -42,16 +61,40 @@ def edges_of(topology: Topology, counts: Mapping[str, int] | None = None) -> tup
         counts: partitions of its input topics; None: not known, no limit is checked.
     """
     topics = {topic.name: topic for part in topology.subtopologies for topic in part.repartitions}
-    return tuple(
-        Edge(name, "plain by wish") if topics[name].plain else _edge(topology, name, counts)
-        for name in sorted(topics)
-    )
+    found = {
+        name: Edge(name, "plain by wish", plain=True)
+        if one.plain
+        else _edge(topology, name, counts)
+        for name, one in sorted(topics.items())
+    }
+    while waiting := _behind_others(topology, found):
+        found |= waiting
+    return tuple(found.values())
 
 
 def sources_into(topology: Topology, topic: str) -> tuple[str, ...]:
     """The topics whose records lead to a repartition topic."""
     writers = [part for part in topology.subtopologies if topic in part.output_topics]
     return tuple(sorted({name for part in writers for name in _topics_before(part, topic)}))
+
+
+def _behind_others(topology: Topology, found: Mapping[str, Edge]) -> dict[str, Edge]:
+    """Edges that must wait because records wait before them: those come in another order then."""
+    waiting = {name for name, edge in found.items() if edge.after_commit}
+    behind = {
+        name: sorted(waiting.intersection(sources_into(topology, name)))
+        for name, edge in found.items()
+        if edge.exact
+    }
+    return {
+        name: Edge(
+            name,
+            f"behind {before[0]}, whose records come in the order of commits",
+            follows=True,
+        )
+        for name, before in behind.items()
+        if before
+    }
 
 
 def _edge(topology: Topology, topic: str, counts: Mapping[str, int] | None) -> Edge:

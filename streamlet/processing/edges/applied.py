@@ -60,6 +60,13 @@ class Applied:
         }
         return InputNote(incarnation, dict(self.high), frozenset(self.loose), self.open, long)
 
+    def copy(self) -> Applied:
+        """Another one that is as this one is now."""
+        found = Applied(self.note(0), self._sources)
+        found._leaps = {edge: list(leaps) for edge, leaps in self._leaps.items()}
+        found._young = set(self._young)
+        return found
+
     def skip(self) -> None:
         """Expect each edge to go on with whatever comes next."""
         self.open = True

@@ -61,13 +61,22 @@ class EdgeFilter:
 
     def take(self, raw: PartitionBatch) -> PartitionBatch:
         """The records that are new, with their values as they were before the prefix."""
-        found = unpack(raw.values)
+        found = self.take_origins(raw)
         if found is not None:
-            return self._filtered(raw, found)
-        bears = [value is not None and value.startswith(_MARK_BYTES) for value in raw.values]
-        if not any(bears):
-            return raw
-        return self._mixed(raw, bears)
+            return found
+        bear = [value is not None and value.startswith(_MARK_BYTES) for value in raw.values]
+        return self.take_mixed(raw, bear) if any(bear) else raw
+
+    def take_origins(self, raw: PartitionBatch) -> PartitionBatch | None:
+        """The result of ``take`` if all records bear a prefix; else None."""
+        found = unpack(raw.values)
+        return None if found is None else self._filtered(raw, found)
+
+    def buffer(self) -> None:
+        """From now on records that passed may wait before they are processed."""
+        if self._waiting is None:
+            self._waiting = deque()
+            self._processed = self._applied.copy()
 
     def skip(self, offset: int) -> None:
         """Expect no record from ``offset`` on to follow on what was applied: some were skipped."""
@@ -166,8 +175,8 @@ class EdgeFilter:
                 *(raw.topic, raw.partition, offset, what, count),
             )
 
-    def _mixed(self, raw: PartitionBatch, bears: Sequence[bool]) -> PartitionBatch:
-        """The slow way: some records bear a prefix and some do not."""
+    def take_mixed(self, raw: PartitionBatch, bears: Sequence[bool]) -> PartitionBatch:
+        """Take the slow way where only those may bear a prefix that ``bears`` is true of."""
         keep: list[bool] = []
         values = list(raw.values)
         for at, prefixed in enumerate(bears):

@@ -7,24 +7,48 @@ prefixes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import attrs
 
-from streamlet.coordinator.commit_metadata import InputNote
+from streamlet.coordinator.commit_metadata import METADATA_MAX_BYTES, CommitMetadata, InputNote
+from streamlet.coordinator.commit_texts import longest_text
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.logs import get_logger
+from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.filter import KINDS, EdgeFilter
+from streamlet.processing.edges.held_reader import HeldReader
+from streamlet.processing.edges.held_records import task_of
+from streamlet.processing.edges.held_writer import HeldWriter, Period
 from streamlet.processing.edges.records import edge_of, source_of
-from streamlet.processing.edges.writer import Agreement, EdgeWriter
-from streamlet.topology.edges import MOST_SOURCES, edges_of, sources_into
+from streamlet.processing.edges.writer import EdgeWriter
+from streamlet.topology.edges import MOST_SOURCES, Edge, edges_of, sources_into
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
-from streamlet.types import TopicPartition
+from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 
-log = get_logger(__name__)
+#: End of a partition as far as it is known; None: not known yet.
+KnownEnd = Callable[[TopicPartition], int | None]
 
 _OFF = "repartition.exact is false"
+
+
+@attrs.frozen
+class Start:
+    """The start of an active period.
+
+    Attributes:
+        task: which.
+        epoch: of the period.
+        commit: the one that it begins at; None: there is none.
+        contained: what that contains.
+        now_s: the time, s since the epoch.
+    """
+
+    task: TaskId
+    epoch: int
+    commit: CommitMetadata | None
+    contained: StateNumber
+    now_s: int
 
 
 class TaskEdges:
@@ -32,23 +56,21 @@ class TaskEdges:
 
     Args:
         part: what the task does.
-        notes: of its input partitions, as of the positions it begins at.
-        edges: number of each of its input partitions (``records.edge_of``).
-        prefixed: partitions of each repartition topic whose records bear a prefix.
-        headed: partitions of each output topic whose records bear their origins in a header.
-        agreement: of the group.
+        positions: of its input partitions, where it begins.
+        notes: of these positions.
+        writer: writes its own edges; None: there are none.
         sources: those that lead to each repartition topic (``records.source_of``).
+        ordered: the repartition topics that are released in the order of their offsets.
     """
 
     def __init__(
         self,
         part: Subtopology,
+        positions: Mapping[TopicPartition, int],
         notes: Mapping[TopicPartition, InputNote],
-        edges: Mapping[TopicPartition, int],
-        prefixed: Mapping[str, int],
-        headed: Mapping[str, int],
-        agreement: Agreement,
+        writer: EdgeWriter | None,
         sources: Mapping[str, Collection[int]],
+        ordered: Collection[str] = (),
     ) -> None:
         self._notes = dict(notes)
         between = {topic.name for topic in part.repartitions}
@@ -57,37 +79,111 @@ class TaskEdges:
             for tp, note in notes.items()
             if tp.topic in between
         }
-        counts = {**prefixed, **headed}
-        writes = {topic: counts[topic] for topic in part.output_topics if topic in counts}
-        self.writer = EdgeWriter(writes, edges, headed, agreement) if writes else None
+        self._readers = {
+            tp: HeldReader(notes[tp], positions[tp], one, ordered=tp.topic in ordered)
+            for tp, one in self._filters.items()
+        }
+        self.writer = writer
+        #: The time of the present step, ms.
+        self.now_ms = 0
+
+    @property
+    def held(self) -> HeldWriter | None:
+        """The writer of its records that wait for their commit; None: there are none."""
+        return None if self.writer is None else self.writer.held
+
+    @property
+    def silent(self) -> bool:
+        """True if the task may write nothing: the claim of its period is not accepted."""
+        held = self.held
+        return held is not None and held.silent
+
+    @property
+    def blocked(self) -> bool:
+        """True if the task is to begin no batch."""
+        held = self.held
+        return held is not None and held.blocked
 
     @property
     def notes(self) -> dict[TopicPartition, InputNote]:
         """The notes of a commit of the positions reached."""
-        return self._notes | {tp: one.note for tp, one in self._filters.items()}
+        return self._notes | {tp: one.note for tp, one in self._readers.items()}
 
     @property
     def dropped(self) -> dict[str, int]:
-        """Records that did not count, by kind (``edges.filter``)."""
-        found = Counter(dict.fromkeys(KINDS, 0))
-        for one in self._filters.values():
+        """Records that did not count, by kind (``edges.filter``, ``edges.held_reader``)."""
+        found = Counter(dict.fromkeys((*KINDS, "uncommitted"), 0))
+        for tp, one in self._filters.items():
             found.update(one.dropped)
+            found.update(self._readers[tp].dropped)
         return found
 
-    def take(self, raw: PartitionBatch) -> PartitionBatch:
-        """The records of a batch that are new, as they were before they got a prefix."""
-        one = self._filters.get(TopicPartition(raw.topic, raw.partition))
-        return raw if one is None else one.take(raw)
+    @property
+    def readers(self) -> Mapping[TopicPartition, HeldReader]:
+        """Its readers of repartition topics."""
+        return self._readers
+
+    @property
+    def markers(self) -> int | None:
+        """Markers written; None: it writes no records that wait."""
+        return None if self.held is None else self.held.markers_sent
+
+    @property
+    def waiting(self) -> int | None:
+        """Records held that wait for the commit of their writer; None: it reads no such topic."""
+        return sum(one.held for one in self._readers.values()) if self._readers else None
+
+    def waits_for(self, longer_ms: int) -> tuple[TaskId, int] | None:
+        """The writer whose commit is waited for longest, and so many ms; None: not so long."""
+        oldest = (
+            min((found[1], found[0]) for one in self._readers.values() if (found := one.oldest))
+            if self.waiting
+            else None
+        )
+        if oldest is None or self.now_ms - oldest[0] < longer_ms:
+            return None
+        return task_of(oldest[1]), self.now_ms - oldest[0]
+
+    def take(self, raw: PartitionBatch) -> tuple[PartitionBatch, int]:
+        """The records to process of a batch, as they were before they got a prefix.
+
+        Their offsets are places (``edges.held_reader``), and so is the other result, which is the
+        position of the task once they are processed.
+        """
+        one = self._readers.get(TopicPartition(raw.topic, raw.partition))
+        return (raw, raw.offsets[-1] + 1) if one is None else one.take(raw, self.now_ms)
 
     def advance(self, positions: Mapping[TopicPartition, int]) -> None:
         """Note which of the records taken were processed."""
-        for tp, one in self._filters.items():
+        for tp, one in self._readers.items():
             one.advance(positions[tp])
 
-    def skip(self, partition: TopicPartition, offset: int) -> None:
-        """Expect a gap in an input partition: its records before ``offset`` are skipped."""
-        if partition in self._filters:
-            self._filters[partition].skip(offset)
+    def committable(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The positions that a commit may write where the task is at these."""
+        readers = self._readers
+        return {
+            tp: readers[tp].position(at) if tp in readers else at for tp, at in positions.items()
+        }
+
+    def at(self, now_ms: int, known_end: KnownEnd) -> KnownEnd:
+        """Begin a step at this time; the ends of partitions as numbers to compare with places."""
+        self.now_ms = now_ms
+        readers = self._readers
+
+        def found(partition: TopicPartition) -> int | None:
+            end, one = known_end(partition), readers.get(partition)
+            return end if end is None or one is None else one.end(end)
+
+        return found if readers else known_end
+
+    def skip(self, partition: TopicPartition, offset: int) -> int:
+        """Expect a gap in an input partition: its records before ``offset`` are skipped.
+
+        Returns:
+            The place behind the gap.
+        """
+        one = self._readers.get(partition)
+        return offset if one is None else one.skip(offset)
 
 
 class EdgePlan:
@@ -113,20 +209,35 @@ class EdgePlan:
         self._ids = dict(topic_ids)
         #: Partitions of the topics whose records we give an origin in a header.
         self._headed = {topic: counts[topic] for topic in topology.topics_with_origins}
-        #: Whether the group agrees to prefixes: all its members can read them.
+        #: What the group agrees to: all its members can read it.
         self.agreement = Agreement()
+        self._exact = exact
         #: Partitions of the topics whose records we give a prefix.
         self._prefixed: dict[str, int] = {}
-        #: The repartition topics, with the reasons why some are not exact.
-        self.edges = tuple(
-            attrs.evolve(edge, reason=edge.reason or self._collision(edge.topic) if exact else _OFF)
+        found = [
+            attrs.evolve(edge, reason=edge.reason or self._collision(edge.topic)) if exact else edge
             for edge in edges_of(topology, counts if exact else None)
+        ]
+        #: Partitions of the topics whose records wait for their commit.
+        self._held = {
+            edge.topic: counts[edge.topic]
+            for edge in found
+            if edge.after_commit and edge.topic in counts
+        }
+        #: The repartition topics, with the reasons why records of some wait or are plain.
+        self.edges = tuple(
+            edge if exact or edge.plain else Edge(edge.topic, _OFF, plain=True) for edge in found
         )
-        for edge in self.edges if exact else ():
-            if edge.exact:
+        for edge in found if exact else ():
+            if edge.exact or edge.follows:
                 self._prefixed[edge.topic] = counts[edge.topic]
-            else:
-                log.warning("%s is not exact: %s", edge.topic, edge.reason)
+        #: The topics that are read in the order of their offsets.
+        self.ordered = frozenset(
+            topic.name
+            for part in topology.subtopologies
+            for topic in part.repartitions
+            if topic.name in self._held and self._in_order(part, topic.name)
+        )
 
     def pruned(self, notes: Mapping[TopicPartition, InputNote]) -> dict[TopicPartition, InputNote]:
         """The notes of inputs without unneeded sources, where there are too many for a commit.
@@ -141,16 +252,51 @@ class EdgePlan:
     def of_task(
         self,
         part: Subtopology,
+        positions: Mapping[TopicPartition, int],
         notes: Mapping[TopicPartition, InputNote],
         topic_ids: Mapping[str, str],
+        start: Start,
     ) -> TaskEdges:
-        """The edges of a task that begins with these notes; ``topic_ids`` as far as just read."""
+        """The edges of a task that begins at these positions, with these notes.
+
+        ``topic_ids`` as far as just read.
+        """
+        known = 0 if start.commit is None else start.commit.born
+        base = start.contained if known else NO_STATE
+        period = Period.of(start.task, known or start.now_s, start.epoch, base)
+        sources = {topic.name: self._sources(topic.name) for topic in part.repartitions}
+        writer = self._writer(part, notes, topic_ids, period)
+        return TaskEdges(part, positions, notes, writer, sources, self.ordered)
+
+    def _writer(
+        self,
+        part: Subtopology,
+        notes: Mapping[TopicPartition, InputNote],
+        topic_ids: Mapping[str, str],
+        period: Period,
+    ) -> EdgeWriter | None:
+        counts = {**self._prefixed, **self._headed}
+        writes = {topic: counts[topic] for topic in part.output_topics if topic in counts}
+        waits = {topic: self._held[topic] for topic in part.output_topics if topic in self._held}
+        if not writes and not waits:
+            return None
         ids = {**self._ids, **topic_ids}
         edges = {
             tp: edge_of(tp, ids.get(tp.topic, ""), note.incarnation) for tp, note in notes.items()
         }
-        sources = {topic.name: self._sources(topic.name) for topic in part.repartitions}
-        return TaskEdges(part, notes, edges, self._prefixed, self._headed, self.agreement, sources)
+        held = HeldWriter(period, waits, self.agreement, exact=self._exact) if waits else None
+        return EdgeWriter(writes, edges, self._headed, self.agreement, held)
+
+    def _in_order(self, part: Subtopology, topic: str) -> bool:
+        """True if places in a topic are to be offsets: origins are made of them, or marks are many.
+
+        Marks of writers have to fit into what a broker takes with a commit.
+        """
+        writers = [one for one in self._topology.subtopologies if topic in one.output_topics]
+        count = sum(one.task_count(self._counts) for one in writers)
+        if count > MOST_SOURCES or longest_text(part.changelog_topics, count) > METADATA_MAX_BYTES:
+            return True
+        return any(sink.origin for sink in part.sinks)
 
     def _sources(self, topic: str) -> list[int]:
         return [

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-import attrs
-
 from streamlet.errors import ProcessingError
 from streamlet.kafka.partitioner import KeyPartitioner
 from streamlet.kafka.ports import Headers
 from streamlet.origins import ORIGIN_HEADER, origin_headers
+from streamlet.processing.edges.agreement import Agreement
+from streamlet.processing.edges.held_writer import HeldWriter
 from streamlet.processing.edges.records import INDEX_BITS, pack
 from streamlet.processing.outputs import Output
 from streamlet.types import TopicPartition
@@ -25,17 +25,6 @@ from streamlet.types import TopicPartition
 _Chain = list[int]
 _MOST = 1 << INDEX_BITS
 _LOW = (1 << 32) - 1
-
-
-@attrs.define
-class Agreement:
-    """The group's answer to whether prefixes may be written, as of its last assignment.
-
-    When it changes, a task changes with its next records. Those that it wrote since its last
-    commit have the other form: if it crashes before the next commit, they may count twice.
-    """
-
-    prefixes: bool = False
 
 
 class EdgeWriter:
@@ -47,6 +36,7 @@ class EdgeWriter:
         headed: those whose records bear their origins in a header.
         edges: number of each of its input partitions (``records.edge_of``).
         agreement: of the group; None: prefixes may be written.
+        held: the writer to those topics whose records wait for their commit.
     """
 
     def __init__(
@@ -55,7 +45,9 @@ class EdgeWriter:
         edges: Mapping[TopicPartition, int],
         headed: Collection[str] = (),
         agreement: Agreement | None = None,
+        held: HeldWriter | None = None,
     ) -> None:
+        self.held = held
         self._agreement = agreement or Agreement(prefixes=True)
         self._headed = frozenset(headed)
         self._partitioners = {topic: KeyPartitioner(count) for topic, count in topics.items()}
@@ -69,12 +61,18 @@ class EdgeWriter:
         Raises:
             ProcessingError: an input record became more than 524,288 records of one partition.
         """
+        self._before = {}
+        if output.by_record:
+            return output
+        if self.held is not None:
+            if self.held.takes(output.topic):
+                return self.held.prefixed(output)
+            self.held.plain(output)
         partitioner = self._partitioners.get(output.topic)
-        if partitioner is None or output.by_record:
+        if partitioner is None:
             return output
         if output.topic not in self._headed and not self._agreement.prefixes:
             return output
-        self._before = {}
         offsets = [offset for _, _, run in output.origins for offset in run]
         partitions = output.partitions or partitioner.choose(output.keys, offsets)
         edges: list[int] = []
@@ -117,7 +115,7 @@ class EdgeWriter:
     def refused(self, output: Output, index: int) -> None:
         """Take back what ``prefixed`` noted of the record at ``index`` and those behind it."""
         self._chains |= self._before
-        if index:
+        if index and output.topic in self._partitioners:
             self.prefixed(output.slice(0, index))
 
     def committed(self, positions: Mapping[TopicPartition, int]) -> None:

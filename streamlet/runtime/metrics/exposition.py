@@ -16,11 +16,11 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from streamlet.clock import Clock
+from streamlet.histogram import SECONDS
 from streamlet.runtime.metrics import health
 from streamlet.runtime.metrics.health import HealthLimits, MemberReport
 from streamlet.runtime.metrics.table import COMMON_LABELS, METRICS, Metric, MetricType
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
-from streamlet.tasks.meters import SECONDS
 
 _FAMILIES: dict[MetricType, Any] = {
     MetricType.COUNTER: CounterMetricFamily,

@@ -95,8 +95,18 @@ class MeasuredMember:
         return {
             (name, tp.topic, str(tp.partition)): max(0, end - position)
             for name, task in self.tasks.items()
-            for tp, position in sorted(task.positions.items())
+            for tp, position in sorted(_reached(task).items())
             if (end := self.ends.known_end(tp)) is not None
+        }
+
+    @property
+    def held_waits(self) -> dict[tuple[str, ...], list[float]]:
+        """The waits of records for the commits of their writers, by task and topic."""
+        return {
+            (name, tp.topic): one.waits.value()
+            for name, task in self.tasks.items()
+            if task.edges is not None
+            for tp, one in sorted(task.edges.readers.items())
         }
 
     def restores(self, value: Callable[[RestoreProgress], float]) -> dict[tuple[str, ...], float]:
@@ -107,6 +117,11 @@ class MeasuredMember:
     def advised(self, name: str) -> dict[tuple[str, ...], float]:
         """A value of the advice; none where this member works out no advice."""
         return {} if self.advice is None else {(): self.advice[name]}
+
+
+def _reached(task: Task) -> Mapping[TopicPartition, int]:
+    """The positions that a commit would write."""
+    return task.positions if task.edges is None else task.edges.committable(task.positions)
 
 
 def roles_of(manager: TaskManager) -> dict[TaskId, tuple[str, str]]:

@@ -239,9 +239,28 @@ _ALL = (
         _K + "repetitions_dropped_total",
         "Records of exact repartition topics that did not count: replay (had been applied), gap "
         "(comes again behind one that is missing), zombie (of a source since set back), "
-        "beyond (with an origin that no record can have)",
+        "beyond (with an origin that no record can have), uncommitted (written for a commit that "
+        "never was)",
         ("task", "kind"),
         lambda m: m.repetitions,
+    ),
+    gauge(
+        _K + "held_records",
+        "Records of repartition topics that wait for the commit of the task that wrote them",
+        ("task",),
+        of_task=lambda task: None if task.edges is None else task.edges.waiting,
+    ),
+    histogram(
+        _K + "held_seconds",
+        "Waits of such records, from when they were read",
+        ("task", "topic"),
+        lambda m: m.held_waits,
+    ),
+    counter(
+        _K + "markers_total",
+        "Markers written to tell that a commit was accepted, where no record tells it soon",
+        ("task",),
+        of_task=lambda task: None if task.edges is None else task.edges.markers,
     ),
     gauge(
         _K + "active_buffered_records",

@@ -15,7 +15,7 @@ from streamlet.coordinator.commit_texts import TextRules
 from streamlet.coordinator.messages import Committed, OffsetFetch
 from streamlet.errors import StreamletError, TimedOutError
 from streamlet.kafka.limits import NO_LIMITS
-from streamlet.processing.edges.writer import Agreement
+from streamlet.processing.edges.agreement import Agreement
 from streamlet.testing.simulation.cluster import GROUP, input_of, task_of
 from streamlet.testing.simulation.ports import SimSubtopology
 from streamlet.types import TaskId, TopicPartition

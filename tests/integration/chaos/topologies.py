@@ -108,6 +108,16 @@ def joined(name: str) -> App:
     return app
 
 
+def shopping(name: str) -> App:
+    """Counts by last digit of events that met a row of a table: they wait for a commit."""
+    app = App(name)
+    names = app.table(f"{name}-names", key=str, value=int, store="names")
+    events = app.stream(f"{name}-in", key=str, value=int)
+    met = events.join(names, lambda number, row: number, value=int)
+    by_last_digit(met).to_stream().to(f"{name}-groups")
+    return app
+
+
 def assorted(name: str) -> App:
     """Joins of streams and by foreign keys, a deduplication, rows that expire, timers of each key.
 
@@ -363,6 +373,7 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "retyped": retyped,
     "dropping": dropping,
     "regrouped": regrouped,
+    "shopping": shopping,
     "renamed": renamed,
     "in_front": in_front,
     "optimized": optimized,

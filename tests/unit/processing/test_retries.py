@@ -8,7 +8,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.processing.edges.plan import TaskEdges
+from streamlet.processing.edges.plan import KnownEnd, TaskEdges
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.task import Task
 from streamlet.state.task_state import TaskState
@@ -79,18 +79,21 @@ def test_a_commit_of_a_stopped_task_waits_for_the_pauses() -> None:
 class Replays:
     """The edges of a task behind a repartition topic, some of whose records came before."""
 
-    writer = None
+    silent = blocked = False
 
     def __init__(self, *offsets: int) -> None:
         self._offsets = {*offsets}
 
-    def take(self, batch: PartitionBatch) -> PartitionBatch:
+    def at(self, now_ms: int, known_end: KnownEnd) -> KnownEnd:
+        """As they are."""
+        return known_end
+
+    def take(self, batch: PartitionBatch) -> tuple[PartitionBatch, int]:
         """The others."""
         kept = [i for i, offset in enumerate(batch.offsets) if offset not in self._offsets]
         columns = (batch.offsets, batch.keys, batch.values, batch.timestamps)
-        return PartitionBatch(
-            batch.topic, batch.partition, *([column[i] for i in kept] for column in columns)
-        )
+        lists = ([column[i] for i in kept] for column in columns)
+        return PartitionBatch(batch.topic, batch.partition, *lists), batch.offsets[-1] + 1
 
 
 @pytest.mark.parametrize("replayed", [(0, 1, 2), (2,), (1, 2)])

@@ -228,6 +228,7 @@ def active_of(batches: Batches) -> ActiveTask:
         ),
         retrying=True,  # so its position is not looked at
         edge_writer=None,
+        held=None,
     )
     return cast(ActiveTask, active)
 

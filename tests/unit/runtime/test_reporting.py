@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -17,7 +17,7 @@ from streamlet.kafka.waiting_partitions import LONG_MS
 from streamlet.processing.global_tables import STEP_RECORDS
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.rebalance.values import Assignment
-from streamlet.runtime.reporting import LOOK_MS, MOVING_MS, RESTING_MS, Reporter
+from streamlet.runtime.reporting import LOOK_MS, MOVING_MS, RESTING_MS, Reporter, _waits
 from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_events import (
@@ -43,6 +43,7 @@ class Active:
     misplaced: str = ""
     counters: RecordCounters = attrs.field(factory=RecordCounters)
     calls: Any = None
+    edges: None = None
 
     @property
     def processor(self) -> Active:
@@ -335,3 +336,13 @@ def test_copies_of_global_tables_are_told_of_each_second_while_they_are_far_behi
     assert told is not None
     assert told.global_tables == (("rates", 7),)
     assert bench.look(MOVING_MS) is None
+
+
+def test_a_task_that_waits_long_for_the_commit_of_another_says_for_whose() -> None:
+    waits = {2_000: (TaskId(0, 3), 4_200)}
+    tasks = {
+        TaskId(1, number): SimpleNamespace(processor=SimpleNamespace(edges=edges))
+        for number, edges in enumerate((SimpleNamespace(waits_for=waits.get), None))
+    }
+    holdings = cast(Any, SimpleNamespace(tasks=tasks))
+    assert _waits(holdings) == {"1_0": "waits for a commit of 0_3 since 4 s"}

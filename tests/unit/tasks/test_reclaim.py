@@ -26,6 +26,7 @@ from streamlet.coordinator.events import (
     UnblockJoin,
 )
 from streamlet.coordinator.messages import Committed
+from streamlet.processing.edges.agreement import Agreement
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_loop import Precopy
@@ -216,9 +217,7 @@ class Wanted:
     def targets(self) -> object:
         return SimpleNamespace(inputs=lambda task: self.inputs[task])
 
-    @property
-    def edges(self) -> object:
-        return SimpleNamespace(agreement=SimpleNamespace(prefixes=None))
+    edges = SimpleNamespace(agreement=Agreement())
 
     def want(self, task: TaskId) -> None:
         self.tasks |= {task}

@@ -19,7 +19,7 @@ from streamlet.coordinator.events import (
     Lost,
     UnblockJoin,
 )
-from streamlet.processing.edges.writer import Agreement
+from streamlet.processing.edges.agreement import Agreement
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks.commit_loop import Precopy
 from streamlet.tasks.commit_port import Settled

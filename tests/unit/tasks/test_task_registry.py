@@ -21,7 +21,7 @@ def running(partition: int) -> ActiveTask:
     task, tp = TaskId(0, partition), TopicPartition("in", partition)
     state = SimpleNamespace(cache_bytes=0)
     opened = cast(Any, SimpleNamespace(task=task, state=state))
-    processor = cast(Any, SimpleNamespace(received={tp: 0}))
+    processor = cast(Any, SimpleNamespace(received={tp: 0}, edges=None))
     return ActiveTask(opened, cast(Any, PART), (tp,), processor, epoch=4, committed={tp: 0})
 
 

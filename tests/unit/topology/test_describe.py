@@ -78,8 +78,9 @@ def test_json_has_the_serdes_and_the_topics_of_the_broker() -> None:
 
 
 def test_json_says_which_repartitions_are_exact() -> None:
+    topic = "streams-wordcount-counts-store-repartition"
     assert as_json(word_count().topology())["repartitions"] == [
-        {"topic": "streams-wordcount-counts-store-repartition", "exact": True, "reason": None}
+        {"topic": topic, "exact": True, "kind": "exact", "reason": None}
     ]
 
 

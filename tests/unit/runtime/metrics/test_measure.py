@@ -52,10 +52,13 @@ def test_two_workers_tell_everything_about_their_tasks_and_moves(tmp_path: Path)
     assert (a.failed, b.failed) == (None, None)
 
     told = [s for m in (a, b) for snapshot in m.snapshots for s in snapshot.samples]
-    # There are no global tables and no async calls, and all keys lie where they should.
+    # There are no global tables, async calls and repartitions; all keys lie where they should.
     without = OF_INSTANCE | {
         "streamlet_global_table_records_lag",
         "streamlet_stream_task_calls_in_flight",
+        "streamlet_stream_task_held_records",
+        "streamlet_stream_task_held_seconds",
+        "streamlet_stream_task_markers_total",
         "streamlet_stream_thread_misplaced_records_total",
     }
     assert {s.metric for s in told} == set(METRICS) - without

@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
+from streamlet.histogram import SECONDS, Histogram
 from streamlet.runtime.metrics import health
 from streamlet.runtime.metrics.consumer import ConsumerCollector
 from streamlet.runtime.metrics.exposition import Exposition
@@ -29,7 +30,7 @@ from streamlet.runtime.metrics.server import MOST_CONNECTIONS, MOST_MS, MetricsS
 from streamlet.runtime.metrics.spark_table import SPARK, SPARK_LAG, SPARK_SECONDS, SPARK_TASKS
 from streamlet.runtime.metrics.table import METRICS, Metric
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
-from streamlet.tasks.meters import SECONDS, Histogram, Meters, Rate
+from streamlet.tasks.meters import Meters, Rate
 from streamlet.types import TaskId
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "metrics.md").read_text("utf-8")

@@ -1,0 +1,119 @@
+"""The prefix of values in a repartition topic whose records wait for their writer's commit.
+
+40 bytes before the value, five numbers of 64 bits, lowest byte first::
+
+    mark | writer | period | number << 8 | flags || sequence << 1 | value is null
+
+``writer`` is the task that wrote the record (subtopology << 32 | partition), ``period`` which of
+its active periods (``period_of``), ``number`` the commit of that period that contains what caused
+the record. Where a commit was under way when it was written (``UNDER_WAY``), the last one known to
+be accepted is ``number`` - 2, else ``number`` - 1. ``sequence`` rises within a period. The first
+four numbers are the *head*: the same for all that a task writes between two commits.
+
+A *marker* (``MARKER``) is a record without a key that stands for none: its head tells what was
+accepted, and two more numbers its *base*: period and number of the last accepted commit before its
+own period.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from streamlet.types import TaskId
+
+HEAD_BYTES = 32
+PREFIX_BYTES = 40
+#: No value begins like this by accident.
+MARK = b"\xf5\x93streaN"
+#: Flags: a commit was under way, so that it is not known to be accepted; and no record at all.
+UNDER_WAY = 1
+MARKER = 2
+
+_HEAD = struct.Struct("<8sQQQ")
+_NUMBER = struct.Struct("<Q")
+_BASE = struct.Struct("<QQ")
+_FLAG_BITS = 8
+_LOW = (1 << 32) - 1
+
+
+@attrs.frozen
+class Head:
+    """The facts that one head tells."""
+
+    writer: int
+    period: int
+    number: int
+    accepted: int
+    marker: bool
+
+
+def writer_of(task: TaskId) -> int:
+    """The number of a writer."""
+    return task.subtopology << 32 | task.partition
+
+
+def task_of(writer: int) -> TaskId:
+    """The task of that number."""
+    return TaskId(writer >> 32, writer & _LOW)
+
+
+def period_of(born: int, epoch: int) -> int:
+    """The number of an active period; those of a task rise.
+
+    ``born``: s since the epoch when its epochs began to count, which they do again where no commit
+    is left.
+    """
+    return born << 32 | epoch
+
+
+def pack_head(writer: int, period: int, number: int, flags: int = 0) -> bytes:
+    """A head."""
+    return _HEAD.pack(MARK, writer, period, number << _FLAG_BITS | flags)
+
+
+def read_head(data: bytes) -> Head:
+    """The facts of these 32 bytes, which begin with the mark."""
+    _, writer, period, last = _HEAD.unpack(data)
+    number, flags = last >> _FLAG_BITS, last & (1 << _FLAG_BITS) - 1
+    accepted = number - 2 if flags & UNDER_WAY else number - 1
+    return Head(writer, period, number, accepted, bool(flags & MARKER))
+
+
+def pack(head: bytes, values: Sequence[bytes | None], first: int) -> list[bytes]:
+    """The values with this head and sequences from ``first`` on in front."""
+    sequences: Iterable[int] = range(2 * first, 2 * (first + len(values)), 2)
+    if None in values:
+        nulls = [value is None for value in values]
+        sequences = map(int.__or__, sequences, nulls)
+        values = [value or b"" for value in values]
+    block = struct.pack(f"<{len(values)}Q", *sequences)
+    return [
+        head + block[at : at + 8] + value  # type: ignore[operator]
+        for at, value in zip(range(0, len(block), 8), values, strict=True)
+    ]
+
+
+def pack_marker(head: bytes, sequence: int, base: tuple[int, int]) -> bytes:
+    """A marker; ``head`` with its flag."""
+    return head + _NUMBER.pack(sequence << 1) + _BASE.pack(*base)
+
+
+def read_base(marker: bytes) -> tuple[int, int]:
+    """Period and number that a marker goes on from; both 0 where it is cut off."""
+    data = marker[PREFIX_BYTES : PREFIX_BYTES + _BASE.size]
+    return _BASE.unpack(data) if len(data) == _BASE.size else (0, 0)
+
+
+def unpack(values: Sequence[bytes]) -> tuple[Sequence[int], list[bytes | None]] | None:
+    """Sequences and values without the prefix; None if one is too short to have one."""
+    block = b"".join([value[HEAD_BYTES:PREFIX_BYTES] for value in values])
+    if len(block) != 8 * len(values):
+        return None
+    words = struct.unpack(f"<{len(values)}Q", block)
+    bodies: list[bytes | None] = [value[PREFIX_BYTES:] for value in values]
+    if any(map((1).__and__, words)):
+        bodies = [None if word & 1 else body for word, body in zip(words, bodies, strict=True)]
+    return [word >> 1 for word in words], bodies

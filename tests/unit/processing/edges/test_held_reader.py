@@ -1,0 +1,186 @@
+"""The reader of records that wait for the commit of the task that wrote them."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamlet.coordinator.commit_metadata import InputNote, WriterMark
+from streamlet.processing.edges import held_reader
+from streamlet.types import StateNumber, TaskId
+from tests.unit.processing.edges.held_edges import Edges, Reading
+
+A, B = TaskId(0, 0), TaskId(0, 1)
+
+
+def test_a_record_is_held_until_the_commit_that_contains_it_is_known() -> None:
+    edges = Edges()
+    writer, reading = edges.writer(), Reading(edges)
+    edges.write(writer, b"one", b"two")
+    assert reading.read() == []
+    assert (reading.reader.held, reading.commit()) == (2, 1)
+    edges.commit(writer, 1)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == [b"one", b"two"]
+    assert (reading.reader.held, reading.commit()) == (0, len(edges.logs[0]))
+
+
+def test_a_record_written_after_a_commit_tells_of_it() -> None:
+    edges = Edges()
+    writer, reading = edges.writer(), Reading(edges)
+    edges.write(writer, b"one")
+    writer.taken(1)
+    edges.write(writer, b"two")
+    assert reading.read() == [], "its commit is under way"
+    writer.accepted(1)
+    edges.write(writer, b"three")
+    assert reading.read() == [b"one"]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_what_a_commit_contained_is_applied_where_its_writer_died(ordered: bool) -> None:
+    edges = Edges()
+    writer, reading = edges.writer(), Reading(edges, ordered=ordered)
+    edges.write(writer, b"one")
+    edges.commit(writer, 1)
+    edges.write(writer, b"never")
+    assert reading.read() == [b"one"]
+    edges.commit(writer, 2)  # and it dies before it tells
+    edges.write(other := edges.writer(epoch=2, base=StateNumber(1, 2)), b"two")
+    assert reading.read() == [b"never"]
+    edges.commit(other, 1)
+    edges.tell(other, at_once=True)
+    assert reading.read() == [b"two"]
+
+
+def test_what_no_commit_contains_is_dropped_when_the_next_period_begins() -> None:
+    edges = Edges()
+    reading = Reading(edges)
+    edges.write(dead := edges.writer(), b"again")
+    edges.writer(epoch=2)  # it only claims
+    edges.write(other := edges.writer(epoch=3), b"again")
+    edges.write(dead, b"zombie")
+    edges.commit(other, 1)
+    edges.tell(other, at_once=True)
+    assert reading.read() == [b"again"]
+    assert reading.reader.dropped == {"uncommitted": 1, "zombie": 1, "replay": 0}
+
+
+def test_a_writer_that_is_away_holds_no_other_back_and_nothing_is_applied_twice() -> None:
+    edges = Edges()
+    away, other, reading = edges.writer(A), edges.writer(B), Reading(edges)
+    edges.write(away, b"a")
+    first = len(edges.logs[0]) - 1
+    edges.write(other, b"b")
+    edges.commit(other, 1)
+    edges.tell(other, at_once=True)
+    assert reading.read() == [b"b"]
+    assert reading.commit() == first
+    reading.begin()
+    edges.commit(away, 1)
+    edges.tell(away, at_once=True)
+    assert reading.read() == [b"a"]
+    assert reading.found == [b"b", b"a"]
+
+
+def test_in_order_a_writer_that_is_away_holds_back_what_lies_behind() -> None:
+    edges = Edges()
+    away, other, reading = edges.writer(A), edges.writer(B), Reading(edges, ordered=True)
+    edges.write(away, b"a")
+    edges.write(other, b"b")
+    edges.commit(other, 1)
+    edges.tell(other, at_once=True)
+    assert reading.read() == []
+    edges.commit(away, 1)
+    edges.tell(away, at_once=True)
+    assert reading.read() == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("most", [1, 2, 1_000])
+def test_a_delivery_that_came_twice_counts_once(most: int) -> None:
+    edges = Edges()
+    writer, reading = edges.writer(), Reading(edges)
+    edges.write(writer, b"one", b"two")
+    edges.logs[0] += edges.logs[0][-2:]
+    edges.commit(writer, 1)
+    edges.tell(writer, at_once=True)
+    while reading.read(most=most) or reading.commit() < len(edges.logs[0]):
+        pass
+    assert reading.found == [b"one", b"two"]
+
+
+def test_a_period_whose_opening_was_not_delivered_decides_nothing() -> None:
+    edges = Edges()
+    reading = Reading(edges)
+    edges.write(dead := edges.writer(), b"one")
+    edges.commit(dead, 1)
+    lost = edges.writer(epoch=2, base=StateNumber(1, 1))
+    edges.logs[0].pop()
+    edges.write(lost, b"never")
+    assert reading.read() == []
+    edges.writer(epoch=3, base=StateNumber(1, 1))
+    assert reading.read() == [b"one"]
+    assert reading.commit() == len(edges.logs[0])
+
+
+def test_a_null_value_stays_one() -> None:
+    edges = Edges()
+    writer, reading = edges.writer(), Reading(edges)
+    edges.write(writer, None, b"")
+    edges.commit(writer, 1)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == [None, b""]
+
+
+def test_plain_records_pass_between_those_that_wait() -> None:
+    edges = Edges()
+    writer, reading = edges.writer(), Reading(edges)
+    edges.logs[0].insert(0, b"before")
+    assert reading.read(most=1) == [b"before"]
+    edges.write(writer, b"held")
+    edges.logs[0].append(b"plain")
+    assert reading.read() == [b"plain"]
+    assert reading.commit() == 2
+    edges.commit(writer, 1)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == [b"held"]
+
+
+def test_it_names_whom_it_waits_for_and_counts_how_long() -> None:
+    edges = Edges()
+    reading = Reading(edges)
+    edges.write(writer := edges.writer(B), b"one")
+    reading.read(now_ms=1_000)
+    assert reading.reader.oldest == (1, 1_000)
+    edges.commit(writer, 1)
+    edges.tell(writer, at_once=True)
+    reading.read(now_ms=1_250)
+    assert reading.reader.oldest is None
+    assert (sum(reading.reader.waits.counts), reading.reader.waits.sum) == (1, 0.25)
+
+
+def test_marks_that_are_needed_go_before_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_reader, "MOST_MARKS", 2)
+    edges = Edges()
+    reading = Reading(edges)
+    early = [edges.writer(TaskId(1, partition)) for partition in range(3)]
+    for number, writer in enumerate(early):
+        edges.write(writer, b"%d" % number)
+        edges.commit(writer, 1)
+        edges.tell(writer, at_once=True)
+    edges.write(edges.writer(A), b"held")
+    edges.write(other := edges.writer(B), b"beyond")
+    edges.commit(other, 1)
+    edges.tell(other, at_once=True)
+    assert reading.read() == [b"0", b"1", b"2", b"beyond"]
+    reading.commit()
+    note = reading.reader.note
+    assert len(note.held) == 2
+    assert 1 in note.held, "what was applied behind the position"
+
+
+def test_notes_of_writers_are_read_back() -> None:
+    marks = {
+        writer << 32 | 7: WriterMark((1_700_000_000 + writer) << 32 | 3, 9) for writer in range(99)
+    }
+    note = InputNote(held=marks)
+    assert InputNote.from_json(note.as_json()) == note
