@@ -172,6 +172,7 @@ class RecordLoop:
     def settle(self, active: ActiveTask, *, release: bool = True) -> None:
         """Finish the batch that a task has under way: a commit is to cover the task.
 
+        And what opens its period: the first commit is not sent before that is delivered.
         ``release``: what waits for that commit is sent, too.
 
         Raises:
@@ -179,6 +180,7 @@ class RecordLoop:
             StateError: the stores fail.
         """
         try:
+            self.tell(active)
             self._send_rest_now(active)
             self._send(active, active.processor.settle(release=release))
             self._send_rest_now(active)

@@ -13,6 +13,7 @@ import pytest
 
 from streamlet.coordinator.events import BlockJoin
 from streamlet.kafka.ports import PartitionBatch, RecordSource
+from streamlet.processing.edges.held_writer import HeldWriter, Period
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.record_collector import RecordCollector
@@ -204,6 +205,9 @@ class Batches:
 
     resume = process
 
+    def settle(self, *, release: bool) -> list[Output]:
+        return self.outputs
+
     def waits(self, now_ms: int) -> bool:
         return True
 
@@ -368,3 +372,18 @@ def test_who_is_waited_for_takes_little_before_outputs_are_pushed(
     assert sink.pushed == 1
     poll = (POLL_BUSY_RECORDS, 0, 0)
     assert source.asked == [POLL_MS, poll, poll, poll, POLL_MS, poll]
+
+
+def test_the_first_commit_covers_what_opens_the_period_of_records_that_wait(
+    sending: tuple[Worker, Played, Batches, Pushed],
+) -> None:
+    """A base tells the last period that committed only: that one's own base must be there."""
+    worker, _, batches, sink = sending
+    active = active_of(batches)
+    batches.outputs = []
+    active.held = HeldWriter(Period(TaskId(0, 0), 1), {"between": 3})
+    active.held.claimed()
+    sink._most = 100
+    worker._records.settle(active)
+    assert len(sink.taken) == 3
+    assert not active.held.silent
