@@ -23,7 +23,7 @@ from streamlet.hosting.fork_server import ForkServer
 BEGIN = """
 import json, os, signal, sys
 from streamlet.hosting.fork_server import ForkServer, UNKNOWN_END, close_stdin
-MODULE = "tests.unit.runtime.forked_worker"
+MODULE = "tests.unit.hosting.forked_worker"
 signal.signal(signal.SIGUSR1, lambda *_: None)
 signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
 def begin(server):

@@ -10,7 +10,7 @@ import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.unit.runtime import loaded_once
+from tests.unit.hosting import loaded_once
 
 _POOL: ProcessPoolExecutor | None = None
 
