@@ -24,6 +24,7 @@ class Mutation:
 MANAGER = "tasks/manager.py"
 GATE = "coordinator/commit_gate.py"
 ACTIONS = "tasks/task_actions.py"
+ACTIVE = "tasks/active.py"
 ACTIVATION = "tasks/activation.py"
 WORKER = "runtime/worker.py"
 
@@ -272,9 +273,9 @@ MUTATIONS = (
         "not-compared",
         "F4",
         "a held task goes on though others have committed it",
-        ACTIONS,
-        "if positions.are(active.committed, active.by, active.epoch):",
-        "if True:",
+        ACTIVE,
+        "return positions.are(self.committed, self.by, self.epoch) and not waits",
+        "return not waits",
     ),
     Mutation(
         "same-epoch",

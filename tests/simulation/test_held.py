@@ -8,9 +8,12 @@ from collections import Counter
 import attrs
 import pytest
 
-from tests.simulation.held.history import History
+from streamlet.processing.edges import held_writer
+from tests.simulation.held.code import CodeHistory, LossyCodeHistory, OrderedHistory
+from tests.simulation.held.history import History, LossyHistory
 from tests.simulation.held.reader import Reader
 from tests.simulation.held.rules import Rules, Word
+from tests.simulation.held.writer import BOUND
 
 pytestmark = pytest.mark.simulation
 
@@ -29,6 +32,23 @@ def test_with_all_rules_what_was_committed_is_applied_once() -> None:
         faults.update(history.faults)
     print(dict(faults))
     assert HISTORIES < 10 or min(faults.values()) >= HISTORIES // 20, faults
+
+
+def test_where_topics_lose_records_the_others_are_applied_once() -> None:
+    for seed in range(SEED, SEED + HISTORIES // 4):
+        verdict = LossyHistory(seed).run()
+        assert not verdict, f"EDGE_SEED={seed} EDGE_HISTORIES=4: {verdict}"
+
+
+@pytest.mark.parametrize("kind", [CodeHistory, OrderedHistory, LossyCodeHistory])
+def test_the_code_applies_once_what_was_committed(
+    kind: type[History], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prefixes, markers and notes; the second kind of reader keeps the order of its topic."""
+    monkeypatch.setattr(held_writer, "MOST_RECORDS", BOUND - 1)
+    for seed in range(SEED, SEED + HISTORIES // 10):
+        verdict = kind(seed).run()
+        assert not verdict, f"EDGE_SEED={seed} EDGE_HISTORIES=10: {verdict}"
 
 
 @pytest.mark.parametrize("rule", sorted(attrs.fields_dict(Rules).keys() - _LATER))

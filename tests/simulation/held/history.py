@@ -10,8 +10,8 @@ import attrs
 
 from tests.simulation.held.reader import Reader
 from tests.simulation.held.rules import Rules
-from tests.simulation.held.tasks import BOUND, MOST, Active, Log, Task
-from tests.simulation.held.writer import Writer
+from tests.simulation.held.tasks import MOST, Active, Log, Task
+from tests.simulation.held.writer import BOUND, Writer
 
 _FAULTS = (
     "crash",
@@ -36,6 +36,8 @@ class History:
 
     reader: type[Reader] = Reader
     writer: type[Writer] = Writer
+    #: Whether retention deletes words that were not read.
+    lossy = False
 
     def __init__(self, seed: int, rules: Rules | None = None) -> None:
         self._dice = dice = random.Random(seed)
@@ -65,6 +67,7 @@ class History:
             records,
             log,
             logs,
+            lossy=self.lossy,
             clock=self._clock,
             values=self._values,
             begun=self.reader,
@@ -83,14 +86,21 @@ class History:
             if task.owner is not None and task.owner.writer.undecided > BOUND + MOST:
                 return "too much undecided"
         for number in range(_MOST_ROUNDS):
-            if number == _MOST_ROUNDS // 2 and any(task.since for task in self._tasks):
-                for task in self._tasks:  # a zombie's record may wait for the next period
+            if number == _MOST_ROUNDS // 2 and self._may_wait():
+                for task in self._tasks:
                     task.take_over()
             for task in self._tasks:
                 self._go_on(task)
             if all(one.ended for one in self._tasks) and not any(map(self._late, self._tasks)):
                 return self._verdict()
         return "not finished"
+
+    def _may_wait(self) -> bool:
+        """True if a record may wait for its writer's next period.
+
+        A zombie's, where a reader's notes are gone; or one whose decision was deleted.
+        """
+        return self.lossy or any(task.since for task in self._tasks)
 
     def _go_on(self, task: Task) -> None:
         """Let a task do what is to be done, without any fault."""
@@ -137,7 +147,15 @@ class History:
         elif x < 0.96:
             one.writer.tell(dice)
         elif task.log is not None:
-            task.log.start = max(task.log.start, task.commit.position)  # a purge
+            self._delete(task, task.log)
+
+    def _delete(self, task: Task, log: Log) -> None:
+        """A purge; or retention, which does not ask what was read."""
+        if self.lossy and self._dice.random() < 0.3:
+            self.faults["retention"] += 1
+            log.start = self._dice.randrange(log.start, len(log.words) + 1)
+        else:
+            log.start = max(log.start, task.commit.position)
 
     def _deliver(self, task: Task, one: Active, faulty: bool) -> None:
         if task.logs:
@@ -212,7 +230,7 @@ class History:
             self._deliver(task, one, False)
         task.owner = None
         found = task.commit
-        cleared = attrs.evolve(found, notes={}, contained=((0, 0), 0), incarnation=0, epoch=0)
+        cleared = attrs.evolve(found, notes="", contained=((0, 0), 0), incarnation=0, epoch=0)
         if task.log is None:
             position = self._dice.randrange(found.position + 1)
             task.commit = attrs.evolve(cleared, position=position)
@@ -255,7 +273,8 @@ class History:
             for partition, task in enumerate(tasks):
                 assert task.log is not None
                 for writer in self._stages[stage]:
-                    if wrong := _compared(writer, partition, task, task.log):
+                    wrong = _compared(writer, partition, task, task.log)
+                    if wrong and not (self.lossy and wrong == "lost"):
                         return wrong
         return ""
 
@@ -273,4 +292,12 @@ def _compared(writer: Task, partition: int, task: Task, log: Log) -> str:
         return "twice"
     if set(found) - set(wanted):
         return "not committed"
-    return "lost" if set(wanted) - set(found) else "out of order"
+    there = set(found)
+    in_order = found == [value for value in wanted if value in there]
+    return "lost" if in_order else "out of order"
+
+
+class LossyHistory(History):
+    """A history in which topics lose records; what is left counts once and in order."""
+
+    lossy = True

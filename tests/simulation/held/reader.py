@@ -16,13 +16,15 @@ class Reader:
         notes: of the commit with that position.
     """
 
-    def __init__(self, rules: Rules, position: int = 0, notes: Notes | None = None) -> None:
+    def __init__(self, rules: Rules, position: int = 0, notes: Notes = "") -> None:
         self._rules = rules
         self.read = position
         self._seen: dict[int, Period] = {}
         self._marks: dict[int, int] = {}
         self._accepted: dict[int, int] = {}
-        self._processed: dict[int, tuple[Period, int]] = dict(notes or {})
+        self._processed: dict[int, tuple[Period, int]] = (
+            dict(notes) if notes and not isinstance(notes, str) else {}
+        )
         for writer, (period, mark) in self._processed.items():
             self._seen[writer], self._marks[writer] = period, mark
         self._held: list[tuple[int, Word]] = []
@@ -45,6 +47,10 @@ class Reader:
                 self._decide(writer, (word.period, word.number))
             elif word.period == seen:
                 self._decide(writer, (seen, self._accepted[writer]))
+
+    def skip(self, offset: int) -> None:
+        """Go on behind words that are deleted."""
+        self.read = offset
 
     def process(self) -> Word | None:
         """The next record that was taken, which then counts as processed."""

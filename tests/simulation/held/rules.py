@@ -11,8 +11,9 @@ import attrs
 Period: TypeAlias = tuple[int, int]
 #: A period, and a number of its commits.
 Place: TypeAlias = tuple[Period, int]
-#: Of each writer the newest period, and the highest sequence of it that was applied.
-Notes: TypeAlias = Mapping[int, tuple[Period, int]]
+#: Of each writer the newest period, and the highest sequence of it that was applied; or, of the
+#: code that ships, the text that it commits.
+Notes: TypeAlias = Mapping[int, tuple[Period, int]] | str
 
 NO_PERIOD: Period = (0, 0)
 NOTHING: Place = (NO_PERIOD, 0)
@@ -47,7 +48,10 @@ class Rules:
 
 
 class Word(NamedTuple):
-    """A record of a held edge, or a marker, which bears a base and no value."""
+    """A record of a held edge, or a marker, which bears a base and no value.
+
+    ``data`` is what the code that ships wrote for it.
+    """
 
     writer: int
     period: Period
@@ -56,3 +60,4 @@ class Word(NamedTuple):
     sequence: int
     value: Hashable = None
     base: Place | None = None
+    data: bytes = b""

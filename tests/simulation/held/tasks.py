@@ -11,8 +11,8 @@ from tests.simulation.held.reader import Reader
 from tests.simulation.held.rules import NOTHING, Notes, Place, Rules, Word
 from tests.simulation.held.writer import Writer
 
-#: Undecided records with which a writer takes nothing new, and most records of one batch.
-BOUND, MOST = 4, 6
+#: Most records of one batch.
+MOST = 6
 _EMITTED = (0, 1, 1, 1, 2, MOST)
 
 #: A record of a task: the partition it went to, and its value.
@@ -24,7 +24,7 @@ class Commit:
     """The last accepted commit of a task, with the state that belongs to it."""
 
     position: int = 0
-    notes: Notes = attrs.field(factory=dict)
+    notes: Notes = ""
     contained: Place = NOTHING
     incarnation: int = 0
     epoch: int = 0
@@ -54,6 +54,8 @@ class Task:
     former: list[Active] = attrs.field(factory=list)
     #: Since when its state counts: it was reset to this position of its log.
     since: int = 0
+    #: Whether words may be deleted before they are read.
+    lossy: bool = False
     clock: Iterator[int] = attrs.field(kw_only=True)
     values: Iterator[int] = attrs.field(kw_only=True)
     begun: Callable[[Rules, int, Notes], Reader] = attrs.field(default=Reader, kw_only=True)
@@ -128,7 +130,7 @@ class Active:
 
     def _now(self) -> tuple[int, Notes, int, int]:
         position = self.position if self.reader is None else self.reader.position
-        notes = {} if self.reader is None else self.reader.notes
+        notes: Notes = "" if self.reader is None else self.reader.notes
         return position, notes, len(self.applied), len(self.emitted)
 
     # Processing.
@@ -138,14 +140,17 @@ class Active:
         log, reader = self._task.log, self.reader
         if log is None or reader is None or reader.read == len(log.words):
             return
-        assert reader.read >= log.start, "deleted before it was read"
+        if reader.read < log.start:
+            assert self._task.lossy, "deleted before it was read"
+            reader.skip(log.start)
+            return
         reader.take(log.words[reader.read])
 
     def work(self, dice: random.Random) -> None:
         """Begin a batch, or go on with the one that was begun."""
         if not self.claimed and self._rules.claim:
             return
-        full = self._rules.bound and self.writer.undecided >= BOUND
+        full = self._rules.bound and self.writer.full
         if full and not (self._amid and self._rules.amid):
             return
         if not self._amid and not self._begin_batch(dice):

@@ -9,9 +9,12 @@ import attrs
 
 from tests.simulation.held.rules import Period, Place, Rules, Word
 
+#: Undecided records with which a writer takes nothing new.
+BOUND = 4
+
 
 @attrs.define
-class _Partition:
+class OnTheWay:
     """What a period knows of one partition that it writes, and what is on its way there."""
 
     queue: list[Word] = attrs.field(factory=list)
@@ -38,7 +41,7 @@ class Writer:
     ) -> None:
         self._rules = rules
         self._writer, self._period, self._base = writer, period, base
-        self._partitions = [_Partition() for _ in range(partitions)]
+        self._ways = [OnTheWay() for _ in range(partitions)]
         self._share = self._accepted = 0
         self._undecided: list[int] = []
         self.failed = False
@@ -47,13 +50,13 @@ class Writer:
 
     def begin(self, dice: random.Random) -> None:
         """The claim was accepted."""
-        for one in self._partitions:
+        for one in self._ways:
             if self._rules.everywhere or dice.random() < 0.5:
                 self._mark(one)
 
     def emit(self, partition: int, value: Hashable) -> None:
         """Write a record."""
-        one, number = self._partitions[partition], self._next
+        one, number = self._ways[partition], self._next
         accepted = self._accepted if self._rules.in_flight else number - 1
         one.sequence += 1
         word = Word(self._writer, self._period, number, accepted, one.sequence, value)
@@ -72,8 +75,8 @@ class Writer:
 
     def tell(self, dice: random.Random | None = None) -> None:
         """Say what was accepted where nothing else did; everywhere, or in some partition."""
-        if self._rules.owed and self._partitions:
-            for one in self._partitions if dice is None else [dice.choice(self._partitions)]:
+        if self._rules.owed and self._ways:
+            for one in self._ways if dice is None else [dice.choice(self._ways)]:
                 if self._owes(one):
                     self._mark(one)
 
@@ -82,13 +85,13 @@ class Writer:
         self._period, self._base = period, base
         self._share = self._accepted = 0
         self._undecided = []
-        for one in self._partitions:
+        for one in self._ways:
             one.sequence = one.written = one.told = 0
 
     @property
     def partitions(self) -> int:
         """How many partitions it writes."""
-        return len(self._partitions)
+        return len(self._ways)
 
     @property
     def undecided(self) -> int:
@@ -96,19 +99,24 @@ class Writer:
         return len(self._undecided)
 
     @property
+    def full(self) -> bool:
+        """True if the task is to begin nothing new."""
+        return self.undecided >= BOUND
+
+    @property
     def quiet(self) -> bool:
         """True if nothing is on its way, and nothing is owed."""
-        owes = self._rules.owed and any(map(self._owes, self._partitions))
+        owes = self._rules.owed and any(map(self._owes, self._ways))
         return not any(self.in_flight) and not owes
 
     @property
     def _next(self) -> int:
         return (self._share if self._rules.share else self._accepted) + 1
 
-    def _owes(self, one: _Partition) -> bool:
+    def _owes(self, one: OnTheWay) -> bool:
         return one.told < min(one.written, self._accepted)
 
-    def _mark(self, one: _Partition) -> None:
+    def _mark(self, one: OnTheWay) -> None:
         words = self._writer, self._period, self._next, self._accepted, one.sequence
         one.queue.append(Word(*words, None, self._base))
         one.told = self._accepted
@@ -118,28 +126,26 @@ class Writer:
     @property
     def in_flight(self) -> list[int]:
         """How many words of each partition are not delivered."""
-        return [len(one.queue) for one in self._partitions]
+        return [len(one.queue) for one in self._ways]
 
     @property
     def sent(self) -> list[int]:
         """How many words were sent to each partition."""
-        return [one.delivered + len(one.queue) for one in self._partitions]
+        return [one.delivered + len(one.queue) for one in self._ways]
 
     def delivered(self, sent: list[int]) -> bool:
         """True if these first words of each partition were delivered."""
         if not self._rules.first:
-            return not any(word.base is None for one in self._partitions for word in one.queue)
-        return all(
-            one.delivered >= count for one, count in zip(self._partitions, sent, strict=True)
-        )
+            return not any(word.base is None for one in self._ways for word in one.queue)
+        return all(one.delivered >= count for one, count in zip(self._ways, sent, strict=True))
 
     def deliver(self, dice: random.Random, faulty: bool) -> Iterator[tuple[int, Word]]:
         """The oldest word of some partition, where it reaches the log, perhaps twice.
 
         A delivery that fails may still arrive, later; those behind it are not held back.
         """
-        partition = dice.randrange(len(self._partitions))
-        one = self._partitions[partition]
+        partition = dice.randrange(len(self._ways))
+        one = self._ways[partition]
         if not one.queue:
             if one.late and dice.random() < 0.5:
                 yield partition, one.late.pop(0)

@@ -1,0 +1,220 @@
+"""Breaks each rule of held edges in a copy of the package, and plays the histories of the code.
+
+``python -m tests.simulation.held.mutations [NAME…]`` prints which history finds each mutation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from streamlet.processing.edges import held_writer
+from tests.simulation.held.code import CodeHistory, LossyCodeHistory, OrderedHistory
+from tests.simulation.held.writer import BOUND
+from tests.simulation.mutation_list import Mutation
+from tests.simulation.mutations import ROOT, mutated
+
+WRITER = "processing/edges/held_writer.py"
+READER = "processing/edges/held_reader.py"
+#: Histories of each kind, at most.
+HISTORIES = 1_000
+
+MUTATIONS = (
+    Mutation(
+        "before-the-claim",
+        "writer 1",
+        "records are written before the claim is accepted",
+        WRITER,
+        "return self._agreement.held and self._unopened",
+        "return False",
+    ),
+    Mutation(
+        "of-the-commit-under-way",
+        "writer 2",
+        "records behind a share bear its number",
+        WRITER,
+        "self._number, self._under_way = number + 1, True",
+        "self._number, self._under_way = number, True",
+    ),
+    Mutation(
+        "accepted-too-soon",
+        "writer 2",
+        "a record says that the commit before its own is accepted while that is under way",
+        WRITER,
+        "flags = UNDER_WAY if self._under_way else 0",
+        "flags = 0",
+    ),
+    Mutation(
+        "base-here-and-there",
+        "writer 3",
+        "a partition without records of a period does not hear of it",
+        WRITER,
+        "if known < 0 or known < min(last, accepted)",
+        "if 0 <= known < min(last, accepted)",
+    ),
+    Mutation(
+        "nothing-owed",
+        "writer 4",
+        "no marker tells that a commit was accepted",
+        WRITER,
+        "if known < 0 or known < min(last, accepted)",
+        "if known < 0",
+    ),
+    Mutation(
+        "unbounded",
+        "writer 5",
+        "a task goes on however much is undecided",
+        WRITER,
+        "return self._form and (records > MOST_RECORDS or size > MOST_BYTES)",
+        "return False",
+    ),
+    Mutation(
+        "zombies-count",
+        "reader 1",
+        "words of earlier periods are taken",
+        READER,
+        "if head.period < writer.period:",
+        "if head.period < 0:",
+    ),
+    Mutation(
+        "no-base",
+        "reader 2",
+        "what is held of an accepted commit is dropped when another period begins",
+        READER,
+        "elif run.period == period and run.number <= number:",
+        "elif False:",
+    ),
+    Mutation(
+        "base-without-a-number",
+        "reader 2",
+        "all that is held is taken when another period begins",
+        READER,
+        "elif run.period == period and run.number <= number:",
+        "elif run.period == period:",
+    ),
+    Mutation(
+        "own-records-dropped",
+        "reader 2",
+        "a base drops the records of its own period that came before it",
+        READER,
+        "if run.period >= below:",
+        "if run.period > below:",
+    ),
+    Mutation(
+        "period-without-a-base",
+        "reader 3",
+        "any record of a later period ends the earlier ones",
+        READER,
+        "elif head.accepted > 0 or not (writer.period or writer.held):",
+        "elif True:",
+    ),
+    Mutation(
+        "applied-at-once",
+        "reader 4",
+        "records do not wait",
+        READER,
+        "held[0].period == writer.period and held[0].number <= writer.accepted:",
+        "held[0].period == writer.period:",
+    ),
+    Mutation(
+        "repetitions-count",
+        "reader 4",
+        "a sequence that was taken is taken once more",
+        READER,
+        "run.behind(mark)",
+        "run.behind(0)",
+    ),
+    Mutation(
+        "position-of-what-was-read",
+        "reader 5",
+        "the committed position is not that of the first record held",
+        READER,
+        "return min(found, default=self._read)",
+        "return self._read",
+    ),
+    Mutation(
+        "marks-forgotten",
+        "reader 6",
+        "what was applied behind the position is not known after a restart",
+        READER,
+        "mark=mark.sequence,",
+        "mark=0,",
+    ),
+    Mutation(
+        "period-of-what-was-taken",
+        "reader 6",
+        "a mark has the period of what was taken and not processed",
+        READER,
+        "period = min(first.get(number, one.period), one.period)",
+        "period = one.period",
+    ),
+    Mutation(
+        "mark-of-what-was-taken",
+        "reader 6",
+        "a mark has the sequence of what was taken and not processed",
+        READER,
+        "sequence = one.processed[1] if one.processed[0] == period else 0",
+        "sequence = one.mark",
+    ),
+)
+
+
+def run(mutation: Mutation) -> str:
+    """The first history that goes wrong with this mutation; empty if none does."""
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "streamlet"
+        skipped = shutil.ignore_patterns("__pycache__", "*.so")
+        shutil.copytree(ROOT / "streamlet", package, ignore=skipped)
+        (Path(folder) / "tests").symlink_to(ROOT / "tests")
+        (package / mutation.file).write_text(mutated(mutation, package), "utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.simulation.held.mutations", "--play"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    return done.stdout.strip() or done.stderr.strip()[-200:]
+
+
+def play() -> str:
+    """Play the histories of the code in this process until one goes wrong."""
+    held_writer.MOST_RECORDS = BOUND - 1
+    for seed in range(HISTORIES):
+        for kind in (CodeHistory, OrderedHistory, LossyCodeHistory):
+            try:
+                verdict = kind(seed).run()
+            except AssertionError as error:
+                verdict = f"assertion: {error}"
+            if verdict:
+                return f"{kind.__name__} {seed}: {verdict}"
+    return ""
+
+
+def main() -> int:
+    """Run the mutations of these names, all without any; the exit code is 0 if all were found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.held.mutations")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="all without any")
+    parser.add_argument("--play", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.play:
+        print(play())
+        return 0
+    survivors = 0
+    for mutation in MUTATIONS:
+        if options.names and mutation.name not in options.names:
+            continue
+        found = run(mutation)
+        survivors += not found
+        print(f"{mutation.rule:9} {mutation.name:26} {found or 'SURVIVES'}", flush=True)
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
