@@ -13,9 +13,9 @@ from streamlet.serdes.windowed import Windowed, session_windowed, time_windowed
 from streamlet.state.task_state import TaskState
 from streamlet.testing import KafkaBroker
 from streamlet.types import StateNumber, TaskId
+from tests.integration.chaos.faults import Faults
 from tests.integration.chaos.states import copied
 from tests.integration.chaos.support import Cluster, Instance, wait_for
-from tests.integration.chaos.test_edges import Faults
 from tests.integration.chaos.topics import Load, Record, read_all
 from tests.integration.chaos.topologies import BEAT_S, FINALS_GRACE_MS, SESSION_GAP_MS
 

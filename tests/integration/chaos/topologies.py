@@ -7,7 +7,6 @@ also say that the program is an older one, whose members know no later version o
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import sys
@@ -32,6 +31,7 @@ from streamlet.hosting import preparing
 from streamlet.rebalance.protocol import TasksProtocol
 from streamlet.tasks import commit_loop
 from tests.integration.chaos.own_stores import own_stores
+from tests.integration.chaos.waiting import waiting
 
 #: Keys of the input look like ``k17``; a group is the last digit.
 SHAPE = "CHAOS_SHAPE"
@@ -105,16 +105,6 @@ def joined(name: str) -> App:
     events = app.stream(f"{name}-in", key=str, value=int)
     met = events.join(names, lambda number, row: number, value=int)
     met.group_by_key().count(store="counts").to_stream().to(f"{name}-counts")
-    return app
-
-
-def shopping(name: str) -> App:
-    """Counts by last digit of events that met a row of a table: they wait for a commit."""
-    app = App(name)
-    names = app.table(f"{name}-names", key=str, value=int, store="names")
-    events = app.stream(f"{name}-in", key=str, value=int)
-    met = events.join(names, lambda number, row: number, value=int)
-    by_last_digit(met).to_stream().to(f"{name}-groups")
     return app
 
 
@@ -347,25 +337,9 @@ def poisoned(name: str) -> App:
     return app
 
 
-async def awaited(number: int) -> int:
-    """The number, from an endpoint that is now quick and now slow."""
-    await asyncio.sleep(number % 7 / 500)
-    return number
-
-
-def calling(name: str) -> App:
-    """Counts per key behind calls of an async function, which are behind a repartition."""
-    app = App(name)
-    events = app.stream(f"{name}-in", key=str, value=int).repartition(name="calls")
-    called = events.map_values_async(awaited, value=int)
-    called.group_by_key().count(store="counts").to_stream().to(f"{name}-counts")
-    return app
-
-
 SHAPES: dict[str, Callable[[str], App]] = {
     "assorted": assorted,
     "blocking": blocking,
-    "calling": calling,
     "counting": counting,
     "chained": chained,
     "exiting": exiting,
@@ -373,7 +347,6 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "retyped": retyped,
     "dropping": dropping,
     "regrouped": regrouped,
-    "shopping": shopping,
     "renamed": renamed,
     "in_front": in_front,
     "optimized": optimized,
@@ -381,6 +354,7 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "own_stores": own_stores,
     "plain": plain,
     "poisoned": poisoned,
+    "waiting": waiting,
     "windowed": windowed,
     "stranger": stranger,
     "fronted": fronted,

@@ -1,0 +1,107 @@
+"""Faults of a live cluster, each at a random moment."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from streamlet.testing import KafkaBroker
+from tests.integration.chaos.support import Cluster, Instance, wait_for
+
+#: Longer than the session time-out.
+FROZEN_S = 8.0
+
+
+class Faults:
+    """Faults of a cluster, each at a random moment; at least one instance goes on.
+
+    Args:
+        cluster: of which two instances are started.
+        broker: it may be restarted.
+        dice: which faults, of whom, and when.
+        more: options of each instance.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        broker: KafkaBroker,
+        dice: random.Random,
+        more: Sequence[str] = (),
+    ) -> None:
+        self._cluster, self._broker, self._dice, self._more = cluster, broker, dice, more
+        self.instances = [
+            cluster.instance("a", 2, more=more).start(),
+            cluster.instance("b", more=more).start(),
+        ]
+        self._names = iter(f"c{n}" for n in range(10_000))
+        self.made: Counter[str] = Counter()
+
+    def make(self, fault: Callable[[Faults], None]) -> None:
+        """One of them, within two seconds."""
+        moment = time.monotonic() + self._dice.uniform(0.2, 2.0)
+        wait_for(lambda: time.monotonic() >= moment, "the moment")
+        print(fault.__name__, flush=True)
+        self.made[fault.__name__] += 1
+        fault(self)
+
+    def _chosen(self) -> Instance:
+        return self._dice.choice(self.instances)
+
+    def kill_worker(self) -> None:
+        """Its supervisor starts another."""
+        victim = self._chosen()
+        victim.kill_worker(self._dice.choice(victim.await_workers()))
+
+    def kill_host(self) -> None:
+        """It comes back on its own folder."""
+        self._replace(self._chosen(), keep=True)
+
+    def lose_host(self) -> None:
+        """It comes back on an empty folder."""
+        self._replace(self._chosen(), keep=False)
+
+    def freeze(self) -> None:
+        """A worker loses its tasks to others, and then goes on for a moment as a zombie."""
+        pid = self._dice.choice(self._chosen().await_workers())
+        os.kill(pid, signal.SIGSTOP)
+        until = time.monotonic() + FROZEN_S
+        wait_for(lambda: time.monotonic() > until, "longer than its session")
+        os.kill(pid, signal.SIGCONT)
+
+    def freeze_host(self) -> None:
+        """All of an instance stands still, for longer than its session, and goes on."""
+        victim = self._chosen()
+        pids = victim.await_workers()
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        until = time.monotonic() + FROZEN_S
+        wait_for(lambda: time.monotonic() > until, "longer than its session")
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+    def add_host(self) -> None:
+        """Tasks are handed over to it."""
+        self.instances.append(self._cluster.instance(next(self._names), more=self._more).start())
+
+    def stop_host(self) -> None:
+        """One fewer, if there are several; it must end well."""
+        if len(self.instances) > 2:
+            leaver = self._chosen()
+            self.instances.remove(leaver)
+            assert leaver.stop() == 0, leaver.log()
+
+    def restart_broker(self) -> None:
+        """All connections end, and deliveries with them."""
+        self._broker.restart()
+
+    def _replace(self, victim: Instance, keep: bool) -> None:
+        victim.await_workers()
+        victim.kill()
+        self.instances.remove(victim)
+        again = self._cluster.instance(victim.name, 1, victim if keep else None, more=self._more)
+        self.instances.append(again.start())

@@ -1,0 +1,90 @@
+"""The application ``waiting``: what it needs first, and what its stores must hold in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from streamlet import Windowed
+from streamlet.state.task_state import TaskState
+from streamlet.types import NO_STATE, StateNumber, TaskId
+from tests.integration.chaos.states import copied
+from tests.integration.chaos.support import Cluster, Instance
+from tests.integration.chaos.topics import Load, read_all
+from tests.integration.chaos.waiting import DIGITS, KEYS, ORDERS
+
+
+def fill_tables(cluster: Cluster) -> None:
+    """Give each key a row, in both tables."""
+    for topic, keys in (("rows", KEYS), ("digits", DIGITS)):
+        with Load(cluster.servers, cluster.topic(topic), keys=keys) as rows:
+            rows.send(keys * 30)
+            rows.finish()
+
+
+def wrong_stores(cluster: Cluster, instances: list[Instance]) -> dict[str, tuple[int, int]]:
+    """Sums of each store whose contents are not those that the input makes: wanted, and found."""
+    stored = _stored(cluster, instances)
+    there = read_all(cluster.servers, cluster.topic("in"), range(cluster.partition_count))
+    keys = Counter(record.key.decode() for record in there)
+    last, songs = Counter[str](), Counter[str]()
+    for key, count in keys.items():
+        last[key[-1]] += count
+        songs[f"song {key}"] += count
+    orders = {r.number for r in there if r.number % ORDERS == 0}
+    wanted = {
+        "shop": last,
+        "plays": songs,
+        "charts": last,
+        "twice": last,
+        "answered": last,
+        "sold": Counter({"all": len(orders)}),
+        "scattered": Counter({"all": stored["sent"].total()}),
+    }
+    found = {store: stored[store] for store in wanted}
+    wanted["answers"], found["answers"] = last, _put_out(cluster, "answers")
+    for store in ("sold", "scattered"):
+        found[store] = Counter({"all": found[store].total()})
+    return {
+        store: (wanted[store].total(), found[store].total())
+        for store in wanted
+        if wanted[store] != found[store]
+    }
+
+
+def _put_out(cluster: Cluster, topic: str) -> Counter[str]:
+    """The highest count of each key in a topic; 0 if a lower one is missing."""
+    numbers: dict[str, list[int]] = {}
+    for record in read_all(cluster.servers, cluster.topic(topic), range(cluster.partition_count)):
+        numbers.setdefault(record.key.decode(), []).append(record.number)
+    return Counter(
+        {key: max(ones) * ({*ones} == {*range(1, max(ones) + 1)}) for key, ones in numbers.items()}
+    )
+
+
+def _stored(cluster: Cluster, instances: list[Instance]) -> dict[str, Counter[str]]:
+    """The numbers of each store by key, in the newest copies of all tasks on stopped instances."""
+    newest: dict[TaskId, tuple[StateNumber, dict[str, Counter[str]]]] = {}
+    for instance in instances:
+        for folder in copied(cluster, instance.state, instance.folder / "copy"):
+            stores = cluster.topology.subtopology(folder.task.subtopology).stores
+            state = TaskState.open(folder.path, stores, 1 << 20)
+            try:
+                if state.state > newest.get(folder.task, (NO_STATE, {}))[0]:
+                    found = {name: _sums(store.range()) for name, store in state.stores.items()}
+                    newest[folder.task] = state.state, found
+            finally:
+                state.close()
+    together: dict[str, Counter[str]] = {}
+    for _, found in newest.values():
+        for name, sums in found.items():
+            together[name] = together.get(name, Counter()) + sums
+    return together
+
+
+def _sums(rows: Iterable[tuple[object, object]]) -> Counter[str]:
+    found = Counter[str]()
+    for key, value in rows:
+        if isinstance(value, int):
+            found[str(key.key if isinstance(key, Windowed) else key)] += value
+    return found
