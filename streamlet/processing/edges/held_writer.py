@@ -259,7 +259,7 @@ class HeldWriter:
 
         ``at_once``: no record follows.
         """
-        if not self._claimed or not self._agreement.held:
+        if not self._claimed or (self._unopened and not self._agreement.held):
             return []
         if not self._unopened:
             if not self._owes:

@@ -84,9 +84,10 @@ def test_the_form_changes_where_all_before_it_is_decided() -> None:
     assert edges.logs[0][-1].startswith(MARK)
     edges.commit(writer, 1)
     assert not writer.blocked
+    assert edges.tell(writer, at_once=True) == [0], "no record tells it"
     edges.write(writer, b"three")
     assert edges.logs[0][-1] == b"three"
-    assert reading.read() == [b"three"]
+    assert reading.read() == [b"one", b"two", b"three"]
 
 
 def test_members_that_can_read_it_by_now_get_records_that_wait() -> None:
