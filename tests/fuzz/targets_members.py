@@ -16,6 +16,7 @@ from streamlet.coordinator.commit_metadata import (
     CommitMetadataError,
     InputNote,
     Rebuilt,
+    WriterMark,
 )
 from streamlet.dsl.foreign_keys import wire as foreign_wire
 from streamlet.partitions import wire as partitions_wire
@@ -152,7 +153,11 @@ _COMMIT = CommitMetadata(
     StateNumber(5, 9),
     "two-0",
     Rebuilt(3, whole=True, starts={TopicPartition("app-counts-changelog", 0): 990}),
-    InputNote(1_766_000_000, {7 << 32 | 5: (9 << 20) + 1, 8 << 32: 3}, frozenset({8 << 32}), True),
+    1_766_000_001,
+    InputNote(
+        *(1_766_000_000, {7 << 32 | 5: (9 << 20) + 1, 8 << 32: 3}, frozenset({8 << 32}), True),
+        held={3 << 32 | 1: WriterMark(1_766_000_000 << 32 | 4, 77), 5: WriterMark(1 << 32, 0)},
+    ),
 )
 
 

@@ -26,7 +26,10 @@ from streamlet.errors import (
 )
 from streamlet.kafka.ports import NewTopic
 from streamlet.origins import ORIGIN_HEADER, Origin, RepeatFilter
+from streamlet.processing.edges import held_records
 from streamlet.processing.edges.filter import EdgeFilter
+from streamlet.processing.edges.held_reader import HeldReader
+from streamlet.processing.edges.prefix_bounds import PrefixBounds
 from streamlet.processing.edges.records import pack
 from streamlet.state.changelog import ChangelogReader, encode_column
 from streamlet.state.changelog import decode as decode_record
@@ -104,6 +107,28 @@ def _prefixes(raw: bytes) -> None:
     CommitMetadata(1, "a", 1, note=one.note).to_text()
 
 
+_HEAD = held_records.pack_head(0, 1 << 32 | 1, 1)
+_WAITING = held_records.pack(_HEAD, [b"a", None], 1)
+_MARKER = held_records.pack_marker(
+    held_records.pack_head(0, 1 << 32 | 1, 2, held_records.MARKER), 3, (0, 0)
+)
+
+
+def _waiting(raw: bytes) -> None:
+    """Forged records and markers between honest ones; then the note of a commit."""
+    bounds = PrefixBounds(frozenset({0}), 1)
+    ordered = len(raw) % 2 == 0
+    one = HeldReader(InputNote(), 0, EdgeFilter(InputNote()), bounds, ordered=ordered)
+    place, values = 0, [_MARKER, *_WAITING, *raw.split(SEAM), _MARKER]
+    for at in range(0, len(values), 3):
+        part = batch_of(values[at : at + 3])
+        part.offsets = range(at, at + len(part))
+        _, place = one.take(part, 0)
+    assert one.position(place) <= len(values)
+    text = CommitMetadata(1, "a", 1, note=one.note).to_text()
+    assert CommitMetadata.from_text(text) is not None
+
+
 def _origin(raw: bytes) -> None:
     Origin.from_headers([(ORIGIN_HEADER, raw)])
     one = RepeatFilter()
@@ -167,6 +192,20 @@ TOPICS = (
         (),
         (SEAM.join(one or b"" for one in PREFIXED), (PREFIXED[0] or b"")),
         tuple(pack([b"x"], [EDGE], [origin], [0])[0] for origin in ((1 << 64) - 2, 1 << 63)),
+    ),
+    Target(
+        "repartition prefix of records that wait",
+        _waiting,
+        (),
+        (SEAM.join(_WAITING), _MARKER, SEAM.join([_MARKER, *_WAITING])),
+        tuple(
+            held_records.pack_marker(held_records.pack_head(writer, period, number, 2), 1, base)
+            for writer, period, number, base in (
+                (9 << 32, 1 << 32 | 1, 1, (0, 0)),
+                (0, (1 << 64) - 1, 1, ((1 << 64) - 1, (1 << 64) - 1)),
+                (0, 1 << 32 | 2, (1 << 56) - 1, (1 << 32 | 1, 1 << 62)),
+            )
+        ),
     ),
     Target(
         "origin",

@@ -13,18 +13,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 
 import attrs
 
 from streamlet.coordinator.commit_metadata import InputNote, WriterMark
 from streamlet.histogram import Histogram
 from streamlet.kafka.ports import Headers, PartitionBatch
+from streamlet.logs import get_logger
 from streamlet.processing.edges import held_records
 from streamlet.processing.edges.filter import EdgeFilter
-from streamlet.processing.edges.held_records import HEAD_BYTES, MARK, Head, read_base, read_head
-from streamlet.processing.edges.held_run import HeldRun
+from streamlet.processing.edges.held_records import MARK, Head, read_base, task_of
+from streamlet.processing.edges.held_run import HeldRun, runs_of, waits
+from streamlet.processing.edges.prefix_bounds import PrefixBounds
+
+log = get_logger(__name__)
 
 #: Marks of writers that a note has at most; those that are needed go before the others.
 MOST_MARKS = 256
@@ -61,14 +64,24 @@ class HeldReader:
         note: of the commit that it begins at.
         position: of that.
         others: filters records that do not wait.
+        bounds: of what prefixes say. A record whose prefix is beyond them does not wait.
         ordered: whether nothing is released before what lies before it in the topic, so that
             places are offsets; then a writer that is away holds back all others.
     """
 
     def __init__(
-        self, note: InputNote, position: int, others: EdgeFilter, *, ordered: bool = False
+        self,
+        note: InputNote,
+        position: int,
+        others: EdgeFilter,
+        bounds: PrefixBounds,
+        *,
+        ordered: bool = False,
     ) -> None:
         self._others, self._ordered = others, ordered
+        self._bounds = bounds
+        #: Whether a prefix that cannot be was named.
+        self._named = False
         self._read = self._next_place = position
         self._writers: dict[int, _Writer] = {
             writer: _Writer(
@@ -102,7 +115,7 @@ class HeldReader:
                 self._next_place = self._read
                 return taken, self._read
             self._activate(raw.offsets[0])
-        for head, start, end in _runs(raw):
+        for head, start, end in runs_of(raw):
             part = raw if end - start == len(raw) else raw.slice(start, end)
             if head is None:
                 self._pass(part, now_ms)
@@ -205,7 +218,7 @@ class HeldReader:
         bear = [value is not None and value.startswith(_ANY_MARK) for value in raw.values]
         if not any(bear):
             return raw
-        return None if any(map(_waits, raw.values)) else self._others.take_mixed(raw, bear)
+        return None if any(map(waits, raw.values)) else self._others.take_mixed(raw, bear)
 
     def _pass(self, raw: PartitionBatch, now_ms: int) -> None:
         """Release records that do not wait."""
@@ -214,7 +227,26 @@ class HeldReader:
         run.decided = True
         self._put(run)
 
+    def _refuse(self, head: Head, raw: PartitionBatch, now_ms: int) -> None:
+        """Let records with a forged prefix pass without it; a marker tells nothing then."""
+        if not self._named:
+            self._named = True
+            log.warning(
+                "%s-%d has a prefix at offset %d that no task can have written (task %s, period "
+                "%d): a record like this does not wait for a commit, a marker counts for nothing",
+                *(raw.topic, raw.partition, raw.offsets[0], task_of(head.writer), head.period),
+            )
+        found = None if head.marker else held_records.unpack(raw.values)  # type: ignore[arg-type]
+        if found is not None:
+            columns = raw.offsets, raw.keys, found[1], raw.timestamps, raw.headers, raw.unreadable
+            self._pass(PartitionBatch(raw.topic, raw.partition, *columns), now_ms)
+
     def _word(self, head: Head, raw: PartitionBatch, now_ms: int) -> None:
+        known = self._writers.get(head.writer)
+        period = None if known is None else known.period
+        if not self._bounds.allow(head, period, len(self._writers), now_ms):
+            self._refuse(head, raw, now_ms)
+            return
         writer = self._writers.setdefault(head.writer, _Writer())
         values: list[bytes] = raw.values  # type: ignore[assignment]
         if head.period < writer.period:
@@ -350,26 +382,3 @@ class HeldReader:
     def _count_wait(self, run: HeldRun, now_ms: int) -> None:
         if run.writer >= 0:
             self.waits.add((now_ms - run.since_ms) / 1000, len(run))
-
-
-def _waits(value: bytes | None) -> bool:
-    return value is not None and value.startswith(MARK)
-
-
-def _runs(raw: PartitionBatch) -> Iterator[tuple[Head | None, int, int]]:
-    """Runs of records with the same head, with their first index and the one behind; or None."""
-    start = 0
-    heads = ((value or b"")[:HEAD_BYTES] for value in raw.values)
-    plain = 0
-    for data, run in groupby(heads):
-        end = start + plain + sum(1 for _ in run)
-        if not data.startswith(MARK) or len(data) < HEAD_BYTES:
-            plain = end - start
-            continue
-        if plain:
-            yield None, start, start + plain
-            start, plain = start + plain, 0
-        yield read_head(data), start, end
-        start = end
-    if plain:
-        yield None, start, start + plain

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate, islice
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby, islice
 from operator import ge
 
 import attrs
 
 from streamlet.kafka.ports import Headers, PartitionBatch
-from streamlet.processing.edges.held_records import Head
+from streamlet.processing.edges.held_records import HEAD_BYTES, MARK, Head, read_head
 
 
 @attrs.define(eq=False)
@@ -103,3 +103,27 @@ class HeldRun:
         self.values += more.values
         self.timestamps += more.timestamps
         self.unreadable |= more.unreadable
+
+
+def waits(value: bytes | None) -> bool:
+    """True for a record that waits, and for a marker."""
+    return value is not None and value.startswith(MARK)
+
+
+def runs_of(raw: PartitionBatch) -> Iterator[tuple[Head | None, int, int]]:
+    """Runs of records with the same head, with their first index and the one behind; or None."""
+    start = 0
+    heads = ((value or b"")[:HEAD_BYTES] for value in raw.values)
+    plain = 0
+    for data, run in groupby(heads):
+        end = start + plain + sum(1 for _ in run)
+        if not data.startswith(MARK) or len(data) < HEAD_BYTES:
+            plain = end - start
+            continue
+        if plain:
+            yield None, start, start + plain
+            start, plain = start + plain, 0
+        yield read_head(data), start, end
+        start = end
+    if plain:
+        yield None, start, start + plain

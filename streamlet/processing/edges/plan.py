@@ -19,6 +19,7 @@ from streamlet.processing.edges.filter import KINDS, EdgeFilter
 from streamlet.processing.edges.held_reader import HeldReader
 from streamlet.processing.edges.held_records import task_of
 from streamlet.processing.edges.held_writer import HeldWriter, Period
+from streamlet.processing.edges.prefix_bounds import PrefixBounds
 from streamlet.processing.edges.records import edge_of, source_of
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.topology.edges import MOST_SOURCES, Edge, edges_of, sources_into
@@ -60,6 +61,7 @@ class TaskEdges:
         notes: of these positions.
         writer: writes its own edges; None: there are none.
         sources: those that lead to each repartition topic (``records.source_of``).
+        bounds: of the prefixes in each of these.
         ordered: the repartition topics that are released in the order of their offsets.
     """
 
@@ -70,6 +72,7 @@ class TaskEdges:
         notes: Mapping[TopicPartition, InputNote],
         writer: EdgeWriter | None,
         sources: Mapping[str, Collection[int]],
+        bounds: Mapping[str, PrefixBounds],
         ordered: Collection[str] = (),
     ) -> None:
         self._notes = dict(notes)
@@ -80,7 +83,9 @@ class TaskEdges:
             if tp.topic in between
         }
         self._readers = {
-            tp: HeldReader(notes[tp], positions[tp], one, ordered=tp.topic in ordered)
+            tp: HeldReader(
+                *(notes[tp], positions[tp], one, bounds[tp.topic]), ordered=tp.topic in ordered
+            )
             for tp, one in self._filters.items()
         }
         self.writer = writer
@@ -266,7 +271,17 @@ class EdgePlan:
         period = Period.of(start.task, known or start.now_s, start.epoch, base)
         sources = {topic.name: self._sources(topic.name) for topic in part.repartitions}
         writer = self._writer(part, notes, topic_ids, period)
-        return TaskEdges(part, positions, notes, writer, sources, self.ordered)
+        bounds = {
+            topic.name: PrefixBounds(self._writers_of(topic.name), start.now_s)
+            for topic in part.repartitions
+        }
+        return TaskEdges(part, positions, notes, writer, sources, bounds, self.ordered)
+
+    def _writers_of(self, topic: str) -> frozenset[int]:
+        """The subtopologies whose tasks write to a topic."""
+        return frozenset(
+            one.id for one in self._topology.subtopologies if topic in one.output_topics
+        )
 
     def _writer(
         self,

@@ -14,6 +14,7 @@ from streamlet.processing.edges.filter import EdgeFilter
 from streamlet.processing.edges.held_reader import HeldReader
 from streamlet.processing.edges.held_records import period_of
 from streamlet.processing.edges.held_writer import HeldWriter, Period
+from streamlet.processing.edges.prefix_bounds import PrefixBounds
 from streamlet.processing.outputs import Output
 from streamlet.types import TaskId
 from tests.simulation.held import rules as words
@@ -116,7 +117,8 @@ class CodeReader(Reader):
         assert isinstance(notes, str)
         found = CommitMetadata.from_text(notes)
         note = InputNote() if found is None else found.note
-        self._code = HeldReader(note, position, EdgeFilter(note), ordered=self.ordered)
+        bounds = PrefixBounds(frozenset(range(1)), 1 << 31)
+        self._code = HeldReader(note, position, EdgeFilter(note), bounds, ordered=self.ordered)
         self._words: list[Word] = []
         self._given: deque[tuple[int, Word]] = deque()
         self._place = self._behind = position

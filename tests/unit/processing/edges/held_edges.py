@@ -10,6 +10,7 @@ from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.filter import EdgeFilter
 from streamlet.processing.edges.held_reader import HeldReader
 from streamlet.processing.edges.held_writer import HeldWriter, Period
+from streamlet.processing.edges.prefix_bounds import PrefixBounds
 from streamlet.processing.outputs import Output
 from streamlet.types import NO_STATE, StateNumber, TaskId
 
@@ -81,7 +82,8 @@ class Reading:
         assert metadata is not None
         note: InputNote = metadata.note
         self._at = self._place = self.committed
-        self.reader = HeldReader(note, self._at, EdgeFilter(note), ordered=self._ordered)
+        bounds = PrefixBounds(frozenset({0, 1}), BORN)
+        self.reader = HeldReader(note, self._at, EdgeFilter(note), bounds, ordered=self._ordered)
 
     def read(self, now_ms: int = 0, most: int = 1_000) -> list[bytes | None]:
         """Process what is there; the values."""

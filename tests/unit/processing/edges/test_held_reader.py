@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from streamlet.coordinator.commit_metadata import InputNote, WriterMark
-from streamlet.processing.edges import held_reader
+from streamlet.processing.edges import held_reader, held_records, prefix_bounds
 from streamlet.types import StateNumber, TaskId
-from tests.unit.processing.edges.held_edges import Edges, Reading
+from tests.unit.processing.edges.held_edges import BORN, Edges, Reading
 
 A, B = TaskId(0, 0), TaskId(0, 1)
 
@@ -184,3 +184,46 @@ def test_notes_of_writers_are_read_back() -> None:
     }
     note = InputNote(held=marks)
     assert InputNote.from_json(note.as_json()) == note
+
+
+FORGED = {
+    "a task of another subtopology": (TaskId(9, 0), BORN << 32 | 1),
+    "a period of next week": (A, BORN + 7 * 86_400 << 32 | 1),
+    "the highest period": (A, (1 << 64) - 1),
+    "a period far beyond the known one": (A, BORN << 32 | 1 << 20),
+}
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize(("task", "period"), FORGED.values(), ids=FORGED)
+def test_a_prefix_that_no_task_can_have_written_silences_none_and_does_not_wait(
+    task: TaskId, period: int, ordered: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    edges = Edges()
+    writer, reading = edges.writer(), Reading(edges, ordered=ordered)
+    edges.write(writer, b"one")
+    edges.commit(writer, 1)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == [b"one"]
+    number = held_records.writer_of(task)
+    marker = held_records.pack_head(number, period, 5, held_records.MARKER)
+    edges.logs[0].append(held_records.pack_marker(marker, 0, (0, 0)))
+    edges.logs[0] += held_records.pack(held_records.pack_head(number, period, 5), [b"forged"], 1)
+    edges.logs[0].append(marker)  # cut off, too
+    edges.write(writer, b"two")
+    edges.commit(writer, 2)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == [b"forged", b"two"]
+    assert reading.commit() == len(edges.logs[0])
+    assert caplog.text.count("between-0 has a prefix at offset 3 that no task can have") == 1
+    assert len(reading.reader.note.held) == 1
+
+
+def test_more_writers_than_there_can_be_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefix_bounds, "MOST_WRITERS", 2)
+    edges = Edges()
+    reading = Reading(edges)
+    for partition in range(3):
+        edges.write(edges.writer(TaskId(0, partition)), b"%d" % partition)
+    assert reading.read() == [b"2"]
+    assert reading.reader.held == 2
