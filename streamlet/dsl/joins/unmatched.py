@@ -289,6 +289,7 @@ class MatchOrWait:
                     except (StateError, KeyboardInterrupt):
                         raise
                     except BaseException as error:
+                        yield from self._so_far(batch, out)
                         one = batch.slice(at, at + 1)
                         yield from self._again((time, raw), value, error, one, at, out)
                     else:
@@ -296,6 +297,14 @@ class MatchOrWait:
             if start + PART < len(places):
                 unmatched.note(stream)
                 yield out.take(batch)
+
+    def _so_far(self, batch: Batch, out: ResultColumns) -> Iterator[Batch]:
+        """The results there are, which a dead letter comes behind."""
+        some = self._gathered.take(batch)
+        if len(out.keys):
+            some.append(out.take(batch))
+        if some:
+            yield joined(some)
 
     def _tried(self, left: bool) -> Function | None:
         """Copies values of a side for a try, if they are wanted as they came; None: no need."""

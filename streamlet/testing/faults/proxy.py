@@ -12,7 +12,7 @@ from typing import Any, Self, Unpack
 from uuid import UUID
 
 from streamlet.errors import ConfigError
-from streamlet.testing.faults.connection import Ports, ProxiedConnection, broken
+from streamlet.testing.faults.connection import Ports, ProxiedConnection, Streams, broken
 from streamlet.testing.faults.fault import (
     AnswerWith,
     BlackHole,
@@ -225,6 +225,7 @@ class FaultProxy:
                     task = self._loop.create_task(self._serve((host, port), reader, writer))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
+                    task.add_done_callback(lambda _: writer.transport.abort())  # never begun
 
                 server = await asyncio.start_server(accept, _HOST, 0)
                 self._servers.append(server)
@@ -236,7 +237,7 @@ class FaultProxy:
     ) -> None:
         try:
             with contextlib.suppress(OSError):  # the broker is away, or goes away: so do we
-                broker = await asyncio.open_connection(*behind)
+                broker = await _connected(*behind)
                 await self._run(ProxiedConnection(self._ports(behind), (reader, writer), broker))
         except Exception as error:  # a function of the test's failed; the test is to hear of it
             self._failures.append(error)
@@ -300,6 +301,17 @@ class FaultProxy:
         for topic in answer.topics or ():
             if topic.name:
                 self._topics[topic.topic_id] = topic.name
+
+
+async def _connected(host: str, port: int) -> Streams:
+    """A connection to a broker; none is left open where this is cancelled."""
+    opening = asyncio.ensure_future(asyncio.open_connection(host, port))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError):
+            await broken((await opening)[1])
+        raise
 
 
 def _address(server: str) -> Address:

@@ -129,6 +129,7 @@ class Unclaimed:
 
     stage: TaskStage = TaskStage.RUNNING
     claimed: bool = False
+    held: None = None
 
 
 @pytest.mark.parametrize("gated", [True, False])

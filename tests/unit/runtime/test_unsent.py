@@ -25,6 +25,7 @@ class Sender:
     task: TaskId = attrs.field(factory=lambda: TaskId(0, 0))
     processor: object = attrs.field(factory=object)
     edge_writer: None = None
+    held: None = None
     unsent: Unsent | None = None
 
 
