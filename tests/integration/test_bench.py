@@ -55,10 +55,13 @@ def test_windows_are_measured_with_few_and_many_open_and_right(bootstrap_servers
 
 
 def test_prefixes_are_measured_beside_plain_records_and_right(bootstrap_servers: str) -> None:
-    found = bench(bootstrap_servers, "regroup", "--records", "20000", "--keys", "500")
+    size = ("--records", "20000", "--keys", "500", "--seconds", "0")
+    found = bench(bootstrap_servers, "regroup", *size)
     assert found["right"] is True
     assert found["ratio"] > 0
-    assert set(found["plain"]) == set(found["exact"]) == MEASURED
+    assert found["waiting_ratio"] > 0
+    assert set(found["plain"]) == set(found["exact"]) == set(found["waiting"]) == MEASURED
+    assert "latency" not in found
 
 
 def test_two_workers_share_the_input(bootstrap_servers: str) -> None:
