@@ -100,6 +100,8 @@ class ProxiedConnection:
         finally:
             for one in tasks:
                 one.cancel()
+            for writer in (self._to_client, self._to_broker):
+                writer.transport.abort()  # both, before this may be cancelled once more
             await asyncio.gather(*tasks, return_exceptions=True)
             for writer in (self._to_client, self._to_broker):
                 await broken(writer)
