@@ -162,6 +162,20 @@ def test_a_request_arrives_though_its_client_has_hung_up(
     other.close()
 
 
+def test_what_is_held_when_the_proxy_ends_may_be_released_late(
+    bootstrap_servers: str, topic: str
+) -> None:
+    with FaultProxy(bootstrap_servers) as proxy:
+        held = proxy.hold("Produce")
+        one = producer(proxy.bootstrap_servers)
+        one.produce(topic, b"1")
+        one.poll(0)
+        held.wait()
+    held.release()
+    one.purge()
+    one.flush(TIMEOUT_S)
+
+
 def test_a_slow_link_takes_its_time(bootstrap_servers: str, topic: str) -> None:
     with FaultProxy(bootstrap_servers, bytes_per_s=100_000) as proxy:
         one = producer(proxy.bootstrap_servers)

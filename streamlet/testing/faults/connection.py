@@ -33,7 +33,6 @@ from streamlet.testing.faults.wire import (
 
 #: How long a late request may take to be answered once its client has hung up, s.
 _LATE_S = 60.0
-_HELD_POLL_S = 0.01
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -77,11 +76,8 @@ class ProxiedConnection:
         self._ports = ports
         self._client, self._to_client = client
         self._broker, self._to_broker = broker
+        #: The answers that come next; done with once they were passed on.
         self._expected: asyncio.Queue[_Expected] = asyncio.Queue()
-        #: Expected answers that were not passed on.
-        self._open = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
         #: A request arrives, or arrived, later than its client may wait for it.
         self._late = False
         #: Nothing goes through any more.
@@ -94,7 +90,7 @@ class ProxiedConnection:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if tasks[0] in done and self._late and tasks[1] not in done:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._idle.wait(), _LATE_S)
+                    await asyncio.wait_for(self._expected.join(), _LATE_S)
             for one in done:
                 one.result()
         finally:
@@ -174,8 +170,6 @@ class ProxiedConnection:
         await self._to_broker.drain()
 
     def _expect(self, answer: _Expected) -> None:
-        self._open += 1
-        self._idle.clear()
         self._expected.put_nowait(answer)
 
     async def _answers(self) -> None:
@@ -229,9 +223,7 @@ class ProxiedConnection:
                     goes_on = False
         if fault is not None:
             fault.end()
-        self._open -= 1
-        if not self._open:
-            self._idle.set()
+        self._expected.task_done()
         return goes_on
 
 
@@ -246,8 +238,9 @@ async def _wait_for(fault: Fault, effect: Delay | Hold) -> None:
     if isinstance(effect, Delay):
         await asyncio.sleep(effect.delay_ms / 1000)
         return
-    while not fault.released:
-        await asyncio.sleep(_HELD_POLL_S)
+    released, loop = asyncio.Event(), asyncio.get_running_loop()
+    fault.on_release(lambda: loop.call_soon_threadsafe(released.set))
+    await released.wait()
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes | None:

@@ -136,7 +136,8 @@ class Fault:
         self._matched = 0
         self._lifted = False
         self._changed = threading.Condition()
-        self._released = threading.Event()
+        self._released = False
+        self._on_release: list[Callable[[], object]] = []
         #: How often it has happened.
         self.happened = 0
         #: Requests that it happened to and that have an answer or will have none.
@@ -194,13 +195,20 @@ class Fault:
 
     def release(self) -> None:
         """Let what ``Hold`` holds go on, and all that comes later."""
-        self._released.set()
         self.lift()
+        with self._changed:
+            self._released = True
+            waiting, self._on_release = self._on_release, []
+        for go_on in waiting:
+            go_on()
 
-    @property
-    def released(self) -> bool:
-        """True after ``release``."""
-        return self._released.is_set()
+    def on_release(self, go_on: Callable[[], object]) -> None:
+        """Have this called when what is held is released, by that thread; at once if it is."""
+        with self._changed:
+            if not self._released:
+                self._on_release.append(go_on)
+                return
+        go_on()
 
     def lift(self) -> None:
         """Let it happen no more."""

@@ -7,7 +7,6 @@ import contextlib
 import random
 import threading
 from collections.abc import Callable, Collection, Coroutine
-from types import TracebackType
 from typing import Any, Self, Unpack
 from uuid import UUID
 
@@ -181,18 +180,15 @@ class FaultProxy:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self._end()
         if error is None and self._failures:
             raise self._failures[0]
 
     def _end(self) -> None:
         self._call(self._close())
+        for fault in self._faults:
+            fault.release()  # while there is a loop to call
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -188,11 +188,6 @@ def is_message(value: object) -> bool:
     return isinstance(value, DataContainer)
 
 
-def framed(body: bytes) -> bytes:
-    """A message with its length in front."""
-    return _LENGTH.pack(len(body)) + body
-
-
 def correlation_of(frame: bytes) -> int:
     """The number of the request that an answer belongs to."""
     return int(_LENGTH.unpack_from(frame, _LENGTH.size)[0])
