@@ -248,7 +248,7 @@ class BrokerNode:
             self._process.send_signal(how)
 
     def await_end(self) -> None:
-        """Wait for its end, once it was told to; it is killed if that takes too long."""
+        """Wait until its process has ended; kill it if that takes too long."""
         process = self._process
         if process is not None:
             try:

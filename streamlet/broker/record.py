@@ -24,12 +24,18 @@ from streamlet.broker.probe import serves
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import TimedOutError
 
-#: How long the end of a broker may take that is alone, ms.
-STOP_TIMEOUT_MS = 30_000
-#: The same of one among several, ms. It asks a controller for leave, and waits for ever when most
-#: of the controllers have ended before it; then it is killed.
-STOP_TIMEOUT_AMONG_MS = 10_000
+_STOP_TIMEOUT_MS = 30_000
+_STOP_TIMEOUT_AMONG_MS = 10_000
 _PAUSE_S = 0.05
+
+
+def stop_timeout_ms(*, alone: bool) -> int:
+    """The time that the end of a broker may take, ms.
+
+    One among several asks a controller for leave, and waits for ever when most of the controllers
+    have ended before it; then it is killed.
+    """
+    return _STOP_TIMEOUT_MS if alone else _STOP_TIMEOUT_AMONG_MS
 
 
 @attrs.frozen
@@ -98,7 +104,7 @@ class BrokerRecord:
             TimedOutError: it does not end.
         """
         clock = clock or SystemClock()
-        deadline_ms = clock.now_ms() + (STOP_TIMEOUT_MS if self.alone else STOP_TIMEOUT_AMONG_MS)
+        deadline_ms = clock.now_ms() + stop_timeout_ms(alone=self.alone)
         pause = threading.Event()
         if self.alive:
             os.kill(self.pid, signal.SIGTERM)

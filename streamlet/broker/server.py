@@ -20,16 +20,17 @@ from pathlib import Path
 
 from streamlet.broker.node import BrokerNode
 from streamlet.broker.port import HOST, PortReservation
-from streamlet.broker.record import STOP_TIMEOUT_AMONG_MS, STOP_TIMEOUT_MS
+from streamlet.broker.record import stop_timeout_ms
 from streamlet.broker.storage import Cluster, cluster_files
 from streamlet.clock import Clock, SystemClock
+from streamlet.closing import Closing
 from streamlet.errors import ConfigError
 
-#: Of a broker that is alone and of one among several: what its heap begins with and may take, MiB.
-_HEAP_MB = {True: (256, 1024), False: (128, 512)}
+#: What the heap begins with and may take of a broker that is alone, and of one among several, MiB.
+_HEAP_ALONE_MB, _HEAP_AMONG_MB = (256, 1024), (128, 512)
 
 
-class KafkaBroker:
+class KafkaBroker(Closing):
     """Real brokers in KRaft mode, reachable from this machine only; a context manager.
 
     Needs the extra ``broker``. The first use on a machine fetches Kafka's jars. The brokers end
@@ -86,7 +87,8 @@ class KafkaBroker:
             cluster = Cluster(tuple(one.port for one in controllers), dict(properties or {}))
             files = cluster_files(folder, cluster, [one.port for one in reserved])
             self._ports = ports.pop_all()
-        begins_mb, most_mb = _HEAP_MB[brokers == 1]
+        alone = brokers == 1
+        begins_mb, most_mb = _HEAP_ALONE_MB if alone else _HEAP_AMONG_MB
         #: The brokers, by their numbers from 1.
         self.brokers: tuple[BrokerNode, ...] = tuple(
             BrokerNode(
@@ -96,7 +98,7 @@ class KafkaBroker:
                 swept=folder if self._owns_data else None,
                 java_options=(f"-Xmx{heap_mb or most_mb}m", f"-Xms{begins_mb}m"),
                 start_timeout_ms=start_timeout_ms,
-                stop_timeout_s=(STOP_TIMEOUT_MS if brokers == 1 else STOP_TIMEOUT_AMONG_MS) / 1000,
+                stop_timeout_s=stop_timeout_ms(alone=alone) / 1000,
                 clock=clock or SystemClock(),
             )
             for node_id, (own, reservation) in enumerate(zip(files, reserved, strict=True), 1)
@@ -188,9 +190,6 @@ class KafkaBroker:
 
     def __enter__(self) -> KafkaBroker:
         return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _end(self, how: signal.Signals) -> None:
         for one in self.brokers:

@@ -48,7 +48,13 @@ STOP_MS = 90_000
 
 @attrs.frozen
 class MetricsPlace:
-    """The place where an instance serves its metrics; ``told`` gets the URL."""
+    """Host and port of an instance's metrics.
+
+    Attributes:
+        port: None: no metrics are served.
+        host: the interface.
+        told: gets the URL once they are served.
+    """
 
     port: int | None = None
     host: str = LOCAL_HOST

@@ -127,7 +127,7 @@ class HeldWriter:
 
     @property
     def silent(self) -> bool:
-        """True if nothing may be written: the claim is not accepted, or not told."""
+        """True while nothing may be written: no marker has told of an accepted claim yet."""
         return self._agreement.held and self._unopened
 
     @property
@@ -285,7 +285,7 @@ class HeldWriter:
         return pack_marker(head, self._sequence, period.base)
 
     def _owed(self, told: _Told) -> list[int]:
-        """The partitions that are told now."""
+        """The partitions that get a marker now; it counts as written."""
         accepted = self._accepted
         owed = [
             at
