@@ -10,6 +10,7 @@ import pytest
 from streamlet.processing.edges.applied import LEAP
 from tests.simulation.edge_code import CodeHistory
 from tests.simulation.edges import History, Rules
+from tests.simulation.histories import faults_of
 
 pytestmark = pytest.mark.simulation
 
@@ -23,12 +24,7 @@ def verdicts(rules: Rules, histories: int) -> Counter[str]:
 
 
 def test_with_all_rules_nothing_is_lost_or_doubled() -> None:
-    faults: Counter[str] = Counter()
-    for seed in range(SEED, SEED + HISTORIES):
-        history = History(seed)
-        verdict = history.run()
-        assert not verdict, f"EDGE_SEED={seed} EDGE_HISTORIES=1: {verdict}"
-        faults.update(history.faults)
+    faults = faults_of(History, range(SEED, SEED + HISTORIES))
     print(dict(faults))
     assert all(count >= HISTORIES // 20 for count in faults.values()), faults
 
@@ -41,9 +37,8 @@ def test_the_code_loses_and_doubles_nothing(
     """Prefixes, filter and notes; the second kind of reader has records that wait."""
     for place in ("applied.LEAP", "applied.LONG_LEAP", "filter.LEAP"):
         monkeypatch.setattr(f"streamlet.processing.edges.{place}", leap)
-    for seed in range(SEED, SEED + HISTORIES // 8):
-        verdict = CodeHistory(seed, Rules(epoch=ahead)).run()
-        assert not verdict, f"EDGE_SEED={seed} EDGE_HISTORIES=8: {verdict}"
+    rules = Rules(epoch=ahead)
+    faults_of(lambda seed: CodeHistory(seed, rules), range(SEED, SEED + HISTORIES // 8), 8)
 
 
 @pytest.mark.parametrize("rule", ["compare", "chain", "base", "stored", "incarnation"])

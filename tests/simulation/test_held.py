@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 
 import attrs
 import pytest
@@ -14,6 +13,7 @@ from tests.simulation.held.history import History, LossyHistory
 from tests.simulation.held.reader import Reader
 from tests.simulation.held.rules import Rules, Word
 from tests.simulation.held.writer import BOUND
+from tests.simulation.histories import faults_of
 
 pytestmark = pytest.mark.simulation
 
@@ -24,20 +24,13 @@ _LATER = {"skipped"}
 
 
 def test_with_all_rules_what_was_committed_is_applied_once() -> None:
-    faults: Counter[str] = Counter()
-    for seed in range(SEED, SEED + HISTORIES):
-        history = History(seed)
-        verdict = history.run()
-        assert not verdict, f"EDGE_SEED={seed} EDGE_HISTORIES=1: {verdict}"
-        faults.update(history.faults)
+    faults = faults_of(History, range(SEED, SEED + HISTORIES))
     print(dict(faults))
     assert HISTORIES < 10 or min(faults.values()) >= HISTORIES // 20, faults
 
 
 def test_where_topics_lose_records_the_others_are_applied_once() -> None:
-    for seed in range(SEED, SEED + HISTORIES // 4):
-        verdict = LossyHistory(seed).run()
-        assert not verdict, f"EDGE_SEED={seed} EDGE_HISTORIES=4: {verdict}"
+    faults_of(LossyHistory, range(SEED, SEED + HISTORIES // 4), 4)
 
 
 @pytest.mark.parametrize("kind", [CodeHistory, OrderedHistory, LossyCodeHistory])
@@ -46,9 +39,7 @@ def test_the_code_applies_once_what_was_committed(
 ) -> None:
     """Prefixes, markers and notes; the second kind of reader keeps the order of its topic."""
     monkeypatch.setattr(held_writer, "MOST_RECORDS", BOUND - 1)
-    for seed in range(SEED, SEED + HISTORIES // 10):
-        verdict = kind(seed).run()
-        assert not verdict, f"EDGE_SEED={seed} EDGE_HISTORIES=10: {verdict}"
+    faults_of(kind, range(SEED, SEED + HISTORIES // 10), 10)
 
 
 @pytest.mark.parametrize("rule", sorted(attrs.fields_dict(Rules).keys() - _LATER))

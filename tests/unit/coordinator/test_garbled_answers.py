@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import socket
 import struct
-import threading
 from collections.abc import Iterator
 
 import pytest
 
 from streamlet.coordinator.ports import TransportError
 from streamlet.coordinator.transport import Transport
+from tests.unit.coordinator.servers import answering
 
 LARGE = 1 << 20
 #: Frames by name: a length, and what comes behind the number of the request.
@@ -27,25 +27,14 @@ FRAMES = {
 @pytest.fixture(params=FRAMES)
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a server that answers each first request with such a frame."""
-    server = socket.create_server(("127.0.0.1", 0))
 
-    def answer() -> None:
-        while True:
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
-            with connection:
-                if connection.recv(4_096):
-                    connection.sendall(FRAMES[request.param])
-                    connection.recv(4_096)
+    def answer(connection: socket.socket) -> None:
+        if connection.recv(4_096):
+            connection.sendall(FRAMES[request.param])
+            connection.recv(4_096)
 
-    thread = threading.Thread(target=answer)
-    thread.start()
-    yield f"127.0.0.1:{server.getsockname()[1]}"
-    server.shutdown(socket.SHUT_RDWR)
-    server.close()
-    thread.join()
+    with answering(answer) as found:
+        yield found
 
 
 def test_a_frame_that_is_none_is_an_error_of_its_own_and_fills_no_log(

@@ -26,37 +26,27 @@ from streamlet.coordinator.transport import Transport
 from streamlet.coordinator.transport_codec import WireRequest
 from streamlet.errors import FINAL_CODES, BrokerTooOldError, ConfigError
 from streamlet.kafka.client import KafkaAdmin
+from tests.unit.coordinator.servers import answering
 
 UNSUPPORTED_VERSION = 35
 API_VERSIONS = 18
 
 
-def old_broker(server: socket.socket) -> None:
+def as_an_old_broker(connection: socket.socket) -> None:
     """Answer every request as ApiVersions: this broker knows version 0 of three requests."""
     known = [(10, 0, 0), (12, 0, 0), (API_VERSIONS, 0, 0)]
     body = struct.pack(">i", len(known)) + b"".join(struct.pack(">hhh", *api) for api in known)
-    while True:
-        try:
-            connection, _ = server.accept()
-        except OSError:
-            return
-        with connection:
-            while len(head := connection.recv(4096)) >= 12:
-                _, _, version, correlation = struct.unpack_from(">ihhi", head)
-                error = UNSUPPORTED_VERSION if version > 0 else 0
-                answer = struct.pack(">ih", correlation, error) + body
-                connection.sendall(struct.pack(">i", len(answer)) + answer)
+    while len(head := connection.recv(4096)) >= 12:
+        _, _, version, correlation = struct.unpack_from(">ihhi", head)
+        error = UNSUPPORTED_VERSION if version > 0 else 0
+        answer = struct.pack(">ih", correlation, error) + body
+        connection.sendall(struct.pack(">i", len(answer)) + answer)
 
 
 @pytest.fixture
 def old_address() -> Iterator[str]:
-    server = socket.create_server(("127.0.0.1", 0))
-    thread = threading.Thread(target=old_broker, args=(server,))
-    thread.start()
-    yield f"127.0.0.1:{server.getsockname()[1]}"
-    server.shutdown(socket.SHUT_RDWR)
-    server.close()
-    thread.join()
+    with answering(as_an_old_broker) as address:
+        yield address
 
 
 def test_a_broker_too_old_is_said_to_be_too_old(

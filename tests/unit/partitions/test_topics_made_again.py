@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
-from streamlet.testing.coordinator import FakeCoordinator
-from tests.coordinator_transport import FakeCluster
-from tests.unit.test_consumer import CLOCK, FAST, Calls, Scene, tp
+from tests.unit.test_consumer import FAST, Calls, Scene, scene, tp
 
-
-@pytest.fixture
-def scene() -> Iterator[Scene]:
-    coordinator = FakeCoordinator(topics={"t": 6})
-    with FakeCluster(coordinator, CLOCK) as cluster:
-        scene = Scene(cluster)
-        yield scene
-        for consumer in scene.consumers:
-            consumer.close(timeout=1)
+__all__ = ["scene"]  # a fixture
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])

@@ -13,6 +13,18 @@ from streamlet.types import TopicPartition
 
 
 @attrs.frozen(eq=False)
+class Layout:
+    """The windows of a store, as ``state.window_rows.WindowLayout``."""
+
+    key: Serde[Any] = attrs.field(converter=serde, default=str)
+    retention_ms: int | None = 100
+    size_ms: int | None = 10
+    bucket_ms: int = 0
+    end_of: Any = None
+    final: bool = False
+
+
+@attrs.frozen(eq=False)
 class Spec:
     """As ``topology.nodes.StoreSpec``, which this room may not import."""
 

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
 
-import attrs
 import pytest
 
 from streamlet.errors import SerdeError
-from streamlet.serdes import Serde, Windowed, serde
+from streamlet.serdes import Windowed, serde
 from streamlet.state.backing import Columns
 from streamlet.state.join_store import ROW_RECORDS, JoinStore, kept_rows
 from streamlet.state.task_state import TaskState
 from streamlet.state.unmatched_store import LEFT, RIGHT, UnmatchedStore, unmatched_rows
 from streamlet.types import StateNumber
-from tests.unit.state.support import Spec, changelog
+from tests.unit.state.support import Layout, Spec, changelog
 
 BUCKET = 1_024
 
 
-@attrs.frozen(eq=False)
-class Layout:
-    key: Serde[Any] = attrs.field(converter=serde, default=str)
-    retention_ms: int | None = 2_000
-    size_ms: int | None = 100
-    bucket_ms: int = BUCKET
-    end_of: Any = None
-    final: bool = False
-
-
-RECORDS = Spec("s", value=kept_rows(serde(str)), window=Layout(), join="records")
+JOINED = partial(Layout, retention_ms=2_000, size_ms=100, bucket_ms=BUCKET)
+RECORDS = Spec("s", value=kept_rows(serde(str)), window=JOINED(), join="records")
 WAITING = Spec("s", value=unmatched_rows(serde(str), serde(int)), join="unmatched")
 
 
@@ -132,7 +123,7 @@ def test_records_expire_by_the_latest_one_of_the_store(folder: Path | None) -> N
 
 
 def test_keys_that_are_no_exact_ones_are_told_apart(tmp_path: Path) -> None:
-    spec = Spec("s", value=kept_rows(serde(str)), window=Layout(serde(dict)), join="records")
+    spec = Spec("s", value=kept_rows(serde(str)), window=JOINED(serde(dict)), join="records")
     state = open_state(tmp_path, spec)
     store = records_of(state)
     ckeys = store.ckeys([{"k": 1}, {"k": 2}])

@@ -6,11 +6,10 @@ import struct
 from types import SimpleNamespace
 from typing import Any
 
-import attrs
 import pytest
 
 from streamlet.errors import StateError
-from streamlet.serdes import Serde, serde
+from streamlet.serdes import serde
 from streamlet.state.backing import Columns
 from streamlet.state.bucket_store import bucket_rows
 from streamlet.state.buffer_rows import buffer_rows
@@ -23,18 +22,7 @@ from streamlet.state.timer_store import key_and_name, timer_rows
 from streamlet.state.unmatched_store import unmatched_rows
 from streamlet.state.version_rows import version_rows
 from streamlet.state.window_rows import PROGRESS_KEY, time_bytes
-from tests.unit.state.support import Spec, changelog
-
-
-@attrs.frozen(eq=False)
-class Layout:
-    key: Serde[Any] = attrs.field(converter=serde, default=str)
-    retention_ms: int | None = 100
-    size_ms: int | None = 10
-    bucket_ms: int = 0
-    end_of: Any = None
-    final: bool = False
-
+from tests.unit.state.support import Layout, Spec, changelog
 
 KINDS = {
     "keys": Spec("s"),

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import attrs
 import pytest
 
-from streamlet.serdes import Serde, Windowed, serde
+from streamlet.serdes import Windowed, serde
 from streamlet.state.backing import Columns
 from streamlet.state.bucket_store import BucketStore, bucket_rows
 from streamlet.state.task_state import TaskState
@@ -22,18 +20,7 @@ from streamlet.state.window_rows import (
 )
 from streamlet.state.window_store import WindowRowStore
 from streamlet.types import StateNumber, TopicPartition
-from tests.unit.state.support import Spec, changelog
-
-
-@attrs.frozen(eq=False)
-class Layout:
-    key: Serde[Any] = attrs.field(converter=serde, default=str)
-    retention_ms: int | None = 100
-    size_ms: int | None = 10
-    bucket_ms: int = 0
-    end_of: Any = None
-    final: bool = False
-
+from tests.unit.state.support import Layout, Spec, changelog
 
 WINDOWS = Spec("s", window=Layout())
 SESSIONS = Spec("s", value=bucket_rows(serde(int)), window=Layout(size_ms=None, bucket_ms=40))
