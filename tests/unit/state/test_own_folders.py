@@ -255,10 +255,11 @@ def test_settings_of_a_broker_are_the_users_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "socket", "link to itself", "link to nothing"])
 def test_a_lock_that_is_no_file_is_refused_by_name_and_hides_no_other_instance(
-    directory: StateDirectory, kind: str
+    directory: StateDirectory, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = directory.path / INSTANCE_LOCK
     lock.parent.mkdir(parents=True)
+    monkeypatch.chdir(lock.parent)
     with socket.socket(socket.AF_UNIX) as listening:
         match kind:
             case "fifo":
@@ -266,7 +267,7 @@ def test_a_lock_that_is_no_file_is_refused_by_name_and_hides_no_other_instance(
             case "folder":
                 lock.mkdir()
             case "socket":
-                listening.bind(os.path.relpath(lock))
+                listening.bind(lock.name)  # a path of a socket has at most 107 bytes
             case "link to itself":
                 lock.symlink_to(lock)
             case _:
