@@ -48,7 +48,6 @@ LONG_FILES = {
     "tests/unit/admin/test_status.py": 535,
     "tests/unit/rebalance/test_protocol.py": 600,
     "tests/unit/coordinator/test_type_migration.py": 460,
-    "tests/unit/reset/test_reset.py": 480,
     "tests/unit/tasks/test_changelog_reader.py": 567,
     "tests/unit/state/test_task_state.py": 460,
     "tests/unit/test_config.py": 420,

@@ -16,6 +16,7 @@ from streamlet.bounded import INT32_MAX, Int32, whole
 from streamlet.control.values import (
     ChangelogTypes,
     Command,
+    Description,
     Endpoint,
     Entry,
     Mark,
@@ -36,11 +37,12 @@ _KINDS: dict[str, type[Entry]] = {
     "shutdown": Shutdown,
     "command": Command,
     "types": ChangelogTypes,
+    "description": Description,
 }
 #: Kinds that are kept by "id"; others by "instance".
 _BY_ID: tuple[type[Entry], ...] = (Command, ChangelogTypes)
 #: Kinds of which there is one entry at most, kept by nothing.
-SINGLE = (ResetEpoch, Shutdown)
+SINGLE = (ResetEpoch, Shutdown, Description)
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 _DECODERS: dict[type[Entry], msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind) for kind in _NAMES

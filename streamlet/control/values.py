@@ -7,7 +7,7 @@ what is read from the topic.
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import attrs
 import msgspec
@@ -213,6 +213,27 @@ class ChangelogTypes:
         return self.changelog
 
 
+@attrs.frozen
+class Description:
+    """The topology that the group runs, as the member that leads it has it.
+
+    ``topology`` is the document that ``streamlet describe --json`` prints, and ``forms`` the other
+    forms in which that command prints it, by name. ``version`` is of streamlet.
+    """
+
+    member: str  # what people call it, h1-0
+    version: str
+    topology: dict[str, Any]
+    forms: dict[str, str]
+
+
 Entry: TypeAlias = (
-    Mark | MemberProgress | Endpoint | ResetEpoch | Shutdown | Command | ChangelogTypes
+    Mark
+    | MemberProgress
+    | Endpoint
+    | ResetEpoch
+    | Shutdown
+    | Command
+    | ChangelogTypes
+    | Description
 )

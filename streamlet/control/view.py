@@ -11,6 +11,7 @@ from streamlet.control.records import ControlRecordError, Place, decode
 from streamlet.control.values import (
     ChangelogTypes,
     Command,
+    Description,
     Endpoint,
     Entry,
     Mark,
@@ -31,6 +32,7 @@ _FIELDS = {
 _SINGLE_FIELDS: dict[type[Entry], tuple[str, Any]] = {
     ResetEpoch: ("reset", ResetEpoch(0)),
     Shutdown: ("shutdown", None),
+    Description: ("description", None),
 }
 
 
@@ -56,6 +58,7 @@ class ControlView:
     types: dict[str, ChangelogTypes] = attrs.field(factory=dict)
     reset: ResetEpoch = attrs.field(factory=lambda: ResetEpoch(0))
     shutdown: Shutdown | None = None
+    description: Description | None = None
     dropped: int = 0
     #: Bytes of the record of each entry, by field.
     sizes: dict[str, dict[Any, int]] = attrs.field(factory=dict, repr=False, eq=False)

@@ -27,6 +27,7 @@ from streamlet.control.records import Place, place_of
 from streamlet.control.topic import ControlTopic
 from streamlet.control.values import (
     ChangelogTypes,
+    Description,
     Endpoint,
     Entry,
     Mark,
@@ -68,6 +69,7 @@ class ControlLink:
         reset: the last reset that our instance's state takes into account, as its folder notes it.
         shutdown: the last shutdown from before our instance started, likewise.
         types: the types of the rows in the changelogs, which the leader notes.
+        description: of our topology, which the leader notes.
     """
 
     _member: MemberKey
@@ -79,6 +81,7 @@ class ControlLink:
     _reset: str = ""
     _shutdown_before: str = attrs.field(default="", alias="shutdown")
     _types: tuple[ChangelogTypes, ...] = ()
+    _description: Description | None = None
 
     def __attrs_post_init__(self) -> None:
         #: What the topic said last.
@@ -243,6 +246,7 @@ class ControlLink:
         self._take_orders()
         self._remove_gone(self._clock.now_ms())
         self._note_types(topic, self._clock.now_ms())
+        self._note_description()
         self._write(topic)
         if topic.follow(FOLLOW_MS):
             self._seen(topic.view)
@@ -327,6 +331,14 @@ class ControlLink:
         self._types_at_ms = now_ms + TYPES_MS
         ids = topic.ids_of(one.changelog for one in self._types)
         self._pending |= {place_of(one): one for one in unnoted(self._types, self.view, ids)}
+
+    def _note_description(self) -> None:
+        """Note, as the leader, the topology that the group runs, if it is another than is noted."""
+        ours, noted = self._description, self.view.description
+        if self._roster is None or ours is None:
+            return
+        if noted is None or (noted.version, noted.topology) != (ours.version, ours.topology):
+            self._pending.setdefault(place_of(ours), ours)
 
     def _remove_gone(self, now_ms: int) -> None:
         """Remove, as the leader, entries about members and instances that are gone for a while."""

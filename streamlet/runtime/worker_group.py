@@ -33,6 +33,7 @@ from streamlet.state.directory import INSTANCE_LOCK, StateDirectory, fields_of
 from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_events import HandoverRules
+from streamlet.topology.description import noted
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 
@@ -129,16 +130,17 @@ class WorkerGroup:
         if ports.open_control is None:
             return None
         directory = StateDirectory(settings.state_dir, topology.application)
-        noted = fields_of(directory.path / INSTANCE_LOCK)
+        fields = fields_of(directory.path / INSTANCE_LOCK)
         return ControlLink(
             *(member.key, member.name),
             ports.open_control,
             ports.clock,
             leave_timeout_ms=settings.scale_down_timeout_ms,
             on_leaving=self._leaving_changed,
-            reset=str(noted.get("reset", "")),
-            shutdown=str(noted.get("shutdown", "")),
+            reset=str(fields.get("reset", "")),
+            shutdown=str(fields.get("shutdown", "")),
             types=topology.changelog_types,
+            description=noted(topology, member.member),
         )
 
     def _new_protocol(

@@ -1,13 +1,17 @@
-"""``streamlet describe``: the topology of an application, without a broker."""
+"""``streamlet describe``: the topology of a program, or of an application on a cluster."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streamlet.tools.application import AppArgument, opened
 from streamlet.tools.command import Common, command
+
+if TYPE_CHECKING:
+    from streamlet.control.values import Description
 
 
 class Form(StrEnum):
@@ -22,7 +26,7 @@ class Form(StrEnum):
 @command("describe")
 def describe(
     common: Common,
-    app: Annotated[str, typer.Argument(metavar="APP", help="module:attribute of the App.")],
+    app: AppArgument,
     form: Annotated[
         Form,
         typer.Option(
@@ -36,15 +40,40 @@ def describe(
         bool, typer.Option("--mermaid", help="The same as --format mermaid.")
     ] = False,
 ) -> None:
-    """Print the topology of an application."""
-    from streamlet.app import load_app
-    from streamlet.topology.describe import as_java, as_json, as_mermaid, as_optimized_text
+    """Print the topology of an application.
 
+    Of module:attribute that of the program, which needs no broker. Of an
+    application's id that which the group runs, or ran last, without the program:
+    its leader notes it in the control topic. --json then tells in "noted" by which
+    member and version of streamlet.
+
+    Exit 3: no such application, or no description of it.
+    """
     if mermaid and form not in (Form.TEXT, Form.MERMAID):
         raise typer.BadParameter(f"--mermaid and --format {form.value} exclude each other")
-    loaded = load_app(app)
-    topology = loaded.topology(common.load(loaded))
     common.output.as_json |= form is Form.JSON
-    forms = {Form.JAVA: as_java, Form.MERMAID: as_mermaid}
-    text = forms.get(Form.MERMAID if mermaid else form, as_optimized_text)(topology)
-    common.output.answer(as_json(topology), people=text.rstrip("\n"))
+    chosen = Form.MERMAID if mermaid else form
+    found = _of_program(common, app) if ":" in app else _of_group(common, app)
+    text = found.forms.get(chosen.value, "").rstrip("\n")
+    common.output.answer(_document(found), people=text)
+
+
+def _of_program(common: Common, app: str) -> Description:
+    from streamlet.app import load_app
+    from streamlet.topology.description import description
+
+    loaded = load_app(app)
+    return description(loaded.topology(common.load(loaded)))
+
+
+def _of_group(common: Common, app: str) -> Description:
+    from streamlet.admin.applications import description_of
+
+    with opened(common, app, "describe") as window:
+        return description_of(window)
+
+
+def _document(found: Description) -> dict[str, Any]:
+    if not found.member:
+        return found.topology
+    return {**found.topology, "noted": {"member": found.member, "version": found.version}}

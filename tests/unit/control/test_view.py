@@ -19,6 +19,7 @@ from streamlet.control.records import (
 from streamlet.control.values import (
     ChangelogTypes,
     Command,
+    Description,
     Endpoint,
     Entry,
     Mark,
@@ -39,6 +40,7 @@ ENTRIES: tuple[Entry, ...] = (
     Command("c1", "scale-down on host-7", 50),
     Shutdown("p1", "h1", 70, "boom"),
     ChangelogTypes("a-counts-changelog", "counts", ("str", "int"), "id"),
+    Description("h1-0", "1.0", {"application": "a"}, {"text": "Topologies:"}),
 )
 
 
@@ -71,6 +73,7 @@ def test_the_keys_are_these_bytes_for_ever() -> None:
         b'{"kind":"command","id":"c1"}',
         b'{"kind":"shutdown"}',
         b'{"kind":"types","id":"a-counts-changelog"}',
+        b'{"kind":"description"}',
     ]
 
 

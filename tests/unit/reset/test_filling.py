@@ -7,10 +7,8 @@ import pytest
 from streamlet.control.values import ChangelogTypes, ResetEpoch
 from streamlet.errors import RefusedError
 from streamlet.types import TopicPartition
-from tests.unit.reset.test_reset import Scene, scene
+from tests.unit.reset.scene import Scene
 from tests.unit.scaling.group import member
-
-__all__ = ["scene"]  # a fixture
 
 
 def test_emptied_topics_are_filled_before_positions_are_set(scene: Scene) -> None:

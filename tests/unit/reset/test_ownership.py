@@ -15,7 +15,7 @@ from streamlet.topology.graph import Topology
 from streamlet.topology.internal_topics import REPARTITION_CONFIG
 from streamlet.topology.names import may_be_of
 from streamlet.types import StateNumber, TopicPartition
-from tests.unit.reset.test_reset import (
+from tests.unit.reset.scene import (
     BETWEEN,
     COUNTS,
     FOREIGN,
@@ -23,10 +23,7 @@ from tests.unit.reset.test_reset import (
     Scene,
     fill_changelog,
     fill_repartition,
-    scene,
 )
-
-__all__ = ["scene"]  # a fixture
 
 USERS, CLICKS = "words-users-changelog", "words-clicks-repartition"
 

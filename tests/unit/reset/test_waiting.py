@@ -6,9 +6,8 @@ import attrs
 import pytest
 
 from streamlet.control.view import ControlView
-from tests.unit.reset.test_reset import BETWEEN, COUNTS, Lags, Scene, scene
-
-__all__ = ["scene"]
+from tests.unit.reset.scene import BETWEEN, COUNTS, Scene
+from tests.unit.reset.test_reset import Lags
 
 
 def test_one_that_is_stopped_before_it_began_changes_nothing(scene: Scene) -> None:

@@ -10,6 +10,7 @@ from streamlet.clock import ManualClock
 from streamlet.control.topic import ControlTopic, prepare_control
 from streamlet.control.values import (
     ChangelogTypes,
+    Description,
     Endpoint,
     Mark,
     MemberKey,
@@ -20,12 +21,10 @@ from streamlet.control.values import (
 from streamlet.control.view import ControlView
 from streamlet.coordinator.events import Assigned, Lost
 from streamlet.errors import DeliveryError, RefusedError, StreamletError
-from streamlet.kafka.ports import NewTopic
 from streamlet.rebalance.values import Assignment
 from streamlet.runtime.control_link import (
     INSTANCE_GONE_MS,
     MEMBER_GONE_MS,
-    TYPES_MS,
     ControlLink,
 )
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
@@ -54,6 +53,7 @@ class Bench:
     leave_timeout_ms: int | None = None
     reset: str = ""
     shutdown: str = ""
+    description: Description | None = None
     link: ControlLink = attrs.field(init=False)
     sink: MemorySink = attrs.field(init=False)
     topic: ControlTopic = attrs.field(init=False)
@@ -72,6 +72,7 @@ class Bench:
             reset=self.reset,
             shutdown=self.shutdown,
             types=(COUNTS,),
+            description=self.description,
         )
 
     def opened(self, sink: MemorySink) -> ControlTopic:
@@ -374,27 +375,3 @@ def test_a_thread_that_breaks_ends_the_worker() -> None:
     bench.link._thread.join(300)
     with pytest.raises(StreamletError, match=r"the thread at the control topic broke: .*a bug"):
         bench.link.check_reset()
-
-
-def test_the_leader_notes_the_types_of_changelogs_once_and_anew_if_one_is_made_again() -> None:
-    admin = MemoryAdmin((bench := Bench()).log)
-
-    def made() -> ChangelogTypes:
-        admin.delete_topics([COUNTS.changelog])
-        admin.create_topics([NewTopic(COUNTS.changelog, 1)])
-        return attrs.evolve(COUNTS, topic_id=admin.topic_ids([COUNTS.changelog])[COUNTS.changelog])
-
-    first = made()
-    bench.step()
-    assert bench.view().types == {}
-    bench.link.planned(group(ME))
-    bench.step()
-    assert bench.view().types == {first.changelog: first}
-    other = attrs.evolve(first, types=("str", "str"))
-    bench.others().write(other)
-    bench.step()
-    bench.step(TYPES_MS)
-    assert bench.view().types == {first.changelog: other}  # it may not be ours to correct
-    again = made()
-    bench.step(TYPES_MS)
-    assert bench.view().types == {first.changelog: again}
