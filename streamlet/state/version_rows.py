@@ -8,10 +8,12 @@ or behind the end of the chunk before it; so it is needed as long as its end is 
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import build
+
+V = TypeVar("V")
 
 #: A version: the time from which on it is valid, ms, and its value; None: the key was deleted.
 Version: TypeAlias = tuple[int, Any]
@@ -30,7 +32,7 @@ _VERSION = struct.Struct(">qi")
 _NONE = -1
 
 
-class VersionedRecord(NamedTuple):
+class VersionedRecord(NamedTuple, Generic[V]):
     """A value that a versioned store had at a time.
 
     Attributes:
@@ -39,7 +41,7 @@ class VersionedRecord(NamedTuple):
         valid_to: when the next version began, ms; None: it is the newest one.
     """
 
-    value: Any
+    value: V
     timestamp: int
     valid_to: int | None = None
 

@@ -107,7 +107,7 @@ class VersionedStore(ProgressStore):
             return NEWEST
         return self._put_behind(head, (bounds, versions), (time, value))
 
-    def as_of(self, head: Place, time: int) -> VersionedRecord | None:
+    def as_of(self, head: Place, time: int) -> VersionedRecord[Any] | None:
         """The version of a key that was valid at a time, by the cache key of its head.
 
         None: there was none, or the time is out of the history and the newest version began later.
@@ -215,7 +215,7 @@ class VersionedStore(ProgressStore):
 
     # The way for all stores.
 
-    def get(self, key: Any, as_of: int | None = None) -> VersionedRecord | None:
+    def get(self, key: Any, as_of: int | None = None) -> VersionedRecord[Any] | None:
         """The newest version of a key, or the one that was valid at a time, ms.
 
         None if the key had no value then, or the time is out of the history: further back from the
@@ -245,7 +245,7 @@ class VersionedStore(ProgressStore):
         found = self.get(key)
         return None if found is None else found.timestamp
 
-    def between(self, key: Any, low: int, high: int) -> list[VersionedRecord]:
+    def between(self, key: Any, low: int, high: int) -> list[VersionedRecord[Any]]:
         """The versions of a key that were valid at some time from ``low`` to ``high``, ascending.
 
         Times out of the history count for the newest version only; errors as of ``get``.
@@ -320,7 +320,7 @@ class VersionedStore(ProgressStore):
             assert all((end, ckey) in rows for end in live), "a chunk is missing"
 
 
-def _found(versions: list[Version], time: int, end: int) -> VersionedRecord | None:
+def _found(versions: list[Version], time: int, end: int) -> VersionedRecord[Any] | None:
     """The version that was valid at a time; ``end`` is when the last one ended."""
     at = bisect_right(versions, time, key=_begin_of)
     if not at or versions[at - 1][1] is None:
@@ -330,7 +330,7 @@ def _found(versions: list[Version], time: int, end: int) -> VersionedRecord | No
     return VersionedRecord(value, began, None if valid_to == NEWEST else valid_to)
 
 
-def _records(versions: list[Version], end: int) -> list[VersionedRecord]:
+def _records(versions: list[Version], end: int) -> list[VersionedRecord[Any]]:
     """The versions that are no deletions; ``end`` is when the last one ended."""
     ends = [*(began for began, _ in versions[1:]), end][: len(versions)]  # a chunk may be empty
     return [

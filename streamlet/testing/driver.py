@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import attrs
 
 from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.closing import Closing
+from streamlet.dsl.processors.store_builders import StoreBuilder
 from streamlet.dsl.processors.store_faces import GlobalStores
 from streamlet.errors import NotFoundError
 from streamlet.kafka.ports import Headers, PartitionBatch
@@ -34,6 +35,8 @@ from streamlet.testing.driver_topics import DriverTopics, OutputRecord, ms_of, m
 from streamlet.topology.nodes import SourceNode
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
+
+S = TypeVar("S")
 
 #: Memory that the stores of one task may use for objects, bytes.
 CACHE_BYTES = 16 * 1024 * 1024
@@ -248,19 +251,26 @@ class TopologyTestDriver(Closing):
             for record in records
         ]
 
-    def store(self, name: str, *, partition: int | None = None) -> Any:
-        """A store of the application, to read or to fill.
+    @overload
+    def store(self, store: str, /, *, partition: int | None = None) -> Any: ...
+    @overload
+    def store(self, store: str, kind: type[S], /, *, partition: int | None = None) -> S: ...
+    @overload
+    def store(self, store: StoreBuilder[S], /, *, partition: int | None = None) -> S: ...
+    def store(self, store: Any, kind: Any = None, /, *, partition: int | None = None) -> Any:
+        """A store of the application, to read or to fill, as processors see it.
 
-        It has the methods that processors know: a ``KeyValueStore`` of a table's rows, a
-        ``WindowStore`` or ``SessionStore`` of windows, ``VersionedKeyValueStore`` or
-        ``TimestampedStore``. ``partition`` is that of the task, where there are several with this
-        store.
+        ``kind`` is such as ``WindowStore[str, int]``; it is checked, the types are believed. Rows
+        of a table are a ``KeyValueStore``, or a ``TimestampedStore`` if that is asked for.
+        ``partition`` is that of the task, where there are several with this store.
 
         Raises:
             NotFoundError: there is no store of that name, or several and no partition is given.
+            TypeError: it is of another kind.
         """
+        name = store if isinstance(store, str) else store.name
         tasks = [(part.task.task.partition, part.stores) for part in self._parts]
-        return shown_store(name, partition, tasks, self._global_stores)
+        return shown_store(name, kind, partition, tasks, self._global_stores)
 
     def get_all_state_stores(self, *, partition: int | None = None) -> dict[str, Any]:
         """All stores by their names, each as ``store`` gives it; ``partition`` as there.

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from streamlet.dsl.processors.store_faces import GlobalStores, face_of
+from streamlet.dsl.processors.store_views import seen_as
 from streamlet.errors import NotFoundError
 from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import TaskContext
@@ -20,13 +21,15 @@ class DriverStores:
     specs: Mapping[str, StoreSpec]
     task: TaskContext | GlobalStores
 
-    def shown(self, name: str) -> Any:
-        """A store with the public methods of its kind."""
-        return face_of(self.specs[name], self.task)
+    def shown(self, name: str, kind: Any) -> Any:
+        """A store with the public methods of its kind, or of one that is asked for."""
+        found = face_of(self.specs[name], self.task)
+        return found if kind is None else seen_as(found, kind)
 
 
 def shown_store(
     name: str,
+    kind: Any,
     partition: int | None,
     tasks: Sequence[tuple[int, DriverStores]],
     of_globals: DriverStores,
@@ -35,9 +38,10 @@ def shown_store(
 
     Raises:
         NotFoundError: there is none, or several and no partition is given.
+        TypeError: it is not of the kind, if one is given.
     """
     if name in of_globals.specs:
-        return of_globals.shown(name)
+        return of_globals.shown(name, kind)
     found = {number: stores for number, stores in tasks if name in stores.specs}
     if not found:
         known = {*of_globals.specs, *(name for _, stores in tasks for name in stores.specs)}
@@ -48,4 +52,4 @@ def shown_store(
             f"store {name!r} is in the tasks of partitions {', '.join(map(str, found))}: "
             "partition= says which one is meant"
         )
-    return found[number].shown(name)
+    return found[number].shown(name, kind)

@@ -8,6 +8,7 @@ from typing import Any, assert_type
 
 import streamlet as sl
 from streamlet import KGroupedStream, KStream, KTable
+from streamlet.testing import TopologyTestDriver
 
 
 @dataclass
@@ -152,6 +153,19 @@ def stores_of(
     assert_type(sessions.fetch("a", "b"), Iterator[tuple[sl.Windowed[str], int]])
     assert_type(sessions.find_sessions("a", 0, 9), Iterator[tuple[sl.Windowed[str], int]])
     assert_type(sessions.find_sessions(0, None), Iterator[tuple[sl.Windowed[str], int]])
-    assert_type(versions.get("a", as_of=5), sl.VersionedRecord | None)
-    assert_type(versions.get("a", 0, 5), Iterator[sl.VersionedRecord])
+    assert_type(versions.get("a", as_of=5), sl.VersionedRecord[int] | None)
+    assert_type(versions.get("a", 0, 5), Iterator[sl.VersionedRecord[int]])
     assert_type(versions.put("a", 1, 5), int)
+
+
+def driver_stores(driver: TopologyTestDriver) -> None:
+    """A test has the store that it names with a kind."""
+    counts = driver.store("counts", sl.KeyValueStore[str, int], partition=1)
+    assert_type(counts, sl.KeyValueStore[str, int])
+    assert_type(
+        driver.store("counts", sl.TimestampedStore[str, int]), sl.TimestampedStore[str, int]
+    )
+    per_day = driver.store("per-day", sl.WindowStore[str, int])
+    assert_type(per_day.fetch("a", 0, None), Iterator[tuple[int, int]])
+    built = sl.session_store("visits", key=str, value=float, retention="1h")
+    assert_type(driver.store(built), sl.SessionStore[str, float])

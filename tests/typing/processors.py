@@ -172,3 +172,38 @@ words.process_values(lambda record, state: state["n"], value=int).to("out")
 words.process_values(lambda record, ctx: ctx.stream_time, value=int).to("out")
 words.process_values(untyped, value=str).to("out")
 words.process_values(untyped_three, value=str, on_timer=on_timer).to("out")
+
+
+class Ranking:
+    def __init__(self, rows: sl.KeyValueStore[str, int]) -> None:
+        self.rows = rows
+
+
+counted = sl.key_value_store("counted", key=str, value=int)
+own = sl.custom_store("own", Ranking, key=str, value=int)
+
+
+def looking(record: Record[str, int], context: ProcessorContext[str, float]) -> float:
+    assert_type(context.store(counted), sl.KeyValueStore[str, int])
+    assert_type(context.store(own), Ranking)
+    table = context.store("table", sl.TimestampedStore[str, float])
+    row = table.get(record.key)
+    assert_type(row, sl.ValueAndTimestamp[float] | None)
+    return row.value if row else float(context.store(counted).get(record.key) or 0)
+
+
+assert_type(words.process_values(looking, stores=[counted, own, "table"]), KStream[str, float])
+assert_type(
+    sl.timestamped_store("s", key=str, value=int), sl.StoreBuilder[sl.TimestampedStore[str, int]]
+)
+assert_type(
+    sl.versioned_store("s", key=str, value=int, history="1h"),
+    sl.StoreBuilder[sl.VersionedKeyValueStore[str, int]],
+)
+assert_type(
+    sl.window_store("s", key=str, value=int, size=1, retention="1h"),
+    sl.StoreBuilder[sl.WindowStore[str, int]],
+)
+assert_type(
+    sl.lru_store("s", key=str, value=int, max_entries=5), sl.StoreBuilder[sl.LruStore[str, int]]
+)

@@ -120,3 +120,9 @@ words.process_values(with_context, value=str, ttl="1h")  # error
 words.process_values(four, value=str)  # error
 words.process_values(twice, value=str)  # error
 words.process_values(with_context, value=str)
+
+
+def stores(context: sl.ProcessorContext[str, int]) -> None:
+    context.store("n", sl.KeyValueStore[str, int]).put("a", "1")  # error
+    context.store("n", sl.WindowStore[str, int]).get_or_else("a")  # error
+    context.store(sl.key_value_store("n", key=str, value=int)).get(1)  # error

@@ -13,7 +13,7 @@ from streamlet.dsl.processors.forwarded import Forwarding, forwarding_of
 from streamlet.dsl.processors.processor import ProcessorContext
 from streamlet.dsl.processors.store_builders import MakeView
 from streamlet.dsl.processors.store_expiry import RecordTimes
-from streamlet.dsl.processors.store_views import StoreView
+from streamlet.dsl.processors.store_views import count_dropped
 from streamlet.dsl.processors.suppliers import as_record, as_value
 from streamlet.state.rows import NO_TIME
 from streamlet.topology.operator import TaskContext
@@ -79,9 +79,10 @@ class Connected:
             context.dropped(self.name, count)
 
         def shown(view: MakeView) -> Any:
-            """A store; one of the user's own counts nothing."""
+            """A store, which counts what is too old to be put."""
             found = view(context, called_at)
-            return found.counting(dropped) if isinstance(found, StoreView) else found
+            count_dropped(found, dropped)
+            return found
 
         stores = {name: (lambda own, view=view: shown(view)) for name, view in self.views.items()}
         own = ProcessorContext[Any, Any](self.name, context, forwarding, stores, schedules)

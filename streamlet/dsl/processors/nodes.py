@@ -174,7 +174,7 @@ class Processing:
             return spec.name, by.view, by.names
         return spec.name, reader_of(spec), () if spec.ttl_ms is None else (timers_of(spec.name),)
 
-    def _store(self, builder: Builder, given: Any) -> tuple[StoreSpec, StoreBuilder | None]:
+    def _store(self, builder: Builder, given: Any) -> tuple[StoreSpec, StoreBuilder[Any] | None]:
         """A store, and what made it; None for one that an operator keeps."""
         known = builder.processor_stores
         if isinstance(given, StoreBuilder):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.processors.forwarded import Forwarding
@@ -14,6 +14,8 @@ from streamlet.dsl.processors.punctuators import (
     Punctuators,
 )
 from streamlet.dsl.processors.record import Record, RecordMetadata
+from streamlet.dsl.processors.store_builders import StoreBuilder
+from streamlet.dsl.processors.store_views import seen_as
 from streamlet.errors import NotFoundError, TopologyError
 from streamlet.topology.operator import TaskContext
 from streamlet.types import TaskId
@@ -22,6 +24,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 KOut = TypeVar("KOut")
 VOut = TypeVar("VOut")
+S = TypeVar("S")
 
 
 class ProcessorContext(Generic[KOut, VOut]):
@@ -80,18 +83,32 @@ class ProcessorContext(Generic[KOut, VOut]):
         """The time of day, ms since the epoch."""
         return self._task.wall_ms()
 
-    def store(self, name: str) -> Any:
+    @overload
+    def store(self, store: str, /) -> Any: ...
+    @overload
+    def store(self, store: str, kind: type[S], /) -> S: ...
+    @overload
+    def store(self, store: StoreBuilder[S], /) -> S: ...
+    def store(self, store: Any, kind: Any = None, /) -> Any:
         """A store of the task that ``stores=`` names.
 
+        - ``store(name)``: for code without types.
+        - ``store(name, KeyValueStore[str, int])``: with its kind, which is checked, and its types,
+          which are believed. The rows of a table are a ``TimestampedStore`` or a ``KeyValueStore``.
+        - ``store(built)``: one that was built for ``stores=``, with the types that it has there.
+
         Raises:
-            NotFoundError: it names no such store.
+            NotFoundError: ``stores=`` names no such store.
+            TypeError: it is of another kind.
         """
+        name = store if isinstance(store, str) else store.name
         if name not in self._stores:
             if name not in self._views:
                 known = ", ".join(sorted(self._views)) or "none"
                 raise NotFoundError(f"{self._name} has no store {name!r}; stores= has {known}")
             self._stores[name] = self._views[name](self)
-        return self._stores[name]
+        found = self._stores[name]
+        return found if kind is None else seen_as(found, kind)
 
     def forward(self, record: Record[KOut, VOut], to: str | None = None) -> None:
         """Send a record to all children, or to the one of a name (``ProcessedKStream.child``).

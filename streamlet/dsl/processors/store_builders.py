@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
@@ -33,6 +33,7 @@ from streamlet.topology.operator import TaskContext
 
 K = TypeVar("K")
 V = TypeVar("V")
+S = TypeVar("S")
 
 #: Kinds of stores, by how processors see them.
 StoreType: TypeAlias = Literal[
@@ -48,8 +49,10 @@ _KEPT = "an operator keeps it"
 
 
 @attrs.frozen(eq=False)
-class StoreBuilder:
+class StoreBuilder(Generic[S]):
     """A store that processors keep, as Kafka Streams' ``StoreBuilder``.
+
+    ``StoreBuilder[KeyValueStore[str, int]]`` is that of a store which processors see so.
 
     Made by ``key_value_store`` and its like. Processors that name the same one share it; their
     records are processed by one task then. ``retention_ms`` and ``size_ms`` are those of windows;
@@ -145,7 +148,7 @@ def reader_of(spec: StoreSpec) -> MakeView:
         if spec.ttl_ms is not None:
             store.timers = timers = task.store(timers_of(spec.name))
             expiry = StoreExpiry(store, timers, spec.key, spec.ttl_ms, called_at)
-        return TimestampedStore[Any, Any](store, spec.value, _KEPT, expiry)
+        return TimestampedStore[Any, Any](store, spec.value, _KEPT, expiry, of_table=True)
 
     return view
 
@@ -156,13 +159,14 @@ def global_reader_of(table: GlobalTableSpec) -> MakeView:
     read_only = f"it has the rows of topic {table.topic!r}; send a record there to change one"
 
     def view(task: TaskContext, called_at: Callable[[], int]) -> StoreView:
-        return TimestampedStore[Any, Any](task.store(spec.name), spec.value, read_only)
+        rows = task.store(spec.name)
+        return TimestampedStore[Any, Any](rows, spec.value, read_only, of_table=True)
 
     return view
 
 
 #: What ``stores=`` takes: stores, or names of those that the topology has already.
-Stores: TypeAlias = Sequence[StoreBuilder | str]
+Stores: TypeAlias = Sequence[StoreBuilder[Any] | str]
 
 
 def key_value_store(
@@ -173,7 +177,7 @@ def key_value_store(
     persistent: bool = True,
     logged: bool = True,
     ttl: Duration | None = None,
-) -> StoreBuilder:
+) -> StoreBuilder[KeyValueStore[K, V]]:
     """A store of values by key: ``KeyValueStore``.
 
     ``persistent`` and ``logged`` as of ``Materialized``. With ``ttl`` an entry is not shown any
@@ -196,7 +200,7 @@ def timestamped_store(
     persistent: bool = True,
     logged: bool = True,
     ttl: Duration | None = None,
-) -> StoreBuilder:
+) -> StoreBuilder[TimestampedStore[K, V]]:
     """A store of values with timestamps by key: ``TimestampedStore``.
 
     ``persistent`` and ``logged`` as of ``Materialized``. With ``ttl`` an entry is not shown any
@@ -218,7 +222,7 @@ def versioned_store(
     history: Duration,
     persistent: bool = True,
     logged: bool = True,
-) -> StoreBuilder:
+) -> StoreBuilder[VersionedKeyValueStore[K, V]]:
     """A store of the values that a key had, each from a time on: ``VersionedKeyValueStore``.
 
     ``history`` is how far back from the latest timestamp it can be asked, as of ``tumbling``.
@@ -242,7 +246,7 @@ def window_store(
     retain_duplicates: bool = False,
     persistent: bool = True,
     logged: bool = True,
-) -> StoreBuilder:
+) -> StoreBuilder[WindowStore[K, V]]:
     """A store of values by key and start of a window: ``WindowStore``.
 
     ``size`` is that of the windows, for the ends in their keys. Windows are kept until one begins
@@ -275,7 +279,7 @@ def session_store(
     retention: Duration,
     persistent: bool = True,
     logged: bool = True,
-) -> StoreBuilder:
+) -> StoreBuilder[SessionStore[K, V]]:
     """A store of values by key, start and end of a session: ``SessionStore``.
 
     Sessions are kept until one ends that is ``retention`` later. ``persistent`` and ``logged`` as
@@ -298,7 +302,7 @@ def lru_store(
     max_entries: int,
     persistent: bool = True,
     logged: bool = True,
-) -> StoreBuilder:
+) -> StoreBuilder[LruStore[K, V]]:
     """A store of the latest keys: ``LruStore``, as Kafka Streams' ``Stores.lruMap``.
 
     ``max_entries`` is the most keys of each task. ``persistent`` and ``logged`` as of
@@ -315,13 +319,13 @@ def lru_store(
 
 def custom_store(
     name: str,
-    make: MakeStore,
+    make: Callable[[KeyValueStore[K, V]], S],
     *,
     key: SerdeLike[K],
     value: SerdeLike[V],
     persistent: bool = True,
     logged: bool = True,
-) -> StoreBuilder:
+) -> StoreBuilder[S]:
     """A store of your own: ``context.store(name)`` gives the object that ``make(rows)`` made.
 
     ``rows`` is the ``KeyValueStore`` in which the object keeps what must last. Rows are restored,
@@ -342,13 +346,13 @@ def custom_store(
     return attrs.evolve(built, make=make)
 
 
-def _expiring(built: StoreBuilder, ttl: Duration | None) -> StoreBuilder:
+def _expiring(built: StoreBuilder[S], ttl: Duration | None) -> StoreBuilder[S]:
     if ttl is None:
         return built
     return attrs.evolve(built, ttl_ms=milliseconds(f"store {built.name!r}: ttl", ttl, 1))
 
 
-def _built(call: str, of: StoreType, how: Materialized, key: Any, value: Any) -> StoreBuilder:
+def _built(call: str, of: StoreType, how: Materialized, key: Any, value: Any) -> StoreBuilder[Any]:
     call = f"{call}({how.name!r})"
     if not isinstance(how.name, str) or not how.name:
         raise TopologyError(f"{call}: a store needs a name")
@@ -356,4 +360,4 @@ def _built(call: str, of: StoreType, how: Materialized, key: Any, value: Any) ->
         Kind.given(given, call, role).needed(call, role)
         for given, role in ((key, "key"), (value, "value"))
     ]
-    return StoreBuilder(of, how, serdes[0], serdes[1])
+    return StoreBuilder[Any](of, how, serdes[0], serdes[1])

@@ -63,7 +63,7 @@ def face_of(spec: StoreSpec, task: TaskContext | GlobalStores) -> Any:
     if spec.ttl_ms is not None:
         store.timers = timers = task.store(timers_of(spec.name))
         expiry = StoreExpiry(store, timers, spec.key, spec.ttl_ms, _no_time)
-    return KeyValueStore[Any, Any](store, spec.value, expiry=expiry)
+    return KeyValueStore[Any, Any](store, spec.value, expiry=expiry, of_table=True)
 
 
 def _no_time() -> int:

@@ -7,7 +7,7 @@ change what it has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_origin, overload
 
 from streamlet.dsl.operators.hot_store import accepting, copier
 from streamlet.dsl.processors.record import checked_time
@@ -25,6 +25,7 @@ log = get_logger(__name__)
 
 K = TypeVar("K")
 V = TypeVar("V")
+S = TypeVar("S")
 
 
 class ValueAndTimestamp(NamedTuple, Generic[V]):
@@ -42,6 +43,7 @@ class StoreView:
         value: serde of its values.
         read_only: why it can only be read; empty: processors may write it.
         expiry: of its entries; None: they never expire.
+        of_table: true of a table's rows, which are seen with their times or without.
     """
 
     def __init__(
@@ -50,8 +52,11 @@ class StoreView:
         value: Serde[Any],
         read_only: str = "",
         expiry: StoreExpiry | None = None,
+        *,
+        of_table: bool = False,
     ) -> None:
-        self._store, self._read_only, self._expiry = store, read_only, expiry
+        self._store, self._value, self._read_only, self._expiry = store, value, read_only, expiry
+        self._of_table = of_table
         self._check, self._copy = accepting(value), copier(value)
         self._dropped: Callable[[int], None] | None = None
         self._warned = False
@@ -60,11 +65,6 @@ class StoreView:
     def name(self) -> str:
         """Its name."""
         return self._store.name
-
-    def counting(self, dropped: Callable[[int], None]) -> Self:
-        """The view itself, which tells ``dropped`` how many entries were too old to be put."""
-        self._dropped = dropped
-        return self
 
     def _drop(self, what: str) -> None:
         """Count an entry that is too old to be put, and say so once."""
@@ -113,6 +113,12 @@ class StoreView:
 
     def _read(self, value: Any) -> Any:
         return value if self._copy is None else self._copy(value)
+
+
+def count_dropped(store: object, dropped: Callable[[int], None]) -> None:
+    """Tell ``dropped`` how many entries were too old to be put; only stores of ours count them."""
+    if isinstance(store, StoreView):
+        store._dropped = dropped
 
 
 class _EntriesView(StoreView):
@@ -305,9 +311,11 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
     NOT_PUT: ClassVar[int] = -(1 << 63)
 
     @overload
-    def get(self, key: K, as_of: int | None = None) -> VersionedRecord | None: ...
+    def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None: ...
     @overload
-    def get(self, key: K, first: int | None, last: int | None, /) -> Iterator[VersionedRecord]: ...
+    def get(
+        self, key: K, first: int | None, last: int | None, /
+    ) -> Iterator[VersionedRecord[V]]: ...
     def get(self, key: K, *times: int | None, as_of: int | None = None) -> Any:
         """The newest value of a key, the one that it had at a time, or all from one to another.
 
@@ -327,7 +335,7 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
             ends = (0 if low is None else low), (NEWEST if high is None else high)
             records = store.between(self._key(key), *ends)
             return (one._replace(value=self._read(one.value)) for one in records)
-        found: VersionedRecord | None = store.get(self._key(key), *times)
+        found: VersionedRecord[V] | None = store.get(self._key(key), *times)
         return None if found is None else found._replace(value=self._read(found.value))
 
     def put(self, key: K, value: V | None, timestamp: int) -> int:
@@ -345,7 +353,7 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
         special = {NEWEST: self.VALID_TO_UNDEFINED, NOT_PUT: self.NOT_PUT}
         return special.get(valid_to, valid_to)
 
-    def delete(self, key: K, timestamp: int) -> VersionedRecord | None:
+    def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
         """Delete a key from a time on; the value that it had then, or None.
 
         A time that is out of the history deletes nothing, and gives None.
@@ -357,3 +365,27 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
         store = self._store
         assert isinstance(store, VersionedStore), store
         return store
+
+
+def seen_as(found: Any, kind: type[S]) -> S:
+    """A store that was asked for with its kind, such as ``WindowStore[str, int]``.
+
+    The rows of a table are a ``KeyValueStore`` or a ``TimestampedStore``, as they are asked for.
+
+    Raises:
+        TypeError: it is of another kind.
+    """
+    wanted: Any = get_origin(kind) or kind
+    if isinstance(found, wanted):
+        return found  # type: ignore[no-any-return]
+    if isinstance(found, _EntriesView) and found._of_table and wanted in _OF_TABLES:
+        how = found._store, found._value, found._read_only, found._expiry
+        return wanted(*how, of_table=True)  # type: ignore[no-any-return]
+    name = f"store {found.name}" if isinstance(found, StoreView) else "the store"
+    raise TypeError(
+        f"{name} is a {type(found).__name__}, not a {getattr(wanted, '__name__', wanted)}"
+    )
+
+
+#: The kinds that the rows of a table can be seen as.
+_OF_TABLES = KeyValueStore, TimestampedStore

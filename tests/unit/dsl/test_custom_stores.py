@@ -22,7 +22,7 @@ from streamlet.types import StateNumber, TopicPartition
 class Kept:
     """A store of one task; its view can be had again as another owner of the task has it."""
 
-    def __init__(self, built: sl.StoreBuilder, folder: Path | None = None) -> None:
+    def __init__(self, built: sl.StoreBuilder[Any], folder: Path | None = None) -> None:
         self.built, self.folder, self.commits = built, folder, 0
         self.spec = built.added(Builder("a"))
         self.changelog: dict[bytes, bytes | None] = {}

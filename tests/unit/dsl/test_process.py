@@ -42,7 +42,7 @@ class Counting(sl.Processor[str, str, str, int]):
 SHARED = Counting()
 
 
-def counts() -> sl.StoreBuilder:
+def counts() -> sl.StoreBuilder[Any]:
     return sl.key_value_store("counts", key=str, value=int)
 
 

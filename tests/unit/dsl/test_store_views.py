@@ -21,7 +21,7 @@ from streamlet.types import StateNumber
 class Kept:
     """A store of one task, over a cache that holds next to nothing."""
 
-    def __init__(self, built: sl.StoreBuilder, folder: Path | None = None) -> None:
+    def __init__(self, built: sl.StoreBuilder[Any], folder: Path | None = None) -> None:
         self.state = TaskState.open(folder, [built.added(Builder("a"))], 1)
         task: Any = SimpleNamespace(store=self.state.stores.__getitem__)
         self.view: Any = built.view(task, lambda: 0)

@@ -26,7 +26,7 @@ RETENTION = 40
 class Kept:
     """A store of one task, whose view can be had again from its medium."""
 
-    def __init__(self, built: sl.StoreBuilder, folder: Path | None = None) -> None:
+    def __init__(self, built: sl.StoreBuilder[Any], folder: Path | None = None) -> None:
         self.built = built
         self.state = TaskState.open(folder, [built.added(Builder("a"))], 1)
         self.commits = 0

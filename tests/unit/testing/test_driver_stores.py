@@ -8,6 +8,20 @@ import streamlet as sl
 from streamlet.errors import NotFoundError, TopologyError
 from streamlet.testing import TopologyTestDriver
 
+#: What each kind of store has, which is all that there is to it.
+_ENTRIES = {"name", "get", "put", "put_all", "put_if_absent", "delete", "range", "reverse_range"}
+_ENTRIES |= {"all", "reverse_all", "prefix_scan", "timestamp", "approximate_num_entries"}
+_WINDOWS = {"name", "get", "put", "range", "all", "backward_all", "fetch", "backward_fetch"}
+FACES = {
+    "KeyValueStore": _ENTRIES,
+    "TimestampedStore": _ENTRIES,
+    "VersionedKeyValueStore": {"name", "get", "put", "delete", "NOT_PUT", "VALID_TO_UNDEFINED"},
+    "WindowStore": _WINDOWS | {"fetch_all", "backward_fetch_all"},
+    "SessionStore": _WINDOWS
+    | {"remove", "fetch_session", "find_sessions", "backward_find_sessions"},
+    "OperatorStore": {"name", "all", "approximate_num_entries"},
+}
+
 
 def all_kinds() -> sl.App:
     """An application with a store of each kind."""
@@ -59,8 +73,8 @@ def test_each_kind_of_store_has_its_public_methods() -> None:
             "windows": "WindowStore",
         }
         for store in driver.get_all_state_stores().values():
-            shown = [name for name in dir(store) if not name.startswith("_")]
-            assert set(shown) & {"cache", "dirty", "drain", "load", "layout", "bound"} == set()
+            shown = {name for name in dir(store) if not name.startswith("_")}
+            assert shown == FACES[type(store).__name__]
         assert driver.store("counts").get("k") == 1
         assert driver.store("counts").timestamp("k") == 0
         assert driver.store("kept").get("k") == 5
@@ -74,6 +88,53 @@ def test_each_kind_of_store_has_its_public_methods() -> None:
         assert driver.store("own").fetch("k", 0) == 5
         assert driver.store("held").approximate_num_entries() == 1
         assert [key for key, _ in driver.store("held").all()] == ["k"]
+
+
+def test_a_store_is_asked_for_with_its_kind() -> None:
+    kept = sl.key_value_store("kept", key=str, value=int, ttl="1m")
+    with TopologyTestDriver(all_kinds()) as driver:
+        driver.pipe_input("in", "k", 5, 7)
+        driver.pipe_input("all", "k", 6, 8)
+        assert driver.store("counts", sl.KeyValueStore[str, int]).get("k") == 1
+        assert driver.store("counts", sl.TimestampedStore[str, int]).get("k") == (1, 7)
+        assert driver.store("globals", sl.TimestampedStore).get("k") == (6, 8)
+        assert driver.store("own", sl.WindowStore[str, int]).fetch("k", 7) == 5
+        assert driver.store(kept).get("k") == 5
+        for name, kind in {
+            "counts": sl.WindowStore[str, int],
+            "windows": sl.SessionStore[str, int],
+            "versions": sl.KeyValueStore[str, int],
+            "held": sl.KeyValueStore[str, int],
+            "kept": sl.TimestampedStore[str, int],
+            "timed": sl.KeyValueStore[str, int],
+        }.items():
+            kind_of = type(driver.store(name)).__name__
+            with pytest.raises(TypeError, match=f"store {name} is a {kind_of}, not a "):
+                driver.store(name, kind)
+
+
+def test_a_processor_asks_for_a_store_with_its_kind() -> None:
+    app = sl.App("a")
+    app.stream("in", key=str, value=int).group_by_key().count(store="counts")
+    kept = sl.window_store("kept", key=str, value=int, size=10, retention="1h")
+
+    def look(record: sl.Record[str, int], context: sl.ProcessorContext[str, str]) -> str:
+        context.store(kept).put(record.key, record.value, record.timestamp)
+        with pytest.raises(TypeError, match="store kept is a WindowStore, not a LruStore"):
+            context.store("kept", sl.LruStore[str, int])
+        plain = context.store("counts", sl.KeyValueStore[str, int])
+        with pytest.raises(TopologyError, match="an operator keeps it"):
+            plain.put("k", 1)
+        timed = context.store("counts", sl.TimestampedStore[str, int])
+        return f"{plain.get('k')} {timed.get('k')} {context.store(kept).fetch('k', 3)}"
+
+    asked = app.stream("ask", key=str, value=int)
+    asked.process_values(look, stores=["counts", kept], value=str).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "k", 1, 5)
+        driver.pipe_input("ask", "k", 9, 3)
+        (record,) = driver.read_output("out")
+    assert record.value == "1 ValueAndTimestamp(value=1, timestamp=5) 9"
 
 
 def test_entries_that_have_expired_are_not_shown() -> None:
