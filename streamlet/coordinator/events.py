@@ -16,7 +16,7 @@ import attrs
 from streamlet.coordinator.messages import Answer, Committed, Request
 from streamlet.errors import StreamletError
 from streamlet.rebalance.values import Assignment, NeedMetadata, RunAssignor
-from streamlet.types import TaskId, TopicPartition
+from streamlet.types import TopicPartition
 
 
 class FailureKind(enum.StrEnum):
@@ -140,7 +140,7 @@ class FetchWanted:
 
 @attrs.frozen
 class BlockJoin:
-    """The worker is about to stop ``tasks`` and commit them as one unit, on an order.
+    """The worker is about to stop tasks and commit them as one unit, on an order.
 
     ``generation`` is that of the order. Answered by ``JoinBlocked``. While granted no JoinGroup is
     sent (bounded by ``hold_timeout_ms``).
@@ -148,7 +148,6 @@ class BlockJoin:
 
     token: int
     generation: int
-    tasks: tuple[TaskId, ...] = ()
 
 
 @attrs.frozen

@@ -34,8 +34,8 @@ from streamlet.rights import TOPIC_REFUSED, on_topics
 from streamlet.tasks.active import ActiveTask, TaskCommit
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.commit_port import Settled
-from streamlet.tasks.task_record import TaskStage
-from streamlet.types import TaskId, TopicPartition
+from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
+from streamlet.types import TopicPartition
 
 log = get_logger(__name__)
 
@@ -79,8 +79,7 @@ class _CommitUnderWay:
     Attributes:
         unprepared: tasks that it is to cover too.
         parts: the shares it has; once it is accepted, those that are still to be written.
-        hold: the token of the unit that it belongs to, if any.
-        last: whether it ends that unit: its tasks are stopped for good.
+        unit: that which it belongs to, if any.
         by: member id that it was sent under.
         slow: whether delivery takes longer than one call waits for it.
     """
@@ -88,8 +87,7 @@ class _CommitUnderWay:
     phase: CommitPhase = CommitPhase.NONE
     unprepared: deque[ActiveTask] = attrs.field(factory=deque)
     parts: list[TaskCommit] = attrs.field(factory=list)
-    hold: int | None = None
-    last: bool = False
+    unit: Unit | None = None
     by: str = ""
     slow: bool = False
 
@@ -147,45 +145,44 @@ class AtLeastOnceCommit:
     # What the worker wants.
 
     def begin(
-        self, tasks: Iterable[ActiveTask], hold: int | None = None, *, at_once: bool = False
+        self, tasks: Iterable[ActiveTask], unit: Unit | None = None, *, at_once: bool = False
     ) -> None:
         """Prepare and send a commit, or go on with the one under way."""
-        most_ns = None if at_once or hold is not None else STEP_NS
+        most_ns = None if at_once or unit is not None else STEP_NS
         current = self._current
         if current.phase is CommitPhase.ACCEPTED:
             self._write(most_ns)
             return
-        if hold is None and current.hold is None and self._group.gated:
+        if unit is None and current.unit is None and self._group.gated:
             return
         if not self.under_way:
             self._start(list(tasks))
-        if current.hold is None and self.under_way:
-            current.hold = hold
+        if current.unit is None and self.under_way:
+            current.unit = unit
         if current.phase is CommitPhase.PREPARING:
             self._prepare(most_ns)
         self._go_on()
 
-    def begin_claims(self, hold: int, tasks: Sequence[ActiveTask]) -> bool:
+    def begin_claims(self, unit: Unit, tasks: Sequence[ActiveTask]) -> bool:
         """Claim those stopped tasks of a unit that were not claimed yet."""
         assert not self.under_way, "two commits under way"
         claims = [TaskCommit.again(active, 0) for active in tasks if not active.claimed]
         if claims:
-            self._current = _CommitUnderWay(parts=claims, hold=hold)
+            self._current = _CommitUnderWay(parts=claims, unit=unit)
             self._current.move_to(CommitPhase.DELIVERED)
             self._go_on()
         return bool(claims)
 
-    def begin_last(
-        self, hold: int, tasks: Sequence[ActiveTask], marks: Mapping[TaskId, str]
-    ) -> None:
-        """Commit stopped tasks, as the unit of a granted hold."""
+    def begin_last(self, unit: Unit, tasks: Sequence[ActiveTask]) -> None:
+        """Commit the stopped tasks of a unit for the last time."""
         assert not self.under_way, "two commits under way"
+        unit.move_to(UnitStage.COMMITTING)
         self._check_alive()
-        self._current = current = _CommitUnderWay(hold=hold, last=True)
+        self._current = current = _CommitUnderWay(unit=unit)
         current.move_to(CommitPhase.PREPARED)
         for active in tasks:  # if a record fails, what was taken before is committed all the same
             part = self._share(active)
-            part.release_to = marks.get(active.task)
+            part.release_to = unit.marks.get(active.task)
             current.parts.append(part)
         self._drop_if_empty()
         self._go_on()
@@ -207,8 +204,8 @@ class AtLeastOnceCommit:
         current = self._current
         if token != self._token or not self.sent:
             return None
-        settled = Settled(outcome, tuple(current.parts), current.hold, current.last, gone)
-        current.hold, current.last = None, False
+        settled = Settled(outcome, tuple(current.parts), current.unit, gone)
+        current.unit = None
         match outcome:
             case CommitOutcome.ACCEPTED:
                 self._accepted(settled.accepted)
@@ -309,7 +306,8 @@ class AtLeastOnceCommit:
             offsets |= {tp: (offset, texts[tp]) for tp, offset in part.offsets.items()}
         self._token += 1
         current.move_to(CommitPhase.SENT)
-        self._group.commit(self._token, offsets, current.hold)
+        unit = current.unit
+        self._group.commit(self._token, offsets, None if unit is None else unit.token)
 
     def _accepted(self, parts: Sequence[TaskCommit]) -> None:
         current = self._current

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import attrs
@@ -13,21 +13,21 @@ import attrs
 from streamlet.coordinator.commit_texts import TextRules
 from streamlet.coordinator.events import CommitDone, CommitOutcome
 from streamlet.tasks.active import ActiveTask, TaskCommit
-from streamlet.types import TaskId, TopicPartition
+from streamlet.tasks.task_record import Unit, UnitStage
+from streamlet.types import TopicPartition
 
 
 @attrs.frozen(eq=False)
 class Settled:
     """A commit and what became of it.
 
-    ``hold`` is the token of the unit that it belongs to, if any; ``last``: it ends that unit.
-    ``gone`` are inputs that no position is kept of any more, since their topics were deleted.
+    ``unit`` is that which it belongs to, if any. ``gone`` are inputs that no position is kept of
+    any more, since their topics were deleted.
     """
 
     outcome: CommitOutcome
     parts: tuple[TaskCommit, ...]
-    hold: int | None = None
-    last: bool = False
+    unit: Unit | None = None
     gone: frozenset[TopicPartition] = frozenset()
 
     @property
@@ -51,9 +51,11 @@ class Settled:
     @property
     def of_unit(self) -> CommitDone | None:
         """The outcome of the unit that is over with it, if one is."""
-        if self.hold is None or (self.outcome is CommitOutcome.ACCEPTED and not self.last):
+        unit = self.unit
+        ended = unit is not None and unit.stage is UnitStage.COMMITTING
+        if unit is None or (self.outcome is CommitOutcome.ACCEPTED and not ended):
             return None
-        return CommitDone(self.hold, self.outcome)
+        return CommitDone(unit.token, self.outcome)
 
 
 class CommitPort(Protocol):
@@ -87,13 +89,13 @@ class CommitPort(Protocol):
         ...
 
     def begin(
-        self, tasks: Iterable[ActiveTask], hold: int | None = None, *, at_once: bool = False
+        self, tasks: Iterable[ActiveTask], unit: Unit | None = None, *, at_once: bool = False
     ) -> None:
         """Prepare and send a commit of every task that has something to say, claims included.
 
         With one under way, go on with that, and send it again if it was turned away: call this
-        until it is sent, or with ``at_once`` just once. ``hold`` is the token of a unit that waits
-        for it: a join that is due waits for that unit, so it goes out all the same, and at once.
+        until it is sent, or with ``at_once`` just once. ``unit`` is one that waits for it: a join
+        that is due waits for that unit, so it goes out all the same, and at once.
 
         Raises:
             TaskMigratedError: our last heartbeat is too old and the group does not know us any
@@ -104,20 +106,18 @@ class CommitPort(Protocol):
         """
         ...
 
-    def begin_claims(self, hold: int, tasks: Sequence[ActiveTask]) -> bool:
+    def begin_claims(self, unit: Unit, tasks: Sequence[ActiveTask]) -> bool:
         """Claim those stopped tasks of a unit that were not claimed yet; False: there is none.
 
         What they did can only be committed after that. Raises as ``begin``.
         """
         ...
 
-    def begin_last(
-        self, hold: int, tasks: Sequence[ActiveTask], marks: Mapping[TaskId, str]
-    ) -> None:
-        """Commit stopped tasks, as the unit of a granted hold; none may be under way.
+    def begin_last(self, unit: Unit, tasks: Sequence[ActiveTask]) -> None:
+        """Commit the stopped tasks of a unit for the last time; none may be under way.
 
-        Every one of them is committed, also with nothing new to say: ``marks`` tells whom it is
-        released to. Raises as ``begin``.
+        Every one of them is committed, also with nothing new to say: the unit's ``marks`` tell whom
+        it is released to. Raises as ``begin``.
         """
         ...
 

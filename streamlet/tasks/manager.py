@@ -31,7 +31,8 @@ from streamlet.coordinator import events as ev
 from streamlet.coordinator.commit_metadata import Positions
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks import task_events as te
-from streamlet.tasks.task_record import OURS, FollowedCopies, TaskRecord, TaskStage, Unit
+from streamlet.tasks.followed_copies import FollowedCopies
+from streamlet.tasks.task_record import OURS, TaskRecord, TaskStage, Unit
 from streamlet.types import TaskId
 
 
@@ -54,8 +55,7 @@ class TaskManager:
         self._unit: Unit | None = None
         self._join: int | None = None  # token of an announced join that waits for the unit
         self._flipping = False  # that join is another group type's
-        self._tokens = 0
-        self._retry_at_ms = 0
+        self._tokens = self._retry_at_ms = 0
         self._follow_up_at_ms: int | None = None
         self._known = False  # we have been described to the group
         self._descriptions = 0  # to the group, so far
@@ -119,8 +119,8 @@ class TaskManager:
         if generation == self.generation:
             return
         self.generation, self._member_id, self._orders = generation, event.member_id, orders
-        self._unit = self._join = self._confirm_at_ms = None
-        self._retry_at_ms = now_ms
+        self._end_unit()
+        self._join, self._confirm_at_ms, self._retry_at_ms = None, None, now_ms
         self._owes_rejoin, self._asked_to_confirm = bool(orders.revoke), False
         self._follow_up_at_ms = orders.follow_up_ms
         for task in sorted(self.claims):
@@ -190,8 +190,9 @@ class TaskManager:
 
     def _without_orders(self) -> None:
         """Drop all orders."""
+        self._end_unit()
         self.generation, self._orders = -1, Assignment()
-        self._unit = self._join = self._follow_up_at_ms = self._confirm_at_ms = None
+        self._join = self._follow_up_at_ms = self._confirm_at_ms = None
         self._owes_rejoin = self._described = self._flipping = False
 
     def _describe(self) -> None:
@@ -207,16 +208,11 @@ class TaskManager:
 
         Said to be active it might be resumed here, while the member that saw the mark runs it.
         """
-        unit, self._join = self._unit, None  # a join that was announced goes out as well
-        if unit is None or not self._stages(TaskStage.STOPPED):
-            return
-        self._unit = None
-        for task in unit.tasks:
-            self._release(task, self._next_owner(unit, task))
-
-    def _next_owner(self, unit: Unit, task: TaskId) -> str:
-        """The member that a unit gives the task to, if it gives it to one."""
-        return "" if unit.for_join or unit.for_flip else self._orders.release.get(task, "")
+        self._join = None  # a join that was announced goes out as well
+        if (unit := self._unit) is not None and self._stages(TaskStage.STOPPED):
+            self._end_unit()
+            for task in unit.tasks:
+                self._release(task, unit.marks.get(task, ""))
 
     def view(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
         """Describe our tasks for a JoinGroup; ``dormant`` is state on disk, with its lag."""
@@ -233,7 +229,7 @@ class TaskManager:
             self._out.append(ev.UnblockJoin(event.token))
             return
         if self._unit is not None and not self._stages(TaskStage.STOPPED):
-            self._unit = None  # it was only asked for, and cannot be had with a join due (M5)
+            self._end_unit()  # it was only asked for, and cannot be had with a join due (M5)
             self._retry_at_ms = now_ms + self.rules.retry_ms
         self._join, self._flipping = event.token, event.flip
         self._proceed(now_ms)
@@ -248,7 +244,7 @@ class TaskManager:
         if granted:
             self._stop(unit)
         else:  # a join is due: the leader will order again (M5); or there is no coordinator now
-            self._unit = None
+            self._end_unit()
             self._retry_at_ms = now_ms + self.rules.retry_ms
             self._proceed(now_ms)
 
@@ -260,14 +256,14 @@ class TaskManager:
         unit = self._unit
         if unit is None or unit.token != token:
             return
-        self._unit = None
+        self._end_unit()
         for task in unit.tasks:
             if unit.for_flip and outcome is ev.CommitOutcome.ACCEPTED:
                 self.records[task].move_to(TaskStage.HELD)
             elif unit.for_flip:
                 self._close(task)
             elif outcome in (ev.CommitOutcome.ACCEPTED, ev.CommitOutcome.UNKNOWN):
-                self._release(task, self._next_owner(unit, task), surrendered=unit.for_join)
+                self._release(task, unit.marks.get(task, ""), surrendered=unit.for_join)
             elif outcome is ev.CommitOutcome.LOST:  # we are leaving, or ``Lost`` is about to follow
                 self._close(task)
             else:  # nothing happened
@@ -313,7 +309,7 @@ class TaskManager:
         self._end(task)
         self._enter(task, TaskStage.OPENING)
         if self._unit is not None and task in self._unit.tasks:  # a hold was asked for, no more
-            self._unit = None
+            self._end_unit()
             self._retry_at_ms = now_ms + self.rules.retry_ms
 
     def _claimed(self, task: TaskId, now_ms: int) -> None:
@@ -443,8 +439,9 @@ class TaskManager:
             self._give_up_for_join()
         if self._unit is None and now_ms >= self._retry_at_ms and (tasks := self._ordered()):
             self._tokens += 1
-            self._unit = Unit(self._tokens, tasks)
-            self._out.append(ev.BlockJoin(self._tokens, self.generation, tasks))
+            marks = {task: to for task in tasks if (to := self._orders.release.get(task))}
+            self._unit = Unit(self._tokens, self.generation, tasks, marks)
+            self._out.append(te.GiveUp(self._unit))
         self._end_orders(now_ms)
 
     def _set_copies(self) -> None:
@@ -463,9 +460,12 @@ class TaskManager:
     def _stop(self, unit: Unit) -> None:
         for task in unit.tasks:
             self.records[task].move_to(TaskStage.STOPPED)
-        self._out.append(te.Stop(unit.tasks))
-        marks = {task: owner for task in unit.tasks if (owner := self._next_owner(unit, task))}
-        self._out.append(te.CommitLast(unit.token, unit.tasks, marks))
+        self._out += [te.Stop(unit.tasks), te.CommitLast(unit)]
+
+    def _end_unit(self) -> None:
+        """End the unit, if there is one: the worker carries out no more of it."""
+        if self._unit is not None:
+            self._unit.over, self._unit = True, None
 
     def _give_up_for_join(self) -> None:
         """Begin the unit of an announced join, or let the join go on if there is nothing to do."""
@@ -478,7 +478,7 @@ class TaskManager:
             self._release(task, surrendered=True)
         tasks = tuple(sorted(mine & self._stages(TaskStage.RUNNING)))
         if tasks:
-            self._unit = Unit(token, tasks, for_join=True)
+            self._unit = Unit(token, self.generation, tasks, for_join=True)
             self._stop(self._unit)
         else:
             self._out.append(ev.UnblockJoin(token))
@@ -494,7 +494,7 @@ class TaskManager:
             else:
                 self._end(task)
         if kept:
-            self._unit = Unit(token, tuple(sorted(kept)), for_flip=True)
+            self._unit = Unit(token, self.generation, tuple(sorted(kept)), for_flip=True)
             self._stop(self._unit)
         else:
             self._go_over(token)

@@ -25,7 +25,7 @@ from streamlet.tasks.commit_port import CommitPort, Settled
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import StateUpdater
-from streamlet.tasks.task_record import TaskStage
+from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId, TopicPartition
 
@@ -64,10 +64,8 @@ class TaskActions:
     #: Tasks whose committed positions were asked for, by token, with the inputs they had then.
     _fetches: dict[int, Inputs] = attrs.field(factory=dict, init=False)
     _fetch_token: int = attrs.field(default=0, init=False)
-    #: A hold to ask for once what is dirty has been committed the usual way.
-    _hold_wanted: ev.BlockJoin | None = attrs.field(default=None, init=False)
-    #: The last commit of stopped tasks, until no other is under way.
-    _last: te.CommitLast | None = attrs.field(default=None, init=False)
+    #: The unit that is carried out, until it is over and all that follows from that is done.
+    _unit: Unit | None = attrs.field(default=None, init=False)
     #: Whether something is open that others wait for; right now, or in a moment: poll shorter.
     busy: bool = attrs.field(default=False, init=False)
     urgent: bool = attrs.field(default=False, init=False)
@@ -116,7 +114,6 @@ class TaskActions:
                 self._activation.edges.agreement.take(orders.prefixes, orders.held)
                 self._commit.texts.compact = orders.compact
             self._meters.rebalanced()
-            self._forget_unit()  # it answered orders that are replaced
             log.info("generation %d: %s", assigned.generation, orders.summary())
         lost = bool(_of(ev.Lost, events))
         if lost:
@@ -137,8 +134,7 @@ class TaskActions:
                 pass  # later in ``take``, if anything is to be done
             case ev.Lost(reason=reason):
                 log.warning("lost all tasks: %s", reason)
-                self._meters.lost += 1
-                self._forget_unit()  # the manager knows, by ``RebalanceEvents.offer``
+                self._meters.lost += 1  # the manager knows, by ``RebalanceEvents.offer``
             case ev.JoinBlocked():
                 self._board.handle(event)
             case ev.FetchDone():
@@ -160,11 +156,6 @@ class TaskActions:
                 found[task] = positions
         return found
 
-    def _forget_unit(self) -> None:
-        """Stop nothing, and commit nothing before: no other member waits for it any more."""
-        self._hold_wanted = self._last = None
-        self.precopy.end()
-
     def _read_ahead(self, awaited: frozenset[TaskId], seen: Mapping[TaskId, Positions]) -> None:
         """Fetch the input of tasks that no other member will process, as far as it is known."""
         ahead = self._holdings.ahead
@@ -183,7 +174,6 @@ class TaskActions:
             events += [te.TaskClaimed(part.active.task) for part in settled.accepted]
             self.precopy.committed(self._entries_to_go(settled), self._clock.now_ms())
         if settled.of_unit is not None:
-            self._last = None
             events.append(settled.of_unit)
         self._report(*events)
         for active in settled.outdated:
@@ -192,9 +182,8 @@ class TaskActions:
 
     def _entries_to_go(self, settled: Settled) -> int:
         """Changed entries of a commit that belong to tasks about to be stopped."""
-        if self._hold_wanted is None:
-            return 0
-        drained = [p.drained for p in settled.parts if p.active.task in self._hold_wanted.tasks]
+        stopping = () if self._ordered is None else self._ordered.tasks
+        drained = [p.drained for p in settled.parts if p.active.task in stopping]
         return sum(map(len, filter(None, drained)))
 
     def _copy_news(self, news: te.CopyEvent) -> None:
@@ -221,9 +210,9 @@ class TaskActions:
     def restart(self, active: ActiveTask) -> None:
         """Close a running task and bring it up again from its last commit; the others go on."""
         task = active.task
-        if self._hold_wanted is not None and task in self._hold_wanted.tasks:
-            self._forget_unit()
         self._board.handle(te.TaskReopening(task))
+        if self._ordered is None:
+            self.precopy.end()
         self._holdings.drop(active)
         self._activation.want_again(task)
 
@@ -261,11 +250,13 @@ class TaskActions:
                 for active in settled.without_input:
                     self._drop(active)
                 if settled.of_unit is not None:
-                    self._last = None
                     self._board.handle(settled.of_unit)
+        over = self._is_over
         for action in self._board.actions():
             if isinstance(action, (te.Close, ev.UnblockJoin)):
                 self._perform_one(action, frozenset())
+        if over:
+            self._unit = None
 
     def go_on(self) -> None:
         """Ask for a hold, or commit stopped tasks for the last time; no commit is under way.
@@ -276,17 +267,14 @@ class TaskActions:
             BrokerError: the broker does not answer just now; go on with the commits' ``begin``.
         """
         assert not self._commit.under_way
-        ask = self._hold_wanted
-        if ask is not None and not self._holdings.any_delays_stop(ask.tasks):
-            self._hold_wanted = None
-            self._group.want(ask)
-        last = self._last
-        if last is None:
-            return
-        tasks = [self._holdings.tasks[task] for task in last.tasks]
-        if not self._commit.begin_claims(last.token, tasks):
-            self._last = None
-            self._commit.begin_last(last.token, tasks, last.marks)
+        unit = self._ordered
+        if unit is not None and not self._holdings.any_delays_stop(unit.tasks):
+            unit.move_to(UnitStage.ASKED)
+            self._group.want(ev.BlockJoin(unit.token, unit.generation))
+        if (unit := self.unit) is not None:
+            tasks = [self._holdings.tasks[task] for task in unit.tasks]
+            if not self._commit.begin_claims(unit, tasks):
+                self._commit.begin_last(unit, tasks)
 
     def to_commit(self) -> list[ActiveTask]:
         """The tasks that a commit may cover; others may have committed those held open (F4)."""
@@ -298,17 +286,27 @@ class TaskActions:
     @property
     def waiting(self) -> bool:
         """True if ``go_on`` has something to do."""
-        return self._hold_wanted is not None or self._last is not None
+        return self._ordered is not None or self.unit is not None
 
     @property
-    def unit(self) -> int | None:
-        """The hold of stopped tasks that wait for their last commit; no record is polled before."""
-        return None if self._last is None else self._last.token
+    def unit(self) -> Unit | None:
+        """The unit whose tasks wait, stopped, for their last commit; nothing is polled before."""
+        return one if (one := self._unit) and one.stage is UnitStage.STOPPED else None
+
+    @property
+    def _ordered(self) -> Unit | None:
+        """The unit whose tasks are to be stopped once what is dirty was committed."""
+        one = self._unit
+        return one if one and one.stage is UnitStage.ORDERED and not one.over else None
+
+    @property
+    def _is_over(self) -> bool:
+        """True if nothing is to be done for the unit, once the actions there are were performed."""
+        return self._unit is not None and self._unit.over
 
     def drop_all(self) -> None:
         """Close everything, writing nothing."""
         self._commit.abort()
-        self._forget_unit()
         self._holdings.ahead.only(())  # a batch of it may be lost with the round that failed
         for task in self._activation.tasks:
             self._activation.cancel(task)
@@ -332,11 +330,16 @@ class TaskActions:
 
     def _perform(self, actions: Sequence[te.Action]) -> None:
         """Carry out actions in the order they were decided in, then what follows from them."""
-        while actions:
+        going = True
+        while going:
             activating = frozenset(one.task for one in actions if isinstance(one, te.Activate))
             for action in actions:
                 self._perform_one(action, activating)
-            actions = self._board.actions()
+            over = self._is_over  # asked before what follows from it is taken
+            going = bool(actions := self._board.actions())
+        if over:
+            self._unit = None
+            self.precopy.end()
 
     def _perform_one(self, action: te.Action, activating: frozenset[TaskId]) -> None:
         log.debug("%s", action)
@@ -359,14 +362,14 @@ class TaskActions:
             case te.SetCopies(learner=learner, standby=standby):
                 self._asked = learner | standby
                 self._set_copies(activating)
-            case ev.BlockJoin(tasks=tasks):
-                self._hold_wanted = action
-                now = self._clock.now_ms()
-                self.precopy.begin(now, self.precopy.wait_ms(tasks, now))
+            case te.GiveUp(unit=unit):
+                self._unit, now = unit, self._clock.now_ms()
+                self.precopy.begin(now, self.precopy.wait_ms(unit.tasks, now))
             case ev.UnblockJoin():
                 self._group.want(action)
-            case te.CommitLast():
-                self._last = action
+            case te.CommitLast(unit=unit):
+                unit.move_to(UnitStage.STOPPED)
+                self._unit = unit
             case te.PollMarks(tasks=tasks):
                 self._fetch({task: self._inputs(task) for task in tasks})
             case ev.Rejoin(reason=reason):
@@ -386,8 +389,6 @@ class TaskActions:
             self._activation.want(active.task)
 
     def _close(self, task: TaskId) -> None:
-        if self._last is not None and task in self._last.tasks:
-            self._last = None  # its unit was overdue
         active = self._holdings.tasks.get(task)
         if active is None:
             self._meters.forget(task)

@@ -15,6 +15,7 @@ from streamlet.types import StateNumber, TaskId
 
 if TYPE_CHECKING:
     from streamlet.tasks.opening import OpenTask
+    from streamlet.tasks.task_record import Unit
 
 
 @attrs.frozen
@@ -235,18 +236,26 @@ class SetCopies:
 
 
 @attrs.frozen
+class GiveUp:
+    """Commit what the tasks of a unit change while they go on, then have joins wait for it.
+
+    Asked for by its token (``BlockJoin``), which is answered by ``JoinBlocked``.
+    """
+
+    unit: Unit
+
+
+@attrs.frozen
 class CommitLast:
     """Flush what the stopped tasks did, wait for delivery, then commit them for the last time.
 
-    With the hold of the same token, and one commit for all. A task whose claim was not accepted yet
-    is claimed first (M4), and a commit that was turned away goes before. Tasks in ``marks`` get a
-    mark for that member id (M5) with the generation, which the hold keeps as it is. Answered by a
-    ``CommitDone`` of the token, once.
+    With the hold of their unit, and one commit for all. A task whose claim was not accepted yet is
+    claimed first (M4), and a commit that was turned away goes before. Tasks in the unit's ``marks``
+    get a mark for that member id (M5) with the generation, which the hold keeps as it is. Answered
+    by a ``CommitDone`` of the unit's token, once.
     """
 
-    token: int
-    tasks: tuple[TaskId, ...]
-    marks: dict[TaskId, str]
+    unit: Unit
 
 
 @attrs.frozen
@@ -270,7 +279,7 @@ Action: TypeAlias = (
     | ResumeTask
     | Close
     | SetCopies
-    | ev.BlockJoin
+    | GiveUp
     | ev.UnblockJoin
     | CommitLast
     | PollMarks

@@ -93,7 +93,7 @@ MUTATIONS = (
         "M4",
         "a unit commits stopped tasks that were not claimed",
         ACTIONS,
-        "if not self._commit.begin_claims(last.token, tasks):",
+        "if not self._commit.begin_claims(unit, tasks):",
         "if True:",
     ),
     Mutation(
@@ -140,7 +140,7 @@ MUTATIONS = (
         "M5",
         "the hand-over marker is left out",
         MANAGER,
-        "marks = {task: owner for task in unit.tasks if (owner := self._next_owner(unit, task))}",
+        "marks = {task: to for task in tasks if (to := self._orders.release.get(task))}",
         "marks: dict[TaskId, str] = {}",
     ),
     Mutation(
@@ -175,8 +175,8 @@ MUTATIONS = (
         "M6",
         "what an overdue unit stopped is said to be active",
         MANAGER,
-        "        if unit is None or not self._stages(TaskStage.STOPPED):\n",
-        "        if unit is None or self._stages(TaskStage.STOPPED):\n",
+        "if (unit := self._unit) is not None and self._stages(TaskStage.STOPPED):",
+        "if (unit := self._unit) is not None and not self._stages(TaskStage.STOPPED):",
     ),
     Mutation(
         "any-generations-marker",

@@ -31,7 +31,7 @@ class Stage:
 
 LEARNING = Stage("learning", False, "SetCopies(learner=frozenset({")
 READY = Stage("ready", False, "rejoining: a learner is ready")
-ORDERED = Stage("ordered", True, "BlockJoin(")
+ORDERED = Stage("ordered", True, "GiveUp(")
 STOPPED = Stage("stopped", True, "CommitLast(")
 RELEASED = Stage("released", True, "UnblockJoin(")
 ACTIVATING = Stage("activating", False, "positions=Positions(")

@@ -61,6 +61,7 @@ from streamlet.tasks.task_events import (
     TaskEvent,
     TaskRunning,
 )
+from streamlet.tasks.task_record import Unit
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 T, U, V = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
@@ -211,7 +212,7 @@ def flip(generation: int) -> JoinSoon:
 
 def test_f2_what_was_committed_is_held_and_f3_claimed_with_the_old_generation():
     manager = owner(T, U)
-    assert after(manager, flip(4)) == [Stop((T, U)), CommitLast(-1, (T, U), {})]
+    assert after(manager, flip(4)) == [Stop((T, U)), CommitLast(Unit(-1, 4, (T, U), for_flip=True))]
     assert after(manager, CommitDone(-1, CommitOutcome.ACCEPTED)) == [UnblockJoin(-1)]
     manager.check_invariants()
     after(manager, JoinDescribed())
@@ -233,7 +234,11 @@ def test_f2_a_task_that_is_being_opened_is_not_held():
     manager = owner(T)
     order = Assignment(active=frozenset({T, U, V}), flip=TypeMigration(STREAM, 2, 1))
     after(manager, Assigned(5, "me", order), TaskRunning(V))
-    assert after(manager, flip(5)) == [Close(U), Stop((T, V)), CommitLast(-1, (T, V), {})]
+    assert after(manager, flip(5)) == [
+        Close(U),
+        Stop((T, V)),
+        CommitLast(Unit(-1, 5, (T, V), for_flip=True)),
+    ]
 
 
 def test_a_member_without_tasks_goes_over_at_once():

@@ -17,7 +17,7 @@ from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.coordinator.events import CommitOutcome
 from streamlet.processing import task_calls
 from streamlet.processing.task import Task
-from streamlet.tasks.task_record import TaskStage
+from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 from tests.unit.processing.answers import Answers
@@ -204,7 +204,9 @@ def test_a_task_that_stops_amid_a_call_commits_its_last_commit_once_more(
     active = owner.active
     before, number = active.contained, active.number
     active.move_to(TaskStage.STOPPED)
-    owner.commit_port.begin_last(7, [active], {TASK: "two"})
+    owner.commit_port.begin_last(
+        Unit(7, 1, (TASK,), {TASK: "two"}, stage=UnitStage.STOPPED), [active]
+    )
     token, offsets = owner.sent.pop()
     position, text = offsets[INPUT]
     found = CommitMetadata.from_text(text)

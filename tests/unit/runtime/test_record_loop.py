@@ -11,7 +11,6 @@ from typing import cast
 import attrs
 import pytest
 
-from streamlet.coordinator.events import BlockJoin
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.processing.edges.held_writer import HeldWriter, Period
 from streamlet.processing.outputs import Output
@@ -29,6 +28,8 @@ from streamlet.runtime.record_loop import (
 from streamlet.runtime.worker import Worker
 from streamlet.tasks.active import ActiveTask, Unsent
 from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.task_events import GiveUp
+from streamlet.tasks.task_record import Unit
 from streamlet.tasks.task_registry import Prefetcher
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.processing.test_record_collector import SmallSink, output
@@ -126,7 +127,7 @@ def test_nothing_is_polled_while_the_producers_queue_is_full(
     worker._actions.urgent = True
     worker._records.process()
     worker._actions.urgent = False
-    worker._actions._perform([BlockJoin(1, 1, (TaskId(0, 0),))])
+    worker._actions._perform([GiveUp(Unit(1, 1, (TaskId(0, 0),)))])
     worker._records.process()
     assert (source.asked, hurries) == ([POLL_MS] * 3, [False, True, True])
 

@@ -12,7 +12,7 @@ import pytest
 from streamlet.assignor.values import Leaving
 from streamlet.clock import ManualClock
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
-from streamlet.coordinator.events import Assigned, BlockJoin, JoinBlocked
+from streamlet.coordinator.events import Assigned, JoinBlocked
 from streamlet.kafka.waiting_partitions import LONG_MS
 from streamlet.processing.global_tables import STEP_RECORDS
 from streamlet.processing.record_failures import RecordCounters
@@ -23,6 +23,7 @@ from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_events import (
     Action,
     CopyLag,
+    GiveUp,
     HandoverRules,
     LeavingSet,
     TaskClaimed,
@@ -200,7 +201,7 @@ def test_a_handover_can_be_followed_from_both_ends() -> None:
     bench.assigned(1, active=frozenset({A}))
     bench.happened(TaskRunning(A), TaskClaimed(A))
     actions = bench.assigned(2, release={A: "other"}, pending={B: "other"})
-    token = next(one.token for one in actions if isinstance(one, BlockJoin))
+    token = next(one.unit.token for one in actions if isinstance(one, GiveUp))
     stages = {task.task: (task.role, task.stage) for task in (bench.look() or bench.said[0]).tasks}
     assert stages == {"0_0": ("active", "running"), "0_1": ("pending", "waiting")}
     bench.happened(JoinBlocked(token, True))

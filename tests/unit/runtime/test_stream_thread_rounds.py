@@ -18,8 +18,8 @@ from streamlet.runtime.topic_watch import TopicWatch
 from streamlet.runtime.worker import Worker
 from streamlet.tasks.commit_loop import HOLD_OFF_MS, PostponedCommit
 from streamlet.tasks.opening import CLOSE_LATER_MS, Closer, OpenTask
-from streamlet.tasks.task_events import CommitLast
-from streamlet.tasks.task_record import TaskStage
+from streamlet.tasks.task_events import GiveUp
+from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
 from streamlet.tasks.task_registry import Prefetcher
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Group, wait_for
@@ -93,7 +93,7 @@ def test_a_hold_is_asked_for_after_the_commit_that_empties_the_stores(
         monkeypatch.setattr(orders, name, value)
     commit_through(worker, monkeypatch, commit=commits, group=Gate(gated=False))
     monkeypatch.setattr(TopicWatch, "look", lambda self, now: None)
-    orders._perform([BlockJoin(7, 1)])
+    orders._perform([GiveUp(Unit(7, 1, ()))])
     worker._commits.step()
     worker._commits.step()
     assert (commits.under_way, holds.asked) == (False, []), "the commit before is done"
@@ -153,7 +153,7 @@ def test_a_last_commit_waits_for_no_other(worker: Worker, monkeypatch: pytest.Mo
     """An order that was replaced may have left the wish for a commit before its hold."""
     went_on: list[bool] = []
     worker._actions.precopy.begin(0)
-    worker._actions._last = CommitLast(3, (), {})
+    worker._actions._unit = Unit(3, 1, (), stage=UnitStage.STOPPED)
     monkeypatch.setattr(worker._commits, "_commit", Commits(0))
     monkeypatch.setattr(worker._actions, "go_on", lambda: went_on.append(True))
     worker._commits.step()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from streamlet.clock import ManualClock
-from streamlet.coordinator.events import CommitOutcome
+from streamlet.coordinator.events import CommitDone, CommitOutcome
 from streamlet.coordinator.messages import Committed
 from streamlet.errors import (
     DeliveryError,
@@ -28,9 +29,9 @@ from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit import MOVES, CommitPhase
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.commit_port import Settled
-from streamlet.tasks.task_record import TaskStage
+from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
-from streamlet.types import StateNumber, TopicPartition
+from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.unit.tasks.owners import CHANGELOG, INPUT, TASK, Owner, World, fold
 
 
@@ -177,6 +178,11 @@ def stopped_before_its_claim(tmp_path: Path) -> Owner:
     return owner
 
 
+def stopped_unit(token: int = -1, marks: Mapping[TaskId, str] | None = None) -> Unit:
+    """A unit of the task, which has stopped."""
+    return Unit(token, 1, (TASK,), marks or {}, stage=UnitStage.STOPPED)
+
+
 def answer(owner: Owner, outcome: CommitOutcome) -> Settled:
     """Let the coordinator answer the commit that was sent last."""
     token, offsets = owner.sent.pop()
@@ -191,14 +197,15 @@ def test_what_was_processed_before_the_claim_is_committed_when_the_task_is_given
     tmp_path: Path,
 ) -> None:
     owner = stopped_before_its_claim(tmp_path)
-    assert owner.commit_port.begin_claims(-1, [owner.active])
+    unit = stopped_unit()
+    assert owner.commit_port.begin_claims(unit, [owner.active])
     settled = answer(owner, CommitOutcome.ACCEPTED)
-    assert (settled.hold, settled.last) == (-1, False)
+    assert (settled.unit, settled.of_unit) == (unit, None)
     assert not owner.commit_port.under_way, "a claim has nothing to write"
-    assert not owner.commit_port.begin_claims(-1, [owner.active])
-    owner.commit_port.begin_last(-1, [owner.active], {})
+    assert not owner.commit_port.begin_claims(unit, [owner.active])
+    owner.commit_port.begin_last(unit, [owner.active])
     settled = answer(owner, CommitOutcome.ACCEPTED)
-    assert (settled.hold, settled.last) == (-1, True)
+    assert (settled.unit, settled.of_unit) == (unit, CommitDone(-1, CommitOutcome.ACCEPTED))
     assert owner.holds == [-1, -1]
     assert owner.world.committed.offset == 4
 
@@ -208,13 +215,13 @@ def test_a_commit_that_a_join_turned_away_goes_before_the_last_one_that_the_join
 ) -> None:
     owner = stopped_before_its_claim(tmp_path)
     owner.commit_port.begin([owner.active])
-    assert answer(owner, CommitOutcome.GATED).hold is None
+    assert answer(owner, CommitOutcome.GATED).unit is None
     owner.gated = True
     owner.commit_port.begin([owner.active])
     assert not owner.sent, "nobody waits for it"
-    owner.commit_port.begin([owner.active], hold=-1)
+    owner.commit_port.begin([owner.active], unit=stopped_unit())
     settled = answer(owner, CommitOutcome.ACCEPTED)
-    assert (settled.hold, settled.last) == (-1, False)
+    assert (settled.unit, settled.of_unit) == (stopped_unit(), None)
     assert owner.active.claimed
     assert owner.holds == [None, -1]
 
@@ -225,9 +232,9 @@ def test_a_worker_that_stops_commits_before_a_join_that_waits_for_its_unit(tmp_p
     owner.gated = True
     owner.commit_port.begin([owner.active])
     assert not owner.commit_port.under_way
-    owner.commit_port.begin([owner.active], hold=-1)
+    owner.commit_port.begin([owner.active], unit=stopped_unit())
     assert owner.holds == [-1]
-    assert answer(owner, CommitOutcome.GATED).hold == -1, "the time is up"
+    assert answer(owner, CommitOutcome.GATED).unit == stopped_unit(), "the time is up"
     owner.commit_port.begin([owner.active])
     assert not owner.sent
     owner.gated = False
@@ -249,11 +256,12 @@ def test_what_was_prepared_before_a_record_failed_in_a_last_commit_is_committed(
 
     owner.commit_port.settle = settle
     owner.active.move_to(TaskStage.STOPPED)
+    unit = stopped_unit(7, {TASK: "two"})
     with pytest.raises(ProcessingError):
-        owner.commit_port.begin_last(7, [owner.active, fails], {TASK: "two"})
+        owner.commit_port.begin_last(unit, [owner.active, fails])
     owner.commit_port.begin([owner.active])
     settled = answer(owner, CommitOutcome.ACCEPTED)
-    assert (settled.hold, settled.last) == (7, True)
+    assert (settled.unit, settled.of_unit) == (unit, CommitDone(7, CommitOutcome.ACCEPTED))
     assert owner.world.committed.offset == 4
 
 
@@ -309,7 +317,7 @@ def test_a_unit_that_nothing_is_left_of_binds_no_other_commit(tmp_path: Path) ->
     owner = claimed(tmp_path)
     answer(owner, CommitOutcome.GATED)
     owner.gated = True
-    owner.commit_port.begin([owner.active], hold=-1)
+    owner.commit_port.begin([owner.active], unit=stopped_unit())
     assert owner.holds[-1] == -1
     answer(owner, CommitOutcome.UNKNOWN)
     owner.commit_port.forget(owner.active)

@@ -8,7 +8,6 @@ from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.coordinator.commit_metadata import CommitMetadata, Positions
 from streamlet.coordinator.events import (
     Assigned,
-    BlockJoin,
     CommitDone,
     CommitOutcome,
     JoinBlocked,
@@ -23,6 +22,7 @@ from streamlet.tasks.task_events import (
     Action,
     Close,
     CommitLast,
+    GiveUp,
     HandoverRules,
     JoinDescribed,
     LeavingSet,
@@ -34,6 +34,7 @@ from streamlet.tasks.task_events import (
     TaskFailed,
     TaskRunning,
 )
+from streamlet.tasks.task_record import Unit
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.tasks import test_manager_rules as rules
 
@@ -57,11 +58,11 @@ def stopped() -> TaskManager:
     """An owner that was told to release T, holds joins, and is about to commit its mark."""
     manager = owner()
     (ask,) = after(manager, Assigned(2, "a", Assignment(release={T: "b"})))
-    assert isinstance(ask, BlockJoin)
-    stop, last = after(manager, JoinBlocked(ask.token, True))
+    assert isinstance(ask, GiveUp)
+    stop, last = after(manager, JoinBlocked(ask.unit.token, True))
     assert stop == Stop((T,))
     assert isinstance(last, CommitLast)
-    assert last.marks == {T: "b"}
+    assert last.unit.marks == {T: "b"}
     return manager
 
 
@@ -186,7 +187,8 @@ def test_a_task_that_is_waited_for_is_not_held_when_the_group_changes_its_type()
     other = TaskId(0, 1)
     by = rules.owner(T)
     by.assigned(active=frozenset({T}), pending={other: "b"})
-    assert by.happened(JoinSoon(-1, 2, flip=True)) == [Stop((T,)), CommitLast(-1, (T,), {})]
+    unit = Unit(-1, 2, (T,), for_flip=True)
+    assert by.happened(JoinSoon(-1, 2, flip=True)) == [Stop((T,)), CommitLast(unit)]
     assert by.says(other) == Copy(Role.LEARNER)
 
 
@@ -234,9 +236,9 @@ def test_an_announced_join_does_not_wait_for_a_unit_that_was_only_asked_for() ->
     by = rules.owner(T, U, gives_up_at_joins=True)
     learned, revoked = frozenset({T}), frozenset({U})
     (ask,) = by.assigned(active=learned, being_learned=learned, revoke=revoked)
-    assert isinstance(ask, BlockJoin)
-    assert by.joins() == [Stop((T,)), CommitLast(-1, (T,), {})]
-    assert by.hold(ask.token, granted=False) == []
+    assert isinstance(ask, GiveUp)
+    assert by.joins() == [Stop((T,)), CommitLast(Unit(-1, 2, (T,), for_join=True))]
+    assert by.hold(ask.unit.token, granted=False) == []
     assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(-1)]
 
 
@@ -244,8 +246,8 @@ def test_nothing_is_given_up_for_a_join_that_did_not_wait_for_it() -> None:
     """The group counts on us to run what it gave us then, and would not hear that we do not."""
     by = rules.owner(T, U, stops_at_joins=True)
     (ask,) = by.assigned(release={T: "b"}, active=frozenset({U}))
-    assert isinstance(ask, BlockJoin)
-    by.hold(ask.token)
+    assert isinstance(ask, GiveUp)
+    by.hold(ask.unit.token)
     assert by.joins() == [], "it waits for the unit"
     by.happened(JoinDescribed())  # the time of both is up
     by.assigned(active=frozenset({T, U}))

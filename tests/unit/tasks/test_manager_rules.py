@@ -9,7 +9,6 @@ from streamlet.assignor.values import Copy, Leaving, Role
 from streamlet.coordinator.commit_metadata import CommitMetadata, Positions
 from streamlet.coordinator.events import (
     Assigned,
-    BlockJoin,
     CommitDone,
     CommitOutcome,
     JoinBlocked,
@@ -28,6 +27,7 @@ from streamlet.tasks.task_events import (
     Close,
     CommitLast,
     CopyLag,
+    GiveUp,
     HandoverRules,
     JoinDescribed,
     LeaveForGood,
@@ -42,6 +42,7 @@ from streamlet.tasks.task_events import (
     TaskFailed,
     TaskRunning,
 )
+from streamlet.tasks.task_record import Unit
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 T, U = TaskId(0, 0), TaskId(0, 1)
@@ -148,7 +149,7 @@ def test_m4_a_task_is_not_given_up_before_its_claim_stands() -> None:
     by.assigned(active=frozenset({T}))
     by.happened(TaskRunning(T))
     assert by.assigned(release={T: "b"}) == []
-    assert by.happened(TaskClaimed(T)) == [BlockJoin(1, 2, (T,))]
+    assert by.happened(TaskClaimed(T)) == [GiveUp(Unit(1, 2, (T,), {T: "b"}))]
 
 
 def test_l5_a_task_that_was_given_away_is_dropped_without_a_commit() -> None:
@@ -162,9 +163,9 @@ def test_l5_a_task_that_was_given_away_is_dropped_without_a_commit() -> None:
 def test_m5_a_release_is_one_unit_hold_stop_commit_release() -> None:
     by = owner(T, U)
     (ask,) = by.assigned(release={T: "b"}, active=frozenset({U}))
-    assert ask == BlockJoin(1, 2, (T,))
+    assert ask == GiveUp(Unit(1, 2, (T,), {T: "b"}))
     assert by.says() == Copy(Role.ACTIVE, 2), "nothing has begun"
-    assert by.hold(1) == [Stop((T,)), CommitLast(1, (T,), {T: "b"})]
+    assert by.hold(1) == [Stop((T,)), CommitLast(Unit(1, 2, (T,), {T: "b"}))]
     assert by.committed(1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(1)]
     assert by.says() == Copy(Role.RELEASED)
     assert by.says(U) == Copy(Role.ACTIVE, 2)
@@ -176,7 +177,7 @@ def test_m5_a_unit_that_may_not_begin_leaves_the_task_running_and_is_asked_for_a
     assert by.hold(1, granted=False) == []
     assert by.says() == Copy(Role.ACTIVE, 2)
     assert by.later(1) == []
-    assert by.later(50) == [BlockJoin(2, 2, (T,))]
+    assert by.later(50) == [GiveUp(Unit(2, 2, (T,), {T: "b"}))]
 
 
 def test_m5_an_order_that_was_replaced_ends_its_hold_unused() -> None:
@@ -207,7 +208,7 @@ def test_m6_a_mark_whose_outcome_is_unknown_counts_as_released() -> None:
 def test_a_revoked_task_is_committed_without_a_mark_and_then_everybody_plans_again() -> None:
     by = owner(T)
     by.assigned(revoke=frozenset({T}))
-    assert by.hold(1)[1] == CommitLast(1, (T,), {})
+    assert by.hold(1)[1] == CommitLast(Unit(1, 2, (T,)))
     closed, rejoin, end = by.committed(1, CommitOutcome.ACCEPTED)
     assert (closed, end) == (Close(T), UnblockJoin(1))
     assert isinstance(rejoin, Rejoin), "before the hold ends: one join does for both"
@@ -407,7 +408,7 @@ def test_a_standby_that_was_ready_before_it_is_awaited_asks_too() -> None:
 def test_l7_an_owner_that_surrenders_commits_what_is_learned_before_it_joins() -> None:
     by = owner(T, U, gives_up_at_joins=True)
     by.assigned(active=frozenset({T, U}), being_learned=frozenset({T}))
-    assert by.joins() == [Stop((T,)), CommitLast(-1, (T,), {})]
+    assert by.joins() == [Stop((T,)), CommitLast(Unit(-1, by.generation, (T,), for_join=True))]
     assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(-1)]
     assert by.says() == Copy(Role.RELEASED, ready=True, lag=0)
     assert by.says(U) == Copy(Role.ACTIVE, 2)
@@ -426,7 +427,7 @@ def test_a_join_before_the_claim_waits_until_what_was_processed_is_committed() -
     by.happened(TaskRunning(T))
     done = by.joins()
     assert Close(U) in done, "it never ran"
-    assert done[-2:] == [Stop((T,)), CommitLast(-1, (T,), {})]
+    assert done[-2:] == [Stop((T,)), CommitLast(Unit(-1, by.generation, (T,), for_join=True))]
     assert by.happened(TaskClaimed(T)) == []
     assert by.committed(-1, CommitOutcome.ACCEPTED) == [Close(T), UnblockJoin(-1)]
 
@@ -451,7 +452,7 @@ def test_a_join_that_becomes_due_in_the_middle_of_a_unit_comes_after_it() -> Non
     assert by.joins() == []
     done = by.committed(1, CommitOutcome.ACCEPTED)
     assert done[:2] == [Close(T), UnblockJoin(1)]
-    assert done[2:] == [Stop((U,)), CommitLast(-1, (U,), {})]
+    assert done[2:] == [Stop((U,)), CommitLast(Unit(-1, by.generation, (U,), for_join=True))]
 
 
 # -- learning --------------------------------------------------------------------------------------

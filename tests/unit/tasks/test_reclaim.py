@@ -14,7 +14,6 @@ from streamlet.clock import ManualClock
 from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.coordinator.events import (
     Assigned,
-    BlockJoin,
     CommitDone,
     CommitOutcome,
     FetchDone,
@@ -38,6 +37,7 @@ from streamlet.tasks.task_events import (
     Action,
     Activate,
     Close,
+    GiveUp,
     HandoverRules,
     JoinDescribed,
     PollMarks,
@@ -46,7 +46,7 @@ from streamlet.tasks.task_events import (
     TaskClaimed,
     TaskRunning,
 )
-from streamlet.tasks.task_record import TaskStage
+from streamlet.tasks.task_record import TaskStage, Unit
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.testing.ports import MemoryLog, MemorySource
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -165,7 +165,7 @@ def test_a_task_to_release_goes_on_and_claims_first() -> None:
     assert by.assigned(release={T: "b"}) == [PollMarks((T,))]
     assert by.fetched(FOUND) == [Reclaim(T, FOUND)]
     assert by.happened(TaskRunning(T)) == []
-    assert by.happened(TaskClaimed(T)) == [BlockJoin(1, 2, (T,))]
+    assert by.happened(TaskClaimed(T)) == [GiveUp(Unit(1, 2, (T,), {T: "b"}))]
 
 
 @pytest.mark.parametrize("looked_up", [False, True])

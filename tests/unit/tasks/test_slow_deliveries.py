@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from streamlet.errors import StillQueuedError
-from tests.unit.tasks.owners import Owner, World, fold
+from streamlet.tasks.task_record import Unit, UnitStage
+from tests.unit.tasks.owners import TASK, Owner, World, fold
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -33,7 +34,7 @@ def test_a_commit_waits_for_its_deliveries_and_for_nothing_else(
     port, told = owner.commit_port, list[tuple[bool, bool, bool]]()
     for attempt in range(3):
         if last and not attempt:
-            port.begin_last(7, [owner.active], {})
+            port.begin_last(Unit(7, 1, (TASK,), stage=UnitStage.STOPPED), [owner.active])
         else:
             port.begin([owner.active])
         told.append((port.under_way, port.delivering, port.sent))

@@ -28,7 +28,7 @@ from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_actions import TaskActions
 from streamlet.tasks.task_events import HandoverRules, TaskClaimed, TaskEvent, TaskRunning
-from streamlet.tasks.task_record import TaskStage
+from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.testing.ports import MemoryLog, MemorySource
 from streamlet.types import TaskId
@@ -42,14 +42,14 @@ class OneCommit:
 
     sent: bool = False
     forgot: bool = False
-    hold: int | None = None
+    unit: Unit | None = None
     meanwhile: Callable[[], None] = lambda: None
     texts: object = attrs.field(factory=SimpleNamespace)
 
     def done(self, token: int, outcome: CommitOutcome, code: int, gone: Any) -> Settled:
         self.meanwhile()
         part: Any = SimpleNamespace(active=SimpleNamespace(task=T), offsets={T: 1}, remade=False)
-        return Settled(outcome, (part,), self.hold, self.hold is not None)
+        return Settled(outcome, (part,), self.unit)
 
     def forget_queued(self) -> None:
         self.forgot = True
@@ -219,7 +219,7 @@ def test_a_join_that_is_due_does_not_wait_for_further_commits() -> None:
     assert (scene.orders.waiting, scene.orders.precopy.over) == (True, False)
     scene.board.offer(JoinSoon(-1, 2))
     scene.orders.take()
-    assert (scene.orders.waiting, scene.orders.precopy.over) == (True, True)
+    assert (scene.orders.waiting, scene.orders.precopy.over) == (False, True)
 
 
 def test_a_task_that_another_takes_over_is_given_up_when_it_is_our_turn() -> None:
@@ -302,7 +302,7 @@ def stopped_for_another() -> Scene:
     scene.orders.take()
     scene.board.offer(JoinBlocked(1, True))
     scene.orders.take()
-    scene.commit.hold = 1
+    scene.commit.unit = Unit(1, 2, (T,), {T: "b"}, stage=UnitStage.COMMITTING)
     return scene
 
 

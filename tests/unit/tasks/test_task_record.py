@@ -15,10 +15,17 @@ from streamlet.tasks.task_record import (
     OpeningStage,
     TaskRecord,
     TaskStage,
+    UnitStage,
     moved,
 )
 
-ENDS = {TaskStage.CLOSED, OpeningStage.READY, OpeningStage.CANCELLED, CopyStage.PROMOTING}
+ENDS = {
+    TaskStage.CLOSED,
+    OpeningStage.READY,
+    OpeningStage.CANCELLED,
+    CopyStage.PROMOTING,
+    UnitStage.COMMITTING,
+}
 LIVING = [stage for stage in TaskStage if stage is not TaskStage.CLOSED]
 ON_WAY = [stage for stage in OpeningStage if stage not in ENDS]
 
@@ -37,13 +44,15 @@ def before(stage: enum.Enum) -> set[enum.Enum]:
     return {one for one, after in MOVES.items() if stage in after}
 
 
-@pytest.mark.parametrize("begin", [TaskStage.COPIED, OpeningStage.SETTLING, CopyStage.WANTED])
+@pytest.mark.parametrize(
+    "begin", [TaskStage.COPIED, OpeningStage.SETTLING, CopyStage.WANTED, UnitStage.ORDERED]
+)
 def test_a_task_comes_to_each_stage_from_its_begin_on(begin: enum.Enum) -> None:
     assert reached(begin) == set(type(begin))
 
 
 def test_the_table_has_each_stage_and_only_the_last_ones_lead_nowhere() -> None:
-    assert set(MOVES) == {*TaskStage, *OpeningStage, *CopyStage}
+    assert set(MOVES) == {*TaskStage, *OpeningStage, *CopyStage, *UnitStage}
     assert {stage for stage, after in MOVES.items() if not after} == ENDS
 
 
