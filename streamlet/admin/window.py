@@ -105,13 +105,18 @@ class WindowClients:
         assert self._open_source is not None, "a window that looks into no topic"
         return self._open_source()
 
+    def close_control(self) -> None:
+        """Close the control topic, if it is open."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
     def close(self) -> None:
         """Close what was opened, but for consumers."""
         self.transport.close()
         if self._admin is not None:
             self._admin.close()
-        if self._control is not None:
-            self._control.close()
+        self.close_control()
 
 
 @attrs.frozen(eq=False)

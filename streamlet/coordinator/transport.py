@@ -14,7 +14,6 @@ and the contract test notices when they move.
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -27,7 +26,7 @@ from streamlet.coordinator.codes import name_of
 from streamlet.coordinator.events import Connection, FailureKind
 from streamlet.coordinator.messages import Answer, GroupDescription, GroupListing, Request
 from streamlet.coordinator.ports import CoordinatorRefused, TransportError
-from streamlet.coordinator.security import client_settings, refused_by_tls, without_requests
+from streamlet.coordinator.security import client_settings
 from streamlet.coordinator.sockets import DataFirstSocket, OpenSockets
 from streamlet.coordinator.transport_codec import (
     WireRequest,
@@ -39,6 +38,7 @@ from streamlet.coordinator.transport_codec import (
     encode_leave,
     encode_log_sizes,
 )
+from streamlet.coordinator.transport_errors import failure_kind, failure_text, hush
 from streamlet.logs import get_logger
 from streamlet.types import TopicPartition
 
@@ -73,6 +73,7 @@ _REQUESTS = {
     "OffsetCommit": consumer.OffsetCommitRequest,
     "OffsetFetch": consumer.OffsetFetchRequest,
     "DescribeGroups": admin.DescribeGroupsRequest,
+    "DeleteGroups": admin.DeleteGroupsRequest,
     "ListGroups": admin.ListGroupsRequest,
     "DescribeLogDirs": admin.DescribeLogDirsRequest,
 }
@@ -142,7 +143,7 @@ class Transport(Closing):
         client_id: str = "streamlet",
         clock: Clock | None = None,
     ) -> None:
-        _hush()
+        hush()
         settings = {"client_id": client_id, **client_settings(client_config or {})}
         self._servers = bootstrap_servers
         self._clock = clock or SystemClock()
@@ -281,6 +282,17 @@ class Transport(Closing):
 
         return self._start(remove)
 
+    def delete_group(self, group: str, timeout_ms: int) -> Future[int]:
+        """Delete a group with its positions; the result is Kafka's code, 0 for none."""
+        request = WireRequest("DeleteGroups", 0, 2, {"groups_names": [group]})
+
+        async def delete() -> int:
+            until = self._deadline(timeout_ms)
+            answer = await self._ask(group, request, until, lambda a: a.results[0].error_code)
+            return int(answer.results[0].error_code)
+
+        return self._start(delete)
+
     def log_sizes(
         self, topics: Mapping[str, Sequence[int]], timeout_ms: int
     ) -> Future[dict[TopicPartition, int]]:
@@ -402,7 +414,9 @@ class Transport(Closing):
             try:
                 versions.api_version(_NEWEST_NEEDED)
             except kafka_errors.IncompatibleBrokerVersion as error:
-                raise TransportError(_kind(error), _text(error), sent=False) from error
+                raise TransportError(
+                    failure_kind(error), failure_text(error), sent=False
+                ) from error
 
     async def _refresh(self, node: Any, deadline: int) -> None:
         """Learn what brokers there are. By itself kafka-python would wait half a minute."""
@@ -410,7 +424,7 @@ class Transport(Closing):
         try:
             await self._manager.wait_for(refreshed, max(0, deadline - self._clock.now_ms()))
         except kafka_errors.KafkaError as error:
-            raise TransportError(_kind(error), _text(error)) from error
+            raise TransportError(failure_kind(error), failure_text(error)) from error
 
     def _candidates(self) -> list[Any]:
         cluster = self._manager.cluster
@@ -468,45 +482,10 @@ class Transport(Closing):
             except kafka_errors.KafkaError as error:
                 too_old = isinstance(error, kafka_errors.IncompatibleBrokerVersion)
                 sent = link is not None and link.init_future.succeeded() and not too_old
-                raise TransportError(_kind(error), _text(error), sent=sent) from error
+                raise TransportError(failure_kind(error), failure_text(error), sent=sent) from error
 
     def _deadline(self, timeout_ms: int) -> int:
         return self._clock.now_ms() + timeout_ms
-
-
-def _hush() -> None:
-    """Every failed attempt is an ERROR to kafka-python; we raise or retry, and say so ourselves."""
-    for name in ("kafka.net", "kafka.cluster", "kafka.protocol.parser"):
-        if logging.getLogger(name).level == logging.NOTSET:
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-    for name in ("kafka.protocol.parser", "kafka.net.connection"):
-        logging.getLogger(name).addFilter(without_requests)
-
-
-_KINDS = {
-    kafka_errors.KafkaTimeoutError: FailureKind.TIMEOUT,
-    kafka_errors.RequestTimedOutError: FailureKind.TIMEOUT,
-    kafka_errors.SaslAuthenticationFailedError: FailureKind.AUTHENTICATION,
-    kafka_errors.UnsupportedSaslMechanismError: FailureKind.AUTHENTICATION,
-    kafka_errors.IllegalSaslStateError: FailureKind.AUTHENTICATION,
-    kafka_errors.AuthorizationError: FailureKind.AUTHENTICATION,
-    kafka_errors.IncompatibleBrokerVersion: FailureKind.UNSUPPORTED,
-    kafka_errors.UnsupportedVersionError: FailureKind.UNSUPPORTED,
-}
-
-
-def _kind(error: kafka_errors.KafkaError) -> FailureKind:
-    for foreign, kind in _KINDS.items():
-        if isinstance(error, foreign):
-            return kind
-    refused = refused_by_tls(str(*error.args[:1]))
-    return FailureKind.AUTHENTICATION if refused else FailureKind.DISCONNECTED
-
-
-def _text(error: kafka_errors.KafkaError) -> str:
-    if _kind(error) is FailureKind.UNSUPPORTED:
-        return f"UNSUPPORTED_VERSION, the broker is too old, Kafka 2.5 is needed: {error}"
-    return str(error.args[0]) if error.args else type(error).__name__
 
 
 def _settle(future: Future[T], result: T | None = None, error: Exception | None = None) -> None:

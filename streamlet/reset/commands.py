@@ -1,4 +1,4 @@
-"""Resetting an application, from the command line as from Python."""
+"""Resetting and deleting an application, from the command line as from Python."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from streamlet.admin.window import ApplicationInfo
 from streamlet.hosting.clients import open_window
+from streamlet.reset.delete import DeletePlan, Deletion
 from streamlet.reset.plan import ResetPlan, ResetResult, StartPosition
 from streamlet.reset.reset import Reset
 from streamlet.reset.waiting import Progress, silent
@@ -42,3 +43,33 @@ def reset(
         if dry_run or not ask(plan):
             return ResetResult(plan, done=False)
         return ResetResult(command.carry_out(), done=True)
+
+
+def delete(
+    application: ApplicationInfo,
+    ask: Callable[[DeletePlan], bool],
+    *,
+    dry_run: bool = False,
+    stopped: threading.Event | None = None,
+    progress: Progress = silent,
+) -> tuple[DeletePlan, bool]:
+    """Delete a stopped application: its own topics and its group; the plan, and whether it is done.
+
+    Args:
+        application: which.
+        ask: shown the plan; whether to go on. May also raise.
+        dry_run: only plan.
+        stopped: ends a wait.
+        progress: given the progress of each step that changes something.
+
+    Raises:
+        StreamletError: nothing was changed, unless it says otherwise.
+        KeyboardInterrupt: stopped before anything was changed.
+    """
+    stopped = stopped or threading.Event()
+    with open_window(application, "operator", stopped) as cluster:
+        command = Deletion(cluster, progress)
+        plan = command.plan()
+        if dry_run or not ask(plan):
+            return plan, False
+        return command.carry_out(), True

@@ -14,9 +14,8 @@ from contextlib import AbstractContextManager
 
 import attrs
 
-from streamlet.admin.members import removal_hint
 from streamlet.admin.window import GroupWindow
-from streamlet.control.records import Place, place_of
+from streamlet.control.records import Place
 from streamlet.control.values import ChangelogTypes, Mark, ResetEpoch
 from streamlet.control.view import ControlView
 from streamlet.coordinator.codes import name_of
@@ -27,13 +26,10 @@ from streamlet.errors import (
     ConfigError,
     MissingRightError,
     MissingTopicError,
-    NoSuchGroupError,
-    NotFoundError,
     RefusedError,
     StreamletError,
 )
 from streamlet.kafka.ports import TopicInfo
-from streamlet.logs import get_logger
 from streamlet.reset.own_topics import InternalTopicFinder, InternalTopics
 from streamlet.reset.plan import (
     EARLIEST,
@@ -44,17 +40,15 @@ from streamlet.reset.plan import (
     highest_epoch,
     next_incarnation,
 )
-from streamlet.reset.waiting import Progress, ResetStep, silent
+from streamlet.reset.removal import TopicRemoval, check_known, check_stopped
+from streamlet.reset.waiting import Progress, silent
 from streamlet.rights import GROUP_REFUSED, TOPIC_REFUSED, Right, missing, on_topics
 from streamlet.scaling.turn import our_turn
 from streamlet.topology.internal_topics import known_settings
 from streamlet.types import TopicPartition
 
-log = get_logger(__name__)
-
 _REQUEST_MS = 10_000
 _PARTITIONS_AT_ONCE = 5_000
-_DELETING = "deleting topics"
 
 #: The coordinator knows members: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
 _MEMBERS = frozenset({22, 25, 27})
@@ -88,13 +82,8 @@ class Reset:
         """
         control = self.cluster.control
         topics = self.cluster.admin.topics()
-        if control.name not in topics:
-            raise NotFoundError(
-                f"there is no application {self._name!r} on this cluster: it has no topic "
-                f"{control.name}, which every instance makes when it starts. If it has: "
-                f"{on_topics('READ', [control.name])}"
-            )
-        self._check_stopped()
+        check_known(self.cluster, topics)
+        check_stopped(self.cluster)
         return self._plan(topics, control.read())
 
     def carry_out(self) -> ResetPlan:
@@ -146,7 +135,7 @@ class Reset:
                 raise RefusedError(
                     f"{self._name} was reset by another command meanwhile; no position is set"
                 )
-            self._check_stopped()
+            check_stopped(self.cluster)
             self._finish(plan, positions, tuple(filled), types)
 
     def _turn(self) -> AbstractContextManager[None]:
@@ -156,24 +145,24 @@ class Reset:
     def _emptied(self) -> ResetPlan:
         """Make the internal topics again, empty, in our turn."""
         cluster, control = self.cluster, self.cluster.control
-        self._check_stopped()  # the operator may have been asked for long
+        check_stopped(self.cluster)  # the operator may have been asked for long
         before = control.view.reset
         plan = self._plan(cluster.admin.topics(), control.view)
         old = self._ids(plan)
         if cluster.stopped.is_set():
             raise KeyboardInterrupt("nothing was changed")
-        self.progress(_DELETING, 0, len(old))
+        self._removal.begin(old)
         control.write(plan.entry)
         control.flush()
         try:
-            self._check_stopped()
+            check_stopped(self.cluster)
             cluster.admin.delete_topics(sorted(old))
         except StreamletError:
             if before.pending is None:
-                self._withdraw(plan, before, old)
+                self._removal.withdraw(before, old)
             raise
         # From here on the entry stays: brokers may still show topics that they are to delete.
-        self._await_deleted(old)
+        self._removal.await_deleted(old)
         self._create(plan, old)
         return plan
 
@@ -197,6 +186,10 @@ class Reset:
     @property
     def _name(self) -> str:
         return self.cluster.name
+
+    @property
+    def _removal(self) -> TopicRemoval:
+        return TopicRemoval(self.cluster, self.progress)
 
     def _plan(self, topics: Mapping[str, TopicInfo], view: ControlView) -> ResetPlan:
         committed = self._committed()
@@ -271,39 +264,9 @@ class Reset:
 
     # Carrying it out.
 
-    def _check_stopped(self) -> None:
-        try:
-            group = self.cluster.group()
-        except NoSuchGroupError:
-            return  # its positions have expired, or were never there
-        members = group.described.members
-        if not members:
-            return
-        static = sorted(m.instance_id for m in members if m.instance_id is not None)
-        hint = removal_hint(self._name, static)
-        names = ", ".join(sorted(m.name for m in group.members))
-        count = f"{len(members)} member{'s' * (len(members) != 1)}"
-        raise RefusedError(
-            f"{self._name} is running: {count} in its group ({names}). Nothing was changed: stop "
-            "all instances first. One that was killed is out of the group when its session.timeout"
-            f".ms is over{hint}"
-        )
-
     def _ids(self, plan: ResetPlan) -> dict[str, str]:
         """The internal topics there are, with their ids."""
-        admin = self.cluster.admin
-        names = {*(topic.name for topic in plan.recreated), *plan.removed}
-        return admin.topic_ids(sorted(names & admin.topics().keys()))
-
-    def _await_deleted(self, old: Mapping[str, str]) -> None:
-        names = sorted(old)
-
-        def gone() -> int:
-            there = set(self.cluster.admin.topic_ids(names).values())
-            return sum(old[name] not in there for name in names)
-
-        what = f"topics {', '.join(names)} to be deleted"
-        self._finished(ResetStep(_DELETING, gone, len(names), what))
+        return self._removal.ids([*(topic.name for topic in plan.recreated), *plan.removed])
 
     def _create(self, plan: ResetPlan, old: Mapping[str, str]) -> None:
         admin = self.cluster.admin
@@ -316,7 +279,7 @@ class Reset:
             return sum(name in ids and ids[name] not in before for name in names)
 
         what = f"topics {', '.join(names)} to be made again"
-        self._finished(ResetStep("making topics again", new, len(names), what))
+        self._removal.finish("making topics again", new, len(names), what)
 
     def _commit(self, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Set positions, and again until they are there: a deletion may still take them along."""
@@ -332,7 +295,7 @@ class Reset:
             return sum(tp in there and there[tp].offset == wanted[tp] for tp in wanted)
 
         what = "the coordinator to take the positions"
-        self._finished(ResetStep("setting positions", found, len(wanted), what))
+        self._removal.finish("setting positions", found, len(wanted), what)
 
     def _commit_some(self, positions: dict[TopicPartition, tuple[int, str]]) -> bool:
         request = OffsetCommit(self._name, -1, "", None, positions)
@@ -359,23 +322,6 @@ class Reset:
                 raise MissingRightError(f"{text}; {on_topics('READ', topics)}")
             raise BrokerError(text)
         return not codes
-
-    def _withdraw(self, plan: ResetPlan, before: ResetEpoch, old: Mapping[str, str]) -> None:
-        """Take the entry back, if nothing has been deleted."""
-        control = self.cluster.control
-        try:
-            if self._ids(plan) != old:
-                return
-            if before.epoch:
-                control.write(before)
-            else:
-                control.remove(place_of(before))
-            control.flush()
-        except StreamletError as error:
-            log.warning("the reset stays noted as unfinished, give it again: %s", error)
-
-    def _finished(self, step: ResetStep) -> None:
-        step.finish(self.cluster.clock, self.cluster.stopped, self.progress)
 
 
 def _check_there(sources: Iterable[str], topics: Collection[str]) -> None:

@@ -37,12 +37,14 @@ class ResetStep:
         count: how much of it is done by now.
         total: how much there is to do.
         what: the event that is waited for, for the error message.
+        unfinished: the consequence of being broken off, likewise.
     """
 
     text: str
     count: Callable[[], int]
     total: int
     what: str
+    unfinished: str = UNFINISHED
 
     def finish(self, clock: Clock, stopped: threading.Event, progress: Progress) -> None:
         """Return once all of it is done.
@@ -57,5 +59,5 @@ class ResetStep:
             by_user = stopped.wait(_POLL_S)
             if by_user or clock.now_ms() >= deadline:
                 how = "stopped while it waited" if by_user else "waited"
-                raise TimedOutError(f"{how} for {self.what}. {UNFINISHED}")
+                raise TimedOutError(f"{how} for {self.what}. {self.unfinished}")
         progress(self.text, self.total, self.total)

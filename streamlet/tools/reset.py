@@ -56,11 +56,12 @@ def reset(
     """
     from streamlet.reset import commands
     from streamlet.reset.plan import StartPosition
+    from streamlet.reset.waiting import UNFINISHED
 
     start = StartPosition.of(to)
     known = scaled(common, app)
 
-    progress = ResetProgress(common.output)
+    progress = ResetProgress(common.output, _NOTHING, UNFINISHED)
     with StopAfterConsent(progress.left) as stop:
 
         def ask(plan: ResetPlan) -> bool:
@@ -80,10 +81,14 @@ def reset(
 
 
 class ResetProgress:
-    """Shows each step as a line, and in a terminal how far it is."""
+    """Shows each step as a line, and in a terminal how far it is.
 
-    def __init__(self, output: CommandOutput) -> None:
+    ``nothing`` and ``unfinished`` are the consequences of Ctrl-C before the first step, and later.
+    """
+
+    def __init__(self, output: CommandOutput, nothing: str, unfinished: str) -> None:
         self._output = output
+        self._nothing, self._unfinished = nothing, unfinished
         self._step = ""
         self._begun = False
 
@@ -100,9 +105,7 @@ class ResetProgress:
 
     def left(self) -> str:
         """The consequence of Ctrl-C: once a step was shown something may have been changed."""
-        from streamlet.reset.waiting import UNFINISHED
-
-        return f"stopped at once. {UNFINISHED}" if self._begun else _NOTHING
+        return f"stopped at once. {self._unfinished}" if self._begun else self._nothing
 
 
 def plan_view(plan: ResetPlan) -> RenderableType:

@@ -84,6 +84,12 @@ class Coordinator:
         state = "Stable" if self.members else "Empty"
         return done(GroupDescription(group, state, "stream", "streamlet-v1", self.members, 0))
 
+    def delete_group(self, group: str, timeout_ms: int) -> Future[int]:
+        code = self.codes.pop(0) if self.codes else 0
+        if not code:
+            self.positions.clear()
+        return done(code)
+
     def list_groups(self, timeout_ms: int) -> Future[list[GroupListing]]:
         return done([GroupListing(name, "stream", "Stable") for name in self.groups])
 
@@ -113,6 +119,9 @@ class Scene:
     topology: Topology | None = None
     clock: ManualClock = attrs.field(factory=lambda: ManualClock(1_000))
     stopped: threading.Event = attrs.field(factory=threading.Event)
+
+    def first(self, topic: str) -> TopicPartition:
+        return TopicPartition(topic, 0)
 
     def window(self) -> GroupWindow:
         source, sink = MemorySource(self.log), MemorySink(self.log)

@@ -65,7 +65,7 @@ def test_each_step_is_a_line_on_standard_error(monkeypatch: pytest.MonkeyPatch) 
 def test_a_terminal_shows_how_far_a_step_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     screen = Screen()
-    steps(reset.ResetProgress(CommandOutput(False, io.StringIO(), screen)).show)
+    steps(reset.ResetProgress(CommandOutput(False, io.StringIO(), screen), "", "").show)
     assert "deleting topics: 1 of 2 done" in screen.getvalue()
 
 

@@ -1,0 +1,51 @@
+"""kafka-python's errors as kinds of failures of ours, with texts for people."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+from streamlet.coordinator.events import FailureKind
+from streamlet.coordinator.security import refused_by_tls, without_requests
+
+with warnings.catch_warnings():
+    # As in ``transport``: the package reads its schemas by a call that Python calls deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka.errors as kafka_errors
+
+
+def hush() -> None:
+    """Every failed attempt is an ERROR to kafka-python; we raise or retry, and say so ourselves."""
+    for name in ("kafka.net", "kafka.cluster", "kafka.protocol.parser"):
+        if logging.getLogger(name).level == logging.NOTSET:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+    for name in ("kafka.protocol.parser", "kafka.net.connection"):
+        logging.getLogger(name).addFilter(without_requests)
+
+
+_KINDS = {
+    kafka_errors.KafkaTimeoutError: FailureKind.TIMEOUT,
+    kafka_errors.RequestTimedOutError: FailureKind.TIMEOUT,
+    kafka_errors.SaslAuthenticationFailedError: FailureKind.AUTHENTICATION,
+    kafka_errors.UnsupportedSaslMechanismError: FailureKind.AUTHENTICATION,
+    kafka_errors.IllegalSaslStateError: FailureKind.AUTHENTICATION,
+    kafka_errors.AuthorizationError: FailureKind.AUTHENTICATION,
+    kafka_errors.IncompatibleBrokerVersion: FailureKind.UNSUPPORTED,
+    kafka_errors.UnsupportedVersionError: FailureKind.UNSUPPORTED,
+}
+
+
+def failure_kind(error: kafka_errors.KafkaError) -> FailureKind:
+    """The kind of failure that an error of the client stands for."""
+    for foreign, kind in _KINDS.items():
+        if isinstance(error, foreign):
+            return kind
+    refused = refused_by_tls(str(*error.args[:1]))
+    return FailureKind.AUTHENTICATION if refused else FailureKind.DISCONNECTED
+
+
+def failure_text(error: kafka_errors.KafkaError) -> str:
+    """The text of such an error, for people."""
+    if failure_kind(error) is FailureKind.UNSUPPORTED:
+        return f"UNSUPPORTED_VERSION, the broker is too old, Kafka 2.5 is needed: {error}"
+    return str(error.args[0]) if error.args else type(error).__name__

@@ -1,0 +1,116 @@
+"""The steps that a reset and a deletion share: the application is stopped, and its topics go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import attrs
+
+from streamlet.admin.members import removal_hint
+from streamlet.admin.window import GroupWindow
+from streamlet.control.records import place_of
+from streamlet.control.values import ResetEpoch
+from streamlet.errors import NoSuchGroupError, NotFoundError, RefusedError, StreamletError
+from streamlet.logs import get_logger
+from streamlet.reset.waiting import UNFINISHED, Progress, ResetStep, silent
+from streamlet.rights import on_topics
+
+log = get_logger(__name__)
+
+_DELETING = "deleting topics"
+
+
+def check_known(cluster: GroupWindow, topics: Collection[str]) -> None:
+    """Refuse an application that has no control topic among these.
+
+    Raises:
+        NotFoundError: it has none.
+    """
+    name = cluster.control.name
+    if name not in topics:
+        raise NotFoundError(
+            f"there is no application {cluster.name!r} on this cluster: it has no topic {name}, "
+            f"which every instance makes when it starts. If it has: {on_topics('READ', [name])}"
+        )
+
+
+def check_stopped(cluster: GroupWindow) -> None:
+    """Refuse an application with members in its group.
+
+    Raises:
+        RefusedError: it is running.
+    """
+    try:
+        group = cluster.group()
+    except NoSuchGroupError:
+        return  # its positions have expired, or were never there
+    members = group.described.members
+    if not members:
+        return
+    static = sorted(m.instance_id for m in members if m.instance_id is not None)
+    hint = removal_hint(cluster.name, static)
+    names = ", ".join(sorted(m.name for m in group.members))
+    count = f"{len(members)} member{'s' * (len(members) != 1)}"
+    raise RefusedError(
+        f"{cluster.name} is running: {count} in its group ({names}). Nothing was changed: stop "
+        "all instances first. One that was killed is out of the group when its session.timeout"
+        f".ms is over{hint}"
+    )
+
+
+@attrs.frozen
+class TopicRemoval:
+    """Deletes topics of an application, and waits for that.
+
+    Args:
+        cluster: where they are.
+        progress: given the progress at each look at the brokers.
+        unfinished: the consequence of being broken off, and what to do.
+    """
+
+    cluster: GroupWindow
+    progress: Progress = silent
+    unfinished: str = UNFINISHED
+
+    def ids(self, names: Iterable[str]) -> dict[str, str]:
+        """The ids of the topics of these names that exist."""
+        admin = self.cluster.admin
+        return admin.topic_ids(sorted(admin.topics().keys() & set(names)))
+
+    def begin(self, old: Mapping[str, str]) -> None:
+        """Show that something is about to be changed."""
+        self.progress(_DELETING, 0, len(old))
+
+    def await_deleted(self, old: Mapping[str, str]) -> None:
+        """Return once the topics with these ids are gone; others may have their names.
+
+        Raises:
+            TimedOutError: it takes too long, or was stopped.
+        """
+        names = sorted(old)
+
+        def gone() -> int:
+            there = set(self.cluster.admin.topic_ids(names).values())
+            return sum(old[name] not in there for name in names)
+
+        what = f"topics {', '.join(names)} to be deleted"
+        self.finish(_DELETING, gone, len(names), what)
+
+    def finish(self, text: str, count: Callable[[], int], total: int, what: str) -> None:
+        """Return once all of a step is done; see ``ResetStep``."""
+        step = ResetStep(text, count, total, what, self.unfinished)
+        step.finish(self.cluster.clock, self.cluster.stopped, self.progress)
+
+    def withdraw(self, before: ResetEpoch, old: Mapping[str, str]) -> None:
+        """Put the entry of before back, if none of these topics has been deleted."""
+        control = self.cluster.control
+        try:
+            if self.ids(old) != old:
+                return
+            if before.epoch:
+                control.write(before)
+            else:
+                control.remove(place_of(before))
+            control.flush()
+        except StreamletError as error:
+            log.warning("what was begun stays noted as unfinished, give it again: %s", error)
