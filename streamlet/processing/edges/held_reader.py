@@ -19,7 +19,7 @@ import attrs
 
 from streamlet.coordinator.commit_metadata import InputNote, WriterMark
 from streamlet.histogram import Histogram
-from streamlet.kafka.ports import Headers, PartitionBatch
+from streamlet.kafka.ports import PartitionBatch
 from streamlet.logs import get_logger
 from streamlet.processing.edges import held_records
 from streamlet.processing.edges.filter import EdgeFilter
@@ -352,23 +352,19 @@ class HeldReader:
         parts = [part for part in parts if len(part)]
         if len(parts) == 1:
             return parts[0]
-        headers: list[Headers | None] | None = None
+        joined = PartitionBatch(raw.topic, raw.partition, [], [], [], [])
         if any(part.headers is not None for part in parts):
-            headers = [one for part in parts for one in part.headers or [None] * len(part)]
-        places: Sequence[int] = [place for part in parts for place in part.offsets]
-        if places and places[-1] - places[0] + 1 == len(places):
-            places = range(places[0], places[-1] + 1)
-        return PartitionBatch(
-            raw.topic,
-            raw.partition,
-            places,
-            [key for part in parts for key in part.keys],
-            [value for part in parts for value in part.values],
-            [time for part in parts for time in part.timestamps],
-            headers,
-            {place: why for part in parts for place, why in (part.unreadable or {}).items()}
-            or None,
-        )
+            joined.headers = [one for part in parts for one in part.headers or [None] * len(part)]
+        for part in parts:
+            joined.keys += part.keys
+            joined.values += part.values
+            joined.timestamps += part.timestamps
+        joined.offsets = _joined([part.offsets for part in parts])
+        unreadable = {
+            place: why for part in parts for place, why in (part.unreadable or {}).items()
+        }
+        joined.unreadable = unreadable or None
+        return joined
 
     def _filtered(self, raw: PartitionBatch, run: HeldRun) -> PartitionBatch:
         unreadable = None
@@ -382,3 +378,11 @@ class HeldReader:
     def _count_wait(self, run: HeldRun, now_ms: int) -> None:
         if run.writer >= 0:
             self.waits.add((now_ms - run.since_ms) / 1000, len(run))
+
+
+def _joined(parts: Sequence[Sequence[int]]) -> Sequence[int]:
+    """Rising numbers, part behind part, as a range where they are one."""
+    if not parts:
+        return []
+    found = range(parts[0][0], parts[-1][-1] + 1)
+    return found if len(found) == sum(map(len, parts)) else [one for part in parts for one in part]

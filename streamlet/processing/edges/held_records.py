@@ -1,14 +1,18 @@
 """The prefix of values in a repartition topic whose records wait for their writer's commit.
 
-40 bytes before the value, five numbers of 64 bits, lowest byte first::
+40 bytes before the value, five numbers of 64 bits::
 
-    mark | writer | period | number << 8 | flags || sequence << 1 | value is null
+    mark | writer | period | number << 8 | flags || sequence
+
+The last one has its highest byte first: that of records in a row differs in one byte. The others
+have their lowest byte first.
 
 ``writer`` is the task that wrote the record (subtopology << 32 | partition), ``period`` which of
 its active periods (``period_of``), ``number`` the commit of that period that contains what caused
 the record. Where a commit was under way when it was written (``UNDER_WAY``), the last one known to
-be accepted is ``number`` - 2, else ``number`` - 1. ``sequence`` rises within a period. The first
-four numbers are the *head*: the same for all that a task writes between two commits.
+be accepted is ``number`` - 2, else ``number`` - 1. ``sequence`` rises within a period by two or
+more; its lowest bit says that the value is null. The first four numbers are the *head*: the same
+for all that a task writes between two commits.
 
 A *marker* (``MARKER``) is a record without a key that stands for none: its head tells what was
 accepted, and two more numbers its *base*: period and number of the last accepted commit before its
@@ -18,7 +22,9 @@ own period.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import itemgetter
 
 import attrs
 
@@ -33,10 +39,14 @@ UNDER_WAY = 1
 MARKER = 2
 
 _HEAD = struct.Struct("<8sQQQ")
-_NUMBER = struct.Struct("<Q")
+_SEQUENCE = struct.Struct(">Q")
 _BASE = struct.Struct("<QQ")
 _FLAG_BITS = 8
 _LOW = (1 << 32) - 1
+_BYTES = [bytes((byte,)) for byte in range(256)]
+_EVEN = bytes(range(0, 256, 2))
+_SEQUENCE_OF = itemgetter(slice(HEAD_BYTES, PREFIX_BYTES))
+_BODY_OF = itemgetter(slice(PREFIX_BYTES, None))
 
 
 @attrs.frozen
@@ -74,6 +84,7 @@ def pack_head(writer: int, period: int, number: int, flags: int = 0) -> bytes:
     return _HEAD.pack(MARK, writer, period, number << _FLAG_BITS | flags)
 
 
+@lru_cache(4_096)
 def read_head(data: bytes) -> Head:
     """The facts of these 32 bytes, which begin with the mark."""
     _, writer, period, last = _HEAD.unpack(data)
@@ -84,21 +95,29 @@ def read_head(data: bytes) -> Head:
 
 def pack(head: bytes, values: Sequence[bytes | None], first: int) -> list[bytes]:
     """The values with this head and sequences from ``first`` on in front."""
-    sequences: Iterable[int] = range(2 * first, 2 * (first + len(values)), 2)
+    bits: Sequence[bool] = ()
     if None in values:
-        nulls = [value is None for value in values]
-        sequences = map(int.__or__, sequences, nulls)
+        bits = [value is None for value in values]
         values = [value or b"" for value in values]
-    block = struct.pack(f"<{len(values)}Q", *sequences)
-    return [
-        head + block[at : at + 8] + value  # type: ignore[operator]
-        for at, value in zip(range(0, len(block), 8), values, strict=True)
-    ]
+    packed: list[bytes] = []
+    sequence, done, count = 2 * first, 0, len(values)
+    while done < count:
+        low = sequence & 0xFF
+        after = min(done + (256 - low) // 2, count)
+        start = head + (sequence >> 8).to_bytes(7, "big")
+        ends = _BYTES[low::2]
+        if bits:
+            ends = [_BYTES[low + 2 * at + bit] for at, bit in enumerate(bits[done:after])]
+        rows = zip(ends, values[done:after], strict=False)
+        packed += [start + end + value for end, value in rows]  # type: ignore[operator]
+        sequence += 2 * (after - done)
+        done = after
+    return packed
 
 
 def pack_marker(head: bytes, sequence: int, base: tuple[int, int]) -> bytes:
     """A marker; ``head`` with its flag."""
-    return head + _NUMBER.pack(sequence << 1) + _BASE.pack(*base)
+    return head + _SEQUENCE.pack(sequence << 1) + _BASE.pack(*base)
 
 
 def read_base(marker: bytes) -> tuple[int, int]:
@@ -107,13 +126,13 @@ def read_base(marker: bytes) -> tuple[int, int]:
     return _BASE.unpack(data) if len(data) == _BASE.size else (0, 0)
 
 
-def unpack(values: Sequence[bytes]) -> tuple[Sequence[int], list[bytes | None]] | None:
+def unpack(values: Sequence[bytes]) -> tuple[list[int], list[bytes | None]] | None:
     """Sequences and values without the prefix; None if one is too short to have one."""
-    block = b"".join([value[HEAD_BYTES:PREFIX_BYTES] for value in values])
+    block = b"".join(map(_SEQUENCE_OF, values))
     if len(block) != 8 * len(values):
         return None
-    words = struct.unpack(f"<{len(values)}Q", block)
-    bodies: list[bytes | None] = [value[PREFIX_BYTES:] for value in values]
-    if any(map((1).__and__, words)):
-        bodies = [None if word & 1 else body for word, body in zip(words, bodies, strict=True)]
-    return [word >> 1 for word in words], bodies
+    sequences = [*struct.unpack(f">{len(values)}Q", block)]
+    bodies: list[bytes | None] = [*map(_BODY_OF, values)]
+    if block[7::8].translate(None, _EVEN):
+        bodies = [None if one & 1 else body for one, body in zip(sequences, bodies, strict=True)]
+    return sequences, bodies

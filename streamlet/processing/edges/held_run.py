@@ -5,12 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby, islice
-from operator import ge
+from operator import ge, itemgetter
 
 import attrs
 
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.processing.edges.held_records import HEAD_BYTES, MARK, Head, read_head
+
+_HEAD_OF = itemgetter(slice(HEAD_BYTES))
 
 
 @attrs.define(eq=False)
@@ -112,11 +114,10 @@ def waits(value: bytes | None) -> bool:
 
 def runs_of(raw: PartitionBatch) -> Iterator[tuple[Head | None, int, int]]:
     """Runs of records with the same head, with their first index and the one behind; or None."""
-    start = 0
-    heads = ((value or b"")[:HEAD_BYTES] for value in raw.values)
-    plain = 0
-    for data, run in groupby(heads):
-        end = start + plain + sum(1 for _ in run)
+    start = plain = 0
+    values = raw.values if all(raw.values) else [value or b"" for value in raw.values]
+    for data, run in groupby(map(_HEAD_OF, values)):  # type: ignore[arg-type]
+        end = start + plain + len([*run])
         if not data.startswith(MARK) or len(data) < HEAD_BYTES:
             plain = end - start
             continue

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from streamlet.kafka.partitioner import KeyPartitioner
+from streamlet.kafka.queue_bound import mean_size
 from streamlet.processing.edges import held_records
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.held_records import MARKER, UNDER_WAY, pack_head, pack_marker
@@ -222,7 +223,7 @@ class HeldWriter:
         self._note(told, partitions)
         packed = held_records.pack(self._packed_head(), output.values, self._sequence)
         self._sequence += count
-        self._add(packed)
+        self._add(count, mean_size(output.keys, packed, None))
         chosen = None if partitions is None else list(partitions)
         return attrs.evolve(output, values=[*packed], partitions=chosen, owned=False)
 
@@ -231,9 +232,9 @@ class HeldWriter:
         if output.topic in self._told:
             self._open = self._open[0] + len(output.keys), self._open[1]
 
-    def _add(self, values: Sequence[bytes]) -> None:
+    def _add(self, count: int, mean: int) -> None:
         records, size = self._open
-        self._open = records + len(values), size + sum(map(len, values))
+        self._open = records + count, size + count * mean
 
     def _note(self, told: _Told, partitions: Sequence[int] | None) -> None:
         if partitions is None:
