@@ -18,6 +18,7 @@ me (``coordinator.commit_metadata``).
 * ``flip``: changing the protocol type (V13), a small model of its own.
 * ``folders``: commit numbers with several keys, two hosts and their folders (N1 to N6), another;
   ``folder_cases`` has its bounds and what each rule is for.
+* ``transactions``: commits by transactions with requests that arrive late, another.
 
 Members run at their own pace: a zombie is a member that is not scheduled while the broker expires
 it, so every pause is an interleaving. There is no time; what time would do is a fault.
