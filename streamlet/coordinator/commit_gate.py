@@ -37,6 +37,12 @@ def hold(member: Member, wanted: ev.BlockJoin) -> None:
     member.out.append(ev.JoinBlocked(wanted.token, granted))
 
 
+def hold_commit(member: Member) -> None:
+    """Have the next join wait for a commit that is prepared, if it could be sent now."""
+    if member.state is MembershipState.STABLE and _can_send(member):
+        member.holds[ev.COMMIT_TOKEN] = member.now_ms + member.config.hold_timeout_ms
+
+
 def expire_holds(member: Member) -> None:
     """Stop waiting for units whose time is up."""
     member.holds = {token: until for token, until in member.holds.items() if until > member.now_ms}

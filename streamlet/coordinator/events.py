@@ -150,6 +150,19 @@ class BlockJoin:
     generation: int
 
 
+#: The token by which a commit that is prepared blocks joins; units have others.
+COMMIT_TOKEN = 0
+
+
+@attrs.frozen
+class CommitSoon:
+    """The worker prepares a commit that no join may come before, as units may not.
+
+    No JoinGroup is sent (bounded by ``hold_timeout_ms``) until ``UnblockJoin`` with
+    ``COMMIT_TOKEN``. It is not answered: the commit itself is turned away if a join was due.
+    """
+
+
 @attrs.frozen
 class UnblockJoin:
     """The unit of ``BlockJoin`` is over, whatever became of it; JoinGroups may be sent again."""
@@ -181,6 +194,7 @@ WorkerRequest: TypeAlias = (
     | CommitWanted
     | FetchWanted
     | BlockJoin
+    | CommitSoon
     | UnblockJoin
     | HeartbeatWanted
     | ProgressMade

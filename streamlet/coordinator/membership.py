@@ -129,6 +129,8 @@ class Membership:
                 self._fetch(msg.OffsetFetch(m.config.group, partitions), token)
             case ev.BlockJoin():
                 commit_gate.hold(m, event)
+            case ev.CommitSoon():
+                commit_gate.hold_commit(m)
             case ev.UnblockJoin(token):
                 m.end_hold(token)
             case ev.HeartbeatWanted():

@@ -21,10 +21,13 @@ from streamlet.control.agreement import planning_settings
 from streamlet.control.values import Endpoint
 from streamlet.control.view import ControlView
 from streamlet.coordinator.group_client import group_client
+from streamlet.coordinator.ports import GroupTransport
+from streamlet.coordinator.transactions import TransactionTransport
 from streamlet.hosting.clients import admin_for, open_control, open_window
 from streamlet.hosting.hosted import HostedApp
 from streamlet.hosting.preparing import check_supported
-from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource, TransactionalSink
+from streamlet.kafka.ports import FencedSink, RecordSink
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.policy import ErrorPolicy
@@ -85,6 +88,7 @@ def open_worker(
         clock=clock,
         transport=group_client(settings, member.name),
         open_sink=partial(_sink, settings, member, catalog),
+        committing=_committing,
         open_control=partial(open_control, app.name, settings, clock),
         assignor=app.assignor,
         on_leaving=on_leaving,
@@ -133,7 +137,8 @@ class _KafkaWorker:
 
     @edges.default
     def _between_tasks(self) -> EdgePlan:
-        catalog, exact = self.catalog, self.settings.repartition_exact
+        catalog, settings = self.catalog, self.settings
+        exact = settings.repartition_exact and not settings.exactly_once  # transactions do it
         return EdgePlan(catalog.topology, catalog.counts, catalog.topic_ids, exact=exact)
 
     @property
@@ -149,6 +154,7 @@ class _KafkaWorker:
             clock=self.clock,
             source=_source(settings, name, headers=True, topics=topics),
             sink=self.group.sink,
+            transactions=sink if isinstance(sink := self.group.sink, TransactionalSink) else None,
             admin=admin,
             log_admin=admin_for(settings),  # of its own: commits and topics do not wait for it
             positions=self.group.session,
@@ -224,7 +230,7 @@ class _KafkaWorker:
             admin_for(settings),
             self.clock,
             policy=self.policy,
-            sink=self.group.sink,
+            sink=self._letters(undo),
             application=topology.application,
             flush_timeout_ms=settings.session_timeout_ms,
             cache_bytes=settings.cache_max_bytes // 4,
@@ -233,6 +239,16 @@ class _KafkaWorker:
         )
         undo.callback(tables.close)
         return tables
+
+    def _letters(self, undo: ExitStack) -> RecordSink:
+        """The producer of dead letters of global tables, which no commit covers."""
+        if not isinstance(self.group.sink, TransactionalSink):
+            return self.group.sink
+        settings = self.settings
+        config = settings.client_config("producer")
+        sink = KafkaSink(settings.bootstrap_servers, config, name=f"{self.member.member}-letters")
+        undo.callback(sink.close)
+        return sink
 
     @contextmanager
     def _status(self) -> Iterator[StatusLook]:
@@ -257,7 +273,11 @@ def _sink(
 ) -> KafkaSink:
     """A producer that knows its topics, and what they take; it writes while our tasks are ours."""
     topology = catalog.topology
-    sink = KafkaSink(
+    make: Callable[..., KafkaSink] = KafkaSink
+    if settings.exactly_once:
+        own_id = f"{topology.application}-{member.instance}-{member.number}"
+        make = partial(TransactionalSink, own_id, settings.transaction_timeout_ms)
+    sink = make(
         *(settings.bootstrap_servers, settings.client_config("producer")),
         lost_ms=settings.session_timeout_ms,
         limits=catalog.limits,
@@ -270,11 +290,18 @@ def _sink(
     return sink
 
 
+def _committing(plain: GroupTransport, sink: FencedSink) -> GroupTransport:
+    """The way to the coordinator, by which a producer of transactions commits."""
+    return TransactionTransport(plain, sink) if isinstance(sink, TransactionalSink) else plain
+
+
 def _source(
     settings: Settings, name: str, *, headers: bool = False, topics: Iterable[str] = ()
 ) -> KafkaSource:
     """A consumer that knows its topics already: what it is assigned later flows at once."""
     config = settings.client_config("consumer")
+    if settings.read_committed:
+        config["isolation.level"] = "read_committed"
     source = KafkaSource(settings.bootstrap_servers, config, name=name, headers=headers)
     source.introduce(topics)
     return source

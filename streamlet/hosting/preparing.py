@@ -47,11 +47,6 @@ def check_supported(settings: Settings) -> None:
         ConfigError: naming each of them.
     """
     problems = []
-    if settings.processing_guarantee != "at_least_once":
-        problems.append(
-            f"processing.guarantee: {settings.processing_guarantee} is not supported by this "
-            "version; use at_least_once"
-        )
     problems += missing_tags(settings)
     if problems:
         raise ConfigError(problems)

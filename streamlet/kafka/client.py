@@ -4,5 +4,6 @@ from streamlet.kafka.admin import KafkaAdmin
 from streamlet.kafka.codes import librdkafka_version
 from streamlet.kafka.sink import KafkaSink
 from streamlet.kafka.source import KafkaSource
+from streamlet.kafka.transactions import TransactionalSink
 
-__all__ = ["KafkaAdmin", "KafkaSink", "KafkaSource", "librdkafka_version"]
+__all__ = ["KafkaAdmin", "KafkaSink", "KafkaSource", "TransactionalSink", "librdkafka_version"]

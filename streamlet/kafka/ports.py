@@ -200,6 +200,23 @@ class FencedSink(RecordSink, Protocol):
         ...
 
 
+class TransactionSink(RecordSink, Protocol):
+    """A sink whose records count once they are committed, all since the last commit or none."""
+
+    @property
+    def begun(self) -> bool:
+        """True if something was sent since the last commit."""
+        ...
+
+    def seal(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Add nothing more to the transaction, which these positions and texts belong to.
+
+        Raises:
+            DeliveryError: a record sent earlier failed.
+        """
+        ...
+
+
 @attrs.frozen
 class TopicInfo:
     """The broker's description of a topic. ``topic_id`` changes when it is created again."""

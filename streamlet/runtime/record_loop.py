@@ -80,6 +80,7 @@ class RecordLoop:
         fail: called when a record failed for good; it raises.
         restart: called when the stores of a task fail.
         placement: looks whether keys lie where they should.
+        own_markers: whether the topics between tasks are written in transactions.
     """
 
     _source: RecordSource
@@ -96,6 +97,7 @@ class RecordLoop:
     _fail: Callable[[ActiveTask, ProcessingError], None]
     _restart: Callable[[StateError], None]
     _placement: PlacementCheck | None = None
+    _own_markers: bool = False
     #: Of the last round: whether more records were there than it took; whether some wait, and
     #: whether a task has more to come of its batch.
     _backlog: bool = attrs.field(default=False, init=False)
@@ -113,6 +115,9 @@ class RecordLoop:
 
     def process(self) -> None:
         """Poll once, process what came and what may go on."""
+        if self._commit.sealed:
+            self._board.wait(POLL_MS)
+            return
         # What we wrote has to be delivered before a task may move.
         hurried = self._actions.urgent or self._actions.waiting
         if not self._sending.sink.has_room(hurried=hurried):
@@ -137,7 +142,7 @@ class RecordLoop:
             self._meters.process.add_ns(self._clock.now_ns() - polled)
         elif not self._under_way:
             running = self._holdings.of_stage(TaskStage.RUNNING)
-            self._gaps.look(now, running, self._source)
+            self._gaps.look(now, running, self._source, own=self._own_markers)
         self._waiting = self._under_way = self._calling = False
         for active in self._holdings.of_stage(TaskStage.RUNNING):
             self._process_waiting(active, now)
@@ -335,6 +340,7 @@ class RecordLoop:
             return
         self._lingering |= bool(outputs)
         if outputs:
+            active.wrote = True
             self.tell(active)
         for number, output in enumerate(outputs):
             again = self._sending.send(output, active.edge_writer, active.task)

@@ -26,8 +26,13 @@ class OffsetGaps:
 
     _look_at_ms: int = 0
 
-    def look(self, now_ms: int, running: Iterable[ActiveTask], source: RecordSource) -> None:
-        """Move positions, if it is time to look; a poll has just found no record."""
+    def look(
+        self, now_ms: int, running: Iterable[ActiveTask], source: RecordSource, *, own: bool = False
+    ) -> None:
+        """Move positions, if it is time to look; a poll has just found no record.
+
+        ``own``: the topics between tasks are written in transactions, too.
+        """
         if now_ms < self._look_at_ms:
             return
         self._look_at_ms = now_ms + LOOK_MS
@@ -36,7 +41,7 @@ class OffsetGaps:
             idle = not (active.halted or active.unsent or active.retrying or processor.under_way)
             if not idle or any(processor.buffered().values()):
                 continue
-            between = {topic.name for topic in active.subtopology.repartitions}
+            between = set() if own else {one.name for one in active.subtopology.repartitions}
             received = {tp: at for tp, at in processor.received.items() if tp.topic not in between}
             for tp, position in source.positions(sorted(received)).items():
                 if position > received[tp]:

@@ -108,7 +108,7 @@ class Worker:
         self._activation = outside.activation(
             self._copies, self._edges, self._policy, self._companions.tables
         )
-        self._commit = outside.commit(self._group, self._settle)
+        self._commit = outside.commit(self._group, self._settle, lambda: self._actions.to_commit())
         self._purge = outside.purge(self._group.alive)
         closing_ms = close_later_ms(settings.stream_rebalancing_mode, self._siblings)
         self._closer = ports.threads.closer(clock, closing_ms)
@@ -162,6 +162,7 @@ class Worker:
             meters=self.meters,
             counters=self.counters,
             placement=placement_check(self._catalog, self._link, self.meters),
+            own_markers=self._ports.transactions is not None,
             fail=self._fail,
             restart=self._failures.restart,
         )

@@ -66,6 +66,7 @@ class GroupPorts:
         clock: the time.
         transport: the way to the coordinator; closed with the session.
         open_sink: opens the worker's producer, which asks before it writes for our tasks.
+        committing: makes a transport of this one that commits by the producer, if that does.
         open_control: opens the control topic, on a thread of its own; None: there is none.
         assignor: plans where we lead; None: the one that comes with streamlet.
         on_leaving: called when the instance is marked to leave, or is not any more.
@@ -75,6 +76,7 @@ class GroupPorts:
     clock: Clock
     transport: GroupTransport
     open_sink: Callable[[Callable[[], bool]], FencedSink]
+    committing: Callable[[GroupTransport, FencedSink], GroupTransport] = lambda plain, sink: plain
     open_control: Callable[[], ControlTopic] | None = None
     assignor: Assignor | None = None
     on_leaving: Callable[[Leaving | None], None] = lambda leaving: None
@@ -108,8 +110,9 @@ class WorkerGroup:
         config = _config(settings, member, catalog.topology.application, ports.clock)
         self._protocol = self._new_protocol(settings, member, catalog, config, ports.clock)
         self.sink = ports.open_sink(self._may_write)
+        transport = ports.committing(ports.transport, self.sink)
         self.session = GroupSession(
-            *(config, self._protocol, ports.transport, ports.clock),
+            *(config, self._protocol, transport, ports.clock),
             self._offer,
             describe=self._describe,
             on_member_id=ports.on_member_id,

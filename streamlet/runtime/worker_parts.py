@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import attrs
@@ -18,9 +18,11 @@ from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit import LOOK_MS, AtLeastOnceCommit
 from streamlet.tasks.commit_loop import Purge
+from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
+from streamlet.tasks.transactional_commit import TransactionalCommit
 
 
 @attrs.frozen(eq=False)
@@ -66,12 +68,22 @@ class WorkerParts:
         )
 
     def commit(
-        self, group: GroupSession, settle: Callable[[ActiveTask], None]
-    ) -> AtLeastOnceCommit:
-        """Commits by way of this membership; ``settle`` as of ``CommitPort``."""
+        self,
+        group: GroupSession,
+        settle: Callable[[ActiveTask], None],
+        tasks: Callable[[], Sequence[ActiveTask]],
+    ) -> CommitPort:
+        """Commits by way of this membership; ``settle`` as of ``CommitPort``, of these tasks."""
         look_ms = min(LOOK_MS, self.settings.metadata_max_age_ms)
         parts = group, self.ports.delivery, self.ports.clock
-        return AtLeastOnceCommit(*parts, texts=self.catalog.texts, look_ms=look_ms, settle=settle)
+        texts, sink = self.catalog.texts, self.ports.transactions
+        if sink is None:
+            return AtLeastOnceCommit(*parts, texts=texts, look_ms=look_ms, settle=settle)
+        if texts.max_bytes is not None:  # the client writes a zero byte behind each
+            texts = attrs.evolve(texts, max_bytes=texts.max_bytes - 1)
+        return TransactionalCommit(
+            *parts, texts=texts, look_ms=look_ms, settle=settle, sink=sink, tasks=tasks
+        )
 
     def purge(self, alive: Callable[[], bool]) -> Purge:
         """Deletes what was read of internal topics, while the membership is ``alive``."""

@@ -8,7 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 import attrs
 
 from streamlet.clock import Clock
-from streamlet.kafka.ports import Admin, RecordSink, RecordSource
+from streamlet.kafka.ports import Admin, RecordSink, RecordSource, TransactionSink
 from streamlet.processing.task import Task
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.changelog_reader import StoreChangelogReader
@@ -57,6 +57,7 @@ class WorkerPorts:
         activation: makes what brings tasks up, see ``Activation``.
         open_reader: makes a reader of changelogs for a purpose.
         delivery: brings the entries of commits to the changelogs.
+        transactions: the producer, if it commits what it sends by transactions; else None.
     """
 
     clock: Clock
@@ -71,6 +72,7 @@ class WorkerPorts:
     new_task: Callable[..., Task] = Task
     activation: Callable[..., Activation] = Activation
     open_reader: Callable[[str], StoreChangelogReader] = attrs.field()
+    transactions: TransactionSink | None = None
     delivery: ChangelogDelivery = attrs.field()
 
     @open_reader.default
@@ -80,7 +82,11 @@ class WorkerPorts:
     @delivery.default
     def _delivers(self) -> ChangelogDelivery:
         return ChangelogDelivery(
-            self.sink, self.admin, self.clock, open_source=lambda: self.open_source("check")
+            self.sink,
+            self.admin,
+            self.clock,
+            open_source=lambda: self.open_source("check"),
+            alone=self.transactions is not None,
         )
 
     def _changelog_reader(self, purpose: str) -> StoreChangelogReader:

@@ -67,6 +67,7 @@ class ActiveTask:
         halted: why it processes nothing although it runs; empty: it processes.
         remade: whether a topic that it reads was made again: it commits once more, and is then
             brought up again.
+        wrote: whether it sent something since its last commit.
     """
 
     opened: OpenTask
@@ -90,6 +91,7 @@ class ActiveTask:
     unsent: Unsent | None = None
     misplaced: str = ""
     remade: bool = False
+    wrote: bool = False
     #: The writer of its records that wait for its commits; None: there are none.
     held: HeldWriter | None = attrs.field(init=False)
 
@@ -295,6 +297,7 @@ class TaskCommit:
         active.claimed = True
         active.number = self.number
         active.by = by
+        active.wrote = False
         if self.drained is not None:
             active.ends = self.ends
 

@@ -142,6 +142,11 @@ class AtLeastOnceCommit:
         """True while deliveries that take long are waited for."""
         return self._current.phase is CommitPhase.PREPARED and self._current.slow
 
+    @property
+    def sealed(self) -> bool:
+        """False: what is processed meanwhile belongs to the next commit."""
+        return False
+
     # What the worker wants.
 
     def begin(
@@ -306,8 +311,12 @@ class AtLeastOnceCommit:
             offsets |= {tp: (offset, texts[tp]) for tp, offset in part.offsets.items()}
         self._token += 1
         current.move_to(CommitPhase.SENT)
-        unit = current.unit
-        self._group.commit(self._token, offsets, None if unit is None else unit.token)
+        self._group.commit(self._token, offsets, self._hold_for(offsets))
+
+    def _hold_for(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> int | None:
+        """The token of the hold that these positions, which are about to be sent, belong to."""
+        unit = self._current.unit
+        return None if unit is None else unit.token
 
     def _accepted(self, parts: Sequence[TaskCommit]) -> None:
         current = self._current

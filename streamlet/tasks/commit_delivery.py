@@ -53,6 +53,7 @@ class ChangelogDelivery:
         clock: for measuring.
         open_source: a consumer with headers, to read the zombie writes in a changelog.
         read_timeout_ms: how long reading the zombie writes may take.
+        alone: no zombie write counts: those of its transaction are never committed.
     """
 
     _sink: RecordSink
@@ -60,6 +61,7 @@ class ChangelogDelivery:
     _clock: Clock
     _open_source: Callable[[], RecordSource]
     _read_timeout_ms: int = 10_000
+    _alone: bool = False
     _starts_at_ms: int = attrs.field(init=False)
 
     @_starts_at_ms.default
@@ -120,7 +122,7 @@ class ChangelogDelivery:
                 log.debug("%s", error)
                 return False
             self._read_ends(parts)
-            again = self._overwrite_zombie_writes(parts)
+            again = not self._alone and self._overwrite_zombie_writes(parts)
         return True
 
     def forget_queued(self) -> None:

@@ -1,6 +1,6 @@
 """The port of a worker's commits: what they are to the rest of it, whichever way they are made.
 
-``commit.AtLeastOnceCommit`` is one way; one by Kafka's transactions would be another.
+``commit.AtLeastOnceCommit`` is one way, ``transactional_commit.TransactionalCommit`` another.
 """
 
 from __future__ import annotations
@@ -81,6 +81,11 @@ class CommitPort(Protocol):
     @property
     def sent(self) -> bool:
         """True if the coordinator has not answered a commit yet."""
+        ...
+
+    @property
+    def sealed(self) -> bool:
+        """True while no record may be processed: what comes of it would be in the commit."""
         ...
 
     @property

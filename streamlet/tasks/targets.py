@@ -186,13 +186,23 @@ class Targets:
         _name_unreadable(committed)
         found = {}
         for task in tasks:
+            positions = self._named(task, Positions.of(inputs[task], committed))
             found[task] = Target.of(
-                self._named(task, Positions.of(inputs[task], committed)),
-                {tp: ends[tp] for tp in logs[task]},
+                positions,
+                self._counting(positions, {tp: ends[tp] for tp in logs[task]}),
                 starts={tp: starts[tp] for tp in logs[task]},
                 ranges={tp: ranges[tp] for tp in inputs[task]},
             )
         return {task: one.in_new_topics() for task, one in self._with_ids(found).items()}
+
+    def _counting(
+        self, positions: Positions, ends: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """The ends of what counts: behind that may be an open transaction, which never will."""
+        newest = positions.newest
+        if newest is None or not self._settings.exactly_once:
+            return ends
+        return {tp: min(end, newest.ends.get(tp, end)) for tp, end in ends.items()}
 
     def _completed(self, task: TaskId, target: Target) -> dict[TaskId, Target]:
         found = self._with_ids({task: target})

@@ -228,6 +228,9 @@ def read_all(servers: str, topic: str, partitions: Iterable[int]) -> list[Record
         while left:
             records = _records(consumer, 1.0, most=1)
             if not records:
+                read = consumer.position([RawPartition(tp.topic, tp.partition) for tp in left])
+                past = {TopicPartition(p.topic, p.partition): p.offset for p in read}
+                left = {tp: end for tp, end in left.items() if past[tp] < end}  # markers end it
                 starts = admin.start_offsets([*left])
                 left = {tp: end for tp, end in left.items() if end > starts[tp]}
                 silence = time.monotonic() - heard

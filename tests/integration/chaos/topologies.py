@@ -30,6 +30,7 @@ from streamlet import (
 from streamlet.hosting import preparing
 from streamlet.rebalance.protocol import TasksProtocol
 from streamlet.tasks import commit_loop
+from tests.integration.chaos.crash_points import CRASHES, crash
 from tests.integration.chaos.own_stores import own_stores
 from tests.integration.chaos.waiting import waiting
 
@@ -365,6 +366,9 @@ if SMALL_STATE in os.environ:
 
 if KEPT in os.environ:
     commit_loop.PURGE_INTERVAL_MS = sys.maxsize
+
+if CRASHES in os.environ:
+    crash(Path(os.environ[CRASHES]))
 
 if LATEST in os.environ:
     TasksProtocol.__init__.__kwdefaults__["latest"] = int(os.environ[LATEST])

@@ -41,7 +41,7 @@ class Commits:
 
     def __init__(self, calls: int) -> None:
         self.left = calls
-        self.sent = self.delivering = False
+        self.sent = self.delivering = self.sealed = False
         self.begun = self.finished = 0
 
     def finish(self) -> None:

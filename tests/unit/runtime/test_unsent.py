@@ -27,6 +27,7 @@ class Sender:
     edge_writer: None = None
     held: None = None
     unsent: Unsent | None = None
+    wrote: bool = False
 
 
 class Around:

@@ -1,0 +1,306 @@
+"""The producer of transactions: a ``TransactionSink`` over confluent-kafka.
+
+A transaction begins with the first record behind the last commit, and all that is sent until the
+next one is in it. It is *sealed* with the positions that belong to it; then nothing more is sent
+until it has ended. librdkafka's producers speak transaction version 1, in which a request of an old
+transaction that was delayed on the way can end the next one, or bring it positions (KIP-890). What
+keeps them apart is the producer's epoch. So whatever ends otherwise than by a commit that is known
+ends the producer: another one begins, and with it a new epoch, before anything else is sent.
+
+librdkafka takes the membership that fences a commit as bytes in a form of its own. They are made
+here, and compared with the client's own before the first transaction.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as RawPartition
+
+from streamlet.coordinator.messages import OffsetCommit
+from streamlet.errors import (
+    BrokerError,
+    ConfigError,
+    DeliveryError,
+    UndeliveredError,
+    UnreachableError,
+)
+from streamlet.kafka.codes import broker_error, opened
+from streamlet.kafka.log import quiet
+from streamlet.kafka.ports import Headers
+from streamlet.kafka.refusals import missing_right
+from streamlet.kafka.sink import ANSWER_MS, DELIVERY_MS, KafkaSink
+from streamlet.logs import get_logger
+from streamlet.rights import REFUSED, Right
+from streamlet.types import TopicPartition
+
+log = get_logger(__name__)
+
+#: The answers that say that nothing was committed, as those to a plain commit do: the membership
+#: that it was sent under does not count any more, or the positions cannot be written.
+_DEFINITE = frozenset({12, 22, 25, 28, 29, 30, 69, 82, 110})
+#: A commit that may have happened, as the table of answers has it.
+_UNKNOWN = -1
+#: How long a new producer waits for its epoch at first: brokers end what was open before.
+_INIT_MS = 15_000
+#: How long each later try waits, on the stream thread.
+_AGAIN_MS = 250
+#: How long a producer that ends waits for its open transaction to be aborted.
+_ABORT_S = 2.0
+
+
+@attrs.frozen(eq=False)
+class _Sealed:
+    """A transaction to which nothing more is added."""
+
+    producer: Producer
+    offsets: Mapping[TopicPartition, tuple[int, str]]
+
+
+class TransactionalSink(KafkaSink):
+    """A ``KafkaSink`` whose records count once they are committed, all of them or none.
+
+    Args:
+        transactional_id: ends what a process before us left open under it.
+        timeout_ms: when brokers abort a transaction.
+        bootstrap_servers: ``host:port,…``.
+        config: more librdkafka settings, last word.
+        others: as of ``KafkaSink``.
+
+    Raises:
+        ConfigError: the client writes memberships in another form, or refuses a setting.
+        BrokerError: no epoch can be had.
+    """
+
+    def __init__(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        bootstrap_servers: str,
+        config: Mapping[str, Any] | None = None,
+        **others: Any,
+    ) -> None:
+        self._id, self._timeout_ms = transactional_id, timeout_ms
+        self._lock = threading.Lock()
+        check_group_form()
+        own = {
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_ms,
+            "socket.timeout.ms": min(ANSWER_MS, timeout_ms),
+        }
+        delivery_ms = min(DELIVERY_MS, timeout_ms)
+        super().__init__(
+            bootstrap_servers,
+            {**own, **(config or {})},
+            delivery_timeout_ms=delivery_ms,
+            **others,
+        )
+        self._await_epoch(_INIT_MS)
+
+    def _open(self) -> None:
+        super()._open()
+        self._has_epoch = self._begun = False
+        self._sealed: _Sealed | None = None
+
+    @property
+    def begun(self) -> bool:
+        """True if something was sent since the last commit."""
+        return self._begun
+
+    def has_room(self, *, hurried: bool) -> bool:
+        """True if half of what may be queued is free, and the producer has its epoch."""
+        if not self._has_epoch:
+            try:
+                self._await_epoch(_AGAIN_MS)
+            except UnreachableError as error:
+                log.debug("%s", error)
+                return False
+        return super().has_room(hurried=hurried)
+
+    def send(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int] | None = None,
+        partitions: Sequence[int] | int | None = None,
+        headers: Sequence[Headers | None] | None = None,
+    ) -> None:
+        """Queue records in order, in the open transaction, which begins with the first."""
+        assert self._sealed is None, f"a record to {topic} behind the end of its transaction"
+        if not self._begun:
+            self._begin(topic)
+        super().send(topic, keys, values, timestamps, partitions, headers)
+
+    def seal(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Add nothing more to the transaction, which these positions and texts belong to."""
+        if not self._begun:
+            self._begin(next(iter(self._topics), ""))
+        self._sealed = _Sealed(self._producer, dict(offsets))
+
+    def commit(self, request: OffsetCommit, timeout_ms: int) -> int:
+        """Commit the sealed transaction; see ``coordinator.transactions.TransactionEnder``."""
+        sealed = self._sealed
+        if sealed is None or sealed.offsets != request.offsets:
+            return _UNKNOWN
+        raw = [
+            RawPartition(tp.topic, tp.partition, offset, text)
+            for tp, (offset, text) in request.offsets.items()
+        ]
+        until_ms = self._clock.now_ms() + timeout_ms
+        try:
+            group = group_bytes(
+                request.group, request.generation, request.member_id, request.instance_id
+            )
+            self._until(
+                until_ms,
+                lambda left_s: sealed.producer.send_offsets_to_transaction(raw, group, left_s),
+            )
+        except KafkaException as error:
+            return self._failed_commit(error.args[0], positions=True)
+        try:
+            self._until(until_ms, sealed.producer.commit_transaction)
+        except KafkaException as error:
+            return self._failed_commit(error.args[0], positions=False)
+        with self._lock:
+            if self._sealed is sealed:
+                self._sealed, self._begun = None, False
+        return 0
+
+    def reset(self) -> None:
+        """Deliver and commit nothing of what was sent since the last commit.
+
+        Another producer begins with a new epoch, by which brokers abort what was open.
+        """
+        super().close()
+        with self._lock:
+            self._open()
+        try:
+            self._await_epoch(_INIT_MS)
+        except UnreachableError as error:
+            log.warning("%s", error)
+
+    def close(self) -> None:
+        """Abort what is open, and free the client."""
+        if self._begun and self._sealed is None:
+            try:
+                self._producer.purge()
+                self._producer.abort_transaction(_ABORT_S)
+            except KafkaException as error:
+                log.debug("an open transaction is left to its time-out: %s", error)
+        super().close()
+
+    def _begin(self, topic: str) -> None:
+        """Begin a transaction, with another client if this one has lost its brokers."""
+        if topic:
+            super()._renew(topic)
+        if not self._has_epoch:
+            try:
+                self._await_epoch(_AGAIN_MS)
+            except UnreachableError as error:
+                raise UndeliveredError(str(error)) from error
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            raise self._ended(error.args[0]) from error
+        self._begun = True
+
+    def _renew(self, topic: str) -> None:
+        """Another client would lack what the open transaction has."""
+        self._serve(self._producer.poll, 0)
+
+    def _await_epoch(self, timeout_ms: int) -> None:
+        """Have the brokers abort what was open under our id, and give us the next epoch.
+
+        Raises:
+            UnreachableError: not in this time.
+            BrokerError: they refuse.
+            ConfigError: they refuse the time-out.
+        """
+        try:
+            self._until(self._clock.now_ms() + timeout_ms, lambda left_s: self._initialized(left_s))
+        except KafkaException as error:
+            raise self._refused_epoch(error.args[0]) from error
+        self._has_epoch = True
+
+    def _initialized(self, timeout_s: float) -> None:
+        self._producer.init_transactions(timeout_s)
+
+    def _refused_epoch(self, why: KafkaError) -> BrokerError | ConfigError:
+        what = f"transactional id {self._id}"
+        if why.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return missing_right(what, why, Right("WRITE", "transactional-id", self._id))
+        if why.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+            return ConfigError(
+                [
+                    f"transaction.timeout.ms = {self._timeout_ms} is more than the brokers' "
+                    "transaction.max.timeout.ms"
+                ]
+            )
+        if why.code() in REFUSED:
+            return broker_error(KafkaException(why))
+        return UnreachableError(f"{what} has no epoch yet: {why.str()} ({why.name()})")
+
+    def _until(self, until_ms: int, call: Callable[[float], Any]) -> None:
+        """Call, and once more where the client says that it goes on then, until the time is up."""
+        while True:
+            left_ms = until_ms - self._clock.now_ms()
+            try:
+                call(max(left_ms, 1) / 1000)
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable() or self._clock.now_ms() >= until_ms:
+                    raise
+
+    def _failed_commit(self, why: KafkaError, *, positions: bool) -> int:
+        """The code of a commit that failed; ``positions``: no end was asked for yet."""
+        code = int(why.code())
+        log.warning("a transaction was not committed: %s (%s)", why.str(), why.name())
+        return code if positions and code in _DEFINITE else _UNKNOWN
+
+    def _ended(self, why: KafkaError) -> DeliveryError:
+        """A transaction that cannot go on is begun again; nothing of it counts."""
+        found = super()._ended(why)
+        return found if why.code() in REFUSED else UndeliveredError(str(found))
+
+    def _refusal(self, topic: str, index: int, why: KafkaError) -> DeliveryError:
+        """No record is refused for what became of its transaction."""
+        if why.code() in (KafkaError._STATE, KafkaError._FENCED, KafkaError._FATAL):
+            return UndeliveredError(f"the transaction cannot go on: {why.str()}")
+        return super()._refusal(topic, index, why)
+
+
+def group_bytes(group: str, generation: int, member_id: str, instance_id: str | None) -> bytes:
+    """A membership in the form in which librdkafka passes it on."""
+    parts = group.encode() + b"\0" + member_id.encode() + b"\0"
+    static = b"\x01" if instance_id is None else b"\x00" + instance_id.encode() + b"\0"
+    return b"CGMDv2:" + struct.pack("=i", generation) + parts + static
+
+
+def check_group_form() -> None:
+    """Make sure that this client writes memberships as ``group_bytes`` does.
+
+    Raises:
+        ConfigError: it does not: its version is one that we do not know.
+    """
+    for instance_id in (None, "streamlet-0"):
+        static: dict[str, Any] = {} if instance_id is None else {"group.instance.id": instance_id}
+        settings = quiet({"group.id": "streamlet-form", **static}, "streamlet-form")
+        client = opened(Consumer, "consumer", settings)
+        try:
+            found = client.consumer_group_metadata()
+        finally:
+            client.close()
+        if found != group_bytes("streamlet-form", -1, "", instance_id):
+            raise ConfigError(
+                [
+                    "processing.guarantee: this version of confluent-kafka writes memberships in "
+                    "a form that is not known; use at_least_once, or the version that streamlet "
+                    "is installed with"
+                ]
+            )

@@ -1,0 +1,78 @@
+"""Under exactly_once each record counts once, in stores and for readers of what was committed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.chaos.checks import (
+    assert_complete_and_in_order,
+    assert_counts_exact,
+    await_share,
+    contents,
+    counts_of,
+    go_on,
+)
+from tests.integration.chaos.crash_points import CRASHES, PLACES
+from tests.integration.chaos.support import PARTITIONS, Cluster, wait_for
+from tests.integration.chaos.topics import Load, read_all
+
+pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+
+EXACTLY_ONCE = {"processing_guarantee": "exactly_once"}
+
+
+def assert_exact(cluster: Cluster, true: Counter[str]) -> None:
+    """Stores, and each output of both topics, are those of the input, each once and in order."""
+    copies = contents(cluster, cluster.instances)
+    assert_counts_exact(cluster, copies, true)
+    groups: Counter[str] = Counter()
+    for key, count in true.items():
+        groups[key[-1]] += count
+    assert counts_of(copies, "groups") == groups
+    for topic, meant in (("counts", true), ("groups", groups)):
+        records = read_all(cluster.servers, cluster.topic(topic), range(PARTITIONS))
+        assert_complete_and_in_order(records, meant)
+
+
+def test_a_worker_that_dies_between_two_steps_of_a_commit_loses_and_doubles_nothing(
+    make_cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(CRASHES, str(tmp_path))
+    cluster = make_cluster("counting", **EXACTLY_ONCE)
+    a, b = cluster.instance("a", 2).start(), cluster.instance("b").start()
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        cluster.await_running()
+        wait_for(lambda: all((tmp_path / one).exists() for one in PLACES), cluster.logs)
+        true = load.finish()
+    cluster.await_settled()
+    assert [a.stop(), b.stop()] == [0, 0], cluster.logs()
+    assert_exact(cluster, true)
+
+
+def test_tasks_that_move_by_hand_overs_and_after_kills_lose_and_double_nothing(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = make_cluster("counting", **EXACTLY_ONCE)
+    a, b = cluster.instance("a", 2).start(), cluster.instance("b")
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        cluster.await_running()
+        b.start()
+        await_share(cluster, b)  # by hand-overs
+        a.kill_worker(a.workers()[0])
+        go_on(load)
+        await_share(cluster, a, 2)
+        assert b.stop() == 0
+        go_on(load)
+        b.start()
+        await_share(cluster, b)
+        b.kill()
+        go_on(load)
+        b.start()
+        true = load.finish()
+        cluster.await_settled()
+    assert [a.stop(), b.stop()] == [0, 0], cluster.logs()
+    assert_exact(cluster, true)
