@@ -390,7 +390,7 @@ class App(Sources, Closing):
                 was changed. Or ``TimedOutError``: it is unfinished, call again.
         """
         from streamlet.reset import commands
-        from streamlet.reset.plan import StartPosition
+        from streamlet.reset.start import StartPosition
 
         return commands.reset(self._as_scaled(), StartPosition.of(to), dry_run=dry_run)
 

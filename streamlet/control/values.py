@@ -142,8 +142,10 @@ class ResetEpoch:
 
     While a reset is under way, or was broken off, ``pending`` are the topics it deletes and makes
     again, and ``sources`` the topics whose positions it sets: what a second attempt has to know,
-    because the first may have deleted the trace of it. ``filled`` are the topics in whose place a
-    backfill has read files: the state has their keys where their partitioners put them.
+    because the first may have deleted the trace of it. ``positions`` are those committed before
+    (topic, partition, offset; -1: none), where it sets others relative to them. ``filled`` are the
+    topics in whose place a backfill has read files: the state has their keys where their
+    partitioners put them.
     """
 
     epoch: Int32
@@ -151,6 +153,7 @@ class ResetEpoch:
     pending: tuple[NewTopic, ...] | None = None
     sources: tuple[str, ...] = ()
     filled: tuple[str, ...] = ()
+    positions: tuple[tuple[str, Int32, Int64], ...] = ()
 
     @property
     def text(self) -> str:

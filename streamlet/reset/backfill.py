@@ -18,8 +18,9 @@ from streamlet.control.view import ControlView
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
 from streamlet.coordinator.commit_texts import TextRules, commit_limit
 from streamlet.errors import MissingTopicError, RefusedError
-from streamlet.reset.plan import EARLIEST, LATEST, ResetPlan, StartPosition
+from streamlet.reset.plan import ResetPlan
 from streamlet.reset.reset import Reset
+from streamlet.reset.start import EARLIEST, LATEST, StartPosition
 from streamlet.spark.state.changelogs import state_number
 from streamlet.topology.graph import Topology
 from streamlet.types import NO_STATE, TopicPartition

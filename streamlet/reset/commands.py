@@ -8,8 +8,9 @@ from collections.abc import Callable
 from streamlet.admin.window import ApplicationInfo
 from streamlet.hosting.clients import open_window
 from streamlet.reset.delete import DeletePlan, Deletion
-from streamlet.reset.plan import ResetPlan, ResetResult, StartPosition
+from streamlet.reset.plan import ResetPlan, ResetResult
 from streamlet.reset.reset import Reset
+from streamlet.reset.start import StartPosition
 from streamlet.reset.waiting import Progress, silent
 
 
@@ -21,6 +22,7 @@ def reset(
     dry_run: bool = False,
     stopped: threading.Event | None = None,
     progress: Progress = silent,
+    force: bool = False,
 ) -> ResetResult:
     """Reset a stopped application.
 
@@ -31,6 +33,7 @@ def reset(
         dry_run: only plan.
         stopped: ends a wait.
         progress: given the progress of each step that changes something.
+        force: take members out of the group that may be dead.
 
     Raises:
         StreamletError: nothing was changed, unless it says otherwise.
@@ -38,7 +41,7 @@ def reset(
     """
     stopped = stopped or threading.Event()
     with open_window(application, "operator", stopped) as cluster:
-        command = Reset(cluster, start, progress)
+        command = Reset(cluster, start, progress, force)
         plan = command.plan()
         if dry_run or not ask(plan):
             return ResetResult(plan, done=False)

@@ -6,56 +6,24 @@ Which topics are the application's own, ``reset.ownership`` finds out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import attrs
 
 from streamlet.bounded import EPOCH_MAX
-from streamlet.clock import moment
 from streamlet.control.values import ResetEpoch
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
 from streamlet.coordinator.messages import Committed
-from streamlet.errors import ConfigError
 from streamlet.kafka.ports import NewTopic
+from streamlet.reset.start import StartPosition
 from streamlet.topology.names import between_suffix
 from streamlet.types import NO_STATE, TopicPartition
-
-EARLIEST, LATEST = "earliest", "latest"
 
 #: Who committed, where it says that.
 BY = "streamlet reset"
 
 #: Of incarnations, s since the epoch.
 _LAST_INCARNATION = 3 << 30
-
-
-@attrs.frozen
-class StartPosition:
-    """The position an application starts again from: ``earliest``, ``latest``, or a time."""
-
-    where: str
-    at_ms: int | None = None  # wall-clock
-
-    @classmethod
-    def of(cls, to: str | datetime, option: str = "--to") -> StartPosition:
-        """Read a place or a time; one without an offset from UTC is in UTC, as Kafka has it.
-
-        Raises:
-            ConfigError: it is neither; ``option`` is in the message.
-        """
-        if to in (EARLIEST, LATEST):
-            return cls(str(to))
-        try:
-            at = moment(to.isoformat() if isinstance(to, datetime) else to)
-        except ValueError as error:
-            raise ConfigError(
-                [f"{option} {to}: expected earliest, latest, or a time such as 2026-01-31T12:00:00"]
-            ) from error
-        at_ms = int(at.timestamp() * 1000)
-        if at_ms < 0:
-            raise ConfigError([f"{option} {to}: records have times from 1970 on"])
-        return cls(at.isoformat(timespec="milliseconds"), at_ms)
 
 
 @attrs.frozen
@@ -75,7 +43,7 @@ class ResetPlan:
     topics any more. ``left`` are topics that may be internal ones of the application, or that
     the control topic names as such, and that prove nothing: they stay as they are.
     ``incarnation`` is that of the inputs from now on, higher than any before.
-    ``unfinished``: an earlier reset was broken off.
+    ``unfinished``: an earlier reset was broken off. ``members`` are taken out of the group first.
     """
 
     application: str
@@ -88,6 +56,7 @@ class ResetPlan:
     removed: tuple[str, ...]
     unfinished: bool = False
     left: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -97,7 +66,9 @@ class ResetPlan:
     @property
     def entry(self) -> ResetEpoch:
         """The entry in the control topic while it is carried out."""
-        return ResetEpoch(self.epoch, 0, self.recreated, self.sources)
+        noted = self.moves if self.start.shift is not None else ()
+        before = tuple((*one.partition, one.before) for one in noted)
+        return ResetEpoch(self.epoch, 0, self.recreated, self.sources, positions=before)
 
     def positions(self) -> dict[TopicPartition, tuple[int, str]]:
         """All positions to commit, those of internal topics included, with the text beside them.
@@ -136,6 +107,7 @@ class ResetPlan:
                 for name, partitions, again in [*remade, *gone]
             ],
             "left": list(self.left),
+            "members": list(self.members),
             "done": done,
         }
 

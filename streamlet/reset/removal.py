@@ -10,14 +10,26 @@ from streamlet.admin.members import removal_hint
 from streamlet.admin.window import GroupWindow
 from streamlet.control.records import place_of
 from streamlet.control.values import ResetEpoch
-from streamlet.errors import NoSuchGroupError, NotFoundError, RefusedError, StreamletError
+from streamlet.coordinator.codes import name_of
+from streamlet.coordinator.messages import LeaveGroup, LeaveGroupAnswer
+from streamlet.errors import (
+    BrokerError,
+    MissingRightError,
+    NoSuchGroupError,
+    NotFoundError,
+    RefusedError,
+    StreamletError,
+)
 from streamlet.logs import get_logger
 from streamlet.reset.waiting import UNFINISHED, Progress, ResetStep, silent
-from streamlet.rights import on_topics
+from streamlet.rights import GROUP_REFUSED, Right, missing, on_topics
 
 log = get_logger(__name__)
 
 _DELETING = "deleting topics"
+_REQUEST_MS = 10_000
+#: UNKNOWN_MEMBER_ID: it has left meanwhile.
+_UNKNOWN_MEMBER = 25
 
 
 def check_known(cluster: GroupWindow, topics: Collection[str]) -> None:
@@ -56,6 +68,38 @@ def check_stopped(cluster: GroupWindow) -> None:
         "all instances first. One that was killed is out of the group when its session.timeout"
         f".ms is over{hint}"
     )
+
+
+def member_names(cluster: GroupWindow) -> tuple[str, ...]:
+    """The names of the members of an application's group, sorted; none without a group."""
+    try:
+        return tuple(sorted(member.name for member in cluster.group().members))
+    except NoSuchGroupError:
+        return ()
+
+
+def remove_members(cluster: GroupWindow) -> None:
+    """Take all members out of an application's group; those that are alive join again.
+
+    Raises:
+        MissingRightError: the broker refuses.
+        BrokerError: a member stays, or the broker does not answer.
+    """
+    try:
+        members = cluster.group().described.members
+    except NoSuchGroupError:
+        return
+    for one in members:
+        reason = "an operator resets the application"
+        request = LeaveGroup(cluster.name, one.member_id, one.instance_id, reason)
+        answer = cluster.transport.send(request, "main", _REQUEST_MS).result()
+        assert isinstance(answer, LeaveGroupAnswer), answer
+        code = answer.error
+        if code == GROUP_REFUSED:
+            right = Right("READ", "group", cluster.name)
+            raise MissingRightError(f"members cannot be removed; {missing(right)}")
+        if code not in (0, _UNKNOWN_MEMBER):
+            raise BrokerError(f"member {one.member_id} cannot be removed: {name_of(code)}")
 
 
 @attrs.frozen

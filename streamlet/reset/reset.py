@@ -32,15 +32,19 @@ from streamlet.errors import (
 from streamlet.kafka.ports import TopicInfo
 from streamlet.reset.own_topics import InternalTopicFinder, InternalTopics
 from streamlet.reset.plan import (
-    EARLIEST,
-    LATEST,
     PositionReset,
     ResetPlan,
-    StartPosition,
     highest_epoch,
     next_incarnation,
 )
-from streamlet.reset.removal import TopicRemoval, check_known, check_stopped
+from streamlet.reset.removal import (
+    TopicRemoval,
+    check_known,
+    check_stopped,
+    member_names,
+    remove_members,
+)
+from streamlet.reset.start import StartPosition
 from streamlet.reset.waiting import Progress, silent
 from streamlet.rights import GROUP_REFUSED, TOPIC_REFUSED, Right, missing, on_topics
 from streamlet.scaling.turn import our_turn
@@ -64,11 +68,14 @@ class Reset:
         cluster: where it is.
         start: where it is to begin.
         progress: given the progress of each step at each look at the brokers.
+        force: take members out of the group first; those that are alive come back, and it is
+            refused.
     """
 
     cluster: GroupWindow
     start: StartPosition
     progress: Progress = silent
+    force: bool = False
 
     def plan(self) -> ResetPlan:
         """Plan the reset; nothing is changed.
@@ -83,7 +90,8 @@ class Reset:
         control = self.cluster.control
         topics = self.cluster.admin.topics()
         check_known(self.cluster, topics)
-        check_stopped(self.cluster)
+        if not self.force:
+            check_stopped(self.cluster)
         return self._plan(topics, control.read())
 
     def carry_out(self) -> ResetPlan:
@@ -145,7 +153,9 @@ class Reset:
     def _emptied(self) -> ResetPlan:
         """Make the internal topics again, empty, in our turn."""
         cluster, control = self.cluster, self.cluster.control
-        check_stopped(self.cluster)  # the operator may have been asked for long
+        if self.force:
+            remove_members(cluster)
+        check_stopped(cluster)  # the operator may have been asked for long
         before = control.view.reset
         plan = self._plan(cluster.admin.topics(), control.view)
         old = self._ids(plan)
@@ -204,11 +214,12 @@ class Reset:
             epoch=view.reset.epoch + (pending is None),
             highest_epoch=highest_epoch(committed),
             incarnation=next_incarnation(committed),
-            moves=self._moves(topics, sources, committed),
+            moves=self._moves(topics, sources, committed, view.reset),
             recreated=own.recreated,
             removed=own.removed,
             unfinished=pending is not None,
             left=own.left,
+            members=member_names(self.cluster) if self.force else (),
         )
 
     def _committed(self) -> dict[TopicPartition, Committed]:
@@ -243,24 +254,18 @@ class Reset:
         topics: Mapping[str, TopicInfo],
         sources: Sequence[str],
         committed: Mapping[TopicPartition, Committed],
+        before: ResetEpoch,
     ) -> tuple[PositionReset, ...]:
         partitions = [
             TopicPartition(topic, number)
             for topic in sources
             for number in range(topics[topic].partitions)
         ]
-        admin, start = self.cluster.admin, self.start
-        if start.at_ms is not None:
-            after = admin.offsets_at(partitions, start.at_ms)
-        elif start.where == EARLIEST:
-            after = admin.start_offsets(partitions)
-        else:
-            assert start.where == LATEST, start
-            after = admin.readable_ends(partitions)
-        return tuple(
-            PositionReset(tp, committed[tp].offset if tp in committed else -1, after[tp])
-            for tp in partitions
-        )
+        noted = {TopicPartition(topic, number): at for topic, number, at in before.positions}
+        found = {tp: one.offset for tp, one in committed.items()} | noted
+        known = {tp: at for tp, at in found.items() if at >= 0}
+        after = self.start.positions(self.cluster.admin, partitions, known)
+        return tuple(PositionReset(tp, known.get(tp, -1), after[tp]) for tp in partitions)
 
     # Carrying it out.
 

@@ -13,7 +13,7 @@ from streamlet.kafka.placements import partitioner_name
 from streamlet.tools.settings import key_values
 
 if TYPE_CHECKING:
-    from streamlet.reset.plan import StartPosition
+    from streamlet.reset.start import StartPosition
     from streamlet.spark.backfill_files import DataFiles
 
 
@@ -115,7 +115,7 @@ class BackfillArguments:
         Raises:
             ConfigError: it is no place and no time.
         """
-        from streamlet.reset.plan import StartPosition
+        from streamlet.reset.start import StartPosition
 
         given = self.live_from
         return None if given is None else StartPosition.of(given, "--live-from")

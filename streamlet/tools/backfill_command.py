@@ -20,7 +20,7 @@ from streamlet.tools.run_spark import line
 if TYPE_CHECKING:
     from streamlet.admin.window import ApplicationInfo
     from streamlet.reset.backfill import BackfillPlan
-    from streamlet.reset.plan import StartPosition
+    from streamlet.reset.start import StartPosition
     from streamlet.spark.backfill import BackfillQuery
     from streamlet.spark.backfill_files import DataFiles
     from streamlet.spark.progress import BatchProgress
@@ -122,7 +122,7 @@ def _start(
     files: DataFiles, query: BackfillQuery, live_from: StartPosition | None
 ) -> StartPosition:
     """The place where instances go on in a topic that comes from files."""
-    from streamlet.reset.plan import StartPosition
+    from streamlet.reset.start import StartPosition
 
     if live_from is not None:
         return live_from

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from streamlet.errors import ConfigError
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import CommandOutput, table
@@ -15,23 +18,91 @@ from streamlet.tools.prompt import StopAfterConsent, confirm
 
 if TYPE_CHECKING:
     from streamlet.reset.plan import PositionReset, ResetPlan
+    from streamlet.reset.start import StartPosition
 
 #: Positions that people are shown; --json has them all.
 _MOVES_SHOWN = 40
 _NOTHING = "nothing was changed"
 
 
+@attrs.frozen
+class StartOptions:
+    """The options that say where an application begins again; one of them at most, and topics."""
+
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="earliest|latest|DATETIME",
+            help="Where its topics are read from then on; a time is UTC unless it says otherwise. "
+            "[default: earliest]",
+            show_default=False,
+        ),
+    ] = None
+    to_offset: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="This offset in every partition.")
+    ] = None
+    by_duration: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="So long before now: 90s, 2h, 7d, or PT2H30M."),
+    ] = None
+    shift_by: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="So many records on from the committed position; -N: back."),
+    ] = None
+    from_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file with lines of topic,partition,offset."),
+    ] = None
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="T", help="Only in this topic; others stay where they are."),
+    ] = None
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Take members out of the group that were killed; one that is alive comes back, "
+            "and nothing is done.",
+        ),
+    ] = False
+
+    def position(self) -> StartPosition:
+        """The start that they say.
+
+        Raises:
+            ConfigError: they contradict each other, or cannot be read.
+        """
+        from streamlet.clock import SystemClock
+        from streamlet.reset.start import StartPosition
+
+        given = {
+            "--to": self.to,
+            "--to-offset": self.to_offset,
+            "--by-duration": self.by_duration,
+            "--shift-by": self.shift_by,
+            "--from-file": self.from_file,
+        }
+        names = [name for name, value in given.items() if value is not None]
+        if len(names) > 1:
+            raise ConfigError([f"{' and '.join(names)} exclude each other"])
+        if self.to_offset is not None:
+            start = StartPosition(f"offset {self.to_offset}", offset=self.to_offset)
+        elif self.by_duration is not None:
+            start = StartPosition.before_now(self.by_duration, SystemClock().wall_ms())
+        elif self.shift_by is not None:
+            start = StartPosition(f"{self.shift_by:+d} records", shift=self.shift_by)
+        elif self.from_file is not None:
+            start = StartPosition.from_file(self.from_file)
+        else:
+            start = StartPosition.of(self.to or "earliest")
+        return attrs.evolve(start, topics=tuple(dict.fromkeys(self.topic or ())))
+
+
 @command("reset")
 def reset(
     common: Common,
     app: AppArgument,
-    to: Annotated[
-        str,
-        typer.Option(
-            metavar="earliest|latest|DATETIME",
-            help="Where its topics are read from then on; a time is UTC unless it says otherwise.",
-        ),
-    ] = "earliest",
+    start: StartOptions,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
@@ -47,18 +118,20 @@ def reset(
     topology does not have is emptied or deleted only if its own records or
     settings show that the application made it; others are listed and left.
 
+    An offset is kept within what a partition holds.
+
     Broken off halfway, no instance starts before the same command was given again.
 
-    Exit 0: done. 1: the broker does not allow it. 2: --to is no time. 3: no such
+    Exit 0: done. 1: the broker does not allow it. 2: no such position, or a topic
+    that it does not read. 3: no such
     application or source topic. 4: brokers took too long, or Ctrl-C while they
     were at work. 5: refused, it is running (one that was killed is in the group
     until its session.timeout.ms is over), or needs --yes. 130: Ctrl-C.
     """
     from streamlet.reset import commands
-    from streamlet.reset.plan import StartPosition
     from streamlet.reset.waiting import UNFINISHED
 
-    start = StartPosition.of(to)
+    position = start.position()
     known = scaled(common, app)
 
     progress = ResetProgress(common.output, _NOTHING, UNFINISHED)
@@ -72,7 +145,11 @@ def reset(
             return True
 
         result = commands.reset(
-            known, start, ask, dry_run=dry_run, stopped=stop.stopped, progress=progress.show
+            *(known, position, ask),
+            dry_run=dry_run,
+            stopped=stop.stopped,
+            progress=progress.show,
+            force=start.force,
         )
     if dry_run:
         common.output.notes(plan_view(result.plan))
@@ -113,6 +190,8 @@ def plan_view(plan: ResetPlan) -> RenderableType:
     parts: list[RenderableType] = [
         Text.assemble((plan.application, "bold"), f": reset to {plan.start.where}")
     ]
+    if plan.members:
+        parts.append(Text(f"taken out of the group: {', '.join(plan.members)}"))
     if plan.unfinished:
         parts.append(Text("an earlier reset was broken off; this one finishes it"))
     rows: list[tuple[object, ...]] = [_row(move) for move in plan.moves[:_MOVES_SHOWN]]

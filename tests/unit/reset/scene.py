@@ -19,6 +19,8 @@ from streamlet.coordinator.messages import (
     Committed,
     GroupDescription,
     GroupListing,
+    LeaveGroup,
+    LeaveGroupAnswer,
     MemberDescription,
     OffsetCommit,
     OffsetCommitAnswer,
@@ -27,8 +29,8 @@ from streamlet.coordinator.messages import (
     Request,
 )
 from streamlet.processing.edges.records import pack
-from streamlet.reset.plan import StartPosition
 from streamlet.reset.reset import Reset
+from streamlet.reset.start import StartPosition
 from streamlet.state.changelog import encode_column
 from streamlet.state.entries import CommitEntry
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
@@ -77,6 +79,8 @@ class Coordinator:
     groups: tuple[str, ...] = ("words", "words-eu")
     #: Groups that are not described: the error; 0: there is none.
     hidden: dict[str, int] = attrs.field(factory=dict)
+    #: Ids of members that join again when they are taken out.
+    alive: set[str] = attrs.field(factory=set)
 
     def describe_group(self, group: str, timeout_ms: int) -> Future[GroupDescription]:
         if group in self.hidden:
@@ -94,6 +98,12 @@ class Coordinator:
         return done([GroupListing(name, "stream", "Stable") for name in self.groups])
 
     def send(self, request: Request, connection: str, timeout_ms: int) -> Future[Answer]:
+        if isinstance(request, LeaveGroup):
+            gone = request.member_id not in self.alive
+            self.members = tuple(
+                m for m in self.members if not (gone and m.member_id == request.member_id)
+            )
+            return done(LeaveGroupAnswer(0))
         return self.ask(request, timeout_ms)
 
     def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:

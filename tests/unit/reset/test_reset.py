@@ -25,7 +25,8 @@ from streamlet.errors import (
 )
 from streamlet.hosting.adoption import discard_before_reset
 from streamlet.kafka.ports import NewTopic
-from streamlet.reset.plan import ResetPlan, StartPosition
+from streamlet.reset.plan import ResetPlan
+from streamlet.reset.start import StartPosition
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.topology.graph import Topology

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from streamlet.reset.backfill import Backfill
-from streamlet.reset.plan import StartPosition
+from streamlet.reset.start import StartPosition
 from streamlet.tools.main import build
 
 

@@ -13,7 +13,8 @@ from typer.testing import CliRunner, Result
 from streamlet.admin.window import ApplicationInfo
 from streamlet.config import Settings
 from streamlet.reset import commands
-from streamlet.reset.plan import ResetPlan, ResetResult, StartPosition
+from streamlet.reset.plan import ResetPlan, ResetResult
+from streamlet.reset.start import StartPosition
 from streamlet.tools import reset
 from streamlet.tools.main import build
 from streamlet.tools.output import CommandOutput
