@@ -115,7 +115,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         case "regroup":
             length = {"seconds": options.seconds, "rates": options.rates, "warm_s": options.warm}
             load = {name: getattr(options, name) for name in ("records", "keys", "runs")}
-            return regroup.run(**load, **length)
+            return regroup.run(**load, **length, handovers=options.handovers)
         case "closing":
             return closing.run(windows=options.windows, runs=options.runs)
         case "restore-share":

@@ -51,11 +51,21 @@ def run(*, handovers: int, rate: int, keys: int, modes: Sequence[str]) -> dict[s
     return result
 
 
+def behind(edge: str, *, handovers: int, rate: int, keys: int) -> dict[str, Any]:
+    """The same with a repartition topic of this kind before the counts."""
+    with serving() as bootstrap:
+        result = _mode(bootstrap, "release", handovers, rate, keys, edge)
+    wrong = result.pop("wrong")
+    return {**result, "right": not wrong and not result["lost"]}
+
+
 # -- hand-overs ------------------------------------------------------------------------------------
 
 
-def _mode(bootstrap: str, mode: str, handovers: int, rate: int, keys: int) -> dict[str, Any]:
-    with loaded(bootstrap, _CONFIGS[mode], rate, keys, partitions=PARTITIONS) as stage:
+def _mode(
+    bootstrap: str, mode: str, handovers: int, rate: int, keys: int, edge: str = ""
+) -> dict[str, Any]:
+    with loaded(bootstrap, _CONFIGS[mode], rate, keys, partitions=PARTITIONS, edge=edge) as stage:
         stage.instances.await_balance(_STEADY_S)
         stage.instances.start()
         stage.instances.await_balance(_AFTER_S)
@@ -70,7 +80,7 @@ def _mode(bootstrap: str, mode: str, handovers: int, rate: int, keys: int) -> di
             joined = stage.instances.start()
             stage.instances.await_balance(_AFTER_S)
             seen += len(joined.tasks)
-            tell(f"{mode}: {seen} of {handovers} hand-overs, {joined.name} has its share")
+            tell(f"{edge or mode}: {seen} of {handovers} hand-overs, {joined.name} has its share")
         sent = stage.finish()
         return _judge(stage, sent, since_ms)
 

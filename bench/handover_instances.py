@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench.handover_app import NAME
+from bench.handover_app import EDGE, NAME
 from bench.processes import MeasurementError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -122,12 +122,13 @@ class Instances:
         config: Mapping[str, str],
         *,
         static: bool = False,
+        edge: str = "",
     ) -> None:
         self._command = [sys.executable, "-m", "streamlet", "run", "bench.handover_app:app"]
         self._command += ["--bootstrap-servers", bootstrap, "--log-level", "info", "--log-json"]
         for name, value in config.items():
             self._command += ["--set", f"{name}={value}"]
-        self._environ = {**os.environ, NAME: application}
+        self._environ = {**os.environ, NAME: application, EDGE: edge}
         self._folder = folder
         self._tasks = tasks
         self._static = static

@@ -76,10 +76,11 @@ def loaded(
     instances: int = 1,
     beat_ms: int = BEAT_MS,
     static: bool = False,
+    edge: str = "",
 ) -> Iterator[Stage]:
     """So many instances that share the tasks and have counted every key once, under load.
 
-    ``static``: their members have static ids.
+    ``static``: their members have static ids. ``edge``: what repartition topic they have.
     """
     application = f"bench-handover-{uuid.uuid4().hex[:8]}"
     source, output = names(application)
@@ -87,9 +88,9 @@ def loaded(
     topics.create(source)
     topics.create(output, {"message.timestamp.type": "LogAppendTime"})
     with tempfile.TemporaryDirectory() as folder, watching() as stalls:
-        all_of_them = Instances(
-            bootstrap, application, Path(folder), partitions, config, static=static
-        )
+        tasks = 2 * partitions if edge else partitions
+        more = {"static": static, "edge": edge}
+        all_of_them = Instances(bootstrap, application, Path(folder), tasks, config, **more)
         command = [sys.executable, "-m", "bench.handover_load", "--bootstrap", bootstrap]
         command += ["--topic", source, "--keys", str(keys), "--rate", str(rate)]
         command += ["--partitions", str(partitions), "--beat-ms", str(beat_ms)]

@@ -2,7 +2,8 @@
 
 Word count behind a repartition topic: with plain records, with origins (``exact``), and with
 records that wait for their writer's commit (``waiting``), in turns. Plain ones and those that wait
-come once more with many partitions, for their memory; then the latency of both (``bench.latency``).
+come once more with many partitions, for their memory; then the latency of both (``bench.latency``),
+and the gaps of tasks behind both that are handed over (``bench.handover``).
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from bench import latency, rounds
+from bench import handover, latency, rounds
 from bench.broker import serving
+from bench.handover_app import EDGES
 from bench.load import load
 from bench.rounds import Outcome, Variant
 from bench.streams import Bench
@@ -21,15 +23,26 @@ from bench.streams import Bench
 MANY_PARTITIONS = 64
 #: Behind what latency is measured.
 APPS = ("repartition", "waiting")
+#: The load under which tasks are handed over.
+RATE, KEYS = 5_000, 20_000
 
 
 def run(
-    *, records: int, keys: int, runs: int, seconds: int, rates: Sequence[int], warm_s: float
+    *,
+    records: int,
+    keys: int,
+    runs: int,
+    seconds: int,
+    rates: Sequence[int],
+    warm_s: float,
+    handovers: int,
 ) -> dict[str, Any]:
     """Measure; the result as it is printed.
 
     ``ratio`` and ``waiting_ratio`` are rates by that with plain records, ``waiting_rss_ratio`` peak
-    memory by that with plain records. Without ``seconds`` latency is not measured.
+    memory by that with plain records. ``handover_gap_ms`` is the 99th percentile of gaps with
+    records that wait less that of others. Without ``seconds`` neither latency nor hand-overs are
+    measured.
     """
     with serving() as bootstrap:
         rounds.tell(f"loading {records:,} records with {keys:,} keys")
@@ -53,8 +66,19 @@ def run(
             seconds=seconds, rates=rates, apps=APPS, warm_s=warm_s, peers=("streamlet",)
         )
         result["latency"] = found
-        result["right"] = result["right"] and found["right"]
+        moved = {
+            edge: handover.behind(edge, handovers=handovers, rate=RATE, keys=KEYS) for edge in EDGES
+        }
+        result["handover"] = moved
+        result["handover_gap_ms"] = _gap(moved["waiting"]) - _gap(moved["exact"])
+        checked = (found, *moved.values())
+        result["right"] = result["right"] and all(one["right"] for one in checked)
     return result
+
+
+def _gap(found: dict[str, Any]) -> float:
+    """99th percentile of the gaps of hand-overs, ms."""
+    return float(found["gap_ms"]["p99"])
 
 
 def _memory(upper: Sequence[Outcome], lower: Sequence[Outcome]) -> float:
