@@ -76,6 +76,11 @@ class ExpiringStore(CachedStore):
             if not self._is_over(entry[2], self._now):
                 yield entry
 
+    def _scan(
+        self, low: bytes | None, high: bytes | None, *, backward: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
+        return ((key, value) for key, value, _ in self._timed_scan(low, high, backward=backward))
+
     # What the task's state does with it.
 
     def changes(self, olds: bool) -> Changes:

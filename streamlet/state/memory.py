@@ -38,8 +38,7 @@ class MemoryBacking:
         stop = len(keys) if high is None else bisect_left(keys, high)
         get = self._entries.get
         some = reversed(keys[start:stop]) if backward else keys[start:stop]
-        found = ((key, get(key)) for key in some)
-        return ((key, value) for key, value in found if value is not None)
+        return ((key, value) for key in some if (value := get(key)) is not None)
 
     def update(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Set and delete."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
-
-#: Stands for the cache key of a row that only the medium has.
-ON_MEDIUM: Any = object()
 
 
 def merged(
-    older: Iterator[tuple[bytes, bytes]], newer: Iterator[tuple[bytes, Any]], *, backward: bool
+    older: Iterator[tuple[bytes, bytes]],
+    newer: Iterator[tuple[bytes, Any]],
+    ckey_of: Callable[[bytes], Any] | None,
+    *,
+    backward: bool,
 ) -> Iterator[tuple[bytes, Any, bytes | None]]:
-    """Keys in order, each with its cache key or ``ON_MEDIUM``, and its bytes on the medium or None.
+    """Keys in order, each with its cache key, and its bytes on the medium or None.
 
     Args:
         older: keys and rows of the medium, in order.
         newer: keys and cache keys of what was written since, in the same order.
+        ckey_of: the cache key of a key; None: the key itself.
         backward: the last key comes first.
     """
     fresh = next(newer, None)
@@ -28,7 +30,7 @@ def merged(
             yield *fresh, raw
             fresh = next(newer, None)
         else:
-            yield key, ON_MEDIUM, raw
+            yield key, key if ckey_of is None else ckey_of(key), raw
     while fresh is not None:
         yield *fresh, None
         fresh = next(newer, None)

@@ -43,9 +43,9 @@ class Overlay:
         self, pinned: Mapping[Any, object], dirty: Mapping[Any, object], most: int
     ) -> bool:
         """Look at up to ``most`` keys that were marked since the last time; False: at all now."""
-        new = list(islice(pinned, self._seen_pinned, self._seen_pinned + most))
+        new = _some(pinned, self._seen_pinned, most)
         self._seen_pinned += len(new)
-        newer = list(islice(dirty, self._seen_dirty, self._seen_dirty + most - len(new)))
+        newer = _some(dirty, self._seen_dirty, most - len(new))
         self._seen_dirty += len(newer)
         if new or newer:
             self._add(new + newer)
@@ -84,3 +84,8 @@ class Overlay:
         known.update(added)
         self._order += sorted(added)
         self._order.sort()  # two sorted runs: about one pass
+
+
+def _some(marked: Mapping[Any, object], seen: int, most: int) -> list[Any]:
+    """Up to ``most`` keys behind those that were seen, which are walked only if there are any."""
+    return list(islice(marked, seen, seen + most)) if seen < len(marked) else []

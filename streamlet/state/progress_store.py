@@ -139,11 +139,11 @@ class ProgressStore(CachedStore):
     def _evicted(self, ckeys: list[Any]) -> None:
         self._left_cache(ckeys)
 
-    def _timed_scan(
-        self, low: bytes | None, high: bytes | None, *, backward: bool = False
-    ) -> Iterator[tuple[Any, Any, int]]:
+    def _raw_rows(
+        self, low: bytes | None, high: bytes | None, *, backward: bool
+    ) -> Iterator[tuple[bytes, Any, bytes | None]]:
         first = FIRST_KEY if low is None else low
-        return super()._timed_scan(first, high, backward=backward)
+        return super()._raw_rows(first, high, backward=backward)
 
 
 def _times(noted: bytes) -> list[int]:

@@ -28,7 +28,7 @@ from streamlet.serdes import ColumnError, Serde
 from streamlet.state.backing import Backing, Columns, end_of_prefix
 from streamlet.state.beside import Beside, NothingBeside
 from streamlet.state.checked import CheckedCache, EntryCheck, unwritable
-from streamlet.state.merged_scan import ON_MEDIUM, merged
+from streamlet.state.merged_scan import merged
 from streamlet.state.overlay import Overlay
 from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row, times_of_rows
 from streamlet.state.sizes import EntrySize, row_bytes
@@ -335,20 +335,32 @@ class CachedStore:
     def _scan(
         self, low: bytes | None, high: bytes | None, *, backward: bool = False
     ) -> Iterator[tuple[Any, Any]]:
-        """The medium's entries with what is newer in the cache laid over them."""
-        return ((key, value) for key, value, _ in self._timed_scan(low, high, backward=backward))
+        """Entries, each as it is now; scanned values do not fill the cache."""
+        cached, decode = self.cache.get, None if self.exact_keys else self._key.decode
+        with rows_of_store(self.name):
+            for key, ckey, raw in self._raw_rows(low, high, backward=backward):
+                value = cached(ckey, _MISSING)
+                if value is _MISSING:
+                    value = self.load(ckey) if raw is None else self._decoded(raw)
+                if value is not None:
+                    yield (ckey if decode is None else decode(key)), value
 
     def _timed_scan(
         self, low: bytes | None, high: bytes | None, *, backward: bool = False
     ) -> Iterator[tuple[Any, Any, int]]:
         """Entries as ``_scan``, each with the time of its row."""
+        with rows_of_store(self.name):
+            for key, ckey, raw in self._raw_rows(low, high, backward=backward):
+                yield from self._entry(key, ckey, raw)
+
+    def _raw_rows(
+        self, low: bytes | None, high: bytes | None, *, backward: bool
+    ) -> Iterator[tuple[bytes, Any, bytes | None]]:
+        """The medium's rows with what was written since laid over them (``merged``)."""
         newer = self._overlay.between(self._pinned, self.dirty, low, high, backward=backward)
         older = self._backing.scan(low, high, backward=backward)
-        with rows_of_store(self.name):
-            for key, ckey, raw in merged(older, newer, backward=backward):
-                if ckey is ON_MEDIUM:
-                    ckey = self._key.decode(key) if self.exact_keys else key
-                yield from self._entry(key, ckey, raw)
+        is_bytes = not self.exact_keys or self._key.exact is bytes
+        return merged(older, newer, None if is_bytes else self._key.decode, backward=backward)
 
     def _entry(self, key: bytes, ckey: Any, raw: bytes | None) -> Iterator[tuple[Any, Any, int]]:
         """The entry as it is now, unless it is deleted; scanned values do not fill the cache."""
