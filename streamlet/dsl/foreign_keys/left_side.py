@@ -25,8 +25,8 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire
 from streamlet.dsl.foreign_keys.answer_fence import AnswerFence
 from streamlet.dsl.joins.joined_rows import TableRows
-from streamlet.dsl.operators.columns import collect, first_error, has_null, nth
-from streamlet.dsl.operators.copies import Own, snapshots
+from streamlet.dsl.operators.columns import collect, first_error, has_null, nth, over_values
+from streamlet.dsl.operators.copies import Own, copies, snapshots
 from streamlet.dsl.operators.hot_store import keyed
 from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.serdes import ColumnError, Serde
@@ -53,6 +53,15 @@ class ForeignKey:
         if self.own is not None:
             value = self.own(value)
         return self.function(value) if self.takes == 1 else self.function(key, value)
+
+    def of_column(
+        self, keys: list[Any], values: list[Any]
+    ) -> tuple[list[Any], BaseException | None]:
+        """The foreign keys of rows before the first that it fails on, and the failure."""
+        if has_null(values):
+            return collect(map(self.of, keys, values), len(values))
+        own = copies(values, self.own)
+        return collect(over_values(self.function, self.takes, keys, own), len(values))
 
 
 @attrs.frozen
@@ -155,7 +164,7 @@ class Subscribe:
     def _foreign_keys(
         self, keys: list[Any], values: list[Any], serde: Serde[Any]
     ) -> tuple[list[bytes | None], BaseException | None]:
-        found, failure = collect(map(self.foreign.of, keys, values), len(values))
+        found, failure = self.foreign.of_column(keys, values)
         return wire.encoded(serde, found, failure)
 
 
@@ -211,7 +220,7 @@ class JoinAnswers:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the joiner or a view of the left table fails."""
         batch, ckeys, error = keyed(self.rows.store, batch)
-        rows, _, failure = self.rows.rows(batch.keys, ckeys)
+        rows, failure = self.rows.values(batch.keys, ckeys)
         shown = len(rows)
         part = batch if failure is None else batch.slice(0, shown)
         out = self._of_rows(part, ckeys[:shown], rows, error if failure is None else None)
@@ -230,22 +239,23 @@ class JoinAnswers:
         """The results for left rows; raises as ``process``, and for the ``error`` behind them."""
         mine, failure = collect(self.digest(rows), len(rows))
         error = first_error(failure, error)
-        found, failure = collect(map(wire.answered, batch.values[: len(mine)]), len(mine))
+        raws = batch.values[: len(mine)]
+        sources, digests, values, failure = wire.answered_columns(raws)
         error = first_error(failure, error)
-        digests = [digest for _, digest, _ in found]
         own = self._digests(batch.keys, rows, mine)
-        kept = list(map(wire.is_digest_of, digests, mine, own))
+        kept = wire.are_digests_of(digests, mine, own)
         if self.before is not None:
             rows = self.before.fitted(ckeys, rows, digests, kept)
         if not all(kept):
             self._keep_more(ckeys, digests, own, kept)
-        passing = self._fence.passing([source for source, _, _ in found], batch.offsets)
+        passing = self._fence.passing(sources, batch.offsets)
         if passing is not None:
             kept = list(map(and_, kept, passing))
-        sent = [raw for (_, _, raw), fresh in zip(found, kept, strict=True) if fresh]
         done = len(kept)
-        part = batch if all(kept) and done == len(batch) else batch.select(kept)
-        rows = rows if len(part) == len(rows) else list(compress(rows, kept))
+        part, sent = batch, values
+        if not all(kept) or done < len(batch):
+            part = batch.select(kept)
+            sent, rows = list(compress(values, kept)), list(compress(rows, kept))
         out, failure = self._joined(part.keys, rows, sent)
         if failure is not None:
             error, done = failure, nth(kept, len(out))
@@ -261,7 +271,7 @@ class JoinAnswers:
     ) -> list[bytes | None]:
         """The digests of left rows, as ``Subscribe`` makes them."""
         rows = rows[: len(contents)]
-        found, error = collect(map(self.foreign.of, keys, rows), len(rows))
+        found, error = self.foreign.of_column(keys, rows)
         named, error = wire.encoded(self.foreign_key, found, error)
         if error is not None:
             named = list(map(self._named, keys, rows))

@@ -7,6 +7,7 @@ key when its row changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -140,18 +141,20 @@ class AnswerChange:
         columns = self.foreign.encode_column(batch.keys), batch.values, batch.timestamps
         for index, (foreign, value, time) in enumerate(zip(*columns, strict=True)):
             start = wire.row_key(foreign or b"")
+            subscribed = self.store.prefix(start)
             sent: bytes | None = None
-            for number, (key, row) in enumerate(self.store.prefix(start)):
-                if value is not None and number == 0:
-                    try:
-                        sent = self.value.encode(value)
-                    except KeyboardInterrupt:
-                        raise
-                    except BaseException as failure:  # a serde of the user's
-                        raise OperatorFailed(index, out.batch(batch)) from failure
-                digest, partition = wire.parts_of_row(row)
-                raw = wire.answer(partition, source, digest, sent)
-                out.add(index, key[len(start) :], raw, time)
+            some = list(islice(subscribed, PART - len(out)))
+            if some and value is not None:
+                try:
+                    sent = self.value.encode(value)
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as failure:  # a serde of the user's
+                    raise OperatorFailed(index, out.batch(batch)) from failure
+            while some:
+                keys = [key[len(start) :] for key, _ in some]
+                out.extend(index, keys, wire.answers(some, source, sent), [time] * len(keys))
                 if len(out) >= PART:
                     yield out.take(batch)
+                some = list(islice(subscribed, PART - len(out)))
         yield out.batch(batch)

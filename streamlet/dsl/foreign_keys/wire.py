@@ -13,13 +13,15 @@ Answers of version 1 have no source.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import attrs
 import msgspec
 
+from streamlet.dsl.operators.columns import collect
 from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.basic import binary
 
@@ -40,6 +42,20 @@ _INT_BYTES = 4
 _ANSWER_VERSION = 2
 _ANSWER_HEAD = bytes((_ANSWER_VERSION,))
 _SOURCE_BYTES = 2 * _INT_BYTES
+_partition = itemgetter(slice(_INT_BYTES))
+#: Of an answer that there is no foreign row.
+_HEAD_OF_NONE = bytes((_ANSWER_VERSION | _NO_VALUE,))
+#: Where the parts are of an answer with a digest and a value: its head; source, digest, value.
+_head = itemgetter(slice(_INT_BYTES, _INT_BYTES + 1))
+_USUAL_HEADS = {_ANSWER_HEAD}
+_SOURCE_START = _INT_BYTES + 1
+_SOURCE_END = _SOURCE_START + _SOURCE_BYTES
+_USUAL_START = _SOURCE_END + _DIGEST_BYTES
+_USUAL_PARTS = (
+    itemgetter(slice(_SOURCE_START, _SOURCE_END)),
+    itemgetter(slice(_SOURCE_END, _USUAL_START)),
+    itemgetter(slice(_USUAL_START, None)),
+)
 _HEADS = [bytes((_VERSION, instruction)) for instruction in range(4)]
 _KEY_START = 2 + _DIGEST_BYTES
 _SHORTEST = _KEY_START + _INT_BYTES
@@ -74,10 +90,10 @@ def digests(value: Serde[Any]) -> Digests:
     steady = value.format in _STEADY_FORMATS
 
     def digest(one: Any) -> bytes | None:
-        return (
-            None if one is None else _digest(encode(one) if steady else last(decode(encode(one))))
-        )
+        return None if one is None else _digest(last(decode(encode(one))))
 
+    if steady:
+        return lambda column: _of_bytes(value, column)
     if value.format != "json":
         return lambda column: map(digest, column)
     write = _DOCUMENT.encode
@@ -96,6 +112,15 @@ def digests(value: Serde[Any]) -> Digests:
         yield from map(quick, rest)
 
     return of_documents
+
+
+def _of_bytes(value: Serde[Any], column: Iterable[Any]) -> Iterator[bytes | None]:
+    """Digests of values that are written again as they were."""
+    raws, error = encoded(value, list(column), None)
+    size = _DIGEST_BYTES
+    yield from [None if raw is None else blake2b(raw, digest_size=size).digest() for raw in raws]
+    if error is not None:
+        raise error
 
 
 def digest_of(content: bytes | None, foreign: bytes | None) -> bytes | None:
@@ -128,6 +153,15 @@ def is_digest_of(digest: bytes | None, content: bytes | None, own: bytes | None)
     return digest in (own, content)
 
 
+def are_digests_of(
+    digests: list[bytes | None], contents: list[bytes | None], own: list[bytes | None]
+) -> list[bool]:
+    """``is_digest_of`` for each answer, as far as there are digests."""
+    if digests == own:
+        return [True] * len(own)
+    return list(map(is_digest_of, digests, contents, own))
+
+
 def has_value_of(digest: bytes | None, content: bytes | None) -> bool:
     """True if an answer is to a row with this value."""
     if digest is None or content is None:
@@ -143,7 +177,7 @@ def names_the_same(digest: bytes | None, own: bytes | None) -> bool:
 
 
 def _digest(raw: bytes) -> bytes:
-    return hashlib.blake2b(raw, digest_size=_DIGEST_BYTES).digest()
+    return blake2b(raw, digest_size=_DIGEST_BYTES).digest()
 
 
 def encoded(
@@ -196,11 +230,6 @@ def row_of(digest: bytes, partition: bytes) -> bytes:
     return digest + partition
 
 
-def parts_of_row(row: bytes) -> tuple[bytes, bytes]:
-    """Digest and partition of a subscription's row."""
-    return row[:_DIGEST_BYTES], row[_DIGEST_BYTES:]
-
-
 def source_of(partition: int, epoch: int) -> bytes:
     """The task that answers, with the epoch of its owner; of one task a later owner's is higher."""
     return partition_bytes(partition) + epoch.to_bytes(_INT_BYTES, "big")
@@ -220,6 +249,25 @@ def answer(partition: bytes, source: bytes, digest: bytes | None, value: bytes |
     return partition + _ANSWER_HEAD + source + digest + value
 
 
+def answers(rows: Iterable[tuple[bytes, bytes]], source: bytes, value: bytes | None) -> list[bytes]:
+    """The answers to subscriptions of one foreign key, with their keys and rows in the store."""
+    head = (_ANSWER_HEAD if value is not None else _HEAD_OF_NONE) + source
+    sent = value or b""
+    return [row[_DIGEST_BYTES:] + head + row[:_DIGEST_BYTES] + sent for _, row in rows]
+
+
+def answered_columns(
+    raws: list[bytes],
+) -> tuple[list[bytes], list[bytes | None], list[bytes | None], BaseException | None]:
+    """``answered`` of a column, in columns, as far as it can be read, and what failed first."""
+    if raws and set(map(_head, raws)) == _USUAL_HEADS and len(min(raws, key=len)) >= _USUAL_START:
+        columns = (list(map(part, raws)) for part in _USUAL_PARTS)
+        return *columns, None  # type: ignore[return-value]
+    found, error = collect(map(answered, raws), len(raws))
+    sources, digests, values = map(list, zip(*found, strict=True)) if found else ([], [], [])
+    return sources, digests, values, error
+
+
 def answered(raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
     """Source, digest and value of an answer; the source is empty where an older version wrote it.
 
@@ -229,9 +277,7 @@ def answered(raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
     if len(raw) <= _INT_BYTES:
         raise ValueError(f"an answer of a foreign-key join of {len(raw)} bytes is cut off")
     head = raw[_INT_BYTES]
-    at = _INT_BYTES + 1
-    start = at + _SOURCE_BYTES
-    end = start + _DIGEST_BYTES
+    at, start, end = _SOURCE_START, _SOURCE_END, _USUAL_START
     if head == _ANSWER_VERSION:
         return raw[at:start], raw[start:end], raw[end:]
     if head & ~(_NO_DIGEST | _NO_VALUE) == _VERSION:
@@ -263,7 +309,7 @@ def partitions_of(raws: list[bytes]) -> list[int]:
 
     Answers go to those that asked. The topic has as many partitions as that input.
     """
-    return [int.from_bytes(raw[:_INT_BYTES], "big") for raw in raws]
+    return list(map(int.from_bytes, map(_partition, raws)))
 
 
 def _check_version(head: int, known: int) -> None:

@@ -98,14 +98,23 @@ class TableRows:
             if isinstance(error, StateError):  # of another store
                 raise error
             return [row for row, _ in found], [time for _, time in found], error
-        get, times_of = self.store.cache.get, self.store.times_of
-        rows = list(map(get, ckeys))
-        if not has_null(rows):
-            return copies(rows, self.own), times_of(ckeys), None
-        self.store.load_many(ckeys)
-        rows = copies(list(map(get, ckeys)), self.own)
-        pairs = zip(rows, times_of(ckeys), strict=True)
-        return rows, [-1 if row is None else time for row, time in pairs], None
+        rows, _ = self.values(keys, ckeys)
+        times = self.store.times_of(ckeys)
+        if has_null(rows):
+            pairs = zip(rows, times, strict=True)
+            times = [-1 if row is None else time for row, time in pairs]
+        return rows, times, None
+
+    def values(self, keys: list[Any], ckeys: list[Any]) -> tuple[list[Any], BaseException | None]:
+        """The rows of ``rows``, without times."""
+        if self.views:
+            rows, _, error = self.rows(keys, ckeys)
+            return rows, error
+        rows = list(map(self.store.cache.get, ckeys))
+        if has_null(rows):
+            self.store.load_many(ckeys)
+            rows = list(map(self.store.cache.get, ckeys))
+        return copies(rows, self.own), None
 
     def shown(self, key: Any, value: Any) -> Any:
         """The row made of a value of the store; None if a view fails on it."""

@@ -107,7 +107,7 @@ class ToTable:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` for a key or a value that the store's serdes refuse."""
         serde = self.source.value
-        if serde.accepts:
+        if serde.accepts and not serde.accepts.issuperset(map(type, batch.values)):
             good, error = collect(map(accepting(serde), batch.values), len(batch))
             if error is not None:
                 done = self.source.process(first_of(batch, len(good)))

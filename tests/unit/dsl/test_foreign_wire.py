@@ -1,8 +1,10 @@
-"""Messages of foreign-key joins that are cut off."""
+"""Messages of foreign-key joins: those that are cut off, and columns of them."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamlet.dsl.foreign_keys import wire
 
@@ -30,3 +32,33 @@ def test_answers_and_copies_that_are_cut_off_are_value_errors(size: int) -> None
     for read in (wire.answered, wire.copied):
         with pytest.raises(ValueError, match="cut off"):
             read(bytes(size))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([None, DIGEST]), st.sampled_from([None, b"", b"some"]))),
+    st.lists(st.binary(max_size=5), max_size=1),
+)
+def test_a_column_of_answers_is_read_as_each_of_them_is(
+    answers: list[tuple[bytes | None, bytes | None]], cut: list[bytes]
+) -> None:
+    source = wire.source_of(3, 9)
+    raws = [wire.answer(PARTITION, source, *one) for one in answers]
+    broken = [PARTITION + one for one in cut if one[:1] not in (b"\1", b"\2")]
+    older = [raw[:4] + bytes((raw[4] - 1,)) + raw[5 + len(source) :] for raw in raws[:1]]
+    sources, digests, values, error = wire.answered_columns([*raws, *older, *broken, *raws])
+    found = list(zip(sources, digests, values, strict=True))
+    if error is None:
+        assert found == list(map(wire.answered, [*raws, *older, *raws]))
+    else:
+        assert isinstance(error, ValueError)
+        assert found == list(map(wire.answered, [*raws, *older]))
+
+
+@pytest.mark.parametrize("value", [None, b"", b"some"])
+def test_subscriptions_of_one_foreign_key_are_answered_as_each_of_them_is(
+    value: bytes | None,
+) -> None:
+    source, digests = wire.source_of(3, 9), [DIGEST, bytes(16)]
+    rows = [(b"key", wire.row_of(digest, PARTITION)) for digest in digests]
+    each = [wire.answer(PARTITION, source, digest, value) for digest in digests]
+    assert wire.answers(rows, source, value) == each
