@@ -19,7 +19,7 @@ Values belong to the store: an object that was read must not be changed unless i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, repeat
+from itertools import repeat
 from operator import add
 from typing import Any
 
@@ -28,6 +28,7 @@ from streamlet.serdes import ColumnError, Serde
 from streamlet.state.backing import Backing, Columns, end_of_prefix
 from streamlet.state.beside import Beside, NothingBeside
 from streamlet.state.checked import CheckedCache, EntryCheck, unwritable
+from streamlet.state.eviction import KEPT_AFTER_EVICTION, oldest
 from streamlet.state.merged_scan import merged
 from streamlet.state.overlay import Overlay
 from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row, times_of_rows
@@ -36,8 +37,6 @@ from streamlet.state.source_times import SourceTimes
 from streamlet.state.unreadable import rows_of_store
 
 _MISSING = object()
-#: What an eviction leaves of the limit.
-KEPT_AFTER_EVICTION = 0.9
 
 
 class CachedStore:
@@ -79,8 +78,7 @@ class CachedStore:
         """Records of other writers that this store took, as keys and rows that it would write.
 
         A record that the serdes cannot read, or that has no time, never came through; a restore
-        must leave it out as well, or the row would be unreadable, where it was missing or an older
-        one before.
+        leaves it out as well, or the row would be unreadable that was an older one or missing.
         """
         return self.source_times.taken(self._key, self._value, keys, values, times)
 
@@ -203,7 +201,9 @@ class CachedStore:
         """
         ckeys = list(self.dirty)
         values, times = self._dirty_columns()
-        olds_then = self._committed(ckeys) if olds else None
+        assert not (olds and self._pinned), f"{self.name}: the medium is not as of the last commit"
+        raws = self._backing.get_many(self._to_bytes(ckeys)) if olds and ckeys else []
+        olds_then = self._decoded_all(raws) if olds else None
         return Changes(self._keys_of(ckeys), values, olds_then, times)
 
     def row_ids(self, keys: list[Any]) -> list[Any]:
@@ -219,11 +219,6 @@ class CachedStore:
 
     def _keys_of(self, ckeys: list[Any]) -> list[Any]:
         return ckeys if self.exact_keys else list(map(self._key.decode, ckeys))
-
-    def _committed(self, ckeys: list[Any]) -> list[Any]:
-        """The values of rows on the medium."""
-        assert not self._pinned, f"{self.name}: the medium is not as of the last commit"
-        return self._decoded_all(self._backing.get_many(self._to_bytes(ckeys))) if ckeys else []
 
     def has_changes(self) -> bool:
         """True if a drain would return anything."""
@@ -252,16 +247,15 @@ class CachedStore:
         rest = list(dict.fromkeys(again)) if again else []
         beside_keys, beside_rows = self._beside.drain(rest)
         keys, rows = beside_keys + keys, beside_rows + rows
-        columns = Columns(self.name, keys, rows)
         if rest:
             covered = set(keys)
             rest = [key for key in rest if key not in covered]
-            columns = Columns(self.name, keys + rest, rows + self._backing.get_many(rest))
+            keys, rows = keys + rest, rows + self._backing.get_many(rest)
         self._pinned = dict(self.dirty)
         self.dirty.clear()
         self._entry_size.changed(len(ckeys))
         self._overlay.drained()
-        return columns
+        return Columns(self.name, keys, rows)
 
     def undo_drain(self) -> None:
         """Take back a drain: the entries are dirty again."""
@@ -308,15 +302,9 @@ class CachedStore:
         """Drop clean entries until the cache is below the limit: oldest first, ``recent`` last."""
         if self.cache_bytes() <= limit_bytes:
             return
-        cache, dirty, pinned = self.cache, self.dirty, self._pinned
-        entry = self._entry_size.of(len(cache))
-        count = len(cache) - int(limit_bytes * KEPT_AFTER_EVICTION / entry)
-        spared = set(recent)
-        clean = (ckey for ckey in cache if ckey not in dirty and ckey not in pinned)
-        victims = list(islice((ckey for ckey in clean if ckey not in spared), count))
-        if len(victims) < count:
-            more = (c for c in cache if c in spared and c not in dirty and c not in pinned)
-            victims += islice(more, count - len(victims))
+        cache = self.cache
+        kept = int(limit_bytes * KEPT_AFTER_EVICTION / self._entry_size.of(len(cache)))
+        victims = oldest(cache, self.dirty, self._pinned, recent, len(cache) - kept)
         for ckey in victims:
             del cache[ckey]
             self._times.pop(ckey, None)

@@ -19,9 +19,9 @@ from typing import Any
 from streamlet.serdes import Serde
 from streamlet.state.backing import Backing, Columns
 from streamlet.state.checked import EntryCheck
+from streamlet.state.eviction import KEPT_AFTER_EVICTION
 from streamlet.state.rows import NO_TIME, time_of_row
 from streamlet.state.sizes import ENTRY_BYTES
-from streamlet.state.store import KEPT_AFTER_EVICTION
 from streamlet.state.window_cache import WindowCache, WindowRows
 from streamlet.state.window_rows import WindowLayout
 from streamlet.state.window_store import WindowRowStore

@@ -156,7 +156,7 @@ def is_digest_of(digest: bytes | None, content: bytes | None, own: bytes | None)
 def are_digests_of(
     digests: list[bytes | None], contents: list[bytes | None], own: list[bytes | None]
 ) -> list[bool]:
-    """``is_digest_of`` for each answer, as far as there are digests."""
+    """Tell of each answer what ``is_digest_of`` tells, as far as there are digests."""
     if digests == own:
         return [True] * len(own)
     return list(map(is_digest_of, digests, contents, own))
@@ -259,7 +259,7 @@ def answers(rows: Iterable[tuple[bytes, bytes]], source: bytes, value: bytes | N
 def answered_columns(
     raws: list[bytes],
 ) -> tuple[list[bytes], list[bytes | None], list[bytes | None], BaseException | None]:
-    """``answered`` of a column, in columns, as far as it can be read, and what failed first."""
+    """A column of answers read as by ``answered``, before the first that fails, and its error."""
     if raws and set(map(_head, raws)) == _USUAL_HEADS and len(min(raws, key=len)) >= _USUAL_START:
         columns = (list(map(part, raws)) for part in _USUAL_PARTS)
         return *columns, None  # type: ignore[return-value]
