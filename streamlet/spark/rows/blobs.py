@@ -6,7 +6,8 @@ packed.
 
 Columns ``key``, ``value`` and ``timestamp`` are always there; ``offset``, ``partition`` and
 ``headers`` only where they say something. Arrow trusts the places that its bytes name, and a single
-damaged one has it read beyond them: so all of them are checked before anything is read.
+damaged one has it read beyond them: so all of them are checked before anything is read. Reading
+takes no memory beyond the bytes (``arrow_messages``).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from streamlet.errors import StateError
 from streamlet.kafka.ports import Headers
+from streamlet.spark.rows.arrow_messages import rows_in
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -66,14 +68,13 @@ def rows_of(packed: bytes) -> pa.RecordBatch:
         StateError: the bytes are damaged.
     """
     try:
-        rows = pa.ipc.open_stream(pa.py_buffer(packed)).read_next_batch()
+        rows = rows_in(packed, _TYPES)
         rows.validate(full=True)
-        columns = {field.name: field.type for field in rows.schema}
         _first_of(rows)
     except (pa.ArrowException, OSError, StopIteration, ValueError) as error:
         raise _damaged(packed, str(error) or "they end too early") from error
-    if _ALWAYS - columns.keys() or any(_TYPES.get(name) != columns[name] for name in columns):
-        raise _damaged(packed, f"their columns are {columns}")
+    if _ALWAYS - set(rows.schema.names):
+        raise _damaged(packed, f"their columns are {rows.schema.names}")
     return rows
 
 

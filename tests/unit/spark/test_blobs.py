@@ -1,11 +1,16 @@
-"""Packed records that are damaged are refused: Arrow would read beyond them."""
+"""Packed records that are damaged, or would unpack to more than they are, are refused."""
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
 import pytest
 
 from streamlet.errors import StateError
-from streamlet.spark.rows.blobs import Records, pack, unpack
+from streamlet.spark.rows.blobs import HEADERS, Records, pack, unpack
 
 _COUNT = 6
 PLAIN = Records(
@@ -45,3 +50,95 @@ def test_a_part_of_them_is_refused() -> None:
     for size in range(0, len(packed) - 16, 7):
         with pytest.raises(StateError, match="are damaged"):
             unpack(packed[:size])
+
+
+#: Columns with all kinds of buffers: validity, offsets, values, and those of lists and structs.
+_LONG = 1_000_000
+_ZEROS = pa.array([bytes(_LONG)], pa.binary())
+_TIMES = pa.array([0], pa.int64())
+
+
+def _written(columns: dict[str, pa.Array], codec: str | None = None) -> bytes:
+    sink = pa.BufferOutputStream()
+    rows = pa.RecordBatch.from_pydict(columns)
+    with pa.ipc.new_stream(
+        sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=codec)
+    ) as stream:
+        stream.write_batch(rows)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+_OF_VALUES = {"key": _ZEROS, "value": _ZEROS, "timestamp": _TIMES}
+_OF_OFFSETS = {
+    "key": pa.nulls(_LONG, pa.binary()),
+    "value": pa.array([b""] * _LONG, pa.binary()),
+    "timestamp": pa.array([0] * _LONG, pa.int64()),
+}
+_OF_HEADERS = {
+    **_OF_VALUES,
+    "headers": pa.array([[{"key": "k" * _LONG, "value": bytes(_LONG)}]], HEADERS),
+}
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+@pytest.mark.parametrize("columns", [_OF_VALUES, _OF_OFFSETS, _OF_HEADERS])
+def test_compressed_records_are_refused_before_they_are_unpacked(
+    codec: str, columns: dict[str, pa.Array]
+) -> None:
+    assert unpack(_written(columns)).timestamps  # the same uncompressed
+    packed = _written(columns, codec)
+    assert len(packed) < _LONG / 10
+    with _no_memory(), pytest.raises(StateError, match="are compressed; nothing of them was"):
+        unpack(packed)
+
+
+_DICTIONARY = _ZEROS.dictionary_encode()
+_IN_HEADERS = pa.array(
+    [[{"key": "a", "value": b"b"}]],
+    pa.list_(pa.struct([("key", pa.dictionary(pa.int32(), pa.string())), ("value", pa.binary())])),
+)
+
+
+@pytest.mark.parametrize("codec", [None, "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {**_OF_VALUES, "key": _DICTIONARY},
+        {**_OF_VALUES, "headers": _IN_HEADERS},
+        {**_OF_VALUES, "more": _DICTIONARY},
+    ],
+)
+def test_dictionaries_are_refused_before_they_are_unpacked(
+    codec: str | None, columns: dict[str, pa.Array]
+) -> None:
+    packed = _written(columns, codec)
+    with _no_memory(), pytest.raises(StateError, match=r"their columns are .*dictionary"):
+        unpack(packed)
+
+
+@pytest.mark.parametrize("number", [1 << 24, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1])
+def test_no_length_that_is_forged_takes_memory(number: int) -> None:
+    packed, refused = pack(WHOLE), 0
+    with _no_memory():
+        for at in range(0, len(packed) - 8, 4):
+            forged = packed[:at] + struct.pack("<Q", number) + packed[at + 8 :]
+            try:
+                assert len(unpack(forged).keys) == _COUNT
+            except StateError:
+                refused += 1
+    assert refused > 50
+    assert unpack(packed) == WHOLE
+
+
+@contextmanager
+def _no_memory() -> Iterator[None]:
+    """A block in which Arrow may take a few kB only."""
+    usual = pa.default_memory_pool()
+    counted = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(counted)
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(usual)
+    assert counted.max_memory() < 10_000
