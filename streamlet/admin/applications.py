@@ -10,7 +10,7 @@ import attrs
 from streamlet.admin.snapshot import GroupSnapshot, read
 from streamlet.admin.window import REQUEST_MS, GroupWindow
 from streamlet.control.topic import SUFFIX, control_topic_name, is_control_topic
-from streamlet.control.values import Description
+from streamlet.control.values import ALL, Description
 from streamlet.control.view import ControlView
 from streamlet.errors import NotFoundError
 from streamlet.kafka.reading import read_until
@@ -62,7 +62,14 @@ class ApplicationListing:
     @property
     def note(self) -> str:
         """A hint to the operator; empty if there is none."""
-        return "a reset is unfinished" if self.control.reset.pending is not None else ""
+        if self.control.reset.pending is not None:
+            return "a reset is unfinished"
+        return "paused" if ALL in self.control.pauses else "partly paused" * self.paused
+
+    @property
+    def paused(self) -> bool:
+        """True if the application, or a part of it, is paused."""
+        return bool(self.control.pauses)
 
     def as_dict(self) -> dict[str, Any]:
         """The row of ``streamlet list --json``."""
@@ -73,6 +80,7 @@ class ApplicationListing:
             "members": self.members,
             "leaving": self.leaving,
             "version": self.version,
+            "paused": self.paused,
             "reset_unfinished": self.control.reset.pending is not None,
         }
 

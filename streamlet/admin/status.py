@@ -7,7 +7,7 @@ hand-over shows as ordered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from streamlet.admin.current import CurrentGroup, OpenHandover, instance_name, named
@@ -20,7 +20,7 @@ from streamlet.admin.snapshot import (
 )
 from streamlet.admin.unread import by_topic
 from streamlet.assignor.values import Copy, Role, Violation
-from streamlet.control.values import MemberProgress, TaskProgress
+from streamlet.control.values import ALL, MemberProgress, PauseMark, TaskProgress
 from streamlet.control.view import ControlView
 from streamlet.rebalance.envelope import STREAM
 from streamlet.rebalance.values import staying
@@ -53,6 +53,7 @@ def document(
         "unread": _by_topic(unread or {}),
         "repartitions": _repartitions(present),
         "shutdown": _shutdown(view),
+        "paused": pauses_shown(view.pauses.values()),
         "violations": [
             {
                 "rule": violation.rule,
@@ -80,6 +81,18 @@ def _repartitions(present: CurrentGroup) -> list[dict[str, Any]]:
     return [
         {"topic": topic, "exact": not reason, "reason": reason or None}
         for topic, reason in sorted(reasons.items())
+    ]
+
+
+def pauses_shown(pauses: Iterable[PauseMark]) -> list[dict[str, Any]]:
+    """The pauses in a document; the subtopology is None for all of the application."""
+    return [
+        {
+            "subtopology": None if one.what == ALL else int(one.what),
+            "since_ms": one.since_ms,
+            "by": one.by,
+        }
+        for one in pauses
     ]
 
 
@@ -219,6 +232,7 @@ def _task(
         "lag": _to_restore(report) if role is Role.ACTIVE else lag,
         "problem": None if report is None else report.problem,
         "misplaced": None if report is None else report.misplaced,
+        "paused": report is not None and report.paused,
         "late": None if report is None or role is not Role.ACTIVE else report.late or 0,
         "dropped": None if report is None or role is not Role.ACTIVE else report.dropped or 0,
     }

@@ -22,6 +22,7 @@ from streamlet.control.values import (
     Mark,
     MemberKey,
     MemberProgress,
+    PauseMark,
     ResetEpoch,
     Shutdown,
 )
@@ -38,9 +39,10 @@ _KINDS: dict[str, type[Entry]] = {
     "command": Command,
     "types": ChangelogTypes,
     "description": Description,
+    "pause": PauseMark,
 }
 #: Kinds that are kept by "id"; others by "instance".
-_BY_ID: tuple[type[Entry], ...] = (Command, ChangelogTypes)
+_BY_ID: tuple[type[Entry], ...] = (Command, ChangelogTypes, PauseMark)
 #: Kinds of which there is one entry at most, kept by nothing.
 SINGLE = (ResetEpoch, Shutdown, Description)
 _NAMES = {kind: name for name, kind in _KINDS.items()}

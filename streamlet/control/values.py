@@ -63,7 +63,8 @@ class TaskProgress:
     task stands still although it is given to the member; None: it does not. ``late`` counts the
     records that an active task left out of closed windows since the member has it open, ``dropped``
     those that it left out for want of a key or a time. ``misplaced`` names an input
-    whose keys do not lie where its partitioner puts them.
+    whose keys do not lie where its partitioner puts them. ``paused``: an active task processes
+    nothing, because an operator paused it.
     """
 
     task: TaskText  # as printed, 0_3
@@ -79,6 +80,7 @@ class TaskProgress:
     misplaced: str | None = None
     late: Int64 | None = None
     dropped: Int64 | None = None
+    paused: bool = False
 
 
 @attrs.frozen
@@ -230,6 +232,24 @@ class Description:
     forms: dict[str, str]
 
 
+#: The pause of a whole application.
+ALL = "all"
+
+
+@attrs.frozen
+class PauseMark:
+    """Tasks process nothing until the entry is removed: of one subtopology, or all of them."""
+
+    what: Annotated[str, msgspec.Meta(pattern=r"\A(all|[0-9]{1,6})\Z")]
+    since_ms: TimeMs = 0
+    by: str = ""  # host of the operator
+
+    @property
+    def key(self) -> str:
+        """The key that it is kept by."""
+        return self.what
+
+
 Entry: TypeAlias = (
     Mark
     | MemberProgress
@@ -239,4 +259,5 @@ Entry: TypeAlias = (
     | Command
     | ChangelogTypes
     | Description
+    | PauseMark
 )

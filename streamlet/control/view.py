@@ -9,6 +9,7 @@ import attrs
 
 from streamlet.control.records import ControlRecordError, Place, decode
 from streamlet.control.values import (
+    ALL,
     ChangelogTypes,
     Command,
     Description,
@@ -17,6 +18,7 @@ from streamlet.control.values import (
     Mark,
     MemberKey,
     MemberProgress,
+    PauseMark,
     ResetEpoch,
     Shutdown,
 )
@@ -27,6 +29,7 @@ _FIELDS = {
     Endpoint: "endpoints",
     Command: "commands",
     ChangelogTypes: "types",
+    PauseMark: "pauses",
 }
 #: Fields of kinds with one entry at most, and what they are without it.
 _SINGLE_FIELDS: dict[type[Entry], tuple[str, Any]] = {
@@ -46,9 +49,9 @@ class ControlView:
     """The entries there are; never changed, so that any thread may read it.
 
     ``marks`` go by the instance's process id, ``progress`` and ``endpoints`` by member,
-    ``commands`` by id, in the order in which they came, ``types`` by the changelog's name. Of very
-    many of a kind those are kept that were written last, of commands the first; ``dropped`` is how
-    many are not.
+    ``commands`` by id, in the order in which they came, ``types`` by the changelog's name,
+    ``pauses`` by what is paused. Of very many of a kind those are kept that were written last, of
+    commands the first; ``dropped`` is how many are not.
     """
 
     marks: dict[str, Mark] = attrs.field(factory=dict)
@@ -56,6 +59,7 @@ class ControlView:
     endpoints: dict[MemberKey, Endpoint] = attrs.field(factory=dict)
     commands: dict[str, Command] = attrs.field(factory=dict)
     types: dict[str, ChangelogTypes] = attrs.field(factory=dict)
+    pauses: dict[str, PauseMark] = attrs.field(factory=dict)
     reset: ResetEpoch = attrs.field(factory=lambda: ResetEpoch(0))
     shutdown: Shutdown | None = None
     description: Description | None = None
@@ -109,6 +113,10 @@ class ControlView:
         )
         view = attrs.evolve(self, **found, dropped=self.dropped + dropped)
         return self if view == self else view
+
+    def is_paused(self, subtopology: int) -> bool:
+        """True if the tasks of a subtopology are to stand still."""
+        return ALL in self.pauses or str(subtopology) in self.pauses
 
     def progress_of(self, member_id: str) -> MemberProgress | None:
         """The last report of the member with this id; None if there is none."""

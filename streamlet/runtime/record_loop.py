@@ -80,6 +80,7 @@ class RecordLoop:
         fail: called when a record failed for good; it raises.
         restart: called when the stores of a task fail.
         placement: looks whether keys lie where they should.
+        pauses: has tasks stand still that an operator paused.
         own_markers: whether the topics between tasks are written in transactions.
     """
 
@@ -97,6 +98,7 @@ class RecordLoop:
     _fail: Callable[[ActiveTask, ProcessingError], None]
     _restart: Callable[[StateError], None]
     _placement: PlacementCheck | None = None
+    _pauses: Callable[[], None] = lambda: None
     _own_markers: bool = False
     #: Of the last round: whether more records were there than it took; whether some wait, and
     #: whether a task has more to come of its batch.
@@ -115,6 +117,7 @@ class RecordLoop:
 
     def process(self) -> None:
         """Poll once, process what came and what may go on."""
+        self._pauses()
         if self._commit.sealed:
             self._board.wait(POLL_MS)
             return
@@ -269,7 +272,7 @@ class RecordLoop:
     # Processing.
 
     def _process_batch(self, active: ActiveTask, batch: PartitionBatch, now: int) -> None:
-        if active.halted:
+        if active.stands:
             return
         self._counters.records += len(batch)
         if self._placement is not None:
@@ -286,7 +289,7 @@ class RecordLoop:
 
     def _process_waiting(self, active: ActiveTask, now: int) -> None:
         self._calling |= active.processor.calling
-        if (active.halted and not active.under_way) or self._waits_for_retry(active, now):
+        if (active.stands and not active.under_way) or self._waits_for_retry(active, now):
             return
         if active.unsent is None and not active.processor.waits(now):
             return

@@ -104,7 +104,8 @@ class Reporter:
         problems |= _problems(holdings, activation, copies)
         with self._board.manager() as manager:
             outline = self._outline(manager, state, inputs)
-        traits = outline, problems
+        paused = [task for task, one in holdings.tasks.items() if one.paused]
+        traits = outline, problems, paused
         if not self._due(traits, now_ms):
             return
         reads: Reads = {} if copies is None else copies.reads
@@ -160,6 +161,7 @@ class Reporter:
             lag, active = _input_lag(task, holdings, source), holdings.tasks.get(task)
             if active is None:
                 return attrs.evolve(said, lag=lag)
+            said = attrs.evolve(said, paused=active.paused)
             counters = active.processor.counters
             late, dropped = counters.late or None, counters.dropped or None  # none is shorter
             misplaced = active.misplaced or None

@@ -38,7 +38,7 @@ class OffsetGaps:
         self._look_at_ms = now_ms + LOOK_MS
         for active in running:
             processor = active.processor
-            idle = not (active.halted or active.unsent or active.retrying or processor.under_way)
+            idle = not (active.stands or active.unsent or active.retrying or processor.under_way)
             if not idle or any(processor.buffered().values()):
                 continue
             between = set() if own else {one.name for one in active.subtopology.repartitions}

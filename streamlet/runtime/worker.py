@@ -32,6 +32,7 @@ from streamlet.processing.record_collector import RecordCollector
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.listeners import Observer
+from streamlet.runtime.pauses import Pauses
 from streamlet.runtime.placement import placement_check
 from streamlet.runtime.record_loop import RecordLoop
 from streamlet.runtime.topic_watch import TopicWatch
@@ -150,9 +151,7 @@ class Worker:
 
     def _record_loop(self) -> RecordLoop:
         return RecordLoop(
-            self._source,
-            self._board,
-            self._clock,
+            *(self._source, self._board, self._clock),
             holdings=self.holdings,
             actions=self._actions,
             commit=self._commit,
@@ -162,6 +161,7 @@ class Worker:
             meters=self.meters,
             counters=self.counters,
             placement=placement_check(self._catalog, self._link, self.meters),
+            pauses=Pauses(self.holdings, self._link).look,
             own_markers=self._ports.transactions is not None,
             fail=self._fail,
             restart=self._failures.restart,

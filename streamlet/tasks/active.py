@@ -65,6 +65,7 @@ class ActiveTask:
         misplaced: names an input whose keys lie in other partitions than they should; or empty.
         unsent: outputs that wait, because the producer is to be given a record again; or None.
         halted: why it processes nothing although it runs; empty: it processes.
+        paused: whether an operator has it process nothing for now.
         remade: whether a topic that it reads was made again: it commits once more, and is then
             brought up again.
         wrote: whether it sent something since its last commit.
@@ -86,6 +87,7 @@ class ActiveTask:
     written: dict[str, int] = attrs.field(factory=dict)
     rebuilt: Rebuilt | None = None
     halted: str = ""
+    paused: bool = False
     looked_ms: int = 0
     freshness: dict[TopicPartition, Freshness] = attrs.field(factory=dict)
     unsent: Unsent | None = None
@@ -158,6 +160,11 @@ class ActiveTask:
         if self.held is not None and self.held.wants_commit:
             return True
         return self.positions != self.committed or self.state.has_dirty()
+
+    @property
+    def stands(self) -> bool:
+        """True if it takes no record although it runs."""
+        return self.paused or bool(self.halted)
 
     @property
     def under_way(self) -> bool:

@@ -212,7 +212,7 @@ class TaskRegistry:
     def resume(self, active: ActiveTask) -> None:
         """Let a restored or stopped task process, from where it is."""
         active.move_to(TaskStage.RUNNING)
-        active.halted = ""
+        active.halted, active.paused = "", False
         self.by_partition |= dict.fromkeys(active.inputs, active)
         kept = self.ahead.give(active.task, active.processor.received)
         if kept is None:
@@ -237,6 +237,17 @@ class TaskRegistry:
         self._source.unassign(active.inputs)
         self._paused.difference_update(active.inputs)
         active.halted = reason
+
+    def set_paused(self, active: ActiveTask, paused: bool) -> None:
+        """Read nothing more of a running task, or go on reading it where it was."""
+        active.paused = paused
+        if active.halted:
+            return
+        if paused:
+            self._source.unassign(active.inputs)
+            self._paused.difference_update(active.inputs)
+        else:
+            self._source.assign(active.processor.received)
 
     def skip_to(self, active: ActiveTask, partition: TopicPartition, offset: int) -> None:
         """Go on reading an input partition of a running task at this offset."""
@@ -265,7 +276,7 @@ class TaskRegistry:
         return any(buffered.values())
 
     def _bound(self, active: ActiveTask, buffered: Mapping[TopicPartition, int]) -> None:
-        if active.halted:  # none of them is read
+        if active.stands:  # none of them is read
             return
         most = self._most_buffered
         full = [tp for tp, n in buffered.items() if n > most and tp not in self._paused]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,8 +54,10 @@ def scaled(common: Common, app: str) -> ApplicationInfo:
     return ApplicationInfo.of(loaded.name, settings, loaded.topology(settings), loaded.assignor)
 
 
-def opened(common: Common, app: str, purpose: str) -> GroupWindow:
-    """A window onto APP, by the address that was given, else by its own.
+def opened(
+    common: Common, app: str, purpose: str, stopped: threading.Event | None = None
+) -> GroupWindow:
+    """A window onto APP, by the address that was given, else by its own; ``stopped`` ends waits.
 
     Raises:
         AppNotFoundError: ``module:attribute`` leads to no application.
@@ -68,7 +71,7 @@ def opened(common: Common, app: str, purpose: str) -> GroupWindow:
     servers = common.given_servers or settings.bootstrap_servers
     settings = attrs.evolve(settings, bootstrap_servers=servers)
     own = load_app(app).assignor if ":" in app else None
-    return open_window(ApplicationInfo.of(name, settings, None, own), purpose)
+    return open_window(ApplicationInfo.of(name, settings, None, own), purpose, stopped)
 
 
 def settings_of(common: Common, app: str | None) -> Settings:

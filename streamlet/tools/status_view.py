@@ -35,6 +35,7 @@ def view(document: dict[str, Any], checked: bool) -> RenderableType:
         parts += [Text(), Text(late)]
     if document["shutdown"] is not None:
         parts += [Text(), _shutdown(document["shutdown"], ended=not document["instances"])]
+    parts += [Text(_paused(one), "yellow") for one in document["paused"]]
     names = _names(document["instances"])
     if not checked:
         parts += [Text(text, "bold red") for text in _problems(document["instances"])]
@@ -141,6 +142,14 @@ def _without_member(tasks: list[str], until_ms: int | None) -> Text:
         return Text.assemble(("unassigned: ", "bold red"), " ".join(tasks))
     waits = f"wait{'s' * (len(tasks) == 1)} for a member until {_utc(until_ms)}"
     return Text.assemble(("unassigned: ", "bold"), f"{' '.join(tasks)} {waits}")
+
+
+def _paused(pause: dict[str, Any]) -> str:
+    """A pause: of what, since when, and who set it."""
+    number = pause["subtopology"]
+    what = "paused" if number is None else f"subtopology {number} is paused"
+    by = f" by {pause['by']}" if pause["by"] else ""
+    return f"{what} since {_utc(pause['since_ms'])}{by}; streamlet resume has it go on"
 
 
 def _shutdown(shutdown: dict[str, Any], *, ended: bool) -> Text:

@@ -36,6 +36,7 @@ def test_every_application_is_listed_by_its_control_topic() -> None:
         "members": 2,
         "leaving": 1,
         "version": None,
+        "paused": False,
         "reset_unfinished": True,
     }
     assert (found[1].note, found[0].note) == ("a reset is unfinished", "")

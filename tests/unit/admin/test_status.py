@@ -127,6 +127,7 @@ def test_a_stable_group_is_shown_in_the_shape_that_is_promised() -> None:
         "unread": {},
         "repartitions": [],
         "shutdown": None,
+        "paused": [],
         "violations": [],
     }
 
@@ -135,8 +136,8 @@ def shown(text: str, **differs: Any) -> dict[str, Any]:
     """A task of the document, a stateful active one unless said otherwise."""
     plain = {"role": "active", "isStateful": True, "isLearner": False}
     rest = {"beingLearned": False, "isReady": None, "lag": 0, "problem": None}
-    rest |= {"misplaced": None}
-    return {"task": text, **plain, **rest, "late": None, "dropped": None, **differs}
+    rest |= {"misplaced": None, "paused": False, "late": None, "dropped": None}
+    return {"task": text, **plain, **rest, **differs}
 
 
 def tasks_of(live: GroupSnapshot) -> dict[str, list[dict[str, Any]]]:

@@ -25,6 +25,7 @@ from streamlet.control.values import (
     Mark,
     MemberKey,
     MemberProgress,
+    PauseMark,
     ResetEpoch,
     Shutdown,
     TaskProgress,
@@ -41,6 +42,7 @@ ENTRIES: tuple[Entry, ...] = (
     Shutdown("p1", "h1", 70, "boom"),
     ChangelogTypes("a-counts-changelog", "counts", ("str", "int"), "id"),
     Description("h1-0", "1.0", {"application": "a"}, {"text": "Topologies:"}),
+    PauseMark("1", 8, "host-7"),
 )
 
 
@@ -74,6 +76,7 @@ def test_the_keys_are_these_bytes_for_ever() -> None:
         b'{"kind":"shutdown"}',
         b'{"kind":"types","id":"a-counts-changelog"}',
         b'{"kind":"description"}',
+        b'{"kind":"pause","id":"1"}',
     ]
 
 
@@ -98,6 +101,15 @@ def test_members_are_found_by_key_and_by_member_id() -> None:
     assert view.apply(*removal(place_of(ResetEpoch(0)))).reset == ResetEpoch(0)
     assert view.shutdown == Shutdown("p1", "h1", 70, "boom")
     assert view.apply(*removal((Shutdown, None))).shutdown is None
+
+
+def test_a_pause_is_of_one_subtopology_or_of_all() -> None:
+    view = folded(*ENTRIES)
+    assert [view.is_paused(number) for number in (0, 1, 11)] == [False, True, False]
+    every = view.apply(*record(PauseMark("all")))
+    assert every.is_paused(0)
+    assert not every.apply(*removal((PauseMark, "all"))).is_paused(0)
+    assert view.apply(b'{"kind":"pause","id":"some"}', b'{"what":"some"}') is view
 
 
 def test_fields_that_a_later_version_adds_are_passed_over() -> None:

@@ -226,6 +226,7 @@ def active_of(batches: Batches) -> ActiveTask:
         processor=batches,
         state=batches,
         halted=False,
+        stands=False,
         unsent=None,
         subtopology=SimpleNamespace(
             source_of=lambda topic: SimpleNamespace(name="", partitioner="murmur2_random"),

@@ -40,6 +40,7 @@ A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
 class Active:
     positions: dict[TopicPartition, int]
     halted: str = ""
+    paused: bool = False
     task: TaskId = A
     misplaced: str = ""
     counters: RecordCounters = attrs.field(factory=RecordCounters)

@@ -1,0 +1,131 @@
+"""Pausing an application, or a subtopology of it, and resuming it, by its control topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from streamlet.admin.status import pauses_shown
+from streamlet.admin.window import GroupWindow
+from streamlet.control.records import place_of
+from streamlet.control.values import ALL, PauseMark
+from streamlet.control.view import ControlView
+from streamlet.errors import NotFoundError, RefusedError
+from streamlet.rights import on_topics
+from streamlet.scaling.turn import our_turn
+
+#: The kinds of things in a description that have names.
+_KINDS = ("sources", "processors", "sinks", "stores")
+
+
+@attrs.frozen
+class PauseResult:
+    """The pauses that there are, after a command that ``changed`` them or found them so."""
+
+    application: str
+    pauses: tuple[PauseMark, ...]
+    changed: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """The document that the commands print."""
+        return {
+            "application": self.application,
+            "paused": pauses_shown(self.pauses),
+            "changed": self.changed,
+        }
+
+
+@attrs.frozen
+class PauseCommand:
+    """Sets or removes pauses of one application.
+
+    Args:
+        cluster: where it is.
+        subtopology: number of one, or the name of a store, topic or node in it; None: everything.
+    """
+
+    cluster: GroupWindow
+    subtopology: str | None = None
+
+    def pause(self, by: str = "") -> PauseResult:
+        """Have the tasks stand still; ``by`` names the operator's host.
+
+        Raises:
+            NotFoundError: no such application or subtopology.
+            BrokerError: the broker does not answer, or refuses.
+            DeliveryError: the control topic cannot be written.
+        """
+        self._check_known()
+        cluster = self.cluster
+        with our_turn(cluster.control, cluster.clock, f"pause of {cluster.name}", cluster.stopped):
+            view = cluster.control.view
+            wanted = PauseMark(self._what(view), cluster.clock.wall_ms(), by)
+            if wanted.what in view.pauses or ALL in view.pauses:
+                return self._result(view.pauses.values(), changed=False)
+            cluster.control.write(wanted)
+            cluster.control.flush()
+            return self._result([*view.pauses.values(), wanted], changed=True)
+
+    def resume(self) -> PauseResult:
+        """Have the tasks go on; without a subtopology all of them.
+
+        Raises:
+            NotFoundError: no such application or subtopology.
+            RefusedError: the whole application is paused, and one subtopology was named.
+            BrokerError: the broker does not answer, or refuses.
+            DeliveryError: the control topic cannot be written.
+        """
+        self._check_known()
+        cluster = self.cluster
+        with our_turn(cluster.control, cluster.clock, f"resume of {cluster.name}", cluster.stopped):
+            view = cluster.control.view
+            what = self._what(view)
+            if what != ALL and ALL in view.pauses:
+                raise RefusedError(
+                    f"all of {cluster.name} is paused, so no subtopology of it can go on by itself;"
+                    " resume it without --subtopology. Nothing was changed"
+                )
+            gone = [one for one in view.pauses.values() if what in (ALL, one.what)]
+            cluster.control.remove(*map(place_of, gone))
+            cluster.control.flush()
+            left = [one for one in view.pauses.values() if one not in gone]
+            return self._result(left, changed=bool(gone))
+
+    def _result(self, pauses: Any, *, changed: bool) -> PauseResult:
+        return PauseResult(self.cluster.name, tuple(pauses), changed)
+
+    def _check_known(self) -> None:
+        name = self.cluster.control.name
+        if name not in self.cluster.admin.topics():
+            raise NotFoundError(
+                f"there is no application {self.cluster.name!r} on this cluster: it has no topic "
+                f"{name}. If it has: {on_topics('READ', [name])}"
+            )
+
+    def _what(self, view: ControlView) -> str:
+        if self.subtopology is None:
+            return ALL
+        parts = dict(_parts(view))
+        if self.subtopology in parts:
+            return self.subtopology
+        found = [number for number, names in parts.items() if self.subtopology in names]
+        if len(found) == 1:
+            return found[0]
+        if not parts and self.subtopology.isascii() and self.subtopology.isdigit():
+            return str(int(self.subtopology))
+        which = "no subtopology" if not found else f"subtopologies {', '.join(found)}"
+        raise NotFoundError(
+            f"{which} of {self.cluster.name} with {self.subtopology!r}: give its number, or the "
+            "name of a store, topic or node that only it has (streamlet describe shows them)"
+        )
+
+
+def _parts(view: ControlView) -> Iterator[tuple[str, set[str]]]:
+    """The number of each subtopology as noted, and the names of what is in it."""
+    document = {} if view.description is None else view.description.topology
+    for part in document.get("subtopologies", ()):
+        names = {one["name"] for kind in _KINDS for one in part.get(kind, ())}
+        topics = {topic for source in part.get("sources", ()) for topic in source["topics"]}
+        yield str(part["id"]), names | topics
