@@ -25,6 +25,7 @@ from streamlet.forks import OwnProcess
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.logs import get_logger
 from streamlet.processing.call_pool import call_loop
+from streamlet.processing.edges.held_writer import joined
 from streamlet.processing.outputs import Output
 from streamlet.processing.record_collector import RecordCollector
 from streamlet.processing.record_failures import RecordCounters
@@ -126,8 +127,7 @@ class RecordLoop:
         if not self._sending.sink.has_room(hurried=hurried):
             self._board.wait(POLL_MS)
             return
-        for task in self._holdings.tasks.values():
-            self.tell(task)
+        self.tell(*self._holdings.tasks.values())
         began = self._clock.now_ns()
         self._waited_ms = self._sending.sink.waited_ms
         batches = self._holdings.take_kept() or self._poll()
@@ -151,14 +151,16 @@ class RecordLoop:
             self._process_waiting(active, now)
         self._adapt(sum(map(len, batches)))
 
-    def tell(self, active: ActiveTask, *, at_once: bool = False) -> None:
-        """Write what a task owes to readers whose records wait for its commits.
+    def tell(self, *tasks: ActiveTask, at_once: bool = False) -> None:
+        """Write what tasks owe to readers whose records wait for their commits.
 
-        ``at_once``: no record of it follows.
+        ``at_once``: no record of them follows.
         """
-        if (held := active.held) is None:
+        writers = [task.held for task in tasks if task.held is not None]
+        if not writers:
             return
-        for one in held.markers(self._clock.now_ms(), at_once=at_once):
+        now = self._clock.now_ms()
+        for one in joined([due for held in writers for due in held.markers(now, at_once=at_once)]):
             keys: list[bytes | None] = [None] * len(one.values)
             self._sending.sink.send(one.topic, keys, one.values, None, one.partitions)
             self._lingering = True

@@ -197,7 +197,7 @@ TOPICS = (
         "repartition prefix of records that wait",
         _waiting,
         (),
-        (SEAM.join(_WAITING), _MARKER, SEAM.join([_MARKER, *_WAITING])),
+        (SEAM.join(_WAITING), _MARKER * 2, SEAM.join([_MARKER, *_WAITING])),
         tuple(
             held_records.pack_marker(held_records.pack_head(writer, period, number, 2), 1, base)
             for writer, period, number, base in (

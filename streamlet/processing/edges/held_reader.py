@@ -24,7 +24,7 @@ from streamlet.logs import get_logger
 from streamlet.processing.edges import held_records
 from streamlet.processing.edges.filter import EdgeFilter
 from streamlet.processing.edges.held_records import MARK, Head, read_base, task_of
-from streamlet.processing.edges.held_run import HeldRun, runs_of, waits
+from streamlet.processing.edges.held_run import HeldRun, markers_of, runs_of, waits
 from streamlet.processing.edges.prefix_bounds import PrefixBounds
 
 log = get_logger(__name__)
@@ -119,8 +119,11 @@ class HeldReader:
             part = raw if end - start == len(raw) else raw.slice(start, end)
             if head is None:
                 self._pass(part, now_ms)
-            else:
+            elif not head.marker:
                 self._word(head, part, now_ms)
+            else:
+                for own, marker in markers_of(part):
+                    self._word(own, marker, now_ms)
         return self._given(raw, now_ms)
 
     def skip(self, offset: int) -> int:

@@ -14,9 +14,9 @@ be accepted is ``number`` - 2, else ``number`` - 1. ``sequence`` rises within a 
 more; its lowest bit says that the value is null. The first four numbers are the *head*: the same
 for all that a task writes between two commits.
 
-A *marker* (``MARKER``) is a record without a key that stands for none: its head tells what was
-accepted, and two more numbers its *base*: period and number of the last accepted commit before its
-own period.
+A *marker* (``MARKER``) stands for no record: its head tells what was accepted, and two more numbers
+its *base*: period and number of the last accepted commit before its own period. A record without a
+key has one marker, or those of several tasks one behind the other.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 from operator import itemgetter
 
 import attrs
@@ -31,7 +32,7 @@ import attrs
 from streamlet.types import TaskId
 
 HEAD_BYTES = 32
-PREFIX_BYTES = 40
+PREFIX_BYTES, MARKER_BYTES = 40, 56
 #: No value begins like this by accident.
 MARK = b"\xf5\x93streaN"
 #: Flags: a commit was under way, so that it is not known to be accepted; and no record at all.
@@ -118,6 +119,13 @@ def pack(head: bytes, values: Sequence[bytes | None], first: int) -> list[bytes]
 def pack_marker(head: bytes, sequence: int, base: tuple[int, int]) -> bytes:
     """A marker; ``head`` with its flag."""
     return head + _SEQUENCE.pack(sequence << 1) + _BASE.pack(*base)
+
+
+def split_markers(value: bytes) -> list[bytes]:
+    """The markers of a record that begins with one; the last may be cut off."""
+    parts = [value[at : at + MARKER_BYTES] for at in range(0, len(value), MARKER_BYTES)]
+    heads = takewhile(lambda part: part.startswith(MARK) and len(part) >= HEAD_BYTES, parts)
+    return [part for part in heads if read_head(part[:HEAD_BYTES]).marker]
 
 
 def read_base(marker: bytes) -> tuple[int, int]:

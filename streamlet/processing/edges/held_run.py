@@ -10,7 +10,7 @@ from operator import ge, itemgetter
 import attrs
 
 from streamlet.kafka.ports import Headers, PartitionBatch
-from streamlet.processing.edges.held_records import HEAD_BYTES, MARK, Head, read_head
+from streamlet.processing.edges.held_records import HEAD_BYTES, MARK, Head, read_head, split_markers
 
 _HEAD_OF = itemgetter(slice(HEAD_BYTES))
 
@@ -128,3 +128,11 @@ def runs_of(raw: PartitionBatch) -> Iterator[tuple[Head | None, int, int]]:
         start = end
     if plain:
         yield None, start, start + plain
+
+
+def markers_of(raw: PartitionBatch) -> Iterator[tuple[Head, PartitionBatch]]:
+    """The markers of records that begin with one, each with a batch of its own."""
+    for at, value in enumerate(raw.values):
+        whole = raw.slice(at, at + 1)
+        for marker in split_markers(value or b""):
+            yield read_head(marker[:HEAD_BYTES]), attrs.evolve(whole, values=[marker])

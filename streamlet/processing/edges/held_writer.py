@@ -27,6 +27,8 @@ MOST_BYTES = 8 << 20
 SHARE = 4
 #: How long a marker waits for a record that tells the same, ms.
 SOON_MS = 10
+#: Markers in one record at most.
+MOST_JOINED = 1_000
 #: Of an output with more records than so many times the partitions, each is taken to have some.
 MANY = 4
 
@@ -76,6 +78,24 @@ class Markers:
     topic: str
     partitions: list[int]
     values: list[bytes]
+
+
+def joined(markers: Sequence[Markers]) -> list[Markers]:
+    """The markers of several tasks, one behind the other in as few records as may be."""
+    found: dict[str, dict[int, list[bytes]]] = {}
+    for one in markers:
+        of_topic = found.setdefault(one.topic, {})
+        for partition, value in zip(one.partitions, one.values, strict=True):
+            of_topic.setdefault(partition, []).append(value)
+    records = []
+    for topic, of_topic in found.items():
+        rows = [
+            (partition, b"".join(values[at : at + MOST_JOINED]))
+            for partition, values in of_topic.items()
+            for at in range(0, len(values), MOST_JOINED)
+        ]
+        records.append(Markers(topic, [row[0] for row in rows], [row[1] for row in rows]))
+    return records
 
 
 class HeldWriter:
@@ -155,6 +175,8 @@ class HeldWriter:
         records, size = self._open
         if not records or self._changes:
             return bool(records)
+        if not self._accepted:  # readers have waited for as long as the task was handed over
+            return self._form
         return self._form and (records > MOST_RECORDS // SHARE or size > MOST_BYTES // SHARE)
 
     @property

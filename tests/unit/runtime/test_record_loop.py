@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import TypeAlias, cast
 
 import attrs
 import pytest
@@ -296,6 +296,9 @@ class Pushed(SmallSink):
         self.pushed += 1
 
 
+Sending: TypeAlias = tuple[Worker, Played, Batches, Pushed]
+
+
 @pytest.fixture
 def sending(
     played: tuple[Worker, Played, Commits], monkeypatch: pytest.MonkeyPatch
@@ -311,9 +314,7 @@ def sending(
         yield worker, source, batches, sink
 
 
-def test_outputs_do_not_linger_once_no_record_is_there(
-    sending: tuple[Worker, Played, Batches, Pushed],
-) -> None:
+def test_outputs_do_not_linger_once_no_record_is_there(sending: Sending) -> None:
     worker, source, _, sink = sending
     pushed = []
     for source.there in (3, 5, 0, 0, 1, 0):
@@ -325,9 +326,7 @@ def test_outputs_do_not_linger_once_no_record_is_there(
     assert source.asked == [wait, now, now, wait, wait, wait, now, wait]
 
 
-def test_a_round_without_outputs_pushes_nothing(
-    sending: tuple[Worker, Played, Batches, Pushed],
-) -> None:
+def test_a_round_without_outputs_pushes_nothing(sending: Sending) -> None:
     worker, source, batches, sink = sending
     batches.outputs = []
     for source.there in (3, 0):
@@ -335,9 +334,7 @@ def test_a_round_without_outputs_pushes_nothing(
     assert not sink.pushed
 
 
-def test_outputs_linger_while_more_of_their_batch_is_to_come(
-    sending: tuple[Worker, Played, Batches, Pushed],
-) -> None:
+def test_outputs_linger_while_more_of_their_batch_is_to_come(sending: Sending) -> None:
     worker, source, _, sink = sending
     source.there = 3
     worker._records.process()
@@ -349,9 +346,7 @@ def test_outputs_linger_while_more_of_their_batch_is_to_come(
     assert sink.pushed == 1
 
 
-def test_outputs_that_are_sent_at_a_second_try_do_not_linger(
-    sending: tuple[Worker, Played, Batches, Pushed],
-) -> None:
+def test_outputs_that_are_sent_at_a_second_try_do_not_linger(sending: Sending) -> None:
     worker, _, batches, sink = sending
     active = active_of(batches)
     active.unsent = Unsent(deque([output((b"k", b"again"))]), 2, 0, [])
@@ -361,9 +356,7 @@ def test_outputs_that_are_sent_at_a_second_try_do_not_linger(
     assert sink.pushed == 1
 
 
-def test_who_is_waited_for_takes_little_before_outputs_are_pushed(
-    sending: tuple[Worker, Played, Batches, Pushed],
-) -> None:
+def test_who_is_waited_for_takes_little_before_outputs_are_pushed(sending: Sending) -> None:
     worker, source, _, sink = sending
     worker._actions.urgent = True
     source.there = POLL_BUSY_RECORDS
@@ -377,7 +370,7 @@ def test_who_is_waited_for_takes_little_before_outputs_are_pushed(
 
 
 def test_the_first_commit_covers_what_opens_the_period_of_records_that_wait(
-    sending: tuple[Worker, Played, Batches, Pushed],
+    sending: Sending,
 ) -> None:
     """A base tells the last period that committed only: that one's own base must be there."""
     worker, _, batches, sink = sending
@@ -389,3 +382,13 @@ def test_the_first_commit_covers_what_opens_the_period_of_records_that_wait(
     worker._records.settle(active)
     assert len(sink.taken) == 3
     assert not active.held.silent
+
+
+def test_what_several_tasks_owe_is_one_record_of_each_partition(sending: Sending) -> None:
+    worker, sink = sending[0], sending[3]
+    writers = [HeldWriter(Period(TaskId(0, number), 1), {"between": 3}) for number in range(2)]
+    for one in writers:
+        one.claimed()
+    sink._most = 200
+    worker._records.tell(*[SimpleNamespace(held=one) for one in writers])  # type: ignore[arg-type]
+    assert len(sink.taken) == 3

@@ -6,6 +6,7 @@ import pytest
 
 from streamlet.coordinator.commit_metadata import InputNote, WriterMark
 from streamlet.processing.edges import held_reader, held_records, prefix_bounds
+from streamlet.processing.edges.held_writer import joined
 from streamlet.types import StateNumber, TaskId
 from tests.unit.processing.edges.held_edges import BORN, Edges, Reading
 
@@ -119,6 +120,21 @@ def test_a_period_whose_opening_was_not_delivered_decides_nothing() -> None:
     assert reading.read() == []
     edges.writer(epoch=3, base=StateNumber(1, 1))
     assert reading.read() == [b"one"]
+    assert reading.commit() == len(edges.logs[0])
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_record_may_have_the_markers_of_several_tasks(ordered: bool) -> None:
+    edges = Edges()
+    writers, reading = [edges.writer(A), edges.writer(B)], Reading(edges, ordered=ordered)
+    edges.logs[0][:] = [b"".join(edges.logs[0])]
+    for writer, value in zip(writers, (b"a", b"b"), strict=True):
+        edges.write(writer, value)
+        edges.commit(writer, 1)
+    (told,) = joined([one for writer in writers for one in writer.markers(0, at_once=True)])
+    assert told.partitions == [0]
+    edges.logs[0] += told.values
+    assert reading.read() == [b"a", b"b"]
     assert reading.commit() == len(edges.logs[0])
 
 

@@ -7,7 +7,7 @@ import pytest
 from streamlet.processing.edges import held_writer
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.held_records import MARK
-from streamlet.processing.edges.held_writer import HeldWriter, Period
+from streamlet.processing.edges.held_writer import HeldWriter, Markers, Period, joined
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.outputs import Output
 from streamlet.types import NO_STATE, StateNumber, TaskId
@@ -54,16 +54,43 @@ def test_too_much_that_is_undecided_stops_the_task_and_asks_for_a_commit(
     monkeypatch.setattr(held_writer, "MOST_RECORDS", 8)
     edges = Edges()
     writer = edges.writer()
+    edges.commit(writer, 1)
     edges.write(writer, b"v", b"v")
     assert (writer.wants_commit, writer.hurries, writer.blocked) == (True, False, False)
     edges.write(writer, b"v")
     assert (writer.hurries, writer.blocked) == (True, False)
     edges.write(writer, *[b"v"] * 6)
     assert writer.blocked
-    writer.taken(1)
+    writer.taken(2)
     assert (writer.wants_commit, writer.blocked) == (False, True)
-    writer.accepted(1)
+    writer.accepted(2)
     assert not writer.blocked
+
+
+def test_the_first_commit_of_a_period_is_asked_for_at_once() -> None:
+    """Readers have waited since the task was stopped elsewhere."""
+    edges = Edges()
+    writer = edges.writer()
+    assert not writer.hurries
+    edges.write(writer, b"v")
+    assert writer.hurries
+    edges.commit(writer, 1)
+    edges.write(writer, b"v")
+    assert not writer.hurries
+
+
+def test_markers_of_several_tasks_are_one_record_of_each_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = [
+        Markers("a", [0, 1], [b"1", b"1"]),
+        Markers("b", [0], [b"1"]),
+        Markers("a", [1], [b"2"]),
+    ]
+    found = [Markers("a", [0, 1], [b"1", b"12"]), Markers("b", [0], [b"1"])]
+    assert joined(told) == found
+    monkeypatch.setattr(held_writer, "MOST_JOINED", 1)
+    assert joined(told)[0] == Markers("a", [0, 1, 1], [b"1", b"1", b"2"])
 
 
 def test_bytes_count_likewise(monkeypatch: pytest.MonkeyPatch) -> None:
