@@ -2,13 +2,15 @@
 
 To the membership a commit is an OffsetCommit, whichever way it is made: it is held back by the same
 gate, and its answer is judged by the same table. ``TransactionTransport`` has a producer carry it
-out, on a thread of its own, since both of its calls wait for brokers: the positions become part of
-the open transaction, under our member id and generation, and the transaction is ended.
+out: the positions become part of the open transaction, under our member id and generation, and the
+transaction is ended. Both calls wait for brokers, on a thread of their own for each commit: one may
+be stuck for as long as its connection, and the next commit, of another producer, must not wait.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+from concurrent.futures import Future
 from typing import Protocol
 
 import attrs
@@ -41,9 +43,6 @@ class TransactionTransport:
 
     _others: GroupTransport
     _producer: TransactionEnder
-    _thread: ThreadPoolExecutor = attrs.field(
-        factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="streamlet-commit"), init=False
-    )
 
     def find_coordinator(self, group: str, timeout_ms: int) -> Future[str]:
         """Look the coordinator up afresh."""
@@ -53,7 +52,15 @@ class TransactionTransport:
         """Send, or commit the sealed transaction."""
         if not isinstance(request, OffsetCommit):
             return self._others.send(request, connection, timeout_ms)
-        return self._thread.submit(self._commit, request, timeout_ms)
+        answer: Future[Answer] = Future()
+        work = threading.Thread(
+            target=self._commit,
+            args=(request, timeout_ms, answer),
+            name="streamlet-commit",
+            daemon=True,
+        )
+        work.start()
+        return answer
 
     def hang_up(self, connection: ev.Connection) -> None:
         """Cut a connection; a commit goes on."""
@@ -61,9 +68,12 @@ class TransactionTransport:
 
     def close(self) -> None:
         """End it; a commit that is under way is not waited for."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
         self._others.close()
 
-    def _commit(self, request: OffsetCommit, timeout_ms: int) -> Answer:
-        code = self._producer.commit(request, timeout_ms)
-        return OffsetCommitAnswer(dict.fromkeys(request.offsets, code))
+    def _commit(self, request: OffsetCommit, timeout_ms: int, answer: Future[Answer]) -> None:
+        try:
+            code = self._producer.commit(request, timeout_ms)
+        except BaseException as error:
+            answer.set_exception(error)
+        else:
+            answer.set_result(OffsetCommitAnswer(dict.fromkeys(request.offsets, code)))

@@ -18,7 +18,7 @@ from streamlet.assignor.values import Leaving
 from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.control.agreement import planning_settings
-from streamlet.control.values import Endpoint
+from streamlet.control.values import Endpoint, MemberKey
 from streamlet.control.view import ControlView
 from streamlet.coordinator.group_client import group_client
 from streamlet.coordinator.ports import GroupTransport
@@ -26,8 +26,15 @@ from streamlet.coordinator.transactions import TransactionTransport
 from streamlet.hosting.clients import admin_for, open_control, open_window
 from streamlet.hosting.hosted import HostedApp
 from streamlet.hosting.preparing import check_supported
-from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource, TransactionalSink
+from streamlet.kafka.client import (
+    KafkaAdmin,
+    KafkaSink,
+    KafkaSource,
+    TransactionalSink,
+    abort_open,
+)
 from streamlet.kafka.ports import FencedSink, RecordSink
+from streamlet.logs import get_logger
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.policy import ErrorPolicy
@@ -50,6 +57,8 @@ from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import TaskOpener, changelogs_of
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
+
+log = get_logger(__name__)
 
 
 def open_worker(
@@ -89,6 +98,7 @@ def open_worker(
         transport=group_client(settings, member.name),
         open_sink=partial(_sink, settings, member, catalog),
         committing=_committing,
+        abort_of=partial(_abort_of, app.name, settings) if settings.exactly_once else None,
         open_control=partial(open_control, app.name, settings, clock),
         assignor=app.assignor,
         on_leaving=on_leaving,
@@ -275,7 +285,7 @@ def _sink(
     topology = catalog.topology
     make: Callable[..., KafkaSink] = KafkaSink
     if settings.exactly_once:
-        own_id = f"{topology.application}-{member.instance}-{member.number}"
+        own_id = _transactional_id(topology.application, member.key)
         make = partial(TransactionalSink, own_id, settings.transaction_timeout_ms)
     sink = make(
         *(settings.bootstrap_servers, settings.client_config("producer")),
@@ -288,6 +298,18 @@ def _sink(
     outputs = {topic for part in topology.subtopologies for topic in part.output_topics}
     sink.introduce(outputs | set(_changelogs(topology)))
     return sink
+
+
+def _transactional_id(application: str, member: MemberKey) -> str:
+    """The id that a member keeps as long as its instance has its state folder."""
+    return f"{application}-{member.instance}-{member.number}"
+
+
+def _abort_of(application: str, settings: Settings, member: MemberKey) -> None:
+    """Have the open transaction of a member aborted."""
+    own_id = _transactional_id(application, member)
+    log.info("aborting what %s may have left open: it is not in the group any more", own_id)
+    abort_open(own_id, settings.bootstrap_servers, settings.client_config("producer"))
 
 
 def _committing(plain: GroupTransport, sink: FencedSink) -> GroupTransport:

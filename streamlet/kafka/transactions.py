@@ -50,6 +50,8 @@ _UNKNOWN = -1
 _INIT_MS = 15_000
 #: How long each later try waits, on the stream thread.
 _AGAIN_MS = 250
+#: Of a producer that only aborts what another one has open.
+_ABORT_MS = 10_000
 #: How long a producer that ends waits for its open transaction to be aborted.
 _ABORT_S = 2.0
 
@@ -273,6 +275,18 @@ class TransactionalSink(KafkaSink):
         if why.code() in (KafkaError._STATE, KafkaError._FENCED, KafkaError._FATAL):
             return UndeliveredError(f"the transaction cannot go on: {why.str()}")
         return super()._refusal(topic, index, why)
+
+
+def abort_open(
+    transactional_id: str, bootstrap_servers: str, config: Mapping[str, Any] | None = None
+) -> None:
+    """Have the transaction aborted that a producer of this id has open; that one cannot go on.
+
+    Raises:
+        UnreachableError: not in time.
+        BrokerError: the brokers refuse.
+    """
+    TransactionalSink(transactional_id, _ABORT_MS, bootstrap_servers, config).close()
 
 
 def group_bytes(group: str, generation: int, member_id: str, instance_id: str | None) -> bytes:

@@ -27,6 +27,7 @@ from streamlet.rebalance.envelope import Envelope
 from streamlet.rebalance.leader import Assignor
 from streamlet.rebalance.protocol import TasksProtocol, rules_from, types_for
 from streamlet.rebalance.values import Subscription
+from streamlet.runtime.abandoned import AbandonedTransactions
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.control_link import ControlLink
 from streamlet.state.directory import INSTANCE_LOCK, StateDirectory, fields_of
@@ -67,6 +68,7 @@ class GroupPorts:
         transport: the way to the coordinator; closed with the session.
         open_sink: opens the worker's producer, which asks before it writes for our tasks.
         committing: makes a transport of this one that commits by the producer, if that does.
+        abort_of: has the open transaction of a member aborted; None: there are no transactions.
         open_control: opens the control topic, on a thread of its own; None: there is none.
         assignor: plans where we lead; None: the one that comes with streamlet.
         on_leaving: called when the instance is marked to leave, or is not any more.
@@ -77,6 +79,7 @@ class GroupPorts:
     transport: GroupTransport
     open_sink: Callable[[Callable[[], bool]], FencedSink]
     committing: Callable[[GroupTransport, FencedSink], GroupTransport] = lambda plain, sink: plain
+    abort_of: Callable[[MemberKey], None] | None = None
     open_control: Callable[[], ControlTopic] | None = None
     assignor: Assignor | None = None
     on_leaving: Callable[[Leaving | None], None] = lambda leaving: None
@@ -104,6 +107,8 @@ class WorkerGroup:
     ) -> None:
         self._on_leaving = ports.on_leaving
         self._plan = assign if ports.assignor is None else CustomAssignor(ports.assignor)
+        abort_of = ports.abort_of
+        self._abandoned = None if abort_of is None else AbandonedTransactions(abort_of)
         rules = HandoverRules.from_settings(settings)
         self.board = RebalanceEvents(TaskManager(rules), ports.clock)
         self.link = self._new_link(settings, member, catalog.topology, ports)
@@ -181,6 +186,9 @@ class WorkerGroup:
     def _planned(self, state: GroupState) -> Plan:
         """The plan of a leader; the link knows who is in the group by it."""
         if self.link is not None:
+            if self._abandoned is not None:
+                present = frozenset(MemberKey(one.instance, one.number) for one in state.members)
+                self._abandoned.planned(self.link.last_members(), present)
             self.link.planned(state)
         return self._plan(state)
 

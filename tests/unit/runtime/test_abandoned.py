@@ -1,0 +1,28 @@
+"""What members that are gone have left open is aborted, unless they come back."""
+
+from __future__ import annotations
+
+import threading
+
+from streamlet.control.values import MemberKey
+from streamlet.errors import UnreachableError
+from streamlet.runtime.abandoned import AbandonedTransactions
+
+A, B, C = (MemberKey(name, 0) for name in "abc")
+
+
+def test_only_what_members_that_stay_away_left_open_is_aborted() -> None:
+    done, aborted = threading.Semaphore(0), []
+
+    def abort(key: MemberKey) -> None:
+        aborted.append(key)
+        done.release()
+        raise UnreachableError("away")
+
+    looks = AbandonedTransactions(abort, patience_s=0.2)
+    looks.planned([A, B, C], frozenset([A]))
+    looks.planned([A, B], frozenset([A, B]))  # it was awaited, and is back
+    assert done.acquire(timeout=60)
+    looks.planned([A, B], frozenset([B]))
+    assert done.acquire(timeout=60)
+    assert aborted == [C, A]

@@ -1,0 +1,147 @@
+"""A transaction covers all that was sent; what does not end by a commit counts for nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from streamlet.coordinator import events as ev
+from streamlet.coordinator.events import CommitOutcome
+from streamlet.errors import UndeliveredError
+from streamlet.tasks.commit_delivery import ChangelogDelivery
+from streamlet.tasks.task_record import Unit, UnitStage
+from streamlet.tasks.transactional_commit import TransactionalCommit
+from streamlet.testing.ports import MemoryAdmin
+from streamlet.types import TopicPartition
+from tests.unit.tasks.owners import TASK, Owner, World, fold
+
+
+class Transactions:
+    """The transactions of a producer, by themselves."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.sealed: list[Mapping[TopicPartition, tuple[int, str]]] = []
+
+    def seal(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        self.begun = True
+        self.sealed.append(offsets)
+
+
+class ExactOwner(Owner):
+    """An owner that commits by transactions."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.wanted: list[ev.WorkerRequest] = []
+        self.transactions = Transactions()
+        delivery = ChangelogDelivery(
+            *(self.sink, MemoryAdmin(world.log), self.clock),
+            open_source=self._open_source,
+            alone=True,
+        )
+        self.exact = TransactionalCommit(
+            *(self, delivery, self.clock), sink=self.transactions, tasks=lambda: [self.active]
+        )
+
+    def want(self, request: ev.WorkerRequest) -> None:
+        self.wanted.append(request)
+
+    def write(self, most: int) -> None:
+        """Process some input whose outputs are sent."""
+        self.work(most)
+        self.active.wrote = self.transactions.begun = True
+
+    def end(self, outcome: CommitOutcome, code: int = 0) -> None:
+        """Answer the commit that was sent."""
+        token, offsets = self.sent.pop()
+        if outcome is CommitOutcome.ACCEPTED:
+            self._arrive(offsets)
+            self.transactions.begun = False
+        self.exact.done(token, outcome, code)
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> ExactOwner:
+    world = World(tmp_path, random.Random(1))
+    world.log.create("words", 1)
+    world.log.create("app-counts-changelog", 1)
+    world.produce(40)
+    return ExactOwner(world)
+
+
+def test_the_first_transaction_claims_and_nothing_is_processed_until_it_is_answered(
+    owner: ExactOwner,
+) -> None:
+    owner.write(10)
+    assert not owner.exact.sealed
+    owner.exact.begin([])
+    assert (owner.exact.sealed, owner.holds) == (True, [ev.COMMIT_TOKEN])
+    assert owner.transactions.sealed == [owner.sent[0][1]]
+    owner.end(CommitOutcome.ACCEPTED)
+    assert owner.wanted == [ev.CommitSoon(), ev.UnblockJoin(ev.COMMIT_TOKEN)]
+    assert (owner.exact.sealed, owner.active.claimed, owner.active.number) == (False, True, 1)
+    owner.exact.finish()
+    assert owner.active.state.state == owner.active.contained
+    assert owner.state() == fold(owner.world.inputs, 10)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (CommitOutcome.UNKNOWN, -1),
+        (CommitOutcome.SWITCHED, 22),
+        (CommitOutcome.LOST, 25),
+        (CommitOutcome.GATED, 27),
+    ],
+)
+def test_what_does_not_end_by_a_known_commit_is_given_up(
+    owner: ExactOwner, outcome: CommitOutcome, code: int
+) -> None:
+    owner.write(10)
+    owner.exact.begin([])
+    owner.end(outcome, code)
+    assert owner.exact.sealed
+    with pytest.raises(UndeliveredError):
+        owner.exact.begin([])
+    owner.exact.forget_queued()
+    assert not owner.exact.under_way
+
+
+def test_a_commit_that_never_left_is_sent_again(owner: ExactOwner) -> None:
+    owner.write(10)
+    owner.exact.begin([])
+    owner.end(CommitOutcome.GATED)
+    assert owner.exact.sealed
+    owner.exact.begin([])
+    assert owner.holds == [ev.COMMIT_TOKEN, None]
+    owner.end(CommitOutcome.ACCEPTED)
+    assert not owner.exact.sealed
+
+
+def test_a_task_that_is_closed_amid_a_transaction_takes_all_back(owner: ExactOwner) -> None:
+    owner.write(10)
+    owner.exact.forget(owner.active)
+    with pytest.raises(UndeliveredError, match="0_0 is closed"):
+        owner.exact.begin([])
+
+
+def test_a_task_that_has_sent_nothing_is_closed_by_itself(owner: ExactOwner) -> None:
+    owner.exact.forget(owner.active)
+    assert not owner.exact.under_way
+
+
+def test_the_last_commit_of_a_unit_has_all_that_the_worker_sent(owner: ExactOwner) -> None:
+    owner.write(10)
+    unit = Unit(7, 1, (), stage=UnitStage.STOPPED)
+    assert not owner.exact.begin_claims(unit, [])
+    owner.exact.begin_last(unit, [])
+    assert owner.holds == [7]
+    assert [offset for offset, _ in owner.sent[0][1].values()] == [10]
+    owner.end(CommitOutcome.ACCEPTED)
+    assert owner.wanted == []
+    assert owner.active.number == 1
+    assert owner.active.task == TASK
