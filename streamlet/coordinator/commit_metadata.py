@@ -13,7 +13,7 @@ than that of its last commit:
 ``{"epoch":7,"whole":true,"from":{"app-counts-changelog":{"0":990}}}``.
 
 ``born`` is there if the task writes records that wait for its commits: s since the epoch when its
-epochs began to count.
+epochs began to count; and ``key``, in base 85, with which it signs what it tells their readers.
 
 ``input`` is about the one partition whose position this is, everything else about the task::
 
@@ -34,13 +34,14 @@ Any member of the group may write any text. A number that cannot be is an error 
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import attrs
 
-from streamlet.bounded import EPOCH_MAX, INT32_MAX, TASK_NUMBER_MAX, parsed, whole
+from streamlet.bounded import EPOCH_MAX, INT32_MAX, INT64_MAX, parsed, whole
 from streamlet.coordinator.commit_packing import (
     pack_applied,
     pack_marks,
@@ -48,6 +49,7 @@ from streamlet.coordinator.commit_packing import (
     unpack_marks,
 )
 from streamlet.coordinator.messages import Committed
+from streamlet.coordinator.metadata_fields import by_partition, by_topic, flag_of, key_of, text_of
 from streamlet.errors import GroupError
 from streamlet.state.log_numbers import named, pack_logs, unpack_logs
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
@@ -59,12 +61,20 @@ _INCARNATION_MAX = (1 << 32) - 2
 class WriterMark(NamedTuple):
     """A writer whose records wait for its commits: how far they were processed.
 
-    ``period`` is the highest one that had begun before the first record not processed, ``sequence``
-    that of the last record processed of it; 0: none was.
+    ``period`` is the highest one that had begun before the first record not processed. Of it were
+    processed, behind the position: the records of commits before ``number``, and those of this one
+    whose offset is below ``behind``; where ``number`` is 0, of all commits.
     """
 
     period: int
-    sequence: int
+    number: int = 0
+    behind: int = 0
+
+    def processed(self, period: int, number: int) -> int:
+        """The offset below which records of a commit of that period were processed."""
+        if period != self.period or number > self.number > 0:
+            return 0
+        return self.behind if number == self.number or not self.number else INT64_MAX
 
 
 @attrs.frozen
@@ -117,7 +127,7 @@ class InputNote:
         """
         applied, loose, leaps = unpack_applied(fields.get("applied", ""))
         incarnation = whole(fields.get("inc", 0), 0, _INCARNATION_MAX)
-        is_open, topic_id = _flag(fields.get("open", False)), _text(fields.get("id", ""))
+        is_open, topic_id = flag_of(fields.get("open", False)), text_of(fields.get("id", ""))
         marks = unpack_marks(fields.get("held", "")).items()
         held = {writer: WriterMark(*mark) for writer, mark in marks}
         return cls(incarnation, applied, loose, is_open, leaps, topic_id, held)
@@ -177,6 +187,8 @@ class CommitMetadata:
     rebuilt: Rebuilt | None = None
     #: When the epochs of the task began to count, s since the epoch; 0: nothing it writes waits.
     born: int = 0
+    #: With which it signs what it tells the readers of these.
+    key: bytes = attrs.field(default=b"", repr=False)
     #: Of the one partition; the same commit has another one for another input.
     note: InputNote = attrs.field(factory=InputNote, eq=False)
 
@@ -211,14 +223,16 @@ class CommitMetadata:
         if compact:
             record["logs"] = pack_logs(self.ends, starts)
         else:
-            record["ends"] = _by_topic(self.ends)
+            record["ends"] = by_topic(self.ends)
         record["state"] = list(self.state)
         if rebuilt is not None:
             record["rebuilt"] = {"epoch": rebuilt.epoch, "whole": rebuilt.whole}
             if not compact:
-                record["rebuilt"]["from"] = _by_topic(starts)
+                record["rebuilt"]["from"] = by_topic(starts)
         if self.born:
             record["born"] = self.born
+        if self.key:
+            record["key"] = base64.b85encode(self.key).decode()
         if (note := self.note.as_json()) is not None:
             record["input"] = note
         if self.release_to is not None:
@@ -350,48 +364,21 @@ def _from_record(record: dict[str, Any]) -> CommitMetadata:
     epoch, number = record["state"]
     rebuilt = record.get("rebuilt")
     if record["v"] == COMPACT_VERSION:
-        ends, starts = unpack_logs(_text(record["logs"]))
+        ends, starts = unpack_logs(text_of(record["logs"]))
     else:
-        ends = _by_partition(record["ends"])
-        starts = {} if rebuilt is None else _by_partition(rebuilt["from"])
+        ends = by_partition(record["ends"])
+        starts = {} if rebuilt is None else by_partition(rebuilt["from"])
     return CommitMetadata(
         whole(record["epoch"], 0, EPOCH_MAX),
-        _text(record["by"]),
+        text_of(record["by"]),
         whole(record["gen"], -1, INT32_MAX),
         ends,
         StateNumber(whole(epoch, 0, EPOCH_MAX), whole(number)),
-        _text(record["release"]["to"]) if "release" in record else None,
+        text_of(record["release"]["to"]) if "release" in record else None,
         None
         if rebuilt is None
-        else Rebuilt(whole(rebuilt["epoch"], 0, EPOCH_MAX), _flag(rebuilt["whole"]), starts),
+        else Rebuilt(whole(rebuilt["epoch"], 0, EPOCH_MAX), flag_of(rebuilt["whole"]), starts),
         whole(record.get("born", 0), 0, _INCARNATION_MAX),
+        key_of(record.get("key", "")),
         InputNote.from_json(record["input"]) if "input" in record else InputNote(),
     )
-
-
-def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for tp, offset in sorted(offsets.items()):
-        found.setdefault(tp.topic, {})[str(tp.partition)] = offset
-    return found
-
-
-def _by_partition(record: dict[str, dict[str, object]]) -> dict[TopicPartition, int]:
-    return {
-        TopicPartition(_text(topic), whole(int(partition), 0, TASK_NUMBER_MAX)): whole(offset)
-        for topic, parts in record.items()
-        for partition, offset in parts.items()
-    }
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{str(value)[:40]!r} is neither true nor false")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{str(value)[:40]!r} is no text")
-    value.encode()  # half a pair of surrogates is none
-    return value

@@ -17,8 +17,8 @@ from streamlet.state.log_numbers import NAME_BITS, add_varint, varint
 
 #: Of each edge the ends of steps between which no origin was applied.
 Leaps: TypeAlias = Mapping[int, tuple[tuple[int, int], ...]]
-#: Of each writer its period, and the highest sequence of it that was processed.
-Marks: TypeAlias = Mapping[int, tuple[int, int]]
+#: Of each writer its period, and up to which commit and offset of it was processed.
+Marks: TypeAlias = Mapping[int, tuple[int, int, int]]
 
 #: Bits of an origin that are not its offset, the lowest of them for null values.
 _REST_BITS = 20
@@ -71,18 +71,18 @@ def pack_marks(marks: Marks) -> str:
     The upper half, which is about the same for all, as what it is above the lowest one.
     """
     found = bytearray()
-    lowest = min((period >> 32 for period, _ in marks.values()), default=0)
+    lowest = min((period >> 32 for period, _, _ in marks.values()), default=0)
     add_varint(found, lowest)
     before = 0
-    for writer, (period, sequence) in sorted(marks.items()):
+    for writer, (period, *done) in sorted(marks.items()):
         halves = (period >> 32) - lowest, period & _LOW
-        for number in (writer - before, *halves, sequence):
+        for number in (writer - before, *halves, *done):
             add_varint(found, number)
         before = writer
     return base64.b85encode(bytes(found)).decode()
 
 
-def unpack_marks(text: str) -> dict[int, tuple[int, int]]:
+def unpack_marks(text: str) -> dict[int, tuple[int, int, int]]:
     """Read that form.
 
     Raises:
@@ -90,15 +90,16 @@ def unpack_marks(text: str) -> dict[int, tuple[int, int]]:
     """
     data = base64.b85decode(text)
     lowest, at = varint(data, 0, 32) if data else (0, 0)
-    marks: dict[int, tuple[int, int]] = {}
+    marks: dict[int, tuple[int, int, int]] = {}
     writer = 0
     while at < len(data):
         step, at = varint(data, at, 63)
         born, at = varint(data, at, 32)
         epoch, at = varint(data, at, 32)
-        sequence, at = varint(data, at, 63)
+        number, at = varint(data, at, 63)
+        behind, at = varint(data, at, 63)
         writer += step
-        marks[writer] = lowest + born << 32 | epoch, sequence
-    if writer >> 63 or any(period >> 64 for period, _ in marks.values()):
+        marks[writer] = lowest + born << 32 | epoch, number, behind
+    if writer >> 63 or any(period >> 64 for period, *_ in marks.values()):
         raise ValueError("a packed mark is too high")
     return marks

@@ -27,6 +27,8 @@ _MOST_PARTITION = 99_999
 _MOST_INT32 = (1 << 31) - 1
 #: Characters of the longest member id: a host's name, numbers and a UUID.
 _MEMBER_ID = 104
+#: Bytes of the key of a task (``edges.held_records``).
+_KEY_BYTES = 12
 #: Characters of the id of a topic.
 _TOPIC_ID = 22
 
@@ -90,12 +92,13 @@ def _longest(texts: Iterable[str]) -> int:
     return max((len(text.encode()) for text in texts), default=0)
 
 
-def longest_text(changelogs: Collection[str], sources: int) -> int:
+def longest_text(changelogs: Collection[str], sources: int, *, signs: bool = False) -> int:
     """Bytes of the longest text that a task's commit can ever have, in compact form.
 
     Args:
         changelogs: topics that the task writes.
         sources: input partitions whose records meet in one of its inputs with prefixes.
+        signs: whether it writes records that wait for its commits.
     """
     ends = {TopicPartition(topic, _MOST_PARTITION): _MOST_OFFSET for topic in changelogs}
     rest = (1 << 20) - 1
@@ -109,6 +112,8 @@ def longest_text(changelogs: Collection[str], sources: int) -> int:
         StateNumber(_MOST_INT32, _MOST_COUNT),
         release_to=member_id,
         rebuilt=Rebuilt(_MOST_INT32, whole=False, starts=ends),
+        born=_MOST_INT32 if signs else 0,
+        key=bytes(_KEY_BYTES if signs else 0),
         note=InputNote(
             _MOST_INT32, applied, open=True, topic_id="" if applied else "i" * _TOPIC_ID
         ),

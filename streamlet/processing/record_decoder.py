@@ -91,7 +91,7 @@ class RecordDecoder:
         if isinstance(raw, Undecoded):
             attempt, received, raw = raw.attempt, raw.received, raw.raw
         else:
-            received = raw.offsets[-1] + 1
+            received = raw.offsets[-1] + 1 if len(raw) else -1
             if edges is not None:
                 raw, received = edges.take(raw)
             self._failures.keep(raw)

@@ -173,6 +173,7 @@ class Task:
         known_end = known_end or (lambda _: 0)
         if self.edges is not None:
             known_end = self.edges.at(now_ms, known_end)
+            self._later.extend(self.edges.more())
         while not self._pause.lasts and self._advance() and not self._undecoded.lasts:
             if not self._begin_next(now_ms, known_end):
                 break
@@ -236,10 +237,10 @@ class Task:
         pause = self._undecoded if self._under_way is None else self._pause
         if pause.due_ms is not None:
             return now_ms >= pause.due_ms
-        begun = self._under_way is not None or bool(self._later)
+        begun = self._under_way is not None or bool(self._later) or self._inputs is not None
         begun |= self.calls is not None and self.calls.arrived
-        timed = self._timed and now_ms >= self._tick_ms
-        return begun or self._inputs is not None or timed or self._punctuates()
+        begun |= self.edges is not None and self.edges.may_go_on
+        return begun or (self._timed and now_ms >= self._tick_ms) or self._punctuates()
 
     def buffered(self) -> dict[TopicPartition, int]:
         """Records kept back, per input partition."""

@@ -34,7 +34,9 @@ def check_commits(
         TopologyError: they may get longer.
     """
     exact = settings.repartition_exact
-    prefixed = {edge.topic for edge in edges_of(topology, counts if exact else None) if edge.exact}
+    edges = edges_of(topology, counts if exact else None)
+    prefixed = {edge.topic for edge in edges if edge.exact}
+    waits = {edge.topic for edge in edges if edge.after_commit}
     for part in topology.subtopologies:
         if same := same_numbers(part.changelog_topics):
             raise TopologyError(
@@ -47,7 +49,9 @@ def check_commits(
             if exact and topic.name in prefixed
         ]
         sources = max(meeting, default=0)
-        size = longest_text(part.changelog_topics, sources)
+        size = longest_text(
+            part.changelog_topics, sources, signs=not waits.isdisjoint(part.output_topics)
+        )
         if size <= (METADATA_MAX_BYTES if limit is None else limit):
             continue
         text = (

@@ -34,6 +34,7 @@ from streamlet.runtime.placement import PlacementCheck
 from streamlet.runtime.transactions import OffsetGaps
 from streamlet.tasks.active import ActiveTask, Unsent
 from streamlet.tasks.commit_port import CommitPort
+from streamlet.tasks.key_questions import KeyQuestions
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import blamed
 from streamlet.tasks.rebalance_events import RebalanceEvents
@@ -70,6 +71,7 @@ class RecordLoop:
         source: consumer of input partitions.
         board: where news of the group comes.
         clock: the time.
+        questions: about tasks whose records wait for their commits.
         holdings: the tasks.
         actions: tells whether another member waits for us.
         commit: tells whether a commit is under way.
@@ -88,6 +90,7 @@ class RecordLoop:
     _source: RecordSource
     _board: RebalanceEvents
     _clock: Clock
+    _questions: KeyQuestions
     _holdings: TaskRegistry
     _actions: TaskActions
     _commit: CommitPort
@@ -122,6 +125,7 @@ class RecordLoop:
         if self._commit.sealed:
             self._board.wait(POLL_MS)
             return
+        self._questions.step()
         # What we wrote has to be delivered before a task may move.
         hurried = self._actions.urgent or self._actions.waiting
         if not self._sending.sink.has_room(hurried=hurried):

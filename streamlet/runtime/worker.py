@@ -43,6 +43,7 @@ from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_loop import CommitLoop, Precopy
 from streamlet.tasks.commit_port import Settled
 from streamlet.tasks.disk_failures import DiskFailures
+from streamlet.tasks.key_questions import KeyQuestions
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import close_later_ms
 from streamlet.tasks.rebalance_events import RebalanceEvents
@@ -152,6 +153,7 @@ class Worker:
     def _record_loop(self) -> RecordLoop:
         return RecordLoop(
             *(self._source, self._board, self._clock),
+            questions=KeyQuestions(self._edges.keys, self._activation.targets, self._clock),
             holdings=self.holdings,
             actions=self._actions,
             commit=self._commit,
@@ -169,9 +171,7 @@ class Worker:
 
     def _commit_loop(self) -> CommitLoop:
         return CommitLoop(
-            self._settings,
-            self._commit,
-            self._clock,
+            *(self._settings, self._commit, self._clock),
             group=self._group,
             holdings=self.holdings,
             actions=self._actions,

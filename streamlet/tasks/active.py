@@ -287,6 +287,7 @@ class TaskCommit:
             release_to=self.release_to,
             rebuilt=self.rebuilt,
             born=0 if self.active.held is None else self.active.held.born,
+            key=b"" if self.active.held is None else self.active.held.key,
         )
         return rules.texts(plain, dict.fromkeys(self.active.inputs, InputNote()) | self.notes)
 

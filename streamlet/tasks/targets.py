@@ -45,6 +45,10 @@ POLL_RECORDS = 10_000
 TargetAnswer: TypeAlias = Future[dict[TaskId, Target]]
 
 
+#: The newest commit of each task that there is; None: it has none that can be read.
+CommitAnswer: TypeAlias = Future[dict[TaskId, CommitMetadata | None]]
+
+
 class CommittedPositions(Protocol):
     """Reads committed positions (``coordinator.session``)."""
 
@@ -107,6 +111,10 @@ class Targets:
         whether to ask again.
         """
         return self._thread.submit(self._read, tuple(tasks))
+
+    def commits(self, tasks: Sequence[TaskId]) -> CommitAnswer:
+        """Read the newest commits of those tasks that there are; exceptions as for ``read``."""
+        return self._thread.submit(self._commits, tuple(tasks))
 
     def complete(self, task: TaskId, target: Target) -> TargetAnswer:
         """Read the topic ids that a mark does not tell; exceptions as for ``read``."""
@@ -203,6 +211,15 @@ class Targets:
         if newest is None or not self._settings.exactly_once:
             return ends
         return {tp: min(end, newest.ends.get(tp, end)) for tp, end in ends.items()}
+
+    def _commits(self, tasks: Sequence[TaskId]) -> dict[TaskId, CommitMetadata | None]:
+        inputs = {task: found for task in tasks if (found := self.inputs(task))}
+        if not inputs:
+            return {}
+        committed = self._positions.fetch_committed(
+            _all(inputs.values()), self._settings.session_timeout_ms
+        )
+        return {task: Positions.of(tps, committed).newest for task, tps in inputs.items()}
 
     def _completed(self, task: TaskId, target: Target) -> dict[TaskId, Target]:
         found = self._with_ids({task: target})

@@ -154,9 +154,10 @@ _COMMIT = CommitMetadata(
     "two-0",
     Rebuilt(3, whole=True, starts={TopicPartition("app-counts-changelog", 0): 990}),
     1_766_000_001,
+    b"twelve bytes",
     InputNote(
         *(1_766_000_000, {7 << 32 | 5: (9 << 20) + 1, 8 << 32: 3}, frozenset({8 << 32}), True),
-        held={3 << 32 | 1: WriterMark(1_766_000_000 << 32 | 4, 77), 5: WriterMark(1 << 32, 0)},
+        held={3 << 32 | 1: WriterMark(1_766_000_000 << 32 | 4, 7, 77), 5: WriterMark(1 << 32)},
     ),
 )
 

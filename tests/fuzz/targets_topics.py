@@ -29,8 +29,8 @@ from streamlet.origins import ORIGIN_HEADER, Origin, RepeatFilter
 from streamlet.processing.edges import held_records
 from streamlet.processing.edges.filter import EdgeFilter
 from streamlet.processing.edges.held_reader import HeldReader
-from streamlet.processing.edges.prefix_bounds import PrefixBounds
 from streamlet.processing.edges.records import pack
+from streamlet.processing.edges.writer_keys import WriterKey, WriterKeys
 from streamlet.state.changelog import ChangelogReader, encode_column
 from streamlet.state.changelog import decode as decode_record
 from streamlet.state.entries import ENTRY_HEADER, CommitEntry
@@ -116,9 +116,10 @@ _MARKER = held_records.pack_marker(
 
 def _waiting(raw: bytes) -> None:
     """Forged records and markers between honest ones; then the note of a commit."""
-    bounds = PrefixBounds(frozenset({0}), 1)
-    ordered = len(raw) % 2 == 0
-    one = HeldReader(InputNote(), 0, EdgeFilter(InputNote()), bounds, ordered=ordered)
+    keys, ordered = WriterKeys(), len(raw) % 2 == 0
+    keys.answer({0: WriterKey(1, b"" if len(raw) % 3 else b"another"), 1: WriterKey()}, 0)
+    facts = InputNote(), 0, EdgeFilter(InputNote()), keys, frozenset({0})
+    one = HeldReader(*facts, ordered=ordered)
     place, values = 0, [_MARKER, *_WAITING, *raw.split(SEAM), _MARKER]
     for at in range(0, len(values), 3):
         part = batch_of(values[at : at + 3])
@@ -203,7 +204,7 @@ TOPICS = (
             for writer, period, number, base in (
                 (9 << 32, 1 << 32 | 1, 1, (0, 0)),
                 (0, (1 << 64) - 1, 1, ((1 << 64) - 1, (1 << 64) - 1)),
-                (0, 1 << 32 | 2, (1 << 56) - 1, (1 << 32 | 1, 1 << 62)),
+                (0, 1 << 32 | 2, (1 << 40) - 1, (1 << 32 | 1, 1 << 62)),
             )
         ),
     ),

@@ -23,9 +23,11 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.logs import get_logger
 from streamlet.processing.edges import held_records
 from streamlet.processing.edges.filter import EdgeFilter
+from streamlet.processing.edges.held_line import HeldLine
 from streamlet.processing.edges.held_records import MARK, Head, read_base, task_of
 from streamlet.processing.edges.held_run import HeldRun, markers_of, runs_of, waits
-from streamlet.processing.edges.prefix_bounds import PrefixBounds
+from streamlet.processing.edges.writer_keys import WriterKeys
+from streamlet.types import TopicPartition
 
 log = get_logger(__name__)
 
@@ -34,27 +36,19 @@ MOST_MARKS = 256
 _ALWAYS = 1 << 62
 #: All prefixes of repartition topics begin with this.
 _ANY_MARK = MARK[:7]
+_NO_BASE = (0, 0)
 
 
-@attrs.define
-class _Writer:
-    """The facts known of one writer.
+@attrs.frozen
+class _Word:
+    """Records with one head, or a marker, of which it is not known who wrote it."""
 
-    Attributes:
-        period: the highest one that is known to have begun.
-        accepted: its last commit that is known to be accepted.
-        mark: the highest sequence of it that was taken.
-        processed: period and sequence of the last record that was processed.
-        at: its offset; where that is not known, one above all.
-        held: what is undecided, in order.
-    """
-
-    period: int = 0
-    accepted: int = 0
-    mark: int = 0
-    processed: tuple[int, int] = (0, 0)
-    at: int = -1
-    held: deque[HeldRun] = attrs.field(factory=deque)
+    head: Head
+    base: tuple[int, int]
+    data: bytes
+    offset: int
+    since_ms: int
+    run: HeldRun | None
 
 
 class HeldReader:
@@ -64,7 +58,8 @@ class HeldReader:
         note: of the commit that it begins at.
         position: of that.
         others: filters records that do not wait.
-        bounds: of what prefixes say. A record whose prefix is beyond them does not wait.
+        keys: of the writers.
+        writers: the subtopologies whose tasks write to the topic.
         ordered: whether nothing is released before what lies before it in the topic, so that
             places are offsets; then a writer that is away holds back all others.
     """
@@ -74,23 +69,20 @@ class HeldReader:
         note: InputNote,
         position: int,
         others: EdgeFilter,
-        bounds: PrefixBounds,
+        keys: WriterKeys,
+        writers: frozenset[int],
         *,
         ordered: bool = False,
     ) -> None:
         self._others, self._ordered = others, ordered
-        self._bounds = bounds
-        #: Whether a prefix that cannot be was named.
-        self._named = False
+        self._keys, self._subtopologies = keys, writers
+        #: Words whose writer is not known yet, and what was known when they were last looked at.
+        self._aside: deque[_Word] = deque()
+        self._judged = keys.version
+        self._where = TopicPartition("", 0)
         self._read = self._next_place = position
-        self._writers: dict[int, _Writer] = {
-            writer: _Writer(
-                mark.period,
-                mark=mark.sequence,
-                processed=(mark.period, mark.sequence),
-                at=_ALWAYS if mark.sequence else -1,
-            )
-            for writer, mark in note.held.items()
+        self._lines = {
+            writer: HeldLine(mark.period, mark=mark) for writer, mark in note.held.items()
         }
         #: Places below this one are offsets.
         self._since, self._active = position, False
@@ -101,14 +93,22 @@ class HeldReader:
         self._waiting: deque[HeldRun] = deque()
         self._ordering: deque[HeldRun] = deque()
         self._released: list[HeldRun] = []
-        #: Records dropped so far, by kind.
-        self.dropped = Counter({"replay": 0, "zombie": 0, "uncommitted": 0})
+        #: Records dropped so far, by kind; ``forged``: another than their task wrote them.
+        self.dropped = Counter({"replay": 0, "zombie": 0, "uncommitted": 0, "forged": 0})
+        #: Words of that kind.
+        self.refused = 0
         #: How long released records had waited.
         self.waits = Histogram()
 
     def take(self, raw: PartitionBatch, now_ms: int) -> tuple[PartitionBatch, int]:
-        """The records that are to be processed now, and the place behind them."""
-        self._read = raw.offsets[-1] + 1
+        """The records that are to be processed now, and the place behind them.
+
+        An empty batch has those looked at whose writer was not known.
+        """
+        self._where = TopicPartition(raw.topic, raw.partition)
+        self._judge_again()
+        if len(raw):
+            self._read = raw.offsets[-1] + 1
         if not self._active:
             taken = self._taken(raw)
             if taken is not None:
@@ -125,6 +125,11 @@ class HeldReader:
                 for own, marker in markers_of(part):
                     self._word(own, marker, now_ms)
         return self._given(raw, now_ms)
+
+    @property
+    def may_go_on(self) -> bool:
+        """True if an empty batch may have something released."""
+        return bool(self._aside) and self._judged != self._keys.version
 
     def skip(self, offset: int) -> int:
         """Go on at a later offset, behind records that are gone; the place behind what was read."""
@@ -149,9 +154,9 @@ class HeldReader:
             run = waiting[0]
             done = max(bisect_left(run.places, place), run.done)
             if done > run.done and run.writer >= 0:
-                writer = self._writers[run.writer]
-                writer.processed = run.period, run.sequences[done - 1]
-                writer.at = run.offsets[done - 1]
+                number = 0 if self._ordered else run.number
+                mark = WriterMark(run.period, number, run.offsets[done - 1] + 1)
+                self._lines[run.writer].mark = mark
             run.done = done
             if done < len(run):
                 break
@@ -165,43 +170,45 @@ class HeldReader:
 
     def _first(self) -> int:
         """The offset of the first record that was not processed, or behind what was read."""
-        found = [run.offsets[run.done] for run in self._waiting]
-        found += [run.offsets[0] for run in self._ordering if len(run)]
-        found += [one.held[0].offsets[0] for one in self._writers.values() if one.held]
+        found = [run.offsets[run.done] if run.again is None else run.again for run in self._waiting]
+        found += [
+            run.offsets[0] if run.again is None else run.again for run in self._ordering if len(run)
+        ]
+        found += [at for one in self._lines.values() if (at := one.first) is not None]
+        found += [word.offset for word in self._aside]
         return min(found, default=self._read)
 
     @property
     def note(self) -> InputNote:
         """The note of a commit of the position that ``advance`` was last called for."""
         note = self._others.note
-        if not self._writers:
+        if not self._lines:
             return note
         position = self._first()
         first: dict[int, int] = {}
         for run in (*self._waiting, *self._ordering):
             first.setdefault(run.writer, run.period)
         marks: list[tuple[bool, int, int, WriterMark]] = []
-        for number, one in self._writers.items():
-            period = min(first.get(number, one.period), one.period)
-            sequence = one.processed[1] if one.processed[0] == period else 0
-            marks.append((one.at < position, -one.at, number, WriterMark(period, sequence)))
+        for writer, one in self._lines.items():
+            period, mark = min(first.get(writer, one.period), one.period), one.mark
+            if mark.period != period or mark.behind <= position:
+                mark = WriterMark(period)
+            marks.append((not mark.behind, -one.mark.behind, writer, mark))
         marks.sort()
         needed = sum(not dispensable for dispensable, *_ in marks)
         chosen = marks[: max(needed, MOST_MARKS)]
-        held = {number: mark for *_, number, mark in chosen if mark.period}
+        held = {writer: mark for *_, writer, mark in chosen if mark.period}
         return attrs.evolve(note, held=held)
 
     @property
     def held(self) -> int:
         """Records that wait for a decision."""
-        return sum(len(run) for one in self._writers.values() for run in one.held)
+        return sum(len(run) for one in self._lines.values() for run in one.held)
 
     @property
     def oldest(self) -> tuple[int, int] | None:
         """The writer whose decision was waited for longest, and since when, ms; None: none is."""
-        heads = (
-            (one.held[0].since_ms, writer) for writer, one in self._writers.items() if one.held
-        )
+        heads = ((one.held[0].since_ms, writer) for writer, one in self._lines.items() if one.held)
         since_ms, writer = min(heads, default=(0, -1))
         return None if writer < 0 else (writer, since_ms)
 
@@ -228,104 +235,66 @@ class HeldReader:
         columns = list(raw.offsets), raw.keys, raw.values, raw.timestamps, raw.headers
         run = HeldRun(-1, 0, 0, now_ms, [], *columns, dict(raw.unreadable or {}))
         run.decided = True
-        self._put(run)
-
-    def _refuse(self, head: Head, raw: PartitionBatch, now_ms: int) -> None:
-        """Let records with a forged prefix pass without it; a marker tells nothing then."""
-        if not self._named:
-            self._named = True
-            log.warning(
-                "%s-%d has a prefix at offset %d that no task can have written (task %s, period "
-                "%d): a record like this does not wait for a commit, a marker counts for nothing",
-                *(raw.topic, raw.partition, raw.offsets[0], task_of(head.writer), head.period),
-            )
-        found = None if head.marker else held_records.unpack(raw.values)  # type: ignore[arg-type]
-        if found is not None:
-            columns = raw.offsets, raw.keys, found[1], raw.timestamps, raw.headers, raw.unreadable
-            self._pass(PartitionBatch(raw.topic, raw.partition, *columns), now_ms)
+        (self._ordering if self._ordered else self._released).append(run)
 
     def _word(self, head: Head, raw: PartitionBatch, now_ms: int) -> None:
-        known = self._writers.get(head.writer)
-        period = None if known is None else known.period
-        if not self._bounds.allow(head, period, len(self._writers), now_ms):
-            self._refuse(head, raw, now_ms)
-            return
-        writer = self._writers.setdefault(head.writer, _Writer())
         values: list[bytes] = raw.values  # type: ignore[assignment]
-        if head.period < writer.period:
-            self.dropped["zombie"] += 0 if head.marker else len(values)
-            return
-        if head.period > writer.period and not self._opens(writer, head, values[0]):
-            self._hold(writer, head, raw, now_ms)
-            return
-        if head.accepted > writer.accepted:
-            writer.accepted = head.accepted
-            self._decide(writer)
-        if not head.marker:
-            self._hold(writer, head, raw, now_ms)
-            if head.number <= writer.accepted:
-                self._decide(writer)
-
-    def _opens(self, writer: _Writer, head: Head, value: bytes) -> bool:
-        """Begin another period of a writer, unless no marker says so yet that must come."""
+        run, base = None, _NO_BASE
         if head.marker:
-            self._undo(writer, *read_base(value), below=head.period)
-        elif head.accepted > 0 or not (writer.period or writer.held):
-            self._undo(writer, 0, 0, below=head.period)
+            base = read_base(values[0])
+        elif (found := held_records.unpack(values)) is not None:
+            run = HeldRun.of(head, raw, *found, now_ms, alone=self._ordered)
+            if self._ordered:
+                self._ordering.append(run)
         else:
-            return False
-        writer.period, writer.accepted, writer.mark = head.period, 0, 0
+            self._refuse(head, len(raw), raw.offsets[0])
+            return
+        data = values[0][: held_records.HEAD_BYTES]
+        word = _Word(head, base, data, raw.offsets[0], now_ms, run)
+        if not self._decide(word):
+            self._aside.append(word)
+
+    def _judge_again(self) -> None:
+        """Look at what was put aside, if more is known by now."""
+        if self.may_go_on:
+            self._judged = self._keys.version
+            aside, self._aside = self._aside, deque()
+            self._aside.extend(word for word in aside if not self._decide(word))
+
+    def _decide(self, word: _Word) -> bool:
+        """Take a word, or refuse it; False if it is not known whether its task wrote it."""
+        head, run = word.head, word.run
+        line = self._lines.get(head.writer)
+        if line is None or head.marker or word.data != line.head:
+            found: bool | None = False
+            if head.writer >> 32 in self._subtopologies:
+                found = self._keys.judge(head, word.base, word.since_ms)
+            if not found:
+                if found is not None:
+                    self._refuse(head, 0 if run is None else len(run), word.offset)
+                    if run is not None:
+                        run.clear()
+                return found is not None
+            line = self._lines.setdefault(head.writer, HeldLine())
+            line.head = b"" if head.marker else word.data
+        for taken in line.word(head, word.base, run, self.dropped):
+            self._put(taken)
         return True
 
-    def _undo(self, writer: _Writer, period: int, number: int, *, below: int) -> None:
-        """Release what is held of commits up to this one, drop the rest of earlier periods."""
-        held, writer.held = writer.held, deque()
-        mark = writer.mark if period == writer.period else 0
-        for run in held:
-            if run.period >= below:
-                writer.held.append(run)
-            elif run.period == period and run.number <= number:
-                mark = self._take(run, mark)
-            else:
-                self.dropped["uncommitted"] += len(run)
-                run.decided = True
-                run.behind(_ALWAYS)
-
-    def _hold(self, writer: _Writer, head: Head, raw: PartitionBatch, now_ms: int) -> None:
-        found = held_records.unpack(raw.values)  # type: ignore[arg-type]
-        if found is None:
-            self._pass(raw, now_ms)
-            return
-        run = HeldRun.of(head, raw, *found, now_ms)
-        run.ascend()
-        last = writer.held[-1] if writer.held else None
-        if last is not None and not self._ordered and last.goes_on_with(run):
-            last.extend(run)
-            return
-        writer.held.append(run)
-        if self._ordered:
-            self._ordering.append(run)
-
-    def _decide(self, writer: _Writer) -> None:
-        """Release what is held of commits of the present period that were accepted."""
-        held = writer.held
-        while held and held[0].period == writer.period and held[0].number <= writer.accepted:
-            writer.mark = self._take(held.popleft(), writer.mark)
-
-    def _take(self, run: HeldRun, mark: int) -> int:
-        """Release records, but for those up to this sequence; the highest one then."""
-        count = len(run)
-        run.behind(mark)
-        self.dropped["replay"] += count - len(run)
-        run.decided = True
-        if not len(run):
-            return mark
-        if not self._ordered:
-            self._put(run)
-        return run.sequences[-1]
+    def _refuse(self, head: Head, records: int, offset: int) -> None:
+        """Count what another than the task wrote in its name; name it, ever more seldom."""
+        self.refused += 1
+        self.dropped["forged"] += records
+        if self.refused & (self.refused - 1) == 0:
+            log.warning(
+                "%s: what is at offset %d says that task %s wrote it, in period %d, and it did "
+                "not: it counts for nothing (%d so far)",
+                *(self._where, offset, task_of(head.writer), head.period, self.refused),
+            )
 
     def _put(self, run: HeldRun) -> None:
-        (self._ordering if self._ordered else self._released).append(run)
+        if not self._ordered:
+            self._released.append(run)
 
     # What goes to the task.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, groupby, islice
+from itertools import groupby, islice, pairwise
 from operator import ge, itemgetter
+from typing import TypeVar
 
 import attrs
 
@@ -13,14 +14,16 @@ from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.processing.edges.held_records import HEAD_BYTES, MARK, Head, read_head, split_markers
 
 _HEAD_OF = itemgetter(slice(HEAD_BYTES))
+_T = TypeVar("_T")
 
 
 @attrs.define(eq=False)
 class HeldRun:
     """Records in the order of the topic that one writer wrote for one commit, in columns.
 
-    Those that do not wait have ``writer`` -1, and no sequences. ``done`` of them were processed;
-    ``first`` is the place of the first one, once they are released.
+    Those that do not wait have ``writer`` -1, and no sequences. ``done`` of them were processed.
+    ``alone``: they stay a run of their own. ``again`` is the offset from which they are read again
+    until all are processed; None: that of the first one not processed.
     """
 
     writer: int
@@ -37,6 +40,8 @@ class HeldRun:
     places: Sequence[int] = ()
     done: int = 0
     decided: bool = False
+    alone: bool = False
+    again: int | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -49,6 +54,8 @@ class HeldRun:
         sequences: Sequence[int],
         values: list[bytes | None],
         now_ms: int,
+        *,
+        alone: bool,
     ) -> HeldRun:
         """The records of a batch that have this head."""
         unreadable = {}
@@ -63,36 +70,36 @@ class HeldRun:
             raw.timestamps,
             raw.headers,
             unreadable,
+            alone=alone,
         )
 
-    def behind(self, sequence: int) -> None:
-        """Leave out the records up to this sequence."""
-        count = bisect_right(self.sequences, sequence)
-        if not count:
-            return
-        self.sequences, self.offsets = self.sequences[count:], self.offsets[count:]
-        self.keys, self.values = self.keys[count:], self.values[count:]
-        self.timestamps = self.timestamps[count:]
-        self.headers = None if self.headers is None else self.headers[count:]
+    def from_offset(self, offset: int) -> None:
+        """Leave out the records before this offset."""
+        if count := bisect_left(self.offsets, offset):
+            self._keep(slice(count, None))
 
-    def ascend(self) -> None:
-        """Leave out records whose sequence is not above those before: they came twice."""
-        if not any(map(ge, self.sequences, islice(self.sequences, 1, None))):
-            return
-        highest = accumulate(self.sequences, max, initial=-1)
-        pairs = zip(self.sequences, highest, strict=False)
-        rows = [at for at, (one, high) in enumerate(pairs) if one > high]
-        self.sequences = [self.sequences[at] for at in rows]
-        self.offsets = [self.offsets[at] for at in rows]
-        self.keys = [self.keys[at] for at in rows]
-        self.values = [self.values[at] for at in rows]
-        self.timestamps = [self.timestamps[at] for at in rows]
-        self.headers = self.headers and [self.headers[at] for at in rows]
+    def clear(self) -> None:
+        """Leave out all records: it is decided that none of them counts."""
+        self._keep(slice(0))
+        self.decided = True
 
-    def goes_on_with(self, more: HeldRun) -> bool:
-        """True if those are further records of the same commit."""
+    def only(self, rows: Sequence[int]) -> None:
+        """Leave out all but these rows."""
+        self.sequences, self.offsets = _at(self.sequences, rows), _at(self.offsets, rows)
+        self.keys, self.values = _at(self.keys, rows), _at(self.values, rows)
+        self.timestamps = _at(self.timestamps, rows)
+        self.headers = self.headers and _at(self.headers, rows)
+
+    def _keep(self, part: slice) -> None:
+        self.sequences, self.offsets = self.sequences[part], self.offsets[part]
+        self.keys, self.values = self.keys[part], self.values[part]
+        self.timestamps = self.timestamps[part]
+        self.headers = None if self.headers is None else self.headers[part]
+
+    def joins(self, more: HeldRun) -> bool:
+        """True if those are further records of the same commit, and may be processed with these."""
         same = (self.period, self.number) == (more.period, more.number)
-        return same and self.sequences[-1] < more.sequences[0]
+        return same and not self.alone
 
     def extend(self, more: HeldRun) -> None:
         """Append records of the same commit."""
@@ -105,6 +112,37 @@ class HeldRun:
         self.values += more.values
         self.timestamps += more.timestamps
         self.unreadable |= more.unreadable
+
+
+def leave_out_repeated(runs: Sequence[HeldRun]) -> None:
+    """Leave out what is there twice, byte for byte, among all runs of one commit.
+
+    Where there is any, the commit is read again from its first record on until it is processed: a
+    repetition is seen only with what it repeats.
+    """
+    if not any(map(_falls, runs)) and not any(
+        one.sequences[-1] >= more.sequences[0] for one, more in pairwise(runs)
+    ):
+        return
+    first = min(run.offsets[0] for run in runs)
+    met: set[tuple[int, bytes | None, bytes | None, int]] = set()
+    for run in runs:
+        rows = []
+        columns = run.sequences, run.keys, run.values, run.timestamps
+        for at, record in enumerate(zip(*columns, strict=True)):
+            if record not in met:
+                met.add(record)
+                rows.append(at)
+        run.only(rows)
+        run.again = first
+
+
+def _falls(run: HeldRun) -> bool:
+    return any(map(ge, run.sequences, islice(run.sequences, 1, None)))
+
+
+def _at(column: Sequence[_T], rows: Sequence[int]) -> list[_T]:
+    return [column[at] for at in rows]
 
 
 def waits(value: bytes | None) -> bool:

@@ -25,6 +25,9 @@ MOST_RECORDS = 50_000
 MOST_BYTES = 8 << 20
 #: ... and the share of these at which a commit is asked for at once.
 SHARE = 4
+#: How often at most each partition hears what was accepted, also one without records of the task:
+#: others may have copied a record there, which waits and holds back the position, ms.
+SELDOM_MS = 30_000
 #: How long a marker waits for a record that tells the same, ms.
 SOON_MS = 10
 #: Markers in one record at most.
@@ -41,17 +44,19 @@ class Period:
         task: which.
         number: ``held_records.period_of``.
         base: period and number of the last accepted commit before it that committed anything.
+        key: of the task, with which it signs.
     """
 
     task: TaskId
     number: int
     base: tuple[int, int] = (0, 0)
+    key: bytes = b""
 
     @classmethod
-    def of(cls, task: TaskId, born: int, epoch: int, base: StateNumber) -> Period:
+    def of(cls, task: TaskId, born: int, epoch: int, base: StateNumber, key: bytes = b"") -> Period:
         """The period of this epoch; ``base``: what the commit that it begins at contains."""
         before = (held_records.period_of(born, base.epoch), base.number) if base.epoch else (0, 0)
-        return cls(task, held_records.period_of(born, epoch), before)
+        return cls(task, held_records.period_of(born, epoch), before, key)
 
 
 @attrs.define
@@ -128,6 +133,8 @@ class HeldWriter:
         #: Whether partitions lack a word: of the period, or of a commit, and that from when on, ms.
         self._unopened, self._owes = True, False
         self._owes_ms: int | None = None
+        #: Whether some partition may not know the last accepted commit, and when all are to.
+        self._behind, self._all_ms = False, 0
         self._accepted, self._number, self._sequence = 0, 1, 1
         self._head = b""
         #: Records and bytes written since the last share of a commit was taken, and before it.
@@ -139,6 +146,11 @@ class HeldWriter:
     def born(self) -> int:
         """The time at which the epochs of its task began to count, s since the epoch."""
         return self._period.number >> 32
+
+    @property
+    def key(self) -> bytes:
+        """The key of its task, with which it signs."""
+        return self._period.key
 
     def takes(self, topic: str) -> bool:
         """True if records to this topic wait for their commit, as things are now."""
@@ -216,6 +228,7 @@ class HeldWriter:
             return
         self._accepted, self._under_way = number, False
         self._sent, self._head = (0, 0), b""
+        self._behind = True
         if not self._owes:
             self._owes, self._owes_ms = True, None
 
@@ -225,7 +238,7 @@ class HeldWriter:
         before = self._period
         base = (before.number, self._accepted) if self._accepted else before.base
         number = held_records.period_of(before.number >> 32, epoch)
-        self._period = Period(before.task, number, base)
+        self._period = Period(before.task, number, base, before.key)
         self._claimed = self._under_way = self._owes = False
         self._unopened = True
         self._accepted, self._number, self._head = 0, 1, b""
@@ -272,7 +285,7 @@ class HeldWriter:
             flags = UNDER_WAY if self._under_way else 0
             period = self._period
             writer = held_records.writer_of(period.task)
-            self._head = pack_head(writer, period.number, self._number, flags)
+            self._head = pack_head(writer, period.number, self._number, flags, key=period.key)
         return self._head
 
     # Telling.
@@ -284,36 +297,43 @@ class HeldWriter:
         """
         if not self._claimed or (self._unopened and not self._agreement.held):
             return []
-        if not self._unopened:
-            if not self._owes:
-                return []
-            if self._owes_ms is None:
-                self._owes_ms = now_ms + SOON_MS
-            if now_ms < self._owes_ms and not at_once:
-                return []
+        everywhere = self._unopened or (self._behind and now_ms >= self._all_ms)
+        if not everywhere and not self._due(now_ms, at_once=at_once):
+            return []
+        if everywhere:
+            self._behind, self._all_ms = False, now_ms + SELDOM_MS
         self._unopened = self._owes = False
         value = self._marker()
         found = []
         for topic, told in self._told.items():
-            owed = self._owed(told)
+            owed = self._owed(told, everywhere=everywhere)
             if owed:
                 found.append(Markers(topic, owed, [value] * len(owed)))
                 self.markers_sent += len(owed)
         return found
 
+    def _due(self, now_ms: int, *, at_once: bool) -> bool:
+        """True if partitions with records are to hear of a commit now."""
+        if not self._owes:
+            return False
+        if self._owes_ms is None:
+            self._owes_ms = now_ms + SOON_MS
+        return at_once or now_ms >= self._owes_ms
+
     def _marker(self) -> bytes:
         period = self._period
         writer = held_records.writer_of(period.task)
-        head = pack_head(writer, period.number, self._accepted + 1, MARKER)
+        facts = writer, period.number, self._accepted + 1, MARKER
+        head = pack_head(*facts, key=period.key, base=period.base)
         return pack_marker(head, self._sequence, period.base)
 
-    def _owed(self, told: _Told) -> list[int]:
+    def _owed(self, told: _Told, *, everywhere: bool) -> list[int]:
         """The partitions that get a marker now; it counts as written."""
         accepted = self._accepted
         owed = [
             at
             for at, (known, last) in enumerate(zip(told.accepted, told.last, strict=True))
-            if known < 0 or known < min(last, accepted)
+            if known < (accepted if everywhere or known < 0 else min(last, accepted))
         ]
         for at in owed:
             told.accepted[at] = accepted

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from secrets import token_bytes
 
 import attrs
 
@@ -17,11 +19,11 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.filter import KINDS, EdgeFilter
 from streamlet.processing.edges.held_reader import HeldReader
-from streamlet.processing.edges.held_records import task_of
+from streamlet.processing.edges.held_records import KEY_BYTES, task_of
 from streamlet.processing.edges.held_writer import HeldWriter, Period
-from streamlet.processing.edges.prefix_bounds import PrefixBounds
 from streamlet.processing.edges.records import edge_of, source_of
 from streamlet.processing.edges.writer import EdgeWriter
+from streamlet.processing.edges.writer_keys import WriterKeys
 from streamlet.topology.edges import MOST_SOURCES, Edge, edges_of, sources_into
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
@@ -43,6 +45,7 @@ class Start:
         commit: the one that it begins at; None: there is none.
         contained: what that contains.
         now_s: the time, s since the epoch.
+        key: of the task, if the commit has none.
     """
 
     task: TaskId
@@ -50,6 +53,15 @@ class Start:
     commit: CommitMetadata | None
     contained: StateNumber
     now_s: int
+    key: bytes = attrs.field(factory=partial(token_bytes, KEY_BYTES), repr=False)
+
+    @property
+    def period(self) -> Period:
+        """The period, which goes on from the commit if its epochs count on."""
+        commit = self.commit
+        if commit is None or not (commit.born and commit.key):
+            return Period.of(self.task, self.now_s, self.epoch, NO_STATE, self.key)
+        return Period.of(self.task, commit.born, self.epoch, self.contained, commit.key)
 
 
 class TaskEdges:
@@ -61,7 +73,8 @@ class TaskEdges:
         notes: of these positions.
         writer: writes its own edges; None: there are none.
         sources: those that lead to each repartition topic (``records.source_of``).
-        bounds: of the prefixes in each of these.
+        writers: the subtopologies whose tasks write to each of these.
+        keys: of these tasks.
         ordered: the repartition topics that are released in the order of their offsets.
     """
 
@@ -72,7 +85,8 @@ class TaskEdges:
         notes: Mapping[TopicPartition, InputNote],
         writer: EdgeWriter | None,
         sources: Mapping[str, Collection[int]],
-        bounds: Mapping[str, PrefixBounds],
+        writers: Mapping[str, frozenset[int]],
+        keys: WriterKeys,
         ordered: Collection[str] = (),
     ) -> None:
         self._notes = dict(notes)
@@ -84,7 +98,8 @@ class TaskEdges:
         }
         self._readers = {
             tp: HeldReader(
-                *(notes[tp], positions[tp], one, bounds[tp.topic]), ordered=tp.topic in ordered
+                *(notes[tp], positions[tp], one, keys, writers[tp.topic]),
+                ordered=tp.topic in ordered,
             )
             for tp, one in self._filters.items()
         }
@@ -117,7 +132,7 @@ class TaskEdges:
     @property
     def dropped(self) -> dict[str, int]:
         """Records that did not count, by kind (``edges.filter``, ``edges.held_reader``)."""
-        found = Counter(dict.fromkeys((*KINDS, "uncommitted"), 0))
+        found = Counter(dict.fromkeys((*KINDS, "uncommitted", "forged"), 0))
         for tp, one in self._filters.items():
             found.update(one.dropped)
             found.update(self._readers[tp].dropped)
@@ -157,6 +172,16 @@ class TaskEdges:
         """
         one = self._readers.get(TopicPartition(raw.topic, raw.partition))
         return (raw, raw.offsets[-1] + 1) if one is None else one.take(raw, self.now_ms)
+
+    @property
+    def may_go_on(self) -> bool:
+        """True if ``more`` has something in it."""
+        return any(one.may_go_on for one in self._readers.values())
+
+    def more(self) -> list[PartitionBatch]:
+        """Batches without records, of partitions where more is known by now of what was read."""
+        found = [tp for tp, one in self._readers.items() if one.may_go_on]
+        return [PartitionBatch(*tp, range(0), [], [], []) for tp in found]
 
     def advance(self, positions: Mapping[TopicPartition, int]) -> None:
         """Note which of the records taken were processed."""
@@ -216,6 +241,8 @@ class EdgePlan:
         self._headed = {topic: counts[topic] for topic in topology.topics_with_origins}
         #: What the group agrees to: all its members can read it.
         self.agreement = Agreement()
+        #: Of the tasks that write records that wait.
+        self.keys = WriterKeys()
         self._exact = exact
         #: Partitions of the topics whose records we give a prefix.
         self._prefixed: dict[str, int] = {}
@@ -266,16 +293,11 @@ class EdgePlan:
 
         ``topic_ids`` as far as just read.
         """
-        known = 0 if start.commit is None else start.commit.born
-        base = start.contained if known else NO_STATE
-        period = Period.of(start.task, known or start.now_s, start.epoch, base)
         sources = {topic.name: self._sources(topic.name) for topic in part.repartitions}
-        writer = self._writer(part, notes, topic_ids, period)
-        bounds = {
-            topic.name: PrefixBounds(self._writers_of(topic.name), start.now_s)
-            for topic in part.repartitions
-        }
-        return TaskEdges(part, positions, notes, writer, sources, bounds, self.ordered)
+        writer = self._writer(part, notes, topic_ids, start.period)
+        writers = {topic.name: self._writers_of(topic.name) for topic in part.repartitions}
+        facts = writer, sources, writers, self.keys, self.ordered
+        return TaskEdges(part, positions, notes, *facts)
 
     def _writers_of(self, topic: str) -> frozenset[int]:
         """The subtopologies whose tasks write to a topic."""
@@ -309,7 +331,8 @@ class EdgePlan:
         """
         writers = [one for one in self._topology.subtopologies if topic in one.output_topics]
         count = sum(one.task_count(self._counts) for one in writers)
-        if count > MOST_SOURCES or longest_text(part.changelog_topics, count) > METADATA_MAX_BYTES:
+        size = longest_text(part.changelog_topics, count, signs=True)
+        if count > MOST_SOURCES or size > METADATA_MAX_BYTES:
             return True
         return any(sink.origin for sink in part.sinks)
 

@@ -240,7 +240,7 @@ _ALL = (
         "Records of exact repartition topics that did not count: replay (had been applied), gap "
         "(comes again behind one that is missing), zombie (of a source since set back), "
         "beyond (with an origin that no record can have), uncommitted (written for a commit that "
-        "never was)",
+        "never was), forged (not written by the task that it names)",
         ("task", "kind"),
         lambda m: m.repetitions,
     ),

@@ -16,6 +16,7 @@ from streamlet.coordinator.messages import Committed, OffsetFetch
 from streamlet.errors import StreamletError, TimedOutError
 from streamlet.kafka.limits import NO_LIMITS
 from streamlet.processing.edges.agreement import Agreement
+from streamlet.processing.edges.writer_keys import WriterKeys
 from streamlet.testing.simulation.cluster import GROUP, input_of, task_of
 from streamlet.testing.simulation.ports import SimSubtopology
 from streamlet.types import TaskId, TopicPartition
@@ -153,6 +154,7 @@ class SimEdges:
     """Agreement of the members on prefixes; no topic has any."""
 
     agreement: Agreement = attrs.field(factory=Agreement)
+    keys: WriterKeys = attrs.field(factory=WriterKeys)
 
     def pruned(self, *_: object) -> dict[TopicPartition, Any]:
         """The notes that a task begins with."""

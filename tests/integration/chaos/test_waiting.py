@@ -20,6 +20,7 @@ from streamlet.control.topic import is_control_topic
 from streamlet.testing import FaultProxy, KafkaBroker
 from tests.integration.chaos.deliveries import DeliveryFailures
 from tests.integration.chaos.faults import Faults
+from tests.integration.chaos.forger import Forger
 from tests.integration.chaos.support import PARTITIONS, Cluster
 from tests.integration.chaos.topics import Load
 from tests.integration.chaos.waiting import KEYS
@@ -46,7 +47,10 @@ RETRY = ("--set", "producer.request.timeout.ms=2000", "--set", "producer.message
 def test_every_shape_is_exact_whatever_fails(
     make_cluster: Callable[..., Cluster], kafka_broker: KafkaBroker, seed: int
 ) -> None:
-    """A shop, charts, joins in a row, foreign keys, calls, functions that are never the same."""
+    """A shop, charts, joins in a row, foreign keys, calls, functions that are never the same.
+
+    Another program writes in the name of their tasks meanwhile.
+    """
     minutes = float(os.environ.get(MINUTES, "0"))
     cluster = make_cluster("waiting", partitions=PARTITIONS if minutes else 2)
     fill_tables(cluster)
@@ -62,7 +66,7 @@ def test_every_shape_is_exact_whatever_fails(
         )
         rows = Load(cluster.servers, cluster.topic("rows"), keys=KEYS, rate=50, seed=seed)
         load = Load(cluster.servers, cluster.topic("in"), keys=KEYS, rate=500, seed=seed)
-        with rows, load:
+        with rows, load, Forger(cluster, seed) as forger:
             until = time.monotonic() + minutes * 60
             while not faults.made or time.monotonic() < until:
                 for fault in dice.sample(wanted, len(wanted)):
@@ -72,7 +76,10 @@ def test_every_shape_is_exact_whatever_fails(
             load.finish()
         cluster.await_settled()
         assert [one.stop() for one in faults.instances] == [0] * len(faults.instances)
-    print(f"{load.total} records, {dict(faults.made)}, deliveries: {failing.kinds}")
+    made = f"deliveries: {failing.kinds}, forged: {forger.words}"
+    print(f"{load.total} records, {dict(faults.made)}, {made}")
+    assert forger.words > 100
+    assert "counts for nothing" in cluster.logs()
     assert {fault.__name__ for fault in wanted} <= faults.made.keys()
     assert not wrong_stores(cluster, faults.instances)
     if minutes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from itertools import count
 
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
@@ -12,15 +12,24 @@ from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.edges.filter import EdgeFilter
 from streamlet.processing.edges.held_reader import HeldReader
-from streamlet.processing.edges.held_records import period_of
+from streamlet.processing.edges.held_records import (
+    HEAD_BYTES,
+    MARKER,
+    UNDER_WAY,
+    pack,
+    pack_head,
+    pack_marker,
+    period_of,
+)
 from streamlet.processing.edges.held_writer import HeldWriter, Period
-from streamlet.processing.edges.prefix_bounds import PrefixBounds
+from streamlet.processing.edges.writer_keys import STALE_MS, WriterKey, WriterKeys
 from streamlet.processing.outputs import Output
 from streamlet.types import TaskId
 from tests.simulation.held import rules as words
 from tests.simulation.held.history import History
 from tests.simulation.held.reader import Reader
 from tests.simulation.held.rules import NO_PERIOD, Place, Rules, Word
+from tests.simulation.held.tasks import Task
 from tests.simulation.held.writer import Writer
 
 _TOPIC = "between"
@@ -39,8 +48,10 @@ class CodeWriter(Writer):
         super().__init__(rules, writer, period, base, partitions)
         (born, epoch), number = base
         of_base = (period_of(born, epoch), number) if number else (0, 0)
-        own = Period(TaskId(0, writer), period_of(*period), of_base)
+        key = _key(writer, period[0])
+        own = Period(TaskId(0, writer), period_of(*period), of_base, key)
         self._code = HeldWriter(own, {_TOPIC: partitions})
+        self._late_ms = 0
 
     def begin(self, dice: random.Random) -> None:
         """The claim was accepted."""
@@ -85,7 +96,8 @@ class CodeWriter(Writer):
     @property
     def quiet(self) -> bool:
         """True if nothing is on its way, and nothing is owed."""
-        self._send_markers()
+        self._late_ms += _LATE_MS
+        self._send_markers(self._late_ms)
         return not any(self.in_flight)
 
     def _send_markers(self, now_ms: int | None = None) -> None:
@@ -107,18 +119,28 @@ def _key_of(partition: int, partitions: int, value: Hashable) -> tuple[bytes, by
     return key, None if len(text) % _NULLS == 0 else text
 
 
+def _key(writer: int, born: int) -> bytes:
+    return b"%d of %d" % (writer, born)
+
+
 class CodeReader(Reader):
-    """A reader that goes by the code; it gets several words at once."""
+    """A reader that goes by the code; it gets several words at once.
+
+    ``ask`` tells of a writer since when its epochs count; None: there is no answer now.
+    """
 
     ordered = False
+    ask: Callable[[int], tuple[int, bool] | None]
 
     def __init__(self, rules: Rules, position: int = 0, notes: words.Notes = "") -> None:
         super().__init__(rules, position)
+        self._now_ms = 0
+        self._keys = WriterKeys()
         assert isinstance(notes, str)
         found = CommitMetadata.from_text(notes)
         note = InputNote() if found is None else found.note
-        bounds = PrefixBounds(frozenset(range(1)), 1 << 31)
-        self._code = HeldReader(note, position, EdgeFilter(note), bounds, ordered=self.ordered)
+        facts = note, position, EdgeFilter(note), self._keys, frozenset({0})
+        self._code = HeldReader(*facts, ordered=self.ordered)
         self._words: list[Word] = []
         self._given: deque[tuple[int, Word]] = deque()
         self._place = self._behind = position
@@ -159,19 +181,31 @@ class CodeReader(Reader):
         return CommitMetadata(1, "a", 1, note=self._code.note).to_text()
 
     def _read_on(self) -> None:
+        self._ask()
         taken, self._words = self._words, []
-        if not taken:
+        if not taken and not self._code.may_go_on:
             return
         offsets = range(self.read - len(taken), self.read)
         keys = [None if word.value is None else repr(word.value).encode() for word in taken]
         data: list[bytes | None] = [word.data for word in taken]
         raw = PartitionBatch(_TOPIC, 0, offsets, [*keys], data, [0] * len(taken))
-        given, self._behind = self._code.take(raw, 0)
+        given, self._behind = self._code.take(raw, self._now_ms)
         by_key = dict(zip(keys, taken, strict=True))
         for place, key, value in zip(given.offsets, given.keys, given.values, strict=True):
             assert key is not None
             assert value == (None if len(key) % _NULLS == 0 else key)
             self._given.append((place, by_key.get(key) or self._earlier(key)))
+
+    def _ask(self) -> None:
+        """Ask for keys that are wanted; an answer that may be of old proves nothing wrong."""
+        self._now_ms += 1_000
+        for writer in self._keys.to_ask(self._now_ms):
+            if (answer := self.ask(writer)) is None:
+                self._keys.ask_again([writer])
+                continue
+            born, of_now = answer
+            key = WriterKey(born, _key(writer, born)) if born else WriterKey()
+            self._keys.answer({writer: key}, self._now_ms if of_now else -STALE_MS)
 
     def _earlier(self, key: bytes) -> Word:
         """A word that was held."""
@@ -192,6 +226,41 @@ class CodeHistory(History):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed, Rules(claim=False))
+
+    def _begun(self, rules: Rules, position: int, notes: words.Notes) -> Reader:
+        reader = super()._begun(rules, position, notes)
+        assert isinstance(reader, CodeReader)
+        reader.ask = self._life_of
+        return reader
+
+    def _life_of(self, writer: int) -> tuple[int, bool] | None:
+        """The life that the commits of a task say; perhaps an earlier one, or none."""
+        task, x = next(one for one in self._tasks if one.number == writer), self._dice.random()
+        if x < 0.2:
+            return None
+        return (0, False) if x < 0.4 else (task.commit.incarnation, True)
+
+    def _copied(self, word: Word, sequence: int, value: Hashable) -> Word:
+        if word.base is not None:
+            return word
+        head, text = word.data[:HEAD_BYTES], repr(value).encode()
+        (data,) = pack(head, [None if len(text) % _NULLS == 0 else text], sequence)
+        return word._replace(value=value, data=data)
+
+    def _forged(self, task: Task, value: Hashable) -> Word:
+        self._unsigned.add(task.number)  # the words of an earlier life are believed
+        word, text = super()._forged(task, value), repr(value).encode()
+        (born, epoch), number, key = word.period, word.number, b"another"
+        under_way = UNDER_WAY if word.accepted == number - 2 else 0
+        facts = task.number, period_of(born, epoch), number
+        if word.base is None:
+            head = pack_head(*facts, under_way, key=key)
+            (data,) = pack(head, [None if len(text) % _NULLS == 0 else text], word.sequence)
+        else:
+            base = period_of(*word.base[0]), word.base[1]
+            head = pack_head(*facts, MARKER | under_way, key=key, base=base)
+            data = pack_marker(head, word.sequence, base)
+        return word._replace(data=data)
 
 
 class OrderedHistory(CodeHistory):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Hashable
 from itertools import count
 
 import attrs
 
 from tests.simulation.held.reader import Reader
-from tests.simulation.held.rules import Rules
+from tests.simulation.held.rules import NOTHING, Notes, Rules, Word
 from tests.simulation.held.tasks import MOST, Active, Log, Task
 from tests.simulation.held.writer import BOUND, Writer
 
@@ -50,6 +51,8 @@ class History:
         self._stages = [[self._source() for _ in range(dice.choice([1, 2, 2]))]]
         for stage, logs in enumerate(self._topics):
             self._stages.append([self._behind(stage, log) for log in logs])
+        #: Tasks in whose name something was written, where the life must not end that tells so.
+        self._unsigned = set[int]()
         #: How often each fault happened.
         self.faults = Counter[str]()
 
@@ -70,9 +73,12 @@ class History:
             lossy=self.lossy,
             clock=self._clock,
             values=self._values,
-            begun=self.reader,
+            begun=self._begun,
             writing=self.writer,
         )
+
+    def _begun(self, rules: Rules, position: int, notes: Notes) -> Reader:
+        return self.reader(rules, position, notes)
 
     @property
     def _tasks(self) -> list[Task]:
@@ -123,6 +129,8 @@ class History:
         if dice.random() < 0.03:
             self._disturb(task)
             return
+        if task.logs and dice.random() < 0.05:
+            self._forge(task)
         if task.former and dice.random() < 0.15:
             self._haunt(task, dice.choice(task.former))
         if one is None or (one.writer.failed and dice.random() < 0.3):
@@ -156,6 +164,34 @@ class History:
             log.start = self._dice.randrange(log.start, len(log.words) + 1)
         else:
             log.start = max(log.start, task.commit.position)
+
+    def _forge(self, task: Task) -> None:
+        """Another writes a word in the name of a task: of its own making, or a copy of one."""
+        dice = self._dice
+        value = task.number, -next(self._values)
+        there = [word for log in task.logs for word in log.words if word.writer == task.number]
+        if there and dice.random() < 0.6:
+            word = self._copied(dice.choice(there[-8:]), dice.randrange(8), value)
+            self.faults["copied"] += 1
+        else:
+            word = self._forged(task, value)
+            self.faults["forged"] += 1
+        dice.choice(task.logs).words.append(word)
+
+    def _copied(self, word: Word, sequence: int, value: Hashable) -> Word:
+        """A word as it was, but for what is not signed."""
+        return word if word.base else word._replace(sequence=sequence, value=value)
+
+    def _forged(self, task: Task, value: Hashable) -> Word:
+        """A word that a task could have written, without its signature."""
+        dice, found = self._dice, task.commit
+        life = dice.choice([found.incarnation, found.incarnation, found.incarnation + 1])
+        period = life, max(0, found.epoch + dice.choice([-1, 0, 1, 1, 2]))
+        number, sequence = dice.randrange(1, 4), dice.randrange(8)
+        accepted = number - dice.choice([1, 1, 2])
+        base = dice.choice([None, NOTHING, (period, 2), found.contained])
+        words = task.number, period, number, accepted, sequence, None if base else value, base
+        return Word(*words, signed=False)
 
     def _deliver(self, task: Task, one: Active, faulty: bool) -> None:
         if task.logs:
@@ -223,7 +259,7 @@ class History:
     def _set_back(self, task: Task) -> None:
         """A tool moves the positions of a task, while nothing of the application runs."""
         one = task.owner
-        if one is None:
+        if one is None or task.number in self._unsigned:
             return
         one.writer.tell()
         while any(one.writer.in_flight):
@@ -285,7 +321,11 @@ def _compared(writer: Task, partition: int, task: Task, log: Log) -> str:
     if task.since:
         there = {word.value for word in log.words[task.since :]}
         wanted = [value for value in wanted if value in there]
-    found = [word.value for word in task.commit.applied if word.writer == writer.number]
+    found = [
+        word.value
+        for word in task.commit.applied
+        if word.writer == writer.number and not _is_forged(word.value)
+    ]
     if found == wanted:
         return ""
     if len(set(found)) < len(found):
@@ -295,6 +335,10 @@ def _compared(writer: Task, partition: int, task: Task, log: Log) -> str:
     there = set(found)
     in_order = found == [value for value in wanted if value in there]
     return "lost" if in_order else "out of order"
+
+
+def _is_forged(value: Hashable) -> bool:
+    return isinstance(value, tuple) and value[1] < 0
 
 
 class LossyHistory(History):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import shutil
 import subprocess
@@ -21,6 +22,10 @@ from tests.simulation.mutations import ROOT, mutated
 
 WRITER = "processing/edges/held_writer.py"
 READER = "processing/edges/held_reader.py"
+LINE = "processing/edges/held_line.py"
+RUN = "processing/edges/held_run.py"
+KEYS = "processing/edges/writer_keys.py"
+METADATA = "coordinator/commit_metadata.py"
 #: Histories of each kind, at most.
 HISTORIES = 1_000
 
@@ -54,15 +59,15 @@ MUTATIONS = (
         "writer 3",
         "a partition without records of a period does not hear of it",
         WRITER,
-        "if known < 0 or known < min(last, accepted)",
-        "if 0 <= known < min(last, accepted)",
+        "if known < (accepted if everywhere or known < 0 else min(last, accepted))",
+        "if 0 <= known < (accepted if everywhere else min(last, accepted))",
     ),
     Mutation(
         "nothing-owed",
         "writer 4",
         "no marker tells that a commit was accepted",
         WRITER,
-        "if known < 0 or known < min(last, accepted)",
+        "if known < (accepted if everywhere or known < 0 else min(last, accepted))",
         "if known < 0",
     ),
     Mutation(
@@ -77,57 +82,65 @@ MUTATIONS = (
         "zombies-count",
         "reader 1",
         "words of earlier periods are taken",
-        READER,
-        "if head.period < writer.period:",
+        LINE,
+        "if head.period < self.period:",
         "if head.period < 0:",
     ),
     Mutation(
         "no-base",
         "reader 2",
         "what is held of an accepted commit is dropped when another period begins",
-        READER,
-        "elif run.period == period and run.number <= number:",
+        LINE,
+        "elif run.period == base[0] and run.number <= base[1]:",
         "elif False:",
     ),
     Mutation(
         "base-without-a-number",
         "reader 2",
         "all that is held is taken when another period begins",
-        READER,
-        "elif run.period == period and run.number <= number:",
-        "elif run.period == period:",
+        LINE,
+        "elif run.period == base[0] and run.number <= base[1]:",
+        "elif run.period == base[0]:",
     ),
     Mutation(
         "own-records-dropped",
         "reader 2",
         "a base drops the records of its own period that came before it",
-        READER,
-        "if run.period >= below:",
-        "if run.period > below:",
+        LINE,
+        "if run.period >= head.period:",
+        "if run.period > head.period:",
     ),
     Mutation(
         "period-without-a-base",
         "reader 3",
         "any record of a later period ends the earlier ones",
-        READER,
-        "elif head.accepted > 0 or not (writer.period or writer.held):",
-        "elif True:",
+        LINE,
+        "return head.marker or head.accepted > 0 or not (self.period or self.held)",
+        "return True",
     ),
     Mutation(
         "applied-at-once",
         "reader 4",
         "records do not wait",
-        READER,
-        "held[0].period == writer.period and held[0].number <= writer.accepted:",
-        "held[0].period == writer.period:",
+        LINE,
+        "held[0].period == self.period and held[0].number <= self.accepted:",
+        "held[0].period == self.period:",
     ),
     Mutation(
         "repetitions-count",
         "reader 4",
-        "a sequence that was taken is taken once more",
-        READER,
-        "run.behind(mark)",
-        "run.behind(0)",
+        "a record that is there twice is taken twice",
+        RUN,
+        "if record not in met:",
+        "if True:",
+    ),
+    Mutation(
+        "sequences-alone",
+        "reader 4",
+        "what has the sequence of another record is taken for its repetition",
+        RUN,
+        "columns = run.sequences, run.keys, run.values, run.timestamps",
+        "columns = (run.sequences,)",
     ),
     Mutation(
         "position-of-what-was-read",
@@ -142,24 +155,56 @@ MUTATIONS = (
         "reader 6",
         "what was applied behind the position is not known after a restart",
         READER,
-        "mark=mark.sequence,",
-        "mark=0,",
+        "HeldLine(mark.period, mark=mark)",
+        "HeldLine(mark.period)",
     ),
     Mutation(
         "period-of-what-was-taken",
         "reader 6",
         "a mark has the period of what was taken and not processed",
         READER,
-        "period = min(first.get(number, one.period), one.period)",
-        "period = one.period",
+        "min(first.get(writer, one.period), one.period), one.mark",
+        "one.period, one.mark",
     ),
     Mutation(
-        "mark-of-what-was-taken",
+        "mark-of-whole-commits",
         "reader 6",
-        "a mark has the sequence of what was taken and not processed",
-        READER,
-        "sequence = one.processed[1] if one.processed[0] == period else 0",
-        "sequence = one.mark",
+        "what is read again of a commit that was processed in part counts as processed",
+        METADATA,
+        "return self.behind if number == self.number or not self.number else INT64_MAX",
+        "return INT64_MAX",
+    ),
+    Mutation(
+        "read-again-without-the-first",
+        "reader 6",
+        "a repetition is read again without what it repeats",
+        RUN,
+        "run.again = first",
+        "pass",
+    ),
+    Mutation(
+        "anybody-signs",
+        "reader 7",
+        "a word counts whoever wrote it",
+        KEYS,
+        "return born < of_group or head.is_signed_with(known.found.key, base)",
+        "return True",
+    ),
+    Mutation(
+        "unknown-counts",
+        "reader 7",
+        "a word counts before the key of its writer is known",
+        KEYS,
+        "            self._wanted.add(head.writer)\n            return None\n",
+        "            return True\n",
+    ),
+    Mutation(
+        "any-answer-refutes",
+        "reader 7",
+        "an answer that may be of old proves that another wrote a word",
+        KEYS,
+        "known.asked_ms >= since_ms + STALE_MS",
+        "True",
     ),
 )
 
@@ -186,6 +231,7 @@ def run(mutation: Mutation) -> str:
 def play() -> str:
     """Play the histories of the code in this process until one goes wrong."""
     held_writer.MOST_RECORDS = BOUND - 1
+    logging.disable()
     for seed in range(HISTORIES):
         for kind in (CodeHistory, OrderedHistory, LossyCodeHistory):
             try:

@@ -11,9 +11,9 @@ import attrs
 Period: TypeAlias = tuple[int, int]
 #: A period, and a number of its commits.
 Place: TypeAlias = tuple[Period, int]
-#: Of each writer the newest period, and the highest sequence of it that was applied; or, of the
-#: code that ships, the text that it commits.
-Notes: TypeAlias = Mapping[int, tuple[Period, int]] | str
+#: Of each writer the newest period, and the commit of it and the offset in that up to which was
+#: processed; or, of the code that ships, the text that it commits.
+Notes: TypeAlias = Mapping[int, tuple[Period, int, int]] | str
 
 NO_PERIOD: Period = (0, 0)
 NOTHING: Place = (NO_PERIOD, 0)
@@ -37,6 +37,9 @@ class Rules:
     bound: bool = True  # a writer takes nothing new while much is undecided
     amid: bool = True  # but it ends what it has begun
     # Readers.
+    signed: bool = True  # what the task did not sign counts for nothing
+    contents: bool = True  # a repetition is told by all of it, not by its sequence
+    numbers: bool = True  # what is decided by a commit is processed by its number, then its offset
     wait: bool = True  # a record is applied once its commit is known to be accepted
     epoch: bool = True  # words of earlier periods are dropped
     ended: bool = True  # what is held of earlier periods is dropped at the base
@@ -50,7 +53,8 @@ class Rules:
 class Word(NamedTuple):
     """A record of a held edge, or a marker, which bears a base and no value.
 
-    ``data`` is what the code that ships wrote for it.
+    ``data`` is what the code that ships wrote for it. Who cannot sign may copy a word, and change
+    its sequence and its value.
     """
 
     writer: int
@@ -61,3 +65,4 @@ class Word(NamedTuple):
     value: Hashable = None
     base: Place | None = None
     data: bytes = b""
+    signed: bool = True

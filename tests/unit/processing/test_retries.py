@@ -79,10 +79,14 @@ def test_a_commit_of_a_stopped_task_waits_for_the_pauses() -> None:
 class Replays:
     """The edges of a task behind a repartition topic, some of whose records came before."""
 
-    silent = blocked = False
+    silent = blocked = may_go_on = False
 
     def __init__(self, *offsets: int) -> None:
         self._offsets = {*offsets}
+
+    def more(self) -> list[PartitionBatch]:
+        """Nothing."""
+        return []
 
     def at(self, now_ms: int, known_end: KnownEnd) -> KnownEnd:
         """As they are."""

@@ -9,8 +9,9 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.filter import EdgeFilter
 from streamlet.processing.edges.held_reader import HeldReader
+from streamlet.processing.edges.held_records import writer_of
 from streamlet.processing.edges.held_writer import HeldWriter, Period
-from streamlet.processing.edges.prefix_bounds import PrefixBounds
+from streamlet.processing.edges.writer_keys import WriterKey, WriterKeys
 from streamlet.processing.outputs import Output
 from streamlet.types import NO_STATE, StateNumber, TaskId
 
@@ -18,6 +19,7 @@ FIRST = TaskId(0, 0)
 TOPIC, PARTITIONS = "between", 2
 #: When the epochs of all tasks began to count.
 BORN = 1_700_000_000
+KEY = b"the key of it"
 
 
 class Edges:
@@ -25,6 +27,7 @@ class Edges:
 
     def __init__(self) -> None:
         self.logs: dict[int, list[bytes]] = defaultdict(list)
+        self.keys = WriterKeys()
 
     def writer(
         self,
@@ -35,7 +38,8 @@ class Edges:
         exact: bool = True,
     ) -> HeldWriter:
         """The writer of an active period that was claimed, and has told so."""
-        period = Period.of(task, BORN, epoch, base)
+        self.keys.answer({writer_of(task): WriterKey(BORN, KEY)}, 0)
+        period = Period.of(task, BORN, epoch, base, KEY)
         made = HeldWriter(period, {TOPIC: PARTITIONS}, agreement, exact=exact)
         made.claimed()
         self.tell(made)
@@ -72,6 +76,7 @@ class Reading:
 
     def __init__(self, edges: Edges, partition: int = 0, *, ordered: bool = False) -> None:
         self._log, self._ordered = edges.logs[partition], ordered
+        self._keys = edges.keys
         self.found: list[bytes | None] = []
         self.committed, self._text = 0, CommitMetadata(1, "a", 1).to_text()
         self.begin()
@@ -82,21 +87,25 @@ class Reading:
         assert metadata is not None
         note: InputNote = metadata.note
         self._at = self._place = self.committed
-        bounds = PrefixBounds(frozenset({0, 1}), BORN)
-        self.reader = HeldReader(note, self._at, EdgeFilter(note), bounds, ordered=self._ordered)
+        others, writers = EdgeFilter(note), frozenset({0, 1})
+        facts = note, self._at, others, self._keys, writers
+        self.reader = HeldReader(*facts, ordered=self._ordered)
 
     def read(self, now_ms: int = 0, most: int = 1_000) -> list[bytes | None]:
         """Process what is there; the values."""
         values: list[bytes | None] = [*self._log[self._at : self._at + most]]
-        if not values:
-            return []
         count = len(values)
         offsets = range(self._at, self._at + count)
         raw = PartitionBatch(TOPIC, 0, offsets, [None] * count, values, [0] * count)
         taken, self._place = self.reader.take(raw, now_ms)
         self._at += count
+        self._given = taken.offsets
         self.found += taken.values
         return taken.values
+
+    def processed(self, count: int) -> None:
+        """Have processed so many of the records read last."""
+        self._place = self._given[count]
 
     def commit(self) -> int:
         """Commit; the position."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlet as sl
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
-from streamlet.processing.edges.held_records import read_base
+from streamlet.processing.edges.held_records import HEAD_BYTES, read_base, read_head
 from streamlet.processing.edges.plan import EdgePlan, Start
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
@@ -41,7 +41,7 @@ def test_a_period_goes_on_from_what_its_commit_contains() -> None:
     (part,) = (one for one in app.topology().subtopologies if BETWEEN in one.output_topics)
     positions = {TopicPartition(topic, 1): 5 for topic in ("in", "rows")}
     notes = dict.fromkeys(positions, InputNote())
-    commit = CommitMetadata(3, "m", 1, {}, StateNumber(2, 9), born=77)
+    commit = CommitMetadata(3, "m", 1, {}, StateNumber(2, 9), born=77, key=b"key")
     start = Start(TaskId(part.id, 1), 4, commit, StateNumber(2, 9), 1_000)
     edges = plan.of_task(part, positions, notes, {}, start)
     held = edges.held
@@ -50,7 +50,9 @@ def test_a_period_goes_on_from_what_its_commit_contains() -> None:
     held.claimed()
     (markers,) = held.markers(0)
     assert (markers.topic, markers.partitions) == (BETWEEN, [0, 1])
-    assert read_base(markers.values[0]) == (77 << 32 | 2, 9)
+    base = read_base(markers.values[0])
+    assert base == (77 << 32 | 2, 9)
+    assert read_head(markers.values[0][:HEAD_BYTES]).is_signed_with(b"key", base)
     assert not edges.silent
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from streamlet.coordinator.commit_metadata import InputNote, WriterMark
-from streamlet.processing.edges import held_reader, held_records, prefix_bounds
-from streamlet.processing.edges.held_writer import joined
-from streamlet.types import StateNumber, TaskId
-from tests.unit.processing.edges.held_edges import BORN, Edges, Reading
+from streamlet.processing.edges import held_reader, held_records
+from streamlet.processing.edges.held_records import MARKER, pack, pack_head, pack_marker, writer_of
+from streamlet.processing.edges.held_writer import HeldWriter, Period, joined
+from streamlet.processing.edges.writer_keys import STALE_MS, WriterKey, WriterKeys
+from streamlet.types import NO_STATE, StateNumber, TaskId
+from tests.unit.processing.edges.held_edges import BORN, KEY, Edges, Reading
 
 A, B = TaskId(0, 0), TaskId(0, 1)
 
@@ -63,7 +65,7 @@ def test_what_no_commit_contains_is_dropped_when_the_next_period_begins() -> Non
     edges.commit(other, 1)
     edges.tell(other, at_once=True)
     assert reading.read() == [b"again"]
-    assert reading.reader.dropped == {"uncommitted": 1, "zombie": 1, "replay": 0}
+    assert reading.reader.dropped == {"uncommitted": 1, "zombie": 1, "replay": 0, "forged": 0}
 
 
 def test_a_writer_that_is_away_holds_no_other_back_and_nothing_is_applied_twice() -> None:
@@ -196,50 +198,168 @@ def test_marks_that_are_needed_go_before_others(monkeypatch: pytest.MonkeyPatch)
 
 def test_notes_of_writers_are_read_back() -> None:
     marks = {
-        writer << 32 | 7: WriterMark((1_700_000_000 + writer) << 32 | 3, 9) for writer in range(99)
+        writer << 32 | 7: WriterMark((1_700_000_000 + writer) << 32 | 3, 9, writer)
+        for writer in range(99)
     }
     note = InputNote(held=marks)
     assert InputNote.from_json(note.as_json()) == note
 
 
 FORGED = {
-    "a task of another subtopology": (TaskId(9, 0), BORN << 32 | 1),
-    "a period of next week": (A, BORN + 7 * 86_400 << 32 | 1),
-    "the highest period": (A, (1 << 64) - 1),
-    "a period far beyond the known one": (A, BORN << 32 | 1 << 20),
+    "a task of another subtopology": (TaskId(9, 0), BORN << 32 | 1, 5),
+    "a period of next week": (A, BORN + 7 * 86_400 << 32 | 1, 5),
+    "the highest period": (A, (1 << 64) - 1, 5),
+    "the next period": (A, BORN << 32 | 2, 1),
+    "a later commit": (A, BORN << 32 | 1, 9),
+    "the commit to come": (A, BORN << 32 | 1, 2),
 }
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize(("task", "period"), FORGED.values(), ids=FORGED)
-def test_a_prefix_that_no_task_can_have_written_silences_none_and_does_not_wait(
-    task: TaskId, period: int, ordered: bool, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("task", "period", "number"), FORGED.values(), ids=FORGED)
+def test_what_others_say_in_the_name_of_a_task_counts_for_nothing(
+    task: TaskId, period: int, number: int, ordered: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     edges = Edges()
     writer, reading = edges.writer(), Reading(edges, ordered=ordered)
     edges.write(writer, b"one")
     edges.commit(writer, 1)
     edges.tell(writer, at_once=True)
-    assert reading.read() == [b"one"]
-    number = held_records.writer_of(task)
-    marker = held_records.pack_head(number, period, 5, held_records.MARKER)
-    edges.logs[0].append(held_records.pack_marker(marker, 0, (0, 0)))
-    edges.logs[0] += held_records.pack(held_records.pack_head(number, period, 5), [b"forged"], 1)
-    edges.logs[0].append(marker)  # cut off, too
     edges.write(writer, b"two")
+    assert reading.read() == [b"one"]
+    marker = pack_head(writer_of(task), period, number, MARKER, key=b"another")
+    edges.logs[0].append(pack_marker(marker, 0, (BORN << 32 | 1, 2)))
+    edges.logs[0] += pack(pack_head(writer_of(task), period, number), [b"forged"], 1)
+    edges.logs[0].append(marker)  # cut off, too
+    assert reading.read() == []
     edges.commit(writer, 2)
     edges.tell(writer, at_once=True)
-    assert reading.read() == [b"forged", b"two"]
+    edges.keys.answer({0: WriterKey(BORN, KEY)}, STALE_MS)
+    assert reading.read() == [b"two"]
     assert reading.commit() == len(edges.logs[0])
-    assert caplog.text.count("between-0 has a prefix at offset 3 that no task can have") == 1
+    assert reading.reader.dropped["forged"] == 1
+    assert "between-0: what is at offset 4 says that task" in caplog.text
     assert len(reading.reader.note.held) == 1
 
 
-def test_more_writers_than_there_can_be_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefix_bounds, "MOST_WRITERS", 2)
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("sequence", [0, 2, 1 << 40])
+def test_who_copies_a_head_adds_records_and_takes_none_away(ordered: bool, sequence: int) -> None:
     edges = Edges()
-    reading = Reading(edges)
-    for partition in range(3):
-        edges.write(edges.writer(TaskId(0, partition)), b"%d" % partition)
-    assert reading.read() == [b"2"]
-    assert reading.reader.held == 2
+    writer, reading = edges.writer(), Reading(edges, ordered=ordered)
+    edges.write(writer, b"one")
+    head = edges.logs[0][-1][: held_records.HEAD_BYTES]
+    edges.logs[0] += pack(head, [b"forged"], sequence)
+    edges.write(writer, b"two")
+    edges.commit(writer, 1)
+    edges.write(writer, b"three")
+    late = pack(head, [b"late"], sequence)
+    edges.logs[0] += late
+    assert reading.read() == [b"one", b"forged", b"two"]
+    reading.commit()
+    reading.begin()
+    edges.write(writer, b"four")
+    edges.commit(writer, 2)
+    edges.tell(writer, at_once=True)
+    assert set(reading.read()) - set(late) >= {b"three", b"four"}
+    assert reading.commit() == len(edges.logs[0])
+
+
+def test_a_copy_of_the_next_head_goes_before_no_record() -> None:
+    """A partition gets records later than another, where a head can be copied from."""
+    edges = Edges()
+    writer, reading = edges.writer(), Reading(edges)
+    edges.write(writer, b"one")
+    edges.write(writer, b"late")
+    late = edges.logs[0].pop()
+    writer.taken(1)
+    edges.write(writer, b"elsewhere", partition=1)
+    edges.logs[0] += pack(edges.logs[1][-1][: held_records.HEAD_BYTES], [b"forged"], 7)
+    edges.logs[0].append(late)
+    writer.accepted(1)
+    edges.tell(writer, at_once=True)
+    edges.write(writer, b"two")
+    assert reading.read() == [b"one", b"late"]
+    reading.commit()
+    reading.begin()
+    edges.commit(writer, 2)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == [b"forged", b"two"]
+
+
+def test_what_was_processed_is_known_where_a_commit_is_read_again_in_part() -> None:
+    edges = Edges()
+    away, writer, reading = edges.writer(B), edges.writer(), Reading(edges)
+    edges.write(away, b"held")
+    edges.write(writer, b"one", b"two")
+    edges.commit(writer, 1)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == [b"one", b"two"]
+    reading.processed(1)
+    reading.commit()
+    reading.begin()
+    assert reading.read() == [b"two"]
+    edges.commit(away, 1)
+    edges.tell(away, at_once=True)
+    assert reading.read() == [b"held"]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_key_of_a_writer_is_asked_for_and_nothing_is_decided_before(ordered: bool) -> None:
+    edges = Edges()
+    writer, edges.keys = edges.writer(), WriterKeys()
+    reading = Reading(edges, ordered=ordered)
+    edges.write(writer, b"one")
+    edges.commit(writer, 1)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == []
+    assert (reading.commit(), reading.reader.may_go_on) == (0, False)
+    assert edges.keys.to_ask(0) == {0}
+    edges.keys.answer({0: WriterKey()}, 0)
+    assert reading.reader.may_go_on
+    assert reading.read() == [], "its task was not claimed yet"
+    assert edges.keys.to_ask(100) == ()
+    assert edges.keys.to_ask(1_000) == {0}
+    edges.keys.answer({0: WriterKey(BORN, KEY)}, 1_000)
+    assert reading.read() == [b"one"]
+    assert reading.commit() == len(edges.logs[0])
+    assert not edges.keys.to_ask(9_000)
+
+
+def test_a_later_life_is_believed_once_the_group_knows_it() -> None:
+    """A tool set the positions of the task, and its metadata is gone."""
+    edges = Edges()
+    writer, reading = edges.writer(), Reading(edges)
+    edges.write(writer, b"one")
+    edges.commit(writer, 1)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == [b"one"]
+    other = HeldWriter(Period.of(A, BORN + 9, 1, NO_STATE, b"other"), {"between": 2})
+    other.claimed()
+    edges.tell(other)
+    edges.write(other, b"two")
+    edges.commit(other, 1)
+    edges.tell(other, at_once=True)
+    assert reading.read(now_ms=5) == []
+    edges.keys.answer({0: WriterKey(BORN, KEY)}, 6)
+    assert reading.read() == [], "a coordinator that knows less"
+    edges.keys.answer({0: WriterKey(BORN + 9, b"other")}, 7)
+    assert reading.read() == [b"two"]
+    edges.keys.answer({0: WriterKey(BORN, KEY)}, 8)
+    edges.write(other, b"three")
+    edges.write(writer, b"zombie")
+    edges.commit(other, 2)
+    edges.tell(other, at_once=True)
+    assert reading.read() == [b"three"]
+
+
+def test_a_task_that_there_is_not_wrote_nothing() -> None:
+    edges = Edges()
+    writer, reading = edges.writer(), Reading(edges)
+    edges.keys.answer({writer_of(TaskId(1, 99)): None}, 0)
+    edges.logs[0] += pack(pack_head(writer_of(TaskId(1, 99)), BORN << 32 | 1, 1), [b"forged"], 1)
+    edges.write(writer, b"one")
+    edges.commit(writer, 1)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == [b"one"]
+    assert reading.commit() == len(edges.logs[0])

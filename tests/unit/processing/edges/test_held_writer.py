@@ -7,7 +7,13 @@ import pytest
 from streamlet.processing.edges import held_writer
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.held_records import MARK
-from streamlet.processing.edges.held_writer import HeldWriter, Markers, Period, joined
+from streamlet.processing.edges.held_writer import (
+    SELDOM_MS,
+    HeldWriter,
+    Markers,
+    Period,
+    joined,
+)
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.outputs import Output
 from streamlet.types import NO_STATE, StateNumber, TaskId
@@ -166,3 +172,14 @@ def test_a_writer_of_edges_asks_it_first_and_notes_nothing_of_it() -> None:
     writer.refused(output, 0)
     other = Output("other", [b"k"], [b"v"], [0])
     assert writer.prefixed(other) is other
+
+
+def test_now_and_then_every_partition_hears_of_a_commit() -> None:
+    edges = Edges()
+    writer = edges.writer()
+    edges.write(writer, b"one", partition=0)
+    edges.commit(writer, 1)
+    assert edges.tell(writer, at_once=True) == [0]
+    assert edges.tell(writer, SELDOM_MS - 1) == []
+    assert edges.tell(writer, SELDOM_MS) == [1]
+    assert edges.tell(writer, 2 * SELDOM_MS) == []
