@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from operator import itemgetter
 from zlib import crc32
 
 import attrs
@@ -30,6 +31,9 @@ INDEX_BITS = 20
 
 _WORDS = 4
 _PREFIX = struct.Struct(f"{PREFIX_BYTES}s")
+_PREFIX_OF = itemgetter(slice(PREFIX_BYTES))
+_BODY_OF = itemgetter(slice(PREFIX_BYTES, None))
+_EVEN = bytes(range(0, 256, 2))
 
 
 @attrs.frozen
@@ -74,7 +78,7 @@ def pack(
 def unpack(values: Sequence[bytes | None]) -> Prefixes | None:
     """Take the prefixes off; None if not all of these records bear one."""
     try:
-        block = b"".join([value[:PREFIX_BYTES] for value in values])  # type: ignore[index]
+        block = b"".join(map(_PREFIX_OF, values))  # type: ignore[arg-type]
     except TypeError:
         return None
     if len(block) != PREFIX_BYTES * len(values):
@@ -83,7 +87,7 @@ def unpack(values: Sequence[bytes | None]) -> Prefixes | None:
     if words[::_WORDS].count(MARK) != len(values):
         return None
     origins = words[2::_WORDS]
-    bodies: list[bytes | None] = [value[PREFIX_BYTES:] for value in values]  # type: ignore[index]
-    if any(map((1).__and__, origins)):
+    bodies: list[bytes | None] = [*map(_BODY_OF, values)]  # type: ignore[arg-type]
+    if block[16::PREFIX_BYTES].translate(None, _EVEN):
         bodies = [None if o & 1 else body for o, body in zip(origins, bodies, strict=True)]
     return Prefixes(words[1::_WORDS], origins, words[3::_WORDS], bodies)

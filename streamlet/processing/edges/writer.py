@@ -136,6 +136,15 @@ class EdgeWriter:
         previous: list[int],
     ) -> None:
         add_origin, add_previous = origins.append, previous.append
+        if isinstance(offsets, range) and offsets.step == 1:
+            first = offsets.start + 1 << INDEX_BITS
+            if max(chain) < first:  # one record of each, behind all before
+                own = range(first, offsets.stop + 1 << INDEX_BITS, 1 << INDEX_BITS)
+                origins += own
+                for origin, partition in zip(own, partitions, strict=True):
+                    add_previous(chain[partition])
+                    chain[partition] = origin + 1
+                return
         for offset, partition in zip(offsets, partitions, strict=True):
             last = chain[partition]
             origin = offset + 1 << INDEX_BITS
