@@ -8,6 +8,7 @@ member applied the last assignment does not count, so reports are compared by ge
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import attrs
 
@@ -93,6 +94,26 @@ class CurrentGroup:
         found = None if report is None else report.task(str(task))
         return found if found is not None and found.role in _COPIES else None
 
+    def waits(self, report: TaskProgress | None) -> dict[str, Any] | None:
+        """The task whose commit a task waits for, the instance that has it, and since when."""
+        if report is None or report.waits_for is None:
+            return None
+        owner = self._owner(TaskId.parse(report.waits_for))
+        instances = (one.name for one in self.instances if owner in one.members)
+        return {
+            "task": report.waits_for,
+            "instance": next(instances, None),
+            "since_s": report.waits_s or 0,
+        }
+
+    def problem(self, report: TaskProgress | None) -> str | None:
+        """The reason why a task stands still; None: it does not."""
+        waits = self.waits(report)
+        if report is None or report.problem is not None or waits is None:
+            return None if report is None else report.problem
+        owner = f"of {waits['instance']}" if waits["instance"] else "that no instance has"
+        return f"waits for {waits['task']} {owner} since {waits['since_s']} s"
+
     def roles(self, member: MemberSnapshot) -> list[tuple[TaskId, Role]]:
         """The tasks of its assignment, with what they are to it by now."""
         return [(task, self._role(member, task, role)) for task, role in member.tasks]
@@ -168,9 +189,10 @@ class CurrentGroup:
         for member in self.group.members:
             report = self.report(member)
             for one in () if report is None else report.tasks:
-                if one.problem is not None:
+                problem = self.problem(one)
+                if problem is not None:
                     task, member_id = TaskId.parse(one.task), member.described.member_id
-                    yield Violation("T1", f"stands still: {one.problem}", (task,), (member_id,))
+                    yield Violation("T1", f"stands still: {problem}", (task,), (member_id,))
 
     def _misplaced(self) -> Iterator[Violation]:
         """T2: topics whose keys do not lie where their partitioners put them, each once."""

@@ -187,7 +187,7 @@ def _member(
         if report is not None and report.state and state == "RUNNING"
         else state,
         "tasks": [
-            _task(task, role, copies.get(task), present.task(member, task), stateful, learned)
+            _task(task, role, copies.get(task), present, member, stateful, learned)
             for task, role in present.roles(member)
         ],
         "global_tables": _global_tables(report),
@@ -211,11 +211,13 @@ def _task(
     task: TaskId,
     role: Role,
     copy: Copy | None,
-    report: TaskProgress | None,
+    present: CurrentGroup,
+    member: MemberSnapshot,
     stateful: set[TaskId],
     learned: set[TaskId],
 ) -> dict[str, Any]:
-    """``copy`` is of the last rebalance, ``report`` is what the member has reported since."""
+    """``copy`` is of the last rebalance; the rest is what the member has reported since."""
+    report = present.task(member, task)
     learner = role is Role.LEARNER
     lag = None if copy is None else copy.lag
     ready = copy is not None and copy.ready
@@ -230,7 +232,8 @@ def _task(
         "beingLearned": role is Role.ACTIVE and task in learned,
         "isReady": ready if learner else None,
         "lag": _to_restore(report) if role is Role.ACTIVE else lag,
-        "problem": None if report is None else report.problem,
+        "problem": present.problem(report),
+        "waits_for": present.waits(report),
         "misplaced": None if report is None else report.misplaced,
         "paused": report is not None and report.paused,
         "late": None if report is None or role is not Role.ACTIVE else report.late or 0,

@@ -64,7 +64,8 @@ class TaskProgress:
     records that an active task left out of closed windows since the member has it open, ``dropped``
     those that it left out for want of a key or a time. ``misplaced`` names an input
     whose keys do not lie where its partitioner puts them. ``paused``: an active task processes
-    nothing, because an operator paused it.
+    nothing, because an operator paused it. ``waits_for`` is the task whose commit is awaited by
+    records that it wrote, since ``waits_s`` seconds.
     """
 
     task: TaskText  # as printed, 0_3
@@ -81,6 +82,8 @@ class TaskProgress:
     late: Int64 | None = None
     dropped: Int64 | None = None
     paused: bool = False
+    waits_for: TaskText | None = None
+    waits_s: Int64 | None = None
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ has not changed every half minute.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -100,12 +100,12 @@ class Reporter:
         self._look_at_ms = now_ms + LOOK_MS
         problems = self._open.problems(holdings.tasks.values(), source, now_ms)
         problems |= self._calls.problems(holdings.tasks.values(), now_ms)
-        problems |= _waits(holdings)
+        waits = _waits(holdings)
         problems |= _problems(holdings, activation, copies)
         with self._board.manager() as manager:
             outline = self._outline(manager, state, inputs)
         paused = [task for task, one in holdings.tasks.items() if one.paused]
-        traits = outline, problems, paused
+        traits = outline, problems, waits, paused
         if not self._due(traits, now_ms):
             return
         reads: Reads = {} if copies is None else copies.reads
@@ -114,7 +114,9 @@ class Reporter:
         self._moving = behind or any(task.stage in _MOVING for task in outline.tasks)
         tasks = tuple(
             attrs.evolve(
-                self._measured(t, now_ms, reads, holdings, source), problem=problems.get(t.task)
+                self._measured(t, now_ms, reads, holdings, source),
+                problem=problems.get(t.task),
+                **waits.get(t.task, {}),
             )
             for t in outline.tasks
         )
@@ -198,15 +200,15 @@ def _problems(
     return found | {str(task): reason for task, reason in halted}
 
 
-def _waits(holdings: TaskRegistry) -> dict[str, str]:
-    """The tasks whose input waits for the commit of a task that wrote it."""
+def _waits(holdings: TaskRegistry) -> dict[str, dict[str, Any]]:
+    """The task that the input of each waits for, as fields of its progress."""
     found = {}
     for task, active in holdings.tasks.items():
         edges = active.processor.edges
         waits = None if edges is None else edges.waits_for(WAIT_MS)
         if waits is not None:
             writer, waited_ms = waits
-            found[str(task)] = f"waits for a commit of {writer} since {waited_ms // 1000} s"
+            found[str(task)] = {"waits_for": str(writer), "waits_s": waited_ms // 1000}
     return found
 
 

@@ -137,6 +137,7 @@ def shown(text: str, **differs: Any) -> dict[str, Any]:
     plain = {"role": "active", "isStateful": True, "isLearner": False}
     rest = {"beingLearned": False, "isReady": None, "lag": 0, "problem": None}
     rest |= {"misplaced": None, "paused": False, "late": None, "dropped": None}
+    rest["waits_for"] = None
     return {"task": text, **plain, **rest, **differs}
 
 

@@ -1,11 +1,13 @@
-"""The status document has what members left out, what is exact, and violations."""
+"""The status document has what members left out and wait for, what is exact, and violations."""
 
 from __future__ import annotations
 
 import attrs
 
+from streamlet.admin.current import CurrentGroup
 from streamlet.admin.status import document
 from streamlet.assignor.values import Violation
+from streamlet.control.values import TaskProgress
 from tests.unit.admin.test_status import RUNS, control, group, ids, member, task, word
 
 
@@ -37,3 +39,18 @@ def test_violations_are_shown_with_tasks_and_members() -> None:
     assert document(group(), {}, [violation])["violations"] == [
         {"rule": "U1", "tasks": ["0_1"], "members": ["h1-0"], "text": "nobody runs it"}
     ]
+
+
+def test_a_task_that_waits_for_a_commit_names_the_instance_that_holds_it_up() -> None:
+    live = group(member("h1", active=ids("1_0 0_1")), member("h2", 1, active=ids("0_3")))
+    waits = TaskProgress("1_0", "active", "running", generation=12, waits_for="0_3", waits_s=4)
+    lost = TaskProgress("0_1", "active", "running", generation=12, waits_for="0_2", waits_s=9)
+    present = CurrentGroup(live, control(word("h1", waits, lost)))
+    document_of = document(live, {}, control=present.control)
+    tasks = {t["task"]: t for t in document_of["instances"][0]["members"][0]["tasks"]}
+    assert tasks["1_0"]["problem"] == "waits for 0_3 of h2 since 4 s"
+    assert tasks["1_0"]["waits_for"] == {"task": "0_3", "instance": "h2", "since_s": 4}
+    assert tasks["0_1"]["problem"] == "waits for 0_2 that no instance has since 9 s"
+    assert tasks["0_1"]["waits_for"] == {"task": "0_2", "instance": None, "since_s": 9}
+    still = {one.text for one in present.violations() if one.rule == "T1"}
+    assert still == {f"stands still: {t['problem']}" for t in tasks.values()}

@@ -347,4 +347,4 @@ def test_a_task_that_waits_long_for_the_commit_of_another_says_for_whose() -> No
         for number, edges in enumerate((SimpleNamespace(waits_for=waits.get), None))
     }
     holdings = cast(Any, SimpleNamespace(tasks=tasks))
-    assert _waits(holdings) == {"1_0": "waits for a commit of 0_3 since 4 s"}
+    assert _waits(holdings) == {"1_0": {"waits_for": "0_3", "waits_s": 4}}
