@@ -34,7 +34,9 @@ PROGRAM = """
 import streamlet as sl
 
 app = sl.App({name!r}, on_error="skip")
-app.stream({name!r}, key=str, value=int).group_by_key().count(store="counts")
+numbers = app.stream({name!r}, key=str, value=int)
+varies = sl.non_deterministic(lambda key, number: key)  # so that its records wait for commits
+numbers.group_by(varies, key=str).count(store="counts")
 """
 LAG = "consumer_fetch_manager_records_lag"
 BAD = 3
@@ -126,6 +128,15 @@ class Said:
         return found[1]
 
 
+def check_waits(found: dict[str, dict[str, float]]) -> None:
+    """All good records have waited for the commits of their writers, and markers told of some."""
+    names = ("held_records", "held_seconds_count", "held_seconds_bucket", "markers_total")
+    sums = [sum(found[f"streamlet_stream_task_{name}"].values()) for name in names]
+    assert sums[:2] == [0, RECORDS - BAD]
+    assert sums[2] >= RECORDS - BAD
+    assert sums[3] >= 1
+
+
 def test_one_port_tells_of_all_workers_of_an_instance(
     bootstrap_servers: str, tmp_path: Path, topic: str
 ) -> None:
@@ -143,8 +154,10 @@ def test_one_port_tells_of_all_workers_of_an_instance(
             counts = [found.get(f"streamlet_{name}") for name in (*names, LAG)]
             return [None if one is None else sum(one.values()) for one in counts]
 
-        wait_for(lambda: counted() == [RECORDS - BAD, BAD, 0], lambda: f"all records: {counted()}")
+        wanted = [2 * (RECORDS - BAD), BAD, 0]  # before and behind the repartition topic
+        wait_for(lambda: counted() == wanted, lambda: f"all records: {counted()}")
         found = metrics(url)
+        check_waits(found)
         assert found["streamlet_stream_alive_stream_threads"] == {"": 2}
         assert set(found["streamlet_stream_thread_state"]) == members
         assert sum(found["streamlet_stream_thread_tasks"].values()) >= 4
