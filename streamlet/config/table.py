@@ -217,14 +217,15 @@ class Settings:
         boolean(),
         True,
         "Whether state behind repartition topics counts each record once, whatever crashes. "
-        "Records there bear a prefix for that, once all instances run a version that can read it.",
+        "Records there bear a prefix for that, once all instances run a version that can read it. "
+        "On Spark no effect: its state is exact by its checkpoint.",
     )
     repartition_commit_interval_ms: int = _row(
         "processing",
         duration(),
         100,
         "Pause between commits of tasks whose records in repartition topics wait for their commit: "
-        "about as long such records wait.",
+        "about as long such records wait. On Spark no effect: nothing waits there.",
     )
     commit_interval_ms: int = _row(
         "processing",

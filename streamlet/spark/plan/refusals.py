@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 from streamlet.errors import ConfigError, TopologyError
+from streamlet.logs import get_logger
 
 if TYPE_CHECKING:
     from streamlet.config import Settings
     from streamlet.processing.policy import ErrorPolicy
     from streamlet.topology.graph import Topology
+
+log = get_logger(__name__)
 
 
 @attrs.frozen
@@ -144,7 +147,25 @@ def refuse(app: Checked, topology: Topology, settings: Settings) -> None:
     """
     check_policy(app.policy)
     check_settings(settings, app.settings)
+    if names := without_effect(settings):
+        log.warning(
+            "%s: no effect on Spark, which has no repartition topics: records go through its "
+            "shuffles, and state is exact by its checkpoint",
+            " and ".join(names),
+        )
     check_topology(topology)
+
+
+def without_effect(settings: Settings) -> list[str]:
+    """Names of settings that say something, and on Spark of nothing: there is no such topic."""
+    given = {
+        "repartition.exact": settings.repartition_exact,
+        "repartition.commit.interval.ms": settings.repartition_commit_interval_ms,
+    }
+    usual = type(settings)()
+    defaults = usual.repartition_exact, usual.repartition_commit_interval_ms
+    pairs = zip(given.items(), defaults, strict=True)
+    return [name for (name, value), default in pairs if value != default]
 
 
 def check_policy(policy: ErrorPolicy) -> None:

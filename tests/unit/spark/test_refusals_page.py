@@ -116,6 +116,21 @@ def test_each_is_refused_and_the_message_names_the_way_out(kind: str) -> None:
     assert str(refused.value).endswith(f"do not run on Spark, {found.why}; {found.instead}")
 
 
+def test_settings_of_repartition_topics_are_ignored_by_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    program = Program()
+    program.stream.group_by_key().count(store="n")
+    program.refused()
+    assert "no effect" not in caplog.text
+    program.run = Settings.load({"repartition.exact": "false"})
+    program.refused()
+    assert "repartition.exact: no effect on Spark, which has no repartition topics" in caplog.text
+    program.run = Settings.load({"repartition.commit.interval.ms": "20"})
+    program.refused()
+    assert "repartition.commit.interval.ms: no effect on Spark" in caplog.text
+
+
 def test_the_page_has_a_row_for_each() -> None:
     section = PAGE.partition("## What is refused\n")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
