@@ -23,7 +23,7 @@ from streamlet.control.values import MemberKey
 from streamlet.logs import get_logger
 from streamlet.rebalance import type_migration, wire
 from streamlet.rebalance.envelope import CONSUMER, STREAM, Envelope, open_subscription
-from streamlet.rebalance.numbering import difference
+from streamlet.rebalance.numbering import UNREAD, difference
 from streamlet.rebalance.values import (
     Assignment,
     AssignmentError,
@@ -57,7 +57,7 @@ class LeaderView:
     ``flip_timeout_ms``: how long who changes the type waits for the others. ``latest``: the highest
     version of our bytes it knows. ``before``: the members of the last generation and their names,
     as far as they are known. ``belongings`` are the names of what each of its subtopologies reads
-    and keeps.
+    and keeps. ``waits``: records that wait for commits may be in the repartition topics.
     """
 
     tasks: tuple[TaskInfo, ...]
@@ -70,6 +70,7 @@ class LeaderView:
     latest: int = wire.VERSION
     before: Mapping[MemberKey, str] = attrs.field(factory=dict)
     belongings: Sequence[Sequence[str]] = ()
+    waits: bool = False
 
 
 @attrs.frozen
@@ -107,7 +108,7 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
     gone: list[str] = []
     refused: dict[str, str] = {}
     try:
-        refused = _refused(run.member_id, view, subscriptions)
+        refused = _refused(run.member_id, view, subscriptions) | _too_old(view, read)
         if len(subscriptions) == len(read) and not refused:
             decided, flip = _decide(run, view, read, subscriptions, assign)
             gone = _gone(view.before, subscriptions.values())
@@ -120,7 +121,8 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
     reason = _reason(subscriptions.values(), gone)
     log.info("generation %d is planned: %s", run.generation, reason)
     turns = release_delays(decided.members)
-    known = min((0 if r.head is None else r.head.latest for r in read), default=wire.VERSION)
+    joining = [r for r in read if r.member_id not in refused]
+    known = min((0 if r.head is None else r.head.latest for r in joining), default=wire.VERSION)
     prefixes, compact = known >= wire.PREFIX_VERSION, known >= wire.COMPACT_VERSION
     held = known >= wire.HELD_VERSION
     for_all = Assignment(flip=flip, prefixes=prefixes, compact=compact, held=held)
@@ -194,6 +196,18 @@ def _refused(
     if claiming and (ours is None or not _claims(ours)):
         return {leader: found[claiming[0]].here}
     return {member: differs.there for member, differs in found.items()}
+
+
+def _too_old(view: LeaderView, read: Sequence[_Read]) -> dict[str, str]:
+    """Members that cannot read records which are in repartition topics by now, with the reason."""
+    found = {
+        r.member_id: UNREAD
+        for r in read
+        if view.waits and r.subscription is not None and r.version < wire.HELD_VERSION
+    }
+    if found:
+        log.warning("refused: %s: %s", _first(sorted(found)), UNREAD)
+    return found
 
 
 def _claims(subscription: Subscription) -> bool:

@@ -46,6 +46,11 @@ class Difference:
 
 #: The difference between two applications under one id.
 NOTHING_SHARED = "they have no topic and no store in common with it"
+#: The reason why a member of an earlier version cannot join.
+UNREAD = (
+    "records in the repartition topics wait for the commit of the task that wrote them, which this "
+    "version of streamlet cannot read"
+)
 #: What is said of a store that both keep and only one could read.
 TYPES_DIFFER = "has other types there than here"
 #: What begins the names of a store's types in a subtopology's belongings: as versions before marks
@@ -136,6 +141,12 @@ def refusal(difference: str, members: str = "") -> str:
             f"the instances that run{members} are of another application under the same id: "
             f"{difference}. This instance does not join; nothing was changed. Give one of the two "
             "applications another id"
+        )
+    if difference == UNREAD:
+        return (
+            f"{difference}. This instance does not join; nothing was changed. Run the version of "
+            "the others; or set repartition.exact to false in all of them, one after the other, "
+            "wait until nothing in the repartition topics is unread, and start this version then"
         )
     if TYPES_DIFFER in difference:
         return (

@@ -89,6 +89,8 @@ class TasksProtocol:
         flip_timeout_ms: as leader, how long to wait for all to come into a group of another type.
         latest: the highest version of our bytes this member knows.
         before: the members of the last generation and their names; asked when we lead.
+        waits: whether records of the application's repartition topics wait for commits, once all
+            members can read these.
     """
 
     _identity: Subscription
@@ -102,6 +104,9 @@ class TasksProtocol:
     _flip_timeout_ms: int = 60_000
     _latest: int = attrs.field(default=wire.VERSION, kw_only=True)
     _before: Callable[[], Mapping[MemberKey, str]] = dict
+    _waits: bool = False
+    #: Whether such records may be written, as of the last assignment.
+    _held: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         #: Type of the group we are in, or were last ordered to join.
@@ -177,6 +182,7 @@ class TasksProtocol:
             self._latest,
             self._before(),
             self._belongings,
+            waits=self._waits and self._held,
         )
         return plan(run, view, self._assign)
 
@@ -208,6 +214,7 @@ class TasksProtocol:
         if assignment.error == AssignmentError.MOVED and answers_us:
             raise RefusedError(refusal(assignment.reason))
         self._deferral_deadline_ms = assignment.deferral_deadline_ms
+        self._held = assignment.held or (self._held and not data)
         if assignment.flip is not None or self.gathering:
             self.migration = assignment.flip  # else it failed, and leaders had better know
         if data and self._described is not None and not answers_us:

@@ -35,6 +35,7 @@ from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_events import HandoverRules
 from streamlet.topology.description import noted
+from streamlet.topology.edges import edges_of
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 
@@ -171,6 +172,8 @@ class WorkerGroup:
             envelope=Envelope(catalog),
             flip_timeout_ms=settings.rebalance_timeout_ms,
             before=dict if link is None else link.last_members,
+            waits=settings.repartition_exact
+            and any(edge.after_commit for edge in edges_of(topology, catalog.counts)),
         )
 
     def _may_write(self) -> bool:

@@ -49,7 +49,7 @@ class Bench:
         self.rejoins: list[str] = []
         self.answer = Plan({})
         self.before: dict[MemberKey, str] = {}
-        belongings = identity.pop("belongings", ())
+        belongings, waits = identity.pop("belongings", ()), identity.pop("waits", False)
         self.protocol = TasksProtocol(
             Subscription("process", "host", subtopologies=hashes, **identity),
             Rules(),
@@ -60,6 +60,7 @@ class Bench:
             belongings=belongings,
             latest=latest,
             before=lambda: self.before,
+            waits=waits,
         )
 
     def assign(self, group: GroupState) -> Plan:
