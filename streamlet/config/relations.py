@@ -62,6 +62,12 @@ def contradictions(settings: Settings) -> list[str]:
         )
     least = _longest_wait_ms(settings, settings.commit_interval_ms)
     exactly_once = settings.processing_guarantee == "exactly_once"
+    isolation = settings.clients.get("consumer", {}).get("isolation.level", "read_committed")
+    if exactly_once and isolation != "read_committed":
+        problems.append(
+            f"consumer.isolation.level = {isolation}: processing.guarantee = exactly_once reads "
+            "committed records only"
+        )
     if exactly_once and settings.transaction_timeout_ms <= least:
         problems.append(
             f"transaction.timeout.ms = {settings.transaction_timeout_ms} must exceed {least}: "

@@ -165,6 +165,8 @@ class TransactionalSink(KafkaSink):
             )
         except KafkaException as error:
             return self._failed_commit(error.args[0], positions=True)
+        if self._sealed is not sealed:  # it was given up meanwhile
+            return _UNKNOWN
         try:
             self._until(until_ms, sealed.producer.commit_transaction)
         except KafkaException as error:

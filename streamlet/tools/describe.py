@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
+import attrs
 import typer
 
 from streamlet.tools.application import AppArgument, opened
@@ -21,6 +22,21 @@ class Form(StrEnum):
     JSON = "json"
     MERMAID = "mermaid"
     JAVA = "java"
+
+
+#: What holds under each guarantee, as in the table of ``docs/operations/exactness.md``.
+_GUARANTEES = {
+    "at_least_once": {
+        "state": "exact after a crash",
+        "outputs": "may be there again after a crash",
+        "read": "at once",
+    },
+    "exactly_once": {
+        "state": "exact after a crash",
+        "outputs": "each once, for readers of committed records",
+        "read": "after the commit, see commit.interval.ms",
+    },
+}
 
 
 @command("describe")
@@ -42,7 +58,8 @@ def describe(
 ) -> None:
     """Print the topology of an application.
 
-    Of module:attribute that of the program, which needs no broker. Of an
+    Of module:attribute that of the program, which needs no broker; --json tells what
+    processing.guarantee gives it. Of an
     application's id that which the group runs, or ran last, without the program:
     its leader notes it in the control topic. --json then tells in "noted" by which
     member and version of streamlet.
@@ -63,7 +80,11 @@ def _of_program(common: Common, app: str) -> Description:
     from streamlet.topology.description import description
 
     loaded = load_app(app)
-    return description(loaded.topology(common.load(loaded)))
+    settings = common.load(loaded)
+    found = description(loaded.topology(settings))
+    guarantee = settings.processing_guarantee
+    promise = {"processing.guarantee": guarantee, **_GUARANTEES[guarantee]}
+    return attrs.evolve(found, topology={**found.topology, "guarantee": promise})
 
 
 def _of_group(common: Common, app: str) -> Description:

@@ -27,3 +27,10 @@ def test_what_is_committed_can_be_asked_for_under_at_least_once() -> None:
 def test_other_words_are_refused(key: str, value: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Settings.load({key: value})
+
+
+def test_uncommitted_records_are_refused_under_exactly_once_only() -> None:
+    given = {"consumer.isolation.level": "read_uncommitted"}
+    assert not Settings.load(given).read_committed
+    with pytest.raises(ConfigError, match=r"consumer\.isolation\.level = read_uncommitted"):
+        Settings.load({**given, "processing.guarantee": "exactly_once"})
