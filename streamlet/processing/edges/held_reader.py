@@ -316,8 +316,11 @@ class HeldReader:
             place += len(run)
             self._count_wait(run, now_ms)
         self._next_place = after
+        batch = self._batch(raw, runs)
+        for run in runs:
+            run.given()
         self._waiting.extend(runs)
-        return self._batch(raw, runs), after
+        return batch, after
 
     def _batch(self, raw: PartitionBatch, runs: list[HeldRun]) -> PartitionBatch:
         parts = [self._filtered(raw, run) for run in runs]

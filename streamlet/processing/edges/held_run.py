@@ -90,6 +90,11 @@ class HeldRun:
         self.timestamps = _at(self.timestamps, rows)
         self.headers = self.headers and _at(self.headers, rows)
 
+    def given(self) -> None:
+        """Keep the offsets only: the task has the records, and their next commit may be far off."""
+        self.sequences, self.keys, self.values, self.timestamps = [], [], [], []
+        self.headers, self.unreadable = None, {}
+
     def _keep(self, part: slice) -> None:
         self.sequences, self.offsets = self.sequences[part], self.offsets[part]
         self.keys, self.values = self.keys[part], self.values[part]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from streamlet.coordinator.commit_metadata import InputNote, WriterMark
@@ -362,4 +364,16 @@ def test_a_task_that_there_is_not_wrote_nothing() -> None:
     edges.commit(writer, 1)
     edges.tell(writer, at_once=True)
     assert reading.read() == [b"one"]
+    assert reading.commit() == len(edges.logs[0])
+
+
+def test_what_the_task_was_given_is_not_kept_until_its_next_commit() -> None:
+    edges = Edges()
+    writer, reading = edges.writer(), Reading(edges)
+    edges.write(writer, b"one", b"two")
+    edges.commit(writer, 1)
+    edges.tell(writer, at_once=True)
+    assert reading.read() == [b"one", b"two"]
+    kept = {id(one) for value in reading.found for one in gc.get_referrers(value)}
+    assert kept == {id(reading.found)}
     assert reading.commit() == len(edges.logs[0])
