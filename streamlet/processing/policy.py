@@ -39,6 +39,11 @@ UncaughtRule: TypeAlias = UncaughtAnswer | UncaughtHandler
 
 #: What the names of the headers begin with that give the reason of a dead letter.
 _REASON = "streamlet."
+#: The names of these headers, and of what they say.
+REASONS = {
+    f"{_REASON}{name}": name
+    for name in ("application", "topic", "partition", "offset", "operator", "error", "message")
+}
 
 UNCAUGHT_EXPECTED = '"replace_thread", "shutdown_client" or "shutdown_application"'
 _NEVER_RUNS = (
