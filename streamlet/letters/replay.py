@@ -207,7 +207,7 @@ class DeadLetters:
     def plan(
         self, chosen: LetterFilter, *, to: str | None = None, limit: int | None = None
     ) -> ReplayResult:
-        """The result that ``replay`` would have, letters that were begun included; changes nothing."""
+        """The result that ``replay`` would have, with the letters that were begun."""
         topics: Counter[str] = Counter()
         unfit: Counter[str] = Counter()
         for letter, _ in self.read(chosen):
@@ -280,7 +280,7 @@ class DeadLetters:
     def _begun(
         self, partition: TopicPartition, chunk: list[tuple[Letter, TopicPartition]]
     ) -> tuple[list[tuple[Letter, TopicPartition]], Handled]:
-        """The letters that the text beside a position has room for, and the state with them begun."""
+        """The letters that a position's text has room for, and the state with them begun."""
         state, known = self._states[partition], self._known[partition]
         count = len(chunk)
         while True:

@@ -30,8 +30,8 @@ def delete(
 
     All its instances have to be stopped. Deletes its changelogs and repartition
     topics, its committed positions with the group, and last its control topic. The
-    topics it reads and those it writes stay, and so does the state on disks
-    (streamlet state clean).
+    topics it reads and those it writes stay, and so does the state on disks, over
+    which no instance starts again.
 
     A name proves nothing: without its program (module:attribute) a topic is deleted
     only if its own records or settings show that the application made it; others
