@@ -22,6 +22,7 @@ import attrs
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as RawPartition
 
+from streamlet.clock import pause
 from streamlet.coordinator.messages import OffsetCommit
 from streamlet.errors import (
     BrokerError,
@@ -226,11 +227,20 @@ class TransactionalSink(KafkaSink):
             BrokerError: they refuse.
             ConfigError: they refuse the time-out.
         """
-        try:
-            self._until(self._clock.now_ms() + timeout_ms, lambda left_s: self._initialized(left_s))
-        except KafkaException as error:
-            raise self._refused_epoch(error.args[0]) from error
-        self._has_epoch = True
+        until_ms = self._clock.now_ms() + timeout_ms
+        while not self._has_epoch:
+            try:
+                self._until(until_ms, lambda left_s: self._initialized(left_s))
+                self._has_epoch = True
+            except KafkaException as error:
+                why, refused = error.args[0], self._refused_epoch(error.args[0])
+                if not why.fatal() or not isinstance(refused, UnreachableError):
+                    raise refused from error
+                pause(_AGAIN_MS)  # as a client that was fenced has none for ever, another one asks
+                super().close()
+                self._open()
+                if self._clock.now_ms() >= until_ms:
+                    raise refused from error
 
     def _initialized(self, timeout_s: float) -> None:
         self._producer.init_transactions(timeout_s)

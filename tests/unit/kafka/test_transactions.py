@@ -37,3 +37,22 @@ def test_why_there_is_no_epoch(
     monkeypatch.setattr(TransactionalSink, "_initialized", refuse)
     with pytest.raises(kind, match=said):
         TransactionalSink("app-1-0", 60_000, "127.0.0.1:1")
+
+
+def test_a_client_that_was_fenced_while_it_asked_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fenced one never has an epoch, and what is open on the brokers waits for one."""
+    asked: list[object] = []
+
+    def refuse_once(self: TransactionalSink, timeout_s: float) -> None:
+        asked.append(self._producer)
+        if len(asked) == 1:
+            raise KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
+
+    monkeypatch.setattr(TransactionalSink, "_initialized", refuse_once)
+    sink = TransactionalSink("app-1-0", 60_000, "127.0.0.1:1")
+    assert sink.has_room(hurried=False)
+    assert len(asked) == 2
+    assert asked[1] is not asked[0]
+    sink.close()
