@@ -3,10 +3,11 @@
 And works out what becomes of a task where they disagree. Pure. What disagrees is either mended from
 state that is exactly that of the commit, or it is a ``Mismatch``, and ``state.mismatch.policy``
 decides. Histories of crashes never look like one: nothing is written to a changelog before a claim
-is committed, a store is never ahead of the commit, and an owner writes number n + 1 only after
-commit n was accepted. So positions were lost where there is no commit and the changelog is not
-empty; they were set back where a record bears number n + 2 beside a commit of number n. State of an
-epoch before the commit's proves nothing: a decision may have given it up.
+is committed, or nothing of it counts (``targets.Targets``), a store is never ahead of the commit,
+and an owner writes number n + 1 only after commit n was accepted. So positions were lost where
+there is no commit and the changelog is not empty; they were set back where a record bears number n
++ 2 beside a commit of number n. State of an epoch before the commit's proves nothing: a decision
+may have given it up.
 """
 
 from __future__ import annotations

@@ -197,20 +197,52 @@ class Targets:
             positions = self._named(task, Positions.of(inputs[task], committed))
             found[task] = Target.of(
                 positions,
-                self._counting(positions, {tp: ends[tp] for tp in logs[task]}),
+                self._counting(positions, starts, {tp: ends[tp] for tp in logs[task]}),
                 starts={tp: starts[tp] for tp in logs[task]},
                 ranges={tp: ranges[tp] for tp in inputs[task]},
             )
         return {task: one.in_new_topics() for task, one in self._with_ids(found).items()}
 
     def _counting(
-        self, positions: Positions, ends: dict[TopicPartition, int]
+        self,
+        positions: Positions,
+        starts: Mapping[TopicPartition, int],
+        ends: dict[TopicPartition, int],
     ) -> dict[TopicPartition, int]:
-        """The ends of what counts: behind that may be an open transaction, which never will."""
-        newest = positions.newest
-        if newest is None or not self._settings.exactly_once:
+        """The ends of what counts: behind that may be an open transaction, which never will.
+
+        Nothing counts before the first commit; a transaction that was aborted leaves offsets.
+        """
+        if not self._settings.exactly_once:
             return ends
-        return {tp: min(end, newest.ends.get(tp, end)) for tp, end in ends.items()}
+        newest = positions.newest
+        if newest is not None:
+            return {tp: min(end, newest.ends.get(tp, end)) for tp, end in ends.items()}
+        written = {tp: starts[tp] for tp, end in ends.items() if starts[tp] < end}
+        return ends if written and self._holds_records(written) else dict.fromkeys(ends, 0)
+
+    def _holds_records(self, starts: Mapping[TopicPartition, int]) -> bool:
+        """True if a consumer gets a record of these logs, which it reads from there.
+
+        Raises:
+            UnreachableError: nothing can be read in a session timeout.
+        """
+        timeout_ms, source = self._settings.session_timeout_ms, self._open_source()
+        deadline = self._clock.now_ms() + timeout_ms
+        left = self.admin.readable_ends(sorted(starts), read_committed=True)
+        try:
+            source.assign(starts)
+            while left:
+                if self._clock.now_ms() > deadline:
+                    names = ", ".join(map(str, sorted(left)))
+                    raise UnreachableError(f"{names} could not be read in {timeout_ms} ms")
+                if source.poll(1, POLL_MS):
+                    return True
+                at = source.positions(sorted(left))
+                left = {tp: end for tp, end in left.items() if at.get(tp, starts[tp]) < end}
+            return False
+        finally:
+            source.close()
 
     def _commits(self, tasks: Sequence[TaskId]) -> dict[TaskId, CommitMetadata | None]:
         inputs = {task: found for task in tasks if (found := self.inputs(task))}

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import pytest
 
+import streamlet as sl
+from streamlet.clock import ManualClock
+from streamlet.config import Settings
 from streamlet.coordinator.commit_metadata import InputNote
+from streamlet.coordinator.messages import Committed
 from streamlet.state.entries import CommitEntry
 from streamlet.tasks.mismatch import Mismatch, at_the_end, begun_anew, continued, judge
 from streamlet.tasks.start import InputRange
 from streamlet.tasks.target import Target
+from streamlet.testing.memory_log import MemoryLog
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
+from tests.unit.tasks.logs import targets_over
 
 IN = TopicPartition("in", 0)
 NOTE = InputNote(3, {1: 9})
@@ -123,3 +130,36 @@ def test_a_target_that_was_placed_still_knows_what_was_committed() -> None:
     assert note(overtaken, 8) == NOTE.skipped()
     first = attrs.evolve(target(-1), ranges={IN: InputRange(0, 20, "earliest")})
     assert note(attrs.evolve(first, unmarked=frozenset({IN})).placed(), 0) == InputNote()
+
+
+class NoPositions:
+    """A group that has committed nothing yet."""
+
+    def fetch_committed(
+        self, partitions: Sequence[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, Committed]:
+        return {tp: Committed(-1, "") for tp in partitions}
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "records", "end"),
+    [("exactly_once", 0, 0), ("exactly_once", 1, 4), ("at_least_once", 0, 3)],
+)
+def test_a_first_transaction_that_was_aborted_is_no_lost_commit(
+    guarantee: str, records: int, end: int
+) -> None:
+    """It leaves offsets in the changelog and no position: positions seemed lost, for ever."""
+    app = sl.App("app")
+    app.stream("words", key=str, value=str).group_by_key().count(store="counts")
+    log, changelog = MemoryLog(), TopicPartition("app-counts-changelog", 0)
+    for topic in ("words", changelog.topic):
+        log.create(topic, 1)
+    log.gap(changelog, 3)
+    log.append(changelog, [b"k"] * records, [b"v"] * records)
+    settings = Settings.load({"processing.guarantee": guarantee})
+    found = targets_over(log, app.topology(), NoPositions(), ManualClock(), settings=settings)
+    task = TaskId(0, 0)
+    try:
+        assert found.read([task]).result()[task].ends == {changelog: end}
+    finally:
+        found.close()
