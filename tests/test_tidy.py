@@ -30,7 +30,7 @@ LONG_FILES = {
     "streamlet/app.py": 500,
     "streamlet/tasks/manager.py": 565,
     "streamlet/coordinator/transport.py": 520,
-    "streamlet/tasks/activation.py": 415,
+    "streamlet/tasks/activation.py": 405,
     "streamlet/tasks/changelog_reader.py": 450,
     "streamlet/tasks/state_updater.py": 415,
     "streamlet/tasks/task_actions.py": 425,

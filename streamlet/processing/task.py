@@ -51,9 +51,8 @@ class Task:
         global_stores: those of global tables, by name, which all tasks of a process share.
         has_headers: whether headers of records are read and written.
         pause: blocks for some ms, where a retry cannot be left for a later ``resume``.
+        epoch: of the present active period; 0 where there are none.
     """
-
-    epoch = 0  #: of the present active period; 0 where there are none
 
     def __init__(
         self,
@@ -71,9 +70,10 @@ class Task:
         global_stores: Mapping[str, Any] | None = None,
         has_headers: bool = True,
         pause: Callable[[int], None] = pause,
+        epoch: int = 0,
     ) -> None:
         self.task, self.application = task, subtopology.application
-        self.has_headers = has_headers
+        self.has_headers, self.epoch = has_headers, epoch
         self.subtopology = subtopology
         self.state: TaskState = state
         self._global_stores = global_stores or {}

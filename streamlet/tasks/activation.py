@@ -29,7 +29,6 @@ from streamlet.logs import get_logger
 from streamlet.processing.edges.plan import EdgePlan, Start
 from streamlet.processing.task import Task
 from streamlet.state.entries import CommitEntry
-from streamlet.tasks.activating_task import ActivatingTask, TaskTroubles
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.lock_waits import LockWaits
 from streamlet.tasks.mismatch import (
@@ -47,7 +46,7 @@ from streamlet.tasks.mismatch import (
     with_entry,
 )
 from streamlet.tasks.missing_topics import MissingTopics
-from streamlet.tasks.opening import OpenTask, closed_if_refused
+from streamlet.tasks.opening import OpenTask, TaskTroubles, closed_if_refused
 from streamlet.tasks.restore_job import RestoreJob
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.target import Target
@@ -94,7 +93,7 @@ class Activation:
     _limits: Mapping[str, int] = attrs.field(factory=dict)
     _ask_at_ms: int = attrs.field(default=0, init=False)
     _retry_ms: int = attrs.field(default=0, init=False)
-    _coming: dict[TaskId, ActivatingTask] = attrs.field(factory=dict, init=False)
+    _coming: dict[TaskId, ActiveTask] = attrs.field(factory=dict, init=False)
     _troubles: defaultdict[TaskId, TaskTroubles] = attrs.field(
         factory=lambda: defaultdict(TaskTroubles), init=False
     )
@@ -119,20 +118,20 @@ class Activation:
 
     def want(self, task: TaskId, positions: Positions | None = None) -> None:
         """Bring this task up; ``positions`` are those of a mark, None: read them."""
-        self._add(ActivatingTask(task, positions))
+        self._add(ActiveTask(task, positions))
 
     def want_again(self, task: TaskId) -> None:
         """Bring up a task that ran here a moment ago, not before ``settled``."""
-        self._add(ActivatingTask(task, stage=OpeningStage.SETTLING))
+        self._add(ActiveTask(task, opening=OpeningStage.SETTLING))
 
-    def _add(self, coming: ActivatingTask) -> None:
+    def _add(self, coming: ActiveTask) -> None:
         assert coming.task not in self._coming, f"{coming.task} is on its way already"
         self._coming[coming.task] = coming
 
     def settled(self) -> None:
         """Begin with tasks that ran here before: no commit is on its way."""
         for coming in self._at(OpeningStage.SETTLING):
-            coming.move_to(OpeningStage.CREATED)
+            coming.come_to(OpeningStage.CREATED)
 
     def put_off(self, task: TaskId, reason: str) -> None:
         """Open this task not before a pause: its stores failed, and may do so again."""
@@ -154,9 +153,9 @@ class Activation:
         coming = self._coming.pop(task, None)
         if coming is None:
             return
-        if coming.stage in (OpeningStage.RESTORING, OpeningStage.PROMOTING):
+        if coming.opening in (OpeningStage.RESTORING, OpeningStage.PROMOTING):
             self._copies.cancel(task)
-        coming.move_to(OpeningStage.CANCELLED)  # stores on their way are closed when they come
+        coming.come_to(OpeningStage.CANCELLED)  # stores on their way are closed when they come
 
     def step(self) -> list[ActiveTask]:
         """Go on; tasks without stores that may process from now on."""
@@ -172,7 +171,7 @@ class Activation:
         now = self._clock.now_ms()
         tasks = {task: reason for task, (at_ms, reason) in offers.items() if at_ms <= now}
         for task in tasks:
-            self._coming.pop(task).move_to(OpeningStage.CANCELLED)
+            self._coming.pop(task).come_to(OpeningStage.CANCELLED)
         return tasks
 
     def stand_still(self, since_ms: int) -> dict[TaskId, str]:
@@ -185,11 +184,11 @@ class Activation:
         for coming in self._coming.values():
             coming.check_invariants()
 
-    def _at(self, stage: OpeningStage) -> list[ActivatingTask]:
+    def _at(self, stage: OpeningStage) -> list[ActiveTask]:
         """The tasks of a stage, in order."""
-        return [one for _, one in sorted(self._coming.items()) if one.stage is stage]
+        return [one for _, one in sorted(self._coming.items()) if one.opening is stage]
 
-    def _disagree(self, coming: ActivatingTask, opened: OpenTask, mismatch: Mismatch) -> None:
+    def _disagree(self, coming: ActiveTask, opened: OpenTask, mismatch: Mismatch) -> None:
         """Leave the state as it is; read everything once more before the policy decides."""
         local = state_entry(opened.state)
         opened.close()
@@ -199,11 +198,9 @@ class Activation:
             self._decide(coming, mismatch, local)
         else:  # a commit meanwhile may explain it
             log.info("comparing task %s once more: %s", coming.task, mismatch.reason)
-            coming.begin_anew()
+            coming.start_over()
 
-    def _decide(
-        self, coming: ActivatingTask, mismatch: Mismatch, local: CommitEntry | None
-    ) -> None:
+    def _decide(self, coming: ActiveTask, mismatch: Mismatch, local: CommitEntry | None) -> None:
         """Offer a task to members that may have its state, then do what the policy says.
 
         Raises:
@@ -217,7 +214,7 @@ class Activation:
             later = f" in {wait_ms} ms" if wait_ms else ""
             log.warning(_GIVEN_BACK, task, later, mismatch.reason)
             coming.offer = self._clock.now_ms() + wait_ms, mismatch.reason
-            coming.move_to(OpeningStage.DECIDING)
+            coming.come_to(OpeningStage.DECIDING)
             return
         application, policy = self.topology.application, self._settings.state_mismatch_policy
         found = decided(policy, application, mismatch, target)
@@ -238,7 +235,7 @@ class Activation:
             # Cancelled meanwhile; if it is wanted again, as of another commit, more is to come.
             opened.close()
             return None
-        coming.opened = None
+        coming.restoring = None
         with closed_if_refused(opened):
             if event.beyond is None:
                 return self._ready(coming, opened)
@@ -248,16 +245,16 @@ class Activation:
     def copy_failed(self, event: CopyFailed) -> None:
         """Restore a task whose copy cannot be promoted."""
         coming = self._coming.get(event.task)
-        if coming is not None and coming.stage is OpeningStage.PROMOTING:
+        if coming is not None and coming.opening is OpeningStage.PROMOTING:
             log.info("task %s is restored without its copy: %s", event.task, event.reason)
             self._begin_here(coming, coming.known())
 
     def restore_failed(self, event: RestoreFailed) -> None:
         """Open a task once more, after a pause, whose stores failed while it was restored."""
         coming = self._coming.get(event.opened.task)
-        if coming is not None and coming.opened is event.opened:
-            coming.opened = None
-            coming.move_to(OpeningStage.UNLOCKING)
+        if coming is not None and coming.restoring is event.opened:
+            coming.restoring = None
+            coming.come_to(OpeningStage.UNLOCKING)
             self.put_off(coming.task, event.reason)
 
     def close(self) -> None:
@@ -303,7 +300,7 @@ class Activation:
             else:
                 (self._begin_here if incomplete else self._begin)(coming, target)
 
-    def _begin(self, coming: ActivatingTask, target: Target) -> None:
+    def _begin(self, coming: ActiveTask, target: Target) -> None:
         if coming.task not in self._copies.wanted:
             self._begin_here(coming, target)
         elif copy_may_be_promoted(target):
@@ -312,25 +309,25 @@ class Activation:
             self._copies.set(self._copies.wanted - {coming.task})
             self._begin_here(coming, target)
 
-    def _promote(self, coming: ActivatingTask, target: Target) -> None:
+    def _promote(self, coming: ActiveTask, target: Target) -> None:
         task, target = coming.task, target.placed()
         lacking = lacks(target)
         if lacking:
             target = attrs.evolve(target, rewrite=frozenset(lacking))
             log.warning("task %s: %s; a copy is asked", task, "; ".join(lacking.values()))
         coming.target = target
-        coming.move_to(OpeningStage.PROMOTING)
+        coming.come_to(OpeningStage.PROMOTING)
         self._copies.promote(task, target)
 
-    def _begin_here(self, coming: ActivatingTask, target: Target) -> None:
+    def _begin_here(self, coming: ActiveTask, target: Target) -> None:
         coming.target = target
         if target.topic_ids is None:  # a mark does not tell them
             self._complete(coming, target)
         else:
-            coming.move_to(OpeningStage.UNLOCKING)
+            coming.come_to(OpeningStage.UNLOCKING)
             self._retry_ms = 0
 
-    def _complete(self, coming: ActivatingTask, target: Target) -> None:
+    def _complete(self, coming: ActiveTask, target: Target) -> None:
         coming.wait_for(self.targets.complete(coming.task, target), OpeningStage.ASKING)
 
     # Opening and being ready.
@@ -356,7 +353,7 @@ class Activation:
                     ready.append(self._begin_restore(coming, opened))
         return [active for active in ready if active is not None]
 
-    def _begin_restore(self, coming: ActivatingTask, opened: OpenTask) -> ActiveTask | None:
+    def _begin_restore(self, coming: ActiveTask, opened: OpenTask) -> ActiveTask | None:
         """Restore an open task, if everything agrees; one without stores is ready at once."""
         task, target, state = coming.task, coming.known(), opened.state
         if needs_entry(target, state):
@@ -371,15 +368,15 @@ class Activation:
         for tp in sorted(judged.rewrite - target.rewrite):
             log.warning(_FILLED, task, lacks(target, state)[tp])
         coming.target = judged = judged.placed()
-        coming.move_to(OpeningStage.RESTORING)
+        coming.come_to(OpeningStage.RESTORING)
         if state.stores:
-            coming.opened = opened
+            coming.restoring = opened
             self._copies.restore(opened, judged)
             return None
         RestoreJob(task, state, judged).finish()
         return self._ready(coming, opened)
 
-    def _ready(self, coming: ActivatingTask, opened: OpenTask) -> ActiveTask:
+    def _ready(self, coming: ActiveTask, opened: OpenTask) -> ActiveTask:
         """A new active period: an epoch above every one that was met."""
         target, state = coming.known(), opened.state
         if (troubles := self._troubles[opened.task]).careful:
@@ -394,22 +391,13 @@ class Activation:
         notes = self.edges.pruned(target.notes_at_start(begin, wall_ms, between))
         start = Start(opened.task, epoch, target.metadata, contained, wall_ms // 1000)
         edges = self.edges.of_task(part, begin, notes, target.topic_ids or {}, start)
-        active = ActiveTask(
-            opened,
-            part,
-            tuple(sorted(target.offsets)),
-            self._new_task(opened.task, part, state, begin, edges=edges, in_parts=True),
-            contained=contained,
-            epoch=epoch,
-            committed=begin,
-            notes=notes,
-            rebuilt=target.rebuilt_in(epoch),
-        )
-        for store, tp in active.changelogs.items():
-            active.ends[tp] = target.ends[tp]
+        made = {"epoch": epoch, "edges": edges, "in_parts": True}
+        processor = self._new_task(opened.task, part, state, begin, **made)
+        coming.begin(opened, part, processor, contained)
+        coming.notes, coming.rebuilt = notes, target.rebuilt_in(epoch)
+        for store, tp in coming.changelogs.items():
+            coming.ends[tp] = target.ends[tp]
             if tp in target.rewrite:
                 state.write_all_again(store)
         self._troubles[opened.task] = TaskTroubles(careful=troubles.careful)
-        coming.move_to(OpeningStage.READY)
-        del self._coming[opened.task]
-        return active
+        return self._coming.pop(opened.task)

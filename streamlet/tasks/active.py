@@ -1,34 +1,37 @@
-"""One active task of a worker, from its first record to its last commit, and its share of one.
+"""One active task of a worker, from the order to run it to its last commit.
 
-Its stages are those of ``tasks.task_record`` from OPENING, as one that is ready, to STOPPED.
+Its stages are those of ``tasks.task_record`` from OPENING to STOPPED. ``tasks.activation`` has it
+until it is ready, ``tasks.task_registry`` from then on; fields that it has from a stage on are not
+there before.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import attrs
 
 from streamlet.coordinator.commit_metadata import (
-    CommitMetadata,
     InputNote,
     Positions,
     Rebuilt,
-    started,
 )
-from streamlet.coordinator.commit_texts import TextRules
 from streamlet.processing.edges.held_writer import HeldWriter
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.outputs import Output
 from streamlet.processing.task import Task
-from streamlet.state.drained import Drained
 from streamlet.state.freshness import Freshness
 from streamlet.state.task_state import TaskState
-from streamlet.tasks.opening import OpenTask, blamed, changelogs_of
-from streamlet.tasks.task_record import TaskStage, moved
+from streamlet.tasks.opening import OpenTask
+from streamlet.tasks.task_record import OpeningStage, TaskStage, moved
 from streamlet.topology.subtopologies import Subtopology
-from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
+from streamlet.types import StateNumber, TaskId, TopicPartition
+
+if TYPE_CHECKING:
+    from streamlet.tasks.target import Target
+    from streamlet.tasks.targets import TargetAnswer
 
 
 @attrs.define
@@ -46,12 +49,19 @@ class Unsent:
 
 @attrs.define(eq=False)
 class ActiveTask:
-    """An active period of one task, in the sense of the commit numbers.
+    """One task that is ours: on its way up, and then an active period of it.
 
     Attributes:
+        mark: the committed positions that the owner before left with its mark, where there is one.
+        opening: how far it is on its way up, from CREATED, or SETTLING, to READY, or CANCELLED.
+        target: what it begins with, as far as it is known.
+        answer: while ASKING and DECIDING: what brokers will say of the target, by task.
+        offer: while DECIDING: when it is given back to the group instead, ms, and the reason.
+        restoring: while RESTORING: its stores, which are the state updater's.
+        opened: its stores, once it is READY, as is all that follows.
+        processor: processes its records; it has its epoch, and the positions that it has reached.
         inputs: its input partitions, sorted.
         contained: commit number that the committed offsets contain; a claim carries the old one on.
-        epoch: of this period; every changelog record and commit bears it.
         number: of the last accepted commit of this period, 0 after the claim.
         by: member id under which that was committed.
         claimed: whether the claim was accepted.
@@ -71,17 +81,25 @@ class ActiveTask:
         wrote: whether it sent something since its last commit.
     """
 
-    opened: OpenTask
-    subtopology: Subtopology
-    inputs: tuple[TopicPartition, ...]
-    processor: Task
-    stage: TaskStage = TaskStage.OPENING
-    contained: StateNumber = NO_STATE
-    epoch: int = 0
+    task: TaskId
+    mark: Positions | None = None
+    opening: OpeningStage = OpeningStage.CREATED
+    stage: TaskStage = attrs.field(default=TaskStage.OPENING, init=False)
+    target: Target | None = attrs.field(default=None, init=False)
+    answer: TargetAnswer | None = attrs.field(default=None, init=False)
+    offer: tuple[int, str] | None = attrs.field(default=None, init=False)
+    restoring: OpenTask | None = attrs.field(default=None, init=False)
+    opened: OpenTask = attrs.field(init=False)
+    subtopology: Subtopology = attrs.field(init=False)
+    processor: Task = attrs.field(init=False)
+    inputs: tuple[TopicPartition, ...] = attrs.field(init=False)
+    committed: dict[TopicPartition, int] = attrs.field(init=False)
+    contained: StateNumber = attrs.field(init=False)
+    #: The writer of its records that wait for its commits; None: there are none.
+    held: HeldWriter | None = attrs.field(init=False)
     number: int = 0
     by: str = ""
     claimed: bool = False
-    committed: dict[TopicPartition, int] = attrs.field(factory=dict)
     notes: dict[TopicPartition, InputNote] = attrs.field(factory=dict)
     ends: dict[TopicPartition, int] = attrs.field(factory=dict)
     written: dict[str, int] = attrs.field(factory=dict)
@@ -94,21 +112,70 @@ class ActiveTask:
     misplaced: str = ""
     remade: bool = False
     wrote: bool = False
-    #: The writer of its records that wait for its commits; None: there are none.
-    held: HeldWriter | None = attrs.field(init=False)
 
-    @held.default
-    def _its_held_writer(self) -> HeldWriter | None:
-        edges = self.processor.edges
-        return None if edges is None else edges.held
+    # On its way up.
 
-    def __attrs_post_init__(self) -> None:
-        self.processor.epoch = self.epoch
+    def come_to(self, stage: OpeningStage) -> None:
+        """Enter another stage on its way up."""
+        self.opening = moved(self.task, self.opening, stage)
+
+    def start_over(self) -> None:
+        """Have everything read once more, the mark's positions too."""
+        self.mark = self.target = None
+        self.come_to(OpeningStage.CREATED)
+
+    def wait_for(self, answer: TargetAnswer, stage: OpeningStage) -> None:
+        """Wait for brokers to say what it begins with, or what is missing of that."""
+        self.answer = answer
+        self.come_to(stage)
+
+    def answered(self) -> Target:
+        """Take the brokers' answer: the target.
+
+        Raises:
+            StreamletError: they could not; it is CREATED again, as before the question, and reads
+                everything once more if that was to decide about it.
+        """
+        answer, self.answer = self.answer, None
+        assert answer is not None, self.task
+        try:
+            return answer.result()[self.task]
+        except BaseException:
+            if self.opening is OpeningStage.DECIDING:
+                self.mark = self.target = None
+            self.come_to(OpeningStage.CREATED)
+            raise
+
+    def known(self) -> Target:
+        """The target of a task that is further than the question for it."""
+        assert self.target is not None, self.task
+        return self.target
+
+    def waits_for(self, opened: OpenTask) -> bool:
+        """True if these stores are those that the state updater is to hand over."""
+        return opened is self.restoring or self.opening is OpeningStage.PROMOTING
+
+    def begin(
+        self, opened: OpenTask, part: Subtopology, processor: Task, contained: StateNumber
+    ) -> None:
+        """Begin an active period at the processor's positions, with stores as of these."""
+        self.opened, self.subtopology, self.processor = opened, part, processor
+        self.committed, self.contained = dict(processor.positions), contained
+        self.inputs = tuple(sorted(self.committed))
+        self.held = None if processor.edges is None else processor.edges.held
+        self.mark = self.target = None
+        self.come_to(OpeningStage.READY)
+
+    # In its active period.
+
+    @property
+    def epoch(self) -> int:
+        """The number of this period; every changelog record and commit bears it."""
+        return self.processor.epoch
 
     def begin_again(self) -> None:
         """Begin a new active period in place: the last commit of the task is still ours."""
-        self.epoch += 1
-        self.processor.epoch = self.epoch
+        self.processor.epoch += 1
         self.number = 0
         self.written = {}
         self.claimed = False
@@ -125,11 +192,6 @@ class ActiveTask:
         self.stage = moved(self.task, self.stage, stage)
 
     @property
-    def task(self) -> TaskId:
-        """The task's id."""
-        return self.opened.task
-
-    @property
     def state(self) -> TaskState:
         """Its stores."""
         return self.opened.state
@@ -137,7 +199,8 @@ class ActiveTask:
     @property
     def changelogs(self) -> dict[str, TopicPartition]:
         """The changelog partition that it writes of each store that has one."""
-        return changelogs_of(self.subtopology, self.task, tables=False)
+        logs, others = self.state.changelogs, self.state.plain
+        return {store: tp for store, tp in logs.items() if store not in others}
 
     @property
     def tables(self) -> tuple[TopicPartition, ...]:
@@ -207,126 +270,21 @@ class ActiveTask:
         return self.notes if edges is None else edges.notes
 
     def check_invariants(self) -> None:
-        """Raise AssertionError where the period contradicts itself."""
+        """Raise AssertionError where its stage and what is known contradict each other."""
+        if self.opening is not OpeningStage.READY:
+            self._check_on_way()
+            return
         assert self.epoch > 0, self.task
         assert self.claimed or self.number == 0, self.task
         assert self.state.state <= self.contained, (
             f"{self.task}: local store {self.state.state} is ahead of commit {self.contained}"
         )
 
-
-@attrs.define(eq=False)
-class TaskCommit:
-    """One task's share of a commit. ``drained`` is None in a claim."""
-
-    active: ActiveTask
-    number: int
-    offsets: dict[TopicPartition, int]
-    contained: StateNumber
-    drained: Drained | None = None
-    #: Of each input.
-    notes: dict[TopicPartition, InputNote] = attrs.field(factory=dict)
-    #: Member id that the task is released to: the commit is a mark.
-    release_to: str | None = None
-    ends: dict[TopicPartition, int] = attrs.field(factory=dict)
-    #: Wall-clock time of those ends; with ``look`` also those of its tables' topics are read.
-    ends_ms: int = 0
-    look: bool = False
-    table_ends: dict[TopicPartition, int] = attrs.field(factory=dict)
-    #: Up to where each changelog is known to hold nothing but ours, and how many records we sent
-    #: behind that.
-    checked: dict[TopicPartition, int] = attrs.field(factory=dict)
-    sent: dict[TopicPartition, int] = attrs.field(factory=dict)
-    #: Of its task, when it was begun: a commit before may be of a topic that is gone.
-    remade: bool = attrs.field(init=False)
-
-    @remade.default
-    def _is_remade(self) -> bool:
-        return self.active.remade
-
-    @classmethod
-    def again(cls, active: ActiveTask, number: int) -> TaskCommit:
-        """The offsets of the last commit once more; number 0: the claim of an active period.
-
-        A claim commits the offsets that the period found, under its own epoch. A task that stops
-        before its calls have ended repeats its last commit.
-        """
-        return cls(
-            active,
-            number,
-            dict(active.committed),
-            active.contained,
-            notes=dict(active.notes),
-            ends=dict(active.ends),
-        )
-
-    @property
-    def starts(self) -> Mapping[TopicPartition, int]:
-        """The offsets before which this commit says that changelogs are not needed any more."""
-        return {} if self.drained is None else self.drained.starts
-
-    @property
-    def rebuilt(self) -> Rebuilt | None:
-        """The note of this commit about changelogs that lack records."""
-        return started(self.active.rebuilt, self.starts)
-
-    def metadata(
-        self, member_id: str, generation: int, rules: TextRules
-    ) -> dict[TopicPartition, str]:
-        """The metadata to write beside the offset of each input.
-
-        Raises:
-            CommitMetadataError: it is longer than the broker takes.
-        """
-        plain = CommitMetadata(
-            epoch=self.active.epoch,
-            by=member_id,
-            generation=generation,
-            ends=self.ends,
-            state=self.contained,
-            release_to=self.release_to,
-            rebuilt=self.rebuilt,
-            born=0 if self.active.held is None else self.active.held.born,
-            key=b"" if self.active.held is None else self.active.held.key,
-        )
-        return rules.texts(plain, dict.fromkeys(self.active.inputs, InputNote()) | self.notes)
-
-    def accepted(self, by: str) -> None:
-        """Make this the task's last commit; ``by``: the member id it was sent under."""
-        active = self.active
-        active.committed = self.offsets
-        active.notes = self.notes
-        active.rebuilt = self.rebuilt
-        if active.edge_writer is not None:
-            active.edge_writer.committed(self.offsets)
-        if active.held is not None:
-            active.held.accepted(self.number) if self.number else active.held.claimed()
-        active.contained = self.contained
-        active.claimed = True
-        active.number = self.number
-        active.by = by
-        active.wrote = False
-        if self.drained is not None:
-            active.ends = self.ends
-
-    def write(self) -> None:
-        """Put this accepted share into the local store.
-
-        Raises:
-            StateError: the store refuses; it names the task.
-        """
-        assert self.drained is not None
-        with blamed(self.active.task):
-            positions = {**self.ends, **{tp: self.offsets[tp] for tp in self.active.tables}}
-            times, inputs = self._times(), self.offsets
-            self.active.state.write(self.drained, self.contained, positions, times, inputs)
-
-    def _times(self) -> dict[TopicPartition, int]:
-        """Wall-clock times at which the logs of the stores held nothing behind their positions."""
-        times = dict.fromkeys(self.ends, self.ends_ms)
-        for tp in self.active.tables:
-            fresh = self.active.freshness.setdefault(tp, Freshness())
-            at_ms = fresh.reached(self.offsets[tp], self.ends_ms, self.table_ends.get(tp))
-            if at_ms is not None:
-                times[tp] = at_ms
-        return times
+    def _check_on_way(self) -> None:
+        asks = self.answer is not None or self.offer is not None
+        assert (self.opening in (OpeningStage.ASKING, OpeningStage.DECIDING)) == asks, self
+        assert (self.opening is OpeningStage.RESTORING) == (self.restoring is not None), self
+        assert self.offer is None or self.opening is OpeningStage.DECIDING, self
+        unknown = OpeningStage.SETTLING, OpeningStage.CREATED, OpeningStage.ASKING
+        assert self.opening in unknown or self.target is not None, self
+        assert self.opening is not OpeningStage.CANCELLED, self

@@ -31,9 +31,9 @@ from streamlet.coordinator.session import GroupSession
 from streamlet.errors import BrokerError, MissingRightError, StateError, TaskMigratedError
 from streamlet.logs import get_logger
 from streamlet.rights import TOPIC_REFUSED, on_topics
-from streamlet.tasks.active import ActiveTask, TaskCommit
+from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_delivery import ChangelogDelivery
-from streamlet.tasks.commit_port import Settled
+from streamlet.tasks.commit_port import Settled, TaskCommit
 from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
 from streamlet.types import TopicPartition
 

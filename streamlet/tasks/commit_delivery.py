@@ -29,7 +29,8 @@ from streamlet.state.backing import Columns
 from streamlet.state.changelog import encode_column, number_at
 from streamlet.state.entries import CommitEntry, entry_last
 from streamlet.state.epochs import MOST_CLAIMS
-from streamlet.tasks.active import ActiveTask, TaskCommit
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.commit_port import TaskCommit
 from streamlet.tasks.opening import blamed
 from streamlet.types import StateNumber, TopicPartition
 

@@ -27,8 +27,8 @@ from streamlet.errors import (
 )
 from streamlet.kafka.ports import Admin
 from streamlet.logs import get_logger
-from streamlet.tasks.active import ActiveTask, TaskCommit
-from streamlet.tasks.commit_port import CommitPort
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.commit_port import CommitPort, TaskCommit
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId, TopicPartition

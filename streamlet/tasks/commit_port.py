@@ -1,20 +1,141 @@
-"""The port of a worker's commits: what they are to the rest of it, whichever way they are made.
+"""The port of a worker's commits: their shares of tasks, their ends, and the ways to make them.
 
 ``commit.AtLeastOnceCommit`` is one way, ``transactional_commit.TransactionalCommit`` another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import attrs
 
+from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote, Rebuilt, started
 from streamlet.coordinator.commit_texts import TextRules
 from streamlet.coordinator.events import CommitDone, CommitOutcome
-from streamlet.tasks.active import ActiveTask, TaskCommit
+from streamlet.state.drained import Drained
+from streamlet.state.freshness import Freshness
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.opening import blamed
 from streamlet.tasks.task_record import Unit, UnitStage
-from streamlet.types import TopicPartition
+from streamlet.types import StateNumber, TopicPartition
+
+
+@attrs.define(eq=False)
+class TaskCommit:
+    """One task's share of a commit. ``drained`` is None in a claim."""
+
+    active: ActiveTask
+    number: int
+    offsets: dict[TopicPartition, int]
+    contained: StateNumber
+    drained: Drained | None = None
+    #: Of each input.
+    notes: dict[TopicPartition, InputNote] = attrs.field(factory=dict)
+    #: Member id that the task is released to: the commit is a mark.
+    release_to: str | None = None
+    ends: dict[TopicPartition, int] = attrs.field(factory=dict)
+    #: Wall-clock time of those ends; with ``look`` also those of its tables' topics are read.
+    ends_ms: int = 0
+    look: bool = False
+    table_ends: dict[TopicPartition, int] = attrs.field(factory=dict)
+    #: Up to where each changelog is known to hold nothing but ours, and how many records we sent
+    #: behind that.
+    checked: dict[TopicPartition, int] = attrs.field(factory=dict)
+    sent: dict[TopicPartition, int] = attrs.field(factory=dict)
+    #: Of its task, when it was begun: a commit before may be of a topic that is gone.
+    remade: bool = attrs.field(init=False)
+
+    @remade.default
+    def _is_remade(self) -> bool:
+        return self.active.remade
+
+    @classmethod
+    def again(cls, active: ActiveTask, number: int) -> TaskCommit:
+        """The offsets of the last commit once more; number 0: the claim of an active period.
+
+        A claim commits the offsets that the period found, under its own epoch. A task that stops
+        before its calls have ended repeats its last commit.
+        """
+        return cls(
+            active,
+            number,
+            dict(active.committed),
+            active.contained,
+            notes=dict(active.notes),
+            ends=dict(active.ends),
+        )
+
+    @property
+    def starts(self) -> Mapping[TopicPartition, int]:
+        """The offsets before which this commit says that changelogs are not needed any more."""
+        return {} if self.drained is None else self.drained.starts
+
+    @property
+    def rebuilt(self) -> Rebuilt | None:
+        """The note of this commit about changelogs that lack records."""
+        return started(self.active.rebuilt, self.starts)
+
+    def metadata(
+        self, member_id: str, generation: int, rules: TextRules
+    ) -> dict[TopicPartition, str]:
+        """The metadata to write beside the offset of each input.
+
+        Raises:
+            CommitMetadataError: it is longer than the broker takes.
+        """
+        plain = CommitMetadata(
+            epoch=self.active.epoch,
+            by=member_id,
+            generation=generation,
+            ends=self.ends,
+            state=self.contained,
+            release_to=self.release_to,
+            rebuilt=self.rebuilt,
+            born=0 if self.active.held is None else self.active.held.born,
+            key=b"" if self.active.held is None else self.active.held.key,
+        )
+        return rules.texts(plain, dict.fromkeys(self.active.inputs, InputNote()) | self.notes)
+
+    def accepted(self, by: str) -> None:
+        """Make this the task's last commit; ``by``: the member id it was sent under."""
+        active = self.active
+        active.committed = self.offsets
+        active.notes = self.notes
+        active.rebuilt = self.rebuilt
+        if active.edge_writer is not None:
+            active.edge_writer.committed(self.offsets)
+        if active.held is not None:
+            active.held.accepted(self.number) if self.number else active.held.claimed()
+        active.contained = self.contained
+        active.claimed = True
+        active.number = self.number
+        active.by = by
+        active.wrote = False
+        if self.drained is not None:
+            active.ends = self.ends
+
+    def write(self) -> None:
+        """Put this accepted share into the local store.
+
+        Raises:
+            StateError: the store refuses; it names the task.
+        """
+        assert self.drained is not None
+        with blamed(self.active.task):
+            positions = {**self.ends, **{tp: self.offsets[tp] for tp in self.active.tables}}
+            times, inputs = self._times(), self.offsets
+            self.active.state.write(self.drained, self.contained, positions, times, inputs)
+
+    def _times(self) -> dict[TopicPartition, int]:
+        """Wall-clock times at which the logs of the stores held nothing behind their positions."""
+        times = dict.fromkeys(self.ends, self.ends_ms)
+        for tp in self.active.tables:
+            fresh = self.active.freshness.setdefault(tp, Freshness())
+            at_ms = fresh.reached(self.offsets[tp], self.ends_ms, self.table_ends.get(tp))
+            if at_ms is not None:
+                times[tp] = at_ms
+        return times
 
 
 @attrs.frozen(eq=False)

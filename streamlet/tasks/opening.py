@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -24,6 +24,9 @@ from streamlet.state.task_state import TaskState
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
+
+if TYPE_CHECKING:
+    from streamlet.tasks.mismatch import MismatchKind
 
 log = get_logger(__name__)
 
@@ -129,6 +132,48 @@ class TaskOpener:
             log.warning("state of task %s is damaged (%s); restoring it again", task, error)
             lock.wipe()
             return TaskState.open(*parts)
+
+
+#: Pause before a task whose stores failed is opened again: a full disk stays full for a while.
+REOPEN_MS = 5_000
+_STANDS_STILL = "task %s stands still, and is tried again every %d s: %s"
+
+
+@attrs.define
+class TaskTroubles:
+    """The troubles of a task on its way up, kept from one attempt to the next.
+
+    Attributes:
+        problem: the reason why its stores could not be opened; None: they could.
+        again_ms: when they are tried again.
+        since_ms: since when its stores cannot be used, if there is a problem.
+        found: what was found to disagree, to be confirmed when it is found again.
+        offers: how often the task was given back to the group for that.
+        careful: whether it had something too large for a changelog once.
+    """
+
+    problem: str | None = None
+    again_ms: int = 0
+    found: MismatchKind | None = None
+    offers: int = 0
+    careful: bool = False
+    since_ms: int = 0
+
+    def put_off(self, task: TaskId, reason: str, now_ms: int) -> None:
+        """Note that its stores failed; they are tried again after a pause."""
+        if self.problem != reason:
+            log.error(_STANDS_STILL, task, REOPEN_MS // 1000, reason)
+        if self.problem is None:
+            self.since_ms = now_ms
+        self.problem, self.again_ms = reason, now_ms + REOPEN_MS
+
+    def lasting(self, since_ms: int) -> str | None:
+        """The reason why its stores cannot be used, if they cannot since then or longer."""
+        return self.problem if self.since_ms <= since_ms else None
+
+    def settle(self) -> None:
+        """Forget what was in the way, which counts no more."""
+        self.problem, self.found, self.again_ms = None, None, 0
 
 
 #: How long after a task was given up its stores are closed, if no worker here waits for them, ms.

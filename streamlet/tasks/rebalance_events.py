@@ -111,6 +111,11 @@ class RebalanceEvents:
         if not (manager.busy or self._actions):
             self._rests_until_ms = math.inf if due_ms is None else due_ms
 
+    @property
+    def generation(self) -> int:
+        """Generation of the assignment that was applied; -1: there is none."""
+        return self._manager.generation
+
     @contextmanager
     def manager(self) -> Iterator[TaskManager]:
         """The manager, to be asked for as long as the block lasts; do nothing slow in it."""

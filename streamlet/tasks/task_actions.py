@@ -75,8 +75,6 @@ class TaskActions:
     leaving: str | None = attrs.field(default=None, init=False)
     #: The copies that the manager asked for last.
     _asked: frozenset[TaskId] = attrs.field(factory=frozenset, init=False)
-    #: Generation of the last assignment applied, for the log.
-    generation: int = attrs.field(default=-1, init=False)
 
     def take(self) -> None:
         """Take what the control thread and the state updater left, and act on it.
@@ -93,7 +91,7 @@ class TaskActions:
             self._copy_news(news)
 
     def _take_news(self, now: int) -> None:
-        seen: dict[TaskId, Positions] = {}
+        seen, applied = dict[TaskId, Positions](), self.generation
         with self._board.news() as (events, assigned):
             for event in events:
                 self._take(event, seen)
@@ -106,8 +104,7 @@ class TaskActions:
                 awaited = manager.near(now)
                 self._board.may_rest(manager)
             self.awaited = bool(awaited)
-        if assigned is not None and assigned.generation != self.generation:
-            self.generation = assigned.generation
+        if assigned is not None and assigned.generation != applied:
             orders = assigned.assignment
             self.precopy.ordered(orders.release, orders.turn_ms, now)
             if not orders.error:
@@ -115,8 +112,7 @@ class TaskActions:
                 self._commit.texts.compact = orders.compact
             self._meters.rebalanced()
             log.info("generation %d: %s", assigned.generation, orders.summary())
-        lost = bool(_of(ev.Lost, events))
-        if lost:
+        if lost := bool(_of(ev.Lost, events)):
             self._commit.forget_queued()
         for commit in _of(ev.CommitDone, events):
             self._commit_done(commit, lost=lost)
@@ -127,6 +123,11 @@ class TaskActions:
         self._copies.prefer(awaited)
         for end in _of(ev.Failed, events):
             raise end.error
+
+    @property
+    def generation(self) -> int:
+        """Generation of the assignment that we act on; -1: there is none."""
+        return self._board.generation
 
     def _take(self, event: ev.SessionEvent, seen: dict[TaskId, Positions]) -> None:
         match event:
@@ -182,9 +183,8 @@ class TaskActions:
 
     def _entries_to_go(self, settled: Settled) -> int:
         """Changed entries of a commit that belong to tasks about to be stopped."""
-        stopping = () if self._ordered is None else self._ordered.tasks
-        drained = [p.drained for p in settled.parts if p.active.task in stopping]
-        return sum(map(len, filter(None, drained)))
+        to_go = () if self._ordered is None else self._ordered.tasks
+        return sum(len(p.drained or ()) for p in settled.parts if p.active.task in to_go)
 
     def _copy_news(self, news: te.CopyEvent) -> None:
         match news:

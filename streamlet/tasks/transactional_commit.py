@@ -22,9 +22,9 @@ from streamlet.coordinator.events import CommitOutcome
 from streamlet.errors import UndeliveredError
 from streamlet.kafka.ports import TransactionSink
 from streamlet.logs import get_logger
-from streamlet.tasks.active import ActiveTask, TaskCommit
+from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit import AtLeastOnceCommit, CommitPhase
-from streamlet.tasks.commit_port import Settled
+from streamlet.tasks.commit_port import Settled, TaskCommit
 from streamlet.tasks.task_record import TaskStage, Unit
 from streamlet.types import TopicPartition
 

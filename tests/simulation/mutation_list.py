@@ -282,8 +282,8 @@ MUTATIONS = (
         "F4",
         "a held task goes on in its old epoch",
         "tasks/active.py",
-        "        self.epoch += 1\n        self.processor.epoch",
-        "        self.processor.epoch",
+        "        self.processor.epoch += 1\n",
+        "",
     ),
     Mutation(
         "older-claim",
@@ -334,10 +334,10 @@ MUTATIONS = (
         "P",
         "a task whose stores fail while it is restored is not opened again",
         ACTIVATION,
-        """            coming.move_to(OpeningStage.UNLOCKING)
+        """            coming.come_to(OpeningStage.UNLOCKING)
             self.put_off(coming.task, event.reason)
 """,
-        """            coming.move_to(OpeningStage.CANCELLED)
+        """            coming.come_to(OpeningStage.CANCELLED)
 """,
     ),
     Mutation(

@@ -107,8 +107,8 @@ class CountingTask:
     """
 
     positions: dict[TopicPartition, int]
+    epoch: int
     flushed: int = 0
-    epoch: int = 0
     counters: RecordCounters = attrs.field(factory=RecordCounters)
     under_way: bool = False
     retrying: bool = False
@@ -160,7 +160,8 @@ def counting(
     subtopology: object,
     state: object,
     positions: dict[TopicPartition, int],
+    epoch: int,
     **_: object,
 ) -> CountingTask:
     """A processor for the records of an open task, in place of ``processing.task.Task``."""
-    return CountingTask(dict(positions))
+    return CountingTask(dict(positions), epoch=epoch)

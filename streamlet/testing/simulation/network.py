@@ -28,7 +28,7 @@ from streamlet.coordinator.messages import (
 )
 from streamlet.coordinator.ports import TransportError
 from streamlet.errors import StateError, TaskCorruptedError
-from streamlet.tasks.activating_task import REOPEN_MS
+from streamlet.tasks.opening import REOPEN_MS
 from streamlet.testing.coordinator_desk import RequestId
 from streamlet.testing.simulation.events import Lose, NetworkSpec
 from streamlet.types import TaskId

@@ -9,7 +9,8 @@ import attrs
 
 from streamlet.errors import UndeliveredError, UnreachableError
 from streamlet.state.drained import Drained
-from streamlet.tasks.active import ActiveTask, TaskCommit
+from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.commit_port import TaskCommit
 from streamlet.testing.simulation.cluster import changelog_of, input_of
 from streamlet.testing.simulation.stores import STORE
 from streamlet.types import StateNumber, TaskId

@@ -47,7 +47,7 @@ class WatchedActivation(Activation):
     def restored(self, event: Restored) -> ActiveTask | None:
         """Take stores that were restored or promoted."""
         coming = self._coming.get(event.opened.task)
-        promoted = coming is not None and coming.stage is OpeningStage.PROMOTING
+        promoted = coming is not None and coming.opening is OpeningStage.PROMOTING
         active = super().restored(event)
         if promoted:
             self._warm.discard(event.opened.task)

@@ -20,7 +20,7 @@ from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tasks.task_events import SetCopies
-from streamlet.tasks.task_record import TaskStage
+from streamlet.tasks.task_record import OpeningStage, TaskStage
 from streamlet.testing.simulation.brokers import SimBroker, SimCatalog, SimEdges, SimThread
 from streamlet.testing.simulation.closing import SimCloser
 from streamlet.testing.simulation.cluster import input_of
@@ -215,10 +215,10 @@ class SimWorker:
         locked(self._member, task)
         inputs = {input_of(task): 1}
         part = self.activation.topology.subtopology(task.subtopology)
-        processor: Any = counting(task, part, None, inputs)
-        active = ActiveTask(opened(self._member, task), part, tuple(inputs), processor, epoch=1)
-        active.contained, active.committed, active.number = StateNumber(1, 1), inputs, 1
-        active.by, active.claimed = by, True
+        processor: Any = counting(task, part, None, inputs, epoch=1)
+        active = ActiveTask(task, opening=OpeningStage.RESTORING)
+        active.begin(opened(self._member, task), part, processor, StateNumber(1, 1))
+        active.number, active.by, active.claimed = 1, by, True
         self.registry.add(active)
         self.registry.resume(active)
         self._known |= {task}

@@ -124,3 +124,4 @@ class _Amid:
         assert task is not None
         self.under_way, self.calls, self.calling = True, None, False
         self.positions, self.edges = task.positions, task.edges
+        self.epoch = task.epoch

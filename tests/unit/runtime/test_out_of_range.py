@@ -171,7 +171,7 @@ def test_a_task_that_was_taken_over_is_not_read_on(
     """Its new owner has records deleted that it has read, before we hear of it."""
     group, member = working(made, tmp_path)
     active = member.worker.holdings.tasks[T0]
-    active.epoch -= 1  # as if the last commit were another's
+    active.processor.epoch -= 1  # as if the last commit were another's
     overtake(group, member)
     wait_for(lambda: "another member has taken the task over" in caplog.text, "it is late")
     assert member.worker.meters.out_of_range == {}

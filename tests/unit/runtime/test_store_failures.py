@@ -13,7 +13,7 @@ from streamlet.state.backing import Columns
 from streamlet.state.directory import DATABASE, StateDirectory
 from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.task_state import TaskState
-from streamlet.tasks import activating_task
+from streamlet.tasks import opening
 from streamlet.tasks.opening import OpenTask
 from streamlet.types import TaskId
 from tests.unit.runtime.members import Group, Member, wait_for
@@ -42,7 +42,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
         write(self, columns, meta)
 
     monkeypatch.setattr(RocksEngine, "write", refusing)
-    monkeypatch.setattr(activating_task, "REOPEN_MS", 10)
+    monkeypatch.setattr(opening, "REOPEN_MS", 10)
     return made
 
 

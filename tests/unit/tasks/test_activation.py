@@ -24,11 +24,10 @@ from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.task import Task
 from streamlet.state.directory import StateDirectory
-from streamlet.tasks.activating_task import REOPEN_MS
 from streamlet.tasks.activation import ASK_AGAIN_MS, LOCKED_RETRY_MS, Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.lock_waits import LOOK_MS, QUIET_MS
-from streamlet.tasks.opening import OpenTask, TaskOpener
+from streamlet.tasks.opening import REOPEN_MS, OpenTask, TaskOpener
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.target import Target
 from streamlet.tasks.task_events import CopyFailed, Restored, RestoreFailed

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from streamlet.state.drained import Drained
-from streamlet.tasks.active import TaskCommit
 from streamlet.tasks.commit_loop import PURGE_INTERVAL_MS, Purge
+from streamlet.tasks.commit_port import TaskCommit
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import StateNumber, TopicPartition
 

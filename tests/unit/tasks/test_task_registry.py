@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.task_record import TaskStage
+from streamlet.tasks.task_record import OpeningStage, TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.testing.ports import MemoryLog
-from streamlet.types import TaskId, TopicPartition
+from streamlet.types import NO_STATE, TaskId, TopicPartition
 from tests.unit.tasks.counting import CountingSource
 
 #: One input, no store.
@@ -21,8 +21,11 @@ def running(partition: int) -> ActiveTask:
     task, tp = TaskId(0, partition), TopicPartition("in", partition)
     state = SimpleNamespace(cache_bytes=0)
     opened = cast(Any, SimpleNamespace(task=task, state=state))
-    processor = cast(Any, SimpleNamespace(received={tp: 0}, edges=None))
-    return ActiveTask(opened, cast(Any, PART), (tp,), processor, epoch=4, committed={tp: 0})
+    at = {tp: 0}
+    processor = cast(Any, SimpleNamespace(received=at, positions=at, edges=None, epoch=4))
+    active = ActiveTask(task, opening=OpeningStage.RESTORING)
+    active.begin(opened, cast(Any, PART), processor, NO_STATE)
+    return active
 
 
 def test_tasks_that_stop_together_are_taken_from_the_client_in_one_call() -> None:
