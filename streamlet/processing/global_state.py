@@ -14,7 +14,7 @@ from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy, FailedRecord, RecordFailure
 from streamlet.processing.record_decoder import RecordDecoder, Undecoded
 from streamlet.processing.record_failures import RecordCounters, RecordFailures, RetryPause
-from streamlet.state.store import CachedStore
+from streamlet.state.store_commits import TaskStore
 from streamlet.state.task_state import TaskState
 from streamlet.topology.nodes import GlobalTableSpec
 from streamlet.topology.operator import Operator
@@ -62,7 +62,7 @@ class GlobalState:
         }
 
     @property
-    def stores(self) -> Mapping[str, CachedStore]:
+    def stores(self) -> Mapping[str, TaskStore]:
         """The stores by name."""
         return self.state.stores
 

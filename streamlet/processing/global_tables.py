@@ -31,7 +31,7 @@ from streamlet.processing.record_collector import RecordCollector
 from streamlet.processing.record_failures import RecordCounters, RetryPause
 from streamlet.state.directory import DATABASE, FolderLock
 from streamlet.state.rocksdb import wipe_folder
-from streamlet.state.store import CachedStore
+from streamlet.state.store_commits import TaskStore
 from streamlet.state.task_state import TaskState
 from streamlet.topology.nodes import GlobalTableSpec
 from streamlet.types import TopicPartition
@@ -103,7 +103,7 @@ class GlobalTables:
         self._assigned: set[TopicPartition] = set()
 
     @property
-    def stores(self) -> Mapping[str, CachedStore]:
+    def stores(self) -> Mapping[str, TaskStore]:
         """The stores by name."""
         return self._global.stores
 

@@ -25,7 +25,7 @@ from streamlet.processing.record_decoder import RecordDecoder, Undecoded
 from streamlet.processing.record_failures import RecordCounters, RecordFailures, RetryPause
 from streamlet.processing.stream_times import StreamTimes
 from streamlet.processing.task_calls import TaskCalls
-from streamlet.state.progress_store import ProgressStore
+from streamlet.state.store_commits import TimedStore
 from streamlet.state.task_state import TaskState
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
@@ -200,7 +200,7 @@ class Task:
         """Move stream time on without a record, and send what is due then; for tests."""
         self.stream_time = max(self.stream_time, time_ms)
         for store in self.state.stores.values():
-            if isinstance(store, ProgressStore):
+            if isinstance(store, TimedStore):
                 store.advance(time_ms)
         self._begin_without_record(self._moved_on)
         return self.resume(self.now_ms)

@@ -9,7 +9,11 @@ from streamlet.state.backing import Backing
 
 
 class Beside(Protocol):
-    """Rows beside those of a store's keys, which ``CachedStore`` takes through its commits."""
+    """Rows beside those of a store's keys, which ``StoreCommits`` takes through its commits."""
+
+    def rows_of(self, backing: Backing) -> Backing:
+        """The medium without these rows."""
+        ...
 
     def has_changes(self) -> bool:
         """True if a drain would return any."""
@@ -41,6 +45,10 @@ class Beside(Protocol):
 
 class NothingBeside:
     """No rows: those of the keys are all that the store has."""
+
+    def rows_of(self, backing: Backing) -> Backing:
+        """The medium as it is."""
+        return backing
 
     def has_changes(self) -> bool:
         """False: there are none."""

@@ -17,11 +17,12 @@ from typing import Any, TypeAlias
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import build
 from streamlet.serdes.windowed import Windowed, windowed_of
+from streamlet.state.backing import Backing
 from streamlet.state.checked import CheckedCache
 from streamlet.state.rows import NO_TIME
-from streamlet.state.span_store import SpanStore
-from streamlet.state.window_rows import time_bytes
-from streamlet.state.window_store import ALL_KEYS, KeyRange
+from streamlet.state.span_rows import SpanRows
+from streamlet.state.window_reads import ALL_KEYS, KeyRange
+from streamlet.state.window_rows import WindowLayout, WindowProgress, time_bytes
 
 #: A window: its time, which orders and expires it, a second time, its value. Of a sliding window
 #: these are its start and the time of its youngest record, of a session its end and its start.
@@ -54,11 +55,40 @@ def bucket_rows(value: Serde[Any]) -> Serde[list[Item]]:
     return build(f"windows of {value.name}", encode, decode, accepts=frozenset({list}))
 
 
-class BucketStore(SpanStore):
+class BucketStore:
     """A store whose rows are lists of windows, ordered by their times.
 
     A list that was read must not be changed, nor the values in it.
+
+    Args:
+        name: of the store.
+        layout: keys, retention and span of the rows.
+        value: serde of the rows' values.
+        backing: where the bytes are.
     """
+
+    def __init__(
+        self, name: str, layout: WindowLayout, value: Serde[Any], backing: Backing
+    ) -> None:
+        self.name, self.layout = name, layout
+        self._span = span = SpanRows(name, layout, value, backing)
+        self.rows, self.times, self.reads = span.rows, span.times, span.reads
+        self.commits, self.dirty = self.rows.commits, self.rows.dirty
+        self.load, self.load_many = self.rows.load, self.rows.load_many
+        self.advance, self.observe = span.advance, span.observe
+        self.observed = self.times.row.observed
+        self.ckeys, self.record_key = self.reads.ckeys, self.reads.record_key
+        self.row_ids = self.reads.row_ids
+
+    @property
+    def progress(self) -> WindowProgress:
+        """The times that the store has come to."""
+        return self.times.row.progress
+
+    @property
+    def shown_from(self) -> int:
+        """The earliest time of a window that may be shown, ms; all earlier ones have expired."""
+        return self.times.shown_from
 
     def items(self, ckey: Any, low: int, high: int) -> list[Item]:
         """The windows of a key whose times are from ``low`` to ``high``, ascending.
@@ -66,7 +96,7 @@ class BucketStore(SpanStore):
         The caller leaves out those that have expired (``shown_from``).
         """
         found: list[Item] = []
-        bucket, load, get = self.layout.bucket_ms, self.load, self.cache.get
+        bucket, load, get = self.layout.bucket_ms, self.load, self.rows.cache.get
         for time in range(low - low % bucket, high + 1, bucket):
             pair = time, ckey
             row = get(pair) or load(pair)
@@ -84,20 +114,20 @@ class BucketStore(SpanStore):
             self._remove(row, item)
             if item[2] is not None:
                 insort(row, item, key=_times_of)
-        kept_from = self._items_from()
+        kept_from, cache = self.times.items_from, self.rows.cache
         for time, row in rows.items():
             if row and row[0][0] < kept_from:
                 rows[time] = [item for item in row if item[0] >= kept_from]
-        if isinstance(self.cache, CheckedCache):  # all rows or none
+        if isinstance(cache, CheckedCache):  # all rows or none
             for time, row in rows.items():
-                self.cache.check((time, ckey), row or None)
+                cache.check((time, ckey), row or None)
         for time, row in rows.items():
-            self.cache[time, ckey] = row or None
+            cache[time, ckey] = row or None
             self.dirty[time, ckey] = time_ms
 
     def _row_of(self, rows: dict[int, list[Item]], ckey: Any, time: int) -> list[Item]:
         """The row to change, a copy of what is stored."""
-        time = self._row_time(time)
+        time = self.times.row_time(time)
         if time not in rows:
             rows[time] = list(self.load((time, ckey)) or ())
         return rows[time]
@@ -121,6 +151,10 @@ class BucketStore(SpanStore):
         item = self._find(key, start_ms)
         return None if item is None else item[2]
 
+    def get(self, key: Windowed[Any]) -> Any | None:
+        """The value of a window, or None; errors as of ``fetch``."""
+        return self.fetch(key.key, key.start)
+
     def put(self, key: Any, value: Any | None, time_ms: int = NO_TIME) -> None:
         """Set the value of a ``Windowed`` key, or delete it with None.
 
@@ -141,6 +175,12 @@ class BucketStore(SpanStore):
             return None
         return item[1]
 
+    def range(
+        self, low: int | None = None, high: int | None = None
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        """All ``windows`` from one time to another."""
+        return self.windows(low, high, ALL_KEYS)
+
     def windows(
         self, low: int | None, high: int | None, keys: KeyRange, *, backward: bool = False
     ) -> Iterator[tuple[Windowed[Any], Any]]:
@@ -159,7 +199,7 @@ class BucketStore(SpanStore):
     ) -> Iterator[tuple[Item, Any]]:
         """Windows from one time to another (both inclusive), and their cache keys, in order."""
         found = self.unordered(low, high, keys, backward=backward)
-        for _, bucket in groupby(found, key=lambda entry: self._row_time(entry[0][0])):
+        for _, bucket in groupby(found, key=lambda entry: self.times.row_time(entry[0][0])):
             # Keys are in order already, and stay so.
             yield from sorted(bucket, key=lambda entry: entry[0][0], reverse=backward)
 
@@ -172,8 +212,12 @@ class BucketStore(SpanStore):
         backward: bool = False,
     ) -> Iterator[tuple[Item, Any]]:
         """The windows of ``range`` in the order of their buckets, then of their keys' bytes."""
-        last = None if high is None else time_bytes(self._row_time(high) + self.layout.bucket_ms)
-        for (_, ckey), row, _ in self._rows(time_bytes(self._row_time(low)), last, keys, backward):
+        last = (
+            None if high is None else time_bytes(self.times.row_time(high) + self.layout.bucket_ms)
+        )
+        for (_, ckey), row, _ in self.reads.rows(
+            time_bytes(self.times.row_time(low)), last, keys, backward
+        ):
             for item in reversed(row) if backward else row:
                 if item[0] >= low and (high is None or item[0] <= high):
                     yield item, ckey

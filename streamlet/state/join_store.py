@@ -17,10 +17,11 @@ from typing import Any, TypeAlias
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import build
 from streamlet.serdes.windowed import Windowed, windowed_of
-from streamlet.state.progress_store import EVER
+from streamlet.state.backing import Backing
 from streamlet.state.rows import NO_TIME
-from streamlet.state.span_store import SpanStore
-from streamlet.state.window_rows import time_bytes
+from streamlet.state.span_rows import SpanRows
+from streamlet.state.store_times import EVER
+from streamlet.state.window_rows import WindowLayout, WindowProgress, time_bytes
 
 #: A record: its time and its value.
 Kept: TypeAlias = tuple[int, Any]
@@ -60,14 +61,40 @@ def kept_rows(value: Serde[Any]) -> Serde[list[Kept]]:
     return build(name, encode, decode, accepts=frozenset({list}), encode_all=encode_all)
 
 
-class JoinStore(SpanStore):
+class JoinStore:
     """A store of records, any number of which may have one key and time.
 
     A list that was read must not be changed, nor the values in it. ``shown_before`` is the earliest
     time that was shown before records were last added, ms.
+
+    Args:
+        name: of the store.
+        layout: keys, retention and span of the rows.
+        value: serde of the rows' values.
+        backing: where the bytes are.
     """
 
     shown_before: int = EVER
+
+    def __init__(
+        self, name: str, layout: WindowLayout, value: Serde[Any], backing: Backing
+    ) -> None:
+        self.name, self.layout = name, layout
+        self._span = span = SpanRows(name, layout, value, backing)
+        self.rows, self.times = span.rows, span.times
+        self.commits, self.dirty, self.load = self.rows.commits, self.rows.dirty, self.rows.load
+        self.advance, self.observe = span.advance, span.observe
+        self.ckeys, self._record_key = span.reads.ckeys, span.reads.record_key
+
+    @property
+    def progress(self) -> WindowProgress:
+        """The times that the store has come to."""
+        return self.times.row.progress
+
+    @property
+    def shown_from(self) -> int:
+        """The earliest time of a record that may be shown, ms; all earlier ones have expired."""
+        return self.times.shown_from
 
     def add(
         self, ckeys: Sequence[Any], times: Sequence[int], values: Sequence[Any]
@@ -79,10 +106,12 @@ class JoinStore(SpanStore):
         self.shown_before = self.shown_from
         latest = max(times, default=NO_TIME)
         self.advance(NO_TIME, latest)
-        self.latest = max(self.latest, latest)
-        shown, bucket, cache = self.shown_from, self.layout.bucket_ms, self.cache
+        self.commits.reached(latest)
+        shown, bucket, cache = self.shown_from, self.layout.bucket_ms, self.rows.cache
         pairs = [(time - time % bucket, ckey) for time, ckey in zip(times, ckeys, strict=True)]
-        self.load_old([pair for pair, time in zip(pairs, times, strict=True) if time >= shown])
+        self._span.load_old(
+            [pair for pair, time in zip(pairs, times, strict=True) if time >= shown]
+        )
         new: list[tuple[int, Any]] = []
         done = 0
         try:
@@ -105,7 +134,7 @@ class JoinStore(SpanStore):
         except BaseException as failure:  # a cache that takes no large rows
             return done, failure
         finally:
-            self._index(new)
+            self._span.index(new)
         return done, None
 
     def found(
@@ -122,11 +151,11 @@ class JoinStore(SpanStore):
         """
         shown, bucket = self.shown_from if shown is None else shown, self.layout.bucket_ms
         firsts = [low if low > shown else shown for low in lows]
-        if min(firsts, default=shown) // bucket * bucket <= self._complete_above:
+        if min(firsts, default=shown) // bucket * bucket <= self.times.row.complete_above:
             spans = map(range, [low - low % bucket for low in firsts], [h + 1 for h in highs])
             rows = zip(ckeys, spans, strict=True)
-            self.load_old([(s, ckey) for ckey, span in rows for s in span[::bucket]])
-        get, out = self.cache.get, []
+            self._span.load_old([(s, ckey) for ckey, span in rows for s in span[::bucket]])
+        get, out = self.rows.cache.get, []
         for ckey, low, high in zip(ckeys, firsts, highs, strict=True):
             some: list[Kept] = []
             start = low - low % bucket
@@ -175,10 +204,6 @@ class JoinStore(SpanStore):
                 ahead = middle
         return (start + ahead, ckey), self.load((start + ahead, ckey)) or []
 
-    def _is_new(self, time: int) -> bool:
-        """True if the bucket is later than all records: row numbers may lead beyond the latest."""
-        return super()._is_new(self._row_time(time))
-
     # The way for all stores.
 
     def fetch(self, key: Any, start_ms: int) -> Any | None:
@@ -190,6 +215,10 @@ class JoinStore(SpanStore):
         """
         (some,) = self.found(self.ckeys([key]), [start_ms], [start_ms])
         return some[-1][1] if some else None
+
+    def get(self, key: Windowed[Any]) -> Any | None:
+        """The value of the last record with the key and the time of a ``Windowed`` key, or None."""
+        return self.fetch(key.key, key.start)
 
     def put(self, key: Any, value: Any | None, time_ms: int = NO_TIME) -> None:
         """Add a record with the key and the time of a ``Windowed`` key; None adds nothing.
@@ -219,15 +248,15 @@ class JoinStore(SpanStore):
         """The records of ``range``, each with its time, ms."""
         bucket = self.layout.bucket_ms
         first = self.shown_from if low is None else max(self.shown_from, low)
-        last = None if high is None else time_bytes(self._row_time(high) + bucket)
-        rows = self._scan(time_bytes(self._row_time(first)), last)
-        for _, some in groupby(rows, key=lambda row: self._row_time(row[0][0])):
+        last = None if high is None else time_bytes(self.times.row_time(high) + bucket)
+        rows = self.commits.scan(time_bytes(self.times.row_time(first)), last)
+        for _, some in groupby(rows, key=lambda row: self.times.row_time(row[0][0])):
             records = [
-                (time, self._key.encode((time, ckey)), ckey, value)
-                for (_, ckey), row in some
+                (time, self.commits.key.encode((time, ckey)), ckey, value)
+                for (_, ckey), row, _ in some
                 for time, value in row
                 if time >= first and (high is None or time <= high)
             ]
             for time, _, ckey, value in sorted(records, key=itemgetter(0, 1)):
-                window = windowed_of((self.record_key(ckey), time, self._end(time)))
+                window = windowed_of((self._record_key(ckey), time, self.times.end(time)))
                 yield window, value, time

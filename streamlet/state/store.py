@@ -13,28 +13,29 @@ their loops, by three rules.
 
 Values belong to the store: an object that was read must not be changed unless it is put back.
 
-    cache  ── drain ──▶  pinned (on its way to the changelog)  ── written ──▶  the medium
+What becomes of dirty rows: ``store_commits``. Stores of other kinds have such rows, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import repeat
-from operator import add
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress, filterfalse, repeat
+from operator import add, itemgetter
+from typing import TYPE_CHECKING, Any
 
-from streamlet.errors import SerdeError, StateError
-from streamlet.serdes import ColumnError, Serde
-from streamlet.state.backing import Backing, Columns, end_of_prefix
-from streamlet.state.beside import Beside, NothingBeside
-from streamlet.state.checked import CheckedCache, EntryCheck, unwritable
+from streamlet.serdes import Serde
+from streamlet.state.backing import Backing, end_of_prefix
+from streamlet.state.beside import Beside
+from streamlet.state.checked import CheckedCache, EntryCheck
 from streamlet.state.eviction import KEPT_AFTER_EVICTION, oldest
-from streamlet.state.merged_scan import merged
-from streamlet.state.overlay import Overlay
-from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row, times_of_rows
-from streamlet.state.sizes import EntrySize, row_bytes
-from streamlet.state.source_times import SourceTimes
+from streamlet.state.rows import NO_TIME, Changes, time_of_row, times_of_rows
+from streamlet.state.sizes import row_bytes
+from streamlet.state.store_commits import StoreCommits
+from streamlet.state.store_parts import Steps
 from streamlet.state.unreadable import rows_of_store
+
+if TYPE_CHECKING:
+    from streamlet.state.row_ttl import RowTtl
 
 _MISSING = object()
 
@@ -47,75 +48,89 @@ class CachedStore:
         key: serde of the keys.
         value: serde of the values.
         backing: where the bytes are.
+        beside: what it keeps beside the rows of its keys.
+        steps: of the store that it is a part of, if it is.
+        is_new: of keys that begin with a time: true of those whose rows are all in the cache.
     """
 
-    def __init__(self, name: str, key: Serde[Any], value: Serde[Any], backing: Backing) -> None:
+    dirty_row_bytes = 0
+
+    def __init__(
+        self,
+        name: str,
+        key: Serde[Any],
+        value: Serde[Any],
+        backing: Backing,
+        beside: Beside | None = None,
+        steps: Sequence[Steps] = (),
+        is_new: Callable[[int], bool] | None = None,
+    ) -> None:
         self.name = name
-        self.exact_keys = key.exact is not None
+        self._exact, self.exact_keys = key.exact, key.exact is not None
         #: Values by cache key; all dirty and pinned keys are in it.
         self.cache: dict[Any, Any] = {}
-        #: Cache keys written since the last drain, oldest first, with the time of the row, ms.
-        self.dirty: dict[Any, int] = {}
-        #: No row is younger than this, ms; -1 where there is none.
-        self.latest = NO_TIME
-        self._pinned: dict[Any, int] = {}  # drained, not yet written
         self._times: dict[Any, int] = {}  # of rows in the cache that are neither
         #: Puts what is stored already into a cache that would measure it; None for a plain one.
         self._keep: Callable[[Any, Any], None] | None = None
-        self._key = key
-        self._value = value
-        self._backing = backing
-        self._overlay = Overlay(self._to_bytes)
-        #: What it keeps beside the rows of its keys.
-        self._beside: Beside = NothingBeside()
-        #: Of a topic that it is restored from.
-        self.source_times = SourceTimes(None)
-        self._entry_size = EntrySize(self._sampled_bytes)
-
-    def taken(
-        self, keys: list[bytes], values: list[bytes | None], times: list[int]
-    ) -> tuple[list[bytes], list[bytes | None]]:
-        """Records of other writers that this store took, as keys and rows that it would write.
-
-        A record that the serdes cannot read, or that has no time, never came through; a restore
-        leaves it out as well, or the row would be unreadable that was an older one or missing.
-        """
-        return self.source_times.taken(self._key, self._value, keys, values, times)
+        self._is_new = is_new
+        self._came = [one.came for one in steps if one.came is not None]
+        self._left = [one.left for one in steps if one.left is not None]
+        self.commits = StoreCommits(name, key, value, backing, self, beside, steps)
+        #: Cache keys written since the last drain, oldest first, with the time of the row, ms.
+        self.dirty = self.commits.dirty
+        #: The expiry of its rows; None: they stay.
+        self.ttl: RowTtl | None = None
 
     # The hot way.
 
     def ckeys(self, keys: list[Any]) -> list[Any]:
         """Cache keys of decoded record keys; the list itself where keys are exact."""
-        return keys if self.exact_keys else self._encoded(keys)
+        return keys if self.exact_keys else self.commits.encoded(keys)
 
     def load(self, ckey: Any) -> Any | None:
         """The value of a cache key, or None; it is in the cache afterwards."""
         value = self.cache.get(ckey, _MISSING)
         if value is _MISSING:
-            raw = self._backing.get(self._key.encode(ckey) if self.exact_keys else ckey)
-            value = None if raw is None else self._decoded(raw)
+            new = self._is_new is not None and self._is_new(ckey[0])
+            raw = None if new else self.commits.stored(ckey)
+            value = None if raw is None else self.commits.decoded(raw)
             if raw is not None:
                 self._times[ckey] = time_of_row(raw)
             (self._keep or self.cache.__setitem__)(ckey, value)
+            for came in self._came:
+                came([ckey])
         return value
 
     def load_many(self, ckeys: Iterable[Any]) -> None:
         """Fetch what is not in the cache; one call to the medium for all."""
-        cache = self.cache
-        wanted = list(dict.fromkeys(ckey for ckey in ckeys if ckey not in cache))
-        if not wanted:
-            return
-        raws = self._backing.get_many(self._to_bytes(wanted))
-        keep = self._keep or cache.__setitem__
-        for ckey, value in zip(wanted, self._decoded_all(raws), strict=True):
-            keep(ckey, value)
-        rows = {ckey: raw for ckey, raw in zip(wanted, raws, strict=True) if raw is not None}
-        self._times.update(zip(rows, times_of_rows(rows.values()), strict=True))
+        wanted = list(dict.fromkeys(filterfalse(self.cache.__contains__, ckeys)))
+        stored = wanted if self._is_new is None else self._without_new(wanted, self._is_new)
+        if stored:
+            raws = self.commits.stored_many(stored)
+            keep = self._keep or self.cache.__setitem__
+            for ckey, value in zip(stored, self.commits.decoded_all(raws), strict=True):
+                keep(ckey, value)
+            rows = {ckey: raw for ckey, raw in zip(stored, raws, strict=True) if raw is not None}
+            self._times.update(zip(rows, times_of_rows(rows.values()), strict=True))
+        if wanted:
+            for came in self._came:
+                came(wanted)
+
+    def _without_new(self, wanted: list[Any], is_new: Callable[[int], bool]) -> list[Any]:
+        """Keys whose rows may be on the medium; the others have none."""
+        times = list(map(itemgetter(0), wanted))
+        new = set(filter(is_new, set(times)))
+        if not new:
+            return wanted
+        keep = self._keep or self.cache.__setitem__
+        for ckey in compress(wanted, map(new.__contains__, times)):
+            keep(ckey, None)
+        return [ckey for ckey in wanted if ckey[0] not in new]
 
     def mark(self, ckeys: Iterable[Any], times: Iterable[int]) -> None:
         """Say that these were written to ``cache``, and the times of their rows, ms.
 
-        Who writes a time above ``latest`` raises that as well.
+        Who writes a time above ``commits.latest`` raises that as well.
         """
         # Copies lie together; the given objects would keep pages of their poll from being freed.
         self.dirty.update(zip(ckeys, map(add, times, repeat(0)), strict=True))
@@ -124,13 +139,30 @@ class CachedStore:
         """The time of a row that is in the cache, ms; -1 if it has none."""
         time = self.dirty.get(ckey)
         if time is None:
-            time = self._pinned.get(ckey)
+            time = self.commits.pinned.get(ckey)
         return self._times.get(ckey, NO_TIME) if time is None else time
 
     def times_of(self, ckeys: list[Any]) -> list[int]:
         """The times of rows that are in the cache, ms; -1 of those that have none."""
         dirty, of = self.dirty.get, self.time_of
         return [of(ckey) if (time := dirty(ckey)) is None else time for ckey in ckeys]
+
+    def erase(self, ckey: Any) -> None:
+        """Delete a row by its cache key."""
+        self.cache[ckey] = None
+        self.dirty[ckey] = NO_TIME
+
+    def drop(self, ckeys: Iterable[Any]) -> None:
+        """Take rows out of the cache; their changes are never written."""
+        for ckey in ckeys:
+            self.cache.pop(ckey, None)
+            self._times.pop(ckey, None)
+        self.commits.unmark(ckeys)
+
+    def keep(self, ckey: Any, raw: bytes) -> None:
+        """Put a row of the medium into the cache."""
+        (self._keep or self.cache.__setitem__)(ckey, self.commits.decoded(raw))
+        self._times[ckey] = time_of_row(raw)
 
     # The way for all stores.
 
@@ -141,7 +173,9 @@ class CachedStore:
             SerdeError: the key is of a wrong type.
             StateError: the key is None, or the stored value cannot be decoded.
         """
-        return self.load(self._ckey(key))
+        ckey = key if type(key) is self._exact else self._ckey(key)
+        value = self.load(ckey)
+        return value if self.ttl is None or value is None or self.ttl.shows(ckey) else None
 
     def put(self, key: Any, value: Any | None, time_ms: int = NO_TIME) -> None:
         """Set, or delete with None. The value is encoded at the next commit, not now.
@@ -150,10 +184,10 @@ class CachedStore:
             SerdeError: the key is of a wrong type.
             StateError: the key is None.
         """
-        ckey = self._ckey(key)
+        ckey = key if type(key) is self._exact else self._ckey(key)
         self.cache[ckey] = value
         self.dirty[ckey] = time_ms
-        self.latest = max(self.latest, time_ms)
+        self.commits.reached(time_ms)
 
     def timestamp(self, key: Any) -> int | None:
         """The time of a key's row, ms; None if there is no such row, or it has no time.
@@ -162,49 +196,62 @@ class CachedStore:
             SerdeError: the key is of a wrong type.
             StateError: the key is None.
         """
-        ckey = self._ckey(key)
+        ckey = key if type(key) is self._exact else self._ckey(key)
         time = NO_TIME if self.load(ckey) is None else self.time_of(ckey)
-        return None if time == NO_TIME else time
+        return None if time == NO_TIME or (self.ttl and not self.ttl.shows(ckey)) else time
 
     def range(self, low: Any | None = None, high: Any | None = None) -> Iterator[tuple[Any, Any]]:
         """Entries from ``low`` to ``high``, both inclusive, in the order of key bytes.
 
         What is put or deleted meanwhile may or may not be seen, but no deleted entry is returned.
         """
-        return self._scan(*self._bounds(low, high))
+        return self._entries(*self._bounds(low, high))
 
     def backward_range(self, low: Any | None, high: Any | None) -> Iterator[tuple[Any, Any]]:
         """The entries of ``range``, the last one first."""
-        return self._scan(*self._bounds(low, high), backward=True)
+        return self._entries(*self._bounds(low, high), backward=True)
 
     def prefix(self, prefix: Any, serde: Serde[Any] | None = None) -> Iterator[tuple[Any, Any]]:
         """Entries whose key bytes begin with the bytes of ``prefix``, in the order of key bytes."""
-        first = self._key_bytes(prefix) if serde is None else serde.encode(prefix)
-        return self._scan(first, end_of_prefix(first))
+        first = self.commits.key_bytes(prefix) if serde is None else serde.encode(prefix)
+        return self._entries(first, end_of_prefix(first))
 
-    def check_entries(self, most: int | None) -> None:
-        """Refuse from now on what has no bytes, or makes a record of more than so many bytes."""
-        checked = CheckedCache(self.cache, EntryCheck(self.name, self._size, most))
-        self.cache, self._keep = checked, checked.keep
+    def _entries(
+        self, low: bytes | None, high: bytes | None, *, backward: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
+        """Entries, each as it is now; scanned values do not fill the cache."""
+        commits, cached = self.commits, self.cache.get
+        decode = None if self.exact_keys else commits.key.decode
+        if self.ttl is not None:
+            for ckey, value, _ in self.ttl.shown(commits.scan(low, high, backward=backward)):
+                yield (ckey if decode is None else decode(ckey)), value
+            return
+        with rows_of_store(self.name):
+            for key, ckey, raw in commits.raw_rows(low, high, backward=backward):
+                value = cached(ckey, _MISSING)
+                if value is _MISSING:
+                    value = self.load(ckey) if raw is None else commits.decoded(raw)
+                if value is not None:
+                    yield (ckey if decode is None else decode(key)), value
 
-    def _size(self, ckey: Any, value: Any) -> int:
-        key = self._key.encode(ckey) if self.exact_keys else ckey
-        row = 0 if value is None else len(self._value.encode(value))
-        return len(key) + TIME_BYTES + row
+    def _ckey(self, key: Any) -> Any:
+        raw = self.commits.key_bytes(key)
+        return self.commits.key.decode(raw) if self.exact_keys else raw
 
-    # What the task's state does with it.
+    def _bounds(self, low: Any | None, high: Any | None) -> tuple[bytes | None, bytes | None]:
+        key_bytes = self.commits.key_bytes
+        first = None if low is None else key_bytes(low)
+        return first, None if high is None else key_bytes(high) + b"\x00"
+
+    # Rows that were written since the last commit.
 
     def changes(self, olds: bool) -> Changes:
-        """The rows that were written since the last commit, and if ``olds``, what they were then.
+        """The rows that were written, and if ``olds``, what they were then.
 
-        All commits before must be on the medium.
+        All commits before must be on the medium. Rows that only expired are left out.
         """
-        ckeys = list(self.dirty)
-        values, times = self._dirty_columns()
-        assert not (olds and self._pinned), f"{self.name}: the medium is not as of the last commit"
-        raws = self._backing.get_many(self._to_bytes(ckeys)) if olds and ckeys else []
-        olds_then = self._decoded_all(raws) if olds else None
-        return Changes(self._keys_of(ckeys), values, olds_then, times)
+        found = self.commits.changes(olds, self._keys_of)
+        return found if self.ttl is None else self.ttl.changes(found, self.dirty)
 
     def row_ids(self, keys: list[Any]) -> list[Any]:
         """Keys of a dict that tell rows apart, for keys of these rows."""
@@ -213,188 +260,65 @@ class CachedStore:
     def keep_expired(self, keep: bool) -> None:
         """Have ``changes`` tell of rows that expire from now on, or no more."""
 
-    def _dirty_columns(self) -> tuple[list[Any], list[int]]:
-        """The values and the times of the dirty rows."""
-        return [self.cache[ckey] for ckey in self.dirty], list(self.dirty.values())
-
     def _keys_of(self, ckeys: list[Any]) -> list[Any]:
-        return ckeys if self.exact_keys else list(map(self._key.decode, ckeys))
+        return ckeys if self.exact_keys else list(map(self.commits.key.decode, ckeys))
 
-    def has_changes(self) -> bool:
-        """True if a drain would return anything."""
-        return bool(self.dirty) or self._beside.has_changes()
+    # What its commits do with the rows in memory.
 
-    def drain(self, again: Iterable[bytes] = ()) -> Columns:
-        """Encode what has changed, and the present values of the keys in ``again``.
+    def count(self) -> int:
+        """Number of rows in the cache."""
+        return len(self.cache)
 
-        The entries are pinned until ``written``.
+    def entry(self, ckey: Any) -> tuple[Any, int] | None:
+        """The value and the time of a row; None: it is not in the cache."""
+        value = self.cache.get(ckey, _MISSING)
+        return None if value is _MISSING else (value, self.time_of(ckey))
 
-        Raises:
-            SerdeError: a value cannot be encoded; nothing has changed then.
-        """
-        assert not self._pinned, f"{self.name}: drained twice without a write"
-        ckeys = list(self.dirty)
-        values, times = self._dirty_columns()
-        try:
-            raws = self._value.encode_rows(values)
-            keys = self._to_bytes(ckeys)
-        except ColumnError as error:
-            raise unwritable(self.name, ckeys[error.index], error.cause) from error
-        if self._value.encode_all is None and None in raws:  # a serde that writes None deletes
-            for ckey in (one for one, raw in zip(ckeys, raws, strict=True) if raw is None):
-                self.cache[ckey] = None
-        rows = rows_of(raws, times)
-        rest = list(dict.fromkeys(again)) if again else []
-        beside_keys, beside_rows = self._beside.drain(rest)
-        keys, rows = beside_keys + keys, beside_rows + rows
-        if rest:
-            covered = set(keys)
-            rest = [key for key in rest if key not in covered]
-            keys, rows = keys + rest, rows + self._backing.get_many(rest)
-        self._pinned = dict(self.dirty)
-        self.dirty.clear()
-        self._entry_size.changed(len(ckeys))
-        self._overlay.drained()
-        return Columns(self.name, keys, rows)
+    def columns(self, ckeys: Iterable[Any]) -> tuple[list[Any], list[int]]:
+        """The values and the times of rows that are dirty."""
+        return [self.cache[ckey] for ckey in ckeys], list(self.dirty.values())
 
-    def undo_drain(self) -> None:
-        """Take back a drain: the entries are dirty again."""
-        self._beside.undo_drain()
-        self.dirty = {**self._pinned, **self.dirty}
-        self.written()
+    def delete(self, ckey: Any) -> None:
+        """Delete a row that has no bytes."""
+        self.cache[ckey] = None
 
-    def written(self) -> dict[Any, int]:
-        """Note that a drain is on the medium; its cache keys need not stay in the cache."""
-        done, self._pinned = self._pinned, {}
+    def drained(self) -> None:
+        """No effect: dirty rows are told apart by their keys."""
+
+    def undone(self) -> None:
+        """No effect: dirty rows are told apart by their keys."""
+
+    def written(self, done: dict[Any, int]) -> None:
+        """Keep the times of rows that are on the medium now."""
         self._times.update(done)
-        self._overlay.written()
-        self._beside.written()
-        return done
 
-    def reset(self, backing: Backing) -> None:
-        """Forget everything that is not on the medium, which is this one now."""
-        self.forget()
-        self.dirty.clear()
-        self._backing = backing
-        self._beside.reset(backing)
-        self.written()
-        self._times.clear()
-
-    def forget(self) -> None:
-        """Empty the cache: what is on the medium has changed."""
+    def clear(self) -> None:
+        """Empty the cache."""
         self.cache.clear()
         self._times.clear()
-        self._beside.forget()
 
-    def with_expired(self, columns: Columns) -> Columns:
-        """Entries from the changelog with the range of rows that expire with them."""
-        return columns
-
-    def cache_bytes(self) -> int:
-        """Estimate of what the cache takes in memory."""
-        return int(len(self.cache) * self._entry_size.of(len(self.cache)))
-
-    def dirty_bytes(self) -> int:
-        """Estimate of what the entries take that cannot be evicted."""
-        return int((len(self.dirty) + len(self._pinned)) * self._entry_size.of(len(self.cache)))
-
-    def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> None:
+    def evict(self, limit_bytes: int, recent: Iterable[Any]) -> None:
         """Drop clean entries until the cache is below the limit: oldest first, ``recent`` last."""
-        if self.cache_bytes() <= limit_bytes:
-            return
-        cache = self.cache
-        kept = int(limit_bytes * KEPT_AFTER_EVICTION / self._entry_size.of(len(cache)))
-        victims = oldest(cache, self.dirty, self._pinned, recent, len(cache) - kept)
+        cache, pinned = self.cache, self.commits.pinned
+        kept = int(limit_bytes * KEPT_AFTER_EVICTION / self.commits.row_bytes)
+        victims = oldest(cache, self.dirty, pinned, recent, len(cache) - kept)
         for ckey in victims:
             del cache[ckey]
             self._times.pop(ckey, None)
-        self._evicted(victims)
+        for left in self._left:
+            left(victims)
 
-    def _evicted(self, ckeys: list[Any]) -> None:
-        """Take note of rows that were evicted."""
+    def sampled_bytes(self) -> float | None:
+        """Estimate of what an entry takes, bytes; None without entries."""
+        return row_bytes(self.cache, self.dirty)
+
+    def refuse(self, check: EntryCheck) -> None:
+        """Refuse from now on entries that do not pass a check, when they are put."""
+        checked = CheckedCache(self.cache, check)
+        self.cache, self._keep = checked, checked.keep
 
     def check_invariants(self) -> None:
         """Assert what must hold between two calls; for tests."""
         assert self.dirty.keys() <= self.cache.keys(), "a dirty key is not in the cache"
-        assert self._pinned.keys() <= self.cache.keys(), "a pinned key is not in the cache"
-
-    # Inside.
-
-    def _scan(
-        self, low: bytes | None, high: bytes | None, *, backward: bool = False
-    ) -> Iterator[tuple[Any, Any]]:
-        """Entries, each as it is now; scanned values do not fill the cache."""
-        cached, decode = self.cache.get, None if self.exact_keys else self._key.decode
-        with rows_of_store(self.name):
-            for key, ckey, raw in self._raw_rows(low, high, backward=backward):
-                value = cached(ckey, _MISSING)
-                if value is _MISSING:
-                    value = self.load(ckey) if raw is None else self._decoded(raw)
-                if value is not None:
-                    yield (ckey if decode is None else decode(key)), value
-
-    def _timed_scan(
-        self, low: bytes | None, high: bytes | None, *, backward: bool = False
-    ) -> Iterator[tuple[Any, Any, int]]:
-        """Entries as ``_scan``, each with the time of its row."""
-        with rows_of_store(self.name):
-            for key, ckey, raw in self._raw_rows(low, high, backward=backward):
-                yield from self._entry(key, ckey, raw)
-
-    def _raw_rows(
-        self, low: bytes | None, high: bytes | None, *, backward: bool
-    ) -> Iterator[tuple[bytes, Any, bytes | None]]:
-        """The medium's rows with what was written since laid over them (``merged``)."""
-        newer = self._overlay.between(self._pinned, self.dirty, low, high, backward=backward)
-        older = self._backing.scan(low, high, backward=backward)
-        is_bytes = not self.exact_keys or self._key.exact is bytes
-        return merged(older, newer, None if is_bytes else self._key.decode, backward=backward)
-
-    def _entry(self, key: bytes, ckey: Any, raw: bytes | None) -> Iterator[tuple[Any, Any, int]]:
-        """The entry as it is now, unless it is deleted; scanned values do not fill the cache."""
-        value = self.cache.get(ckey, _MISSING)
-        if value is _MISSING and raw is not None:
-            value, time = self._decoded(raw), time_of_row(raw)
-        else:
-            value, time = self.load(ckey), self.time_of(ckey)
-        if value is not None:
-            yield (ckey if self.exact_keys else self._key.decode(key)), value, time
-
-    def _ckey(self, key: Any) -> Any:
-        if self.exact_keys and type(key) is self._key.exact:
-            return key
-        raw = self._key_bytes(key)
-        return self._key.decode(raw) if self.exact_keys else raw
-
-    def _key_bytes(self, key: Any) -> bytes:
-        if key is None:
-            raise StateError(f"store {self.name}: a key cannot be None")
-        return self._key.encode(key)
-
-    def _bounds(self, low: Any | None, high: Any | None) -> tuple[bytes | None, bytes | None]:
-        first = None if low is None else self._key_bytes(low)
-        return first, None if high is None else self._key_bytes(high) + b"\x00"
-
-    def _to_bytes(self, ckeys: list[Any]) -> list[bytes]:
-        return self._encoded(ckeys) if self.exact_keys else list(ckeys)
-
-    def _encoded(self, keys: list[Any]) -> list[bytes]:
-        raws = self._key.encode_column(keys)
-        if None in raws:
-            raise StateError(f"store {self.name}: a key cannot be None")
-        return raws  # type: ignore[return-value]
-
-    def _decoded(self, raw: bytes) -> Any:
-        try:
-            return self._value.decode(raw[TIME_BYTES:])
-        except SerdeError as error:
-            raise StateError(f"store {self.name}: {error}") from error
-
-    def _decoded_all(self, raws: list[bytes | None]) -> list[Any]:
-        try:
-            return self._value.decode_column([raw and raw[TIME_BYTES:] for raw in raws])
-        except ColumnError as error:
-            raise StateError(f"store {self.name}: {error.cause}") from error.cause
-
-    def _sampled_bytes(self) -> float | None:
-        return row_bytes(self.cache, self.dirty)
+        pinned = self.commits.pinned.keys()
+        assert pinned <= self.cache.keys(), "a pinned key is not in the cache"

@@ -1,6 +1,6 @@
 """All state of one task: its stores, and what they contain of the task's input.
 
-    operators ──▶ CachedStore ──drain──▶ changelog, commit ──write──▶ medium
+    operators ──▶ stores ──drain──▶ changelog, commit ──write──▶ medium
 
 The order is the caller's: drained entries go to the changelog, the input offsets are committed, and
 only then ``write`` makes the local copy say the same, stores, positions and commit number in one
@@ -29,7 +29,7 @@ from streamlet.state.memory import MemoryEngine
 from streamlet.state.meta import TaskMeta, layout_of
 from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.rows import NO_TIME, latest_of
-from streamlet.state.store import CachedStore
+from streamlet.state.store_commits import StoreCommits, TaskStore
 from streamlet.state.store_facts import StoreFacts
 from streamlet.state.store_kinds import store_of
 from streamlet.state.time_index import TimeIndexes
@@ -58,7 +58,8 @@ class TaskState:
         self.changelogs = dict(changelogs)
         #: Stores whose changelog is a source topic: its records bear no commit numbers.
         self.plain = frozenset(s.name for s in specs if s.source_topic is not None)
-        self.stores: dict[str, CachedStore] = {}
+        self.stores: dict[str, TaskStore] = {}
+        self._commits: dict[str, StoreCommits] = {}
         self.time_indexes = TimeIndexes(self.stores, specs, self.changelogs)
         #: What the stores contain: everything up to this commit of this active period.
         self.state: StateNumber = NO_STATE
@@ -91,7 +92,8 @@ class TaskState:
             self._disk = self._opened(folder, [s.name for s in specs if s.persistent])
         for spec in specs:
             store = self.stores[spec.name] = store_of(spec, self._backing(spec.name))
-            store.latest = self._latest.get(spec.name, NO_TIME)
+            store.commits.latest = self._latest.get(spec.name, NO_TIME)
+            self._commits[spec.name] = store.commits
 
     @classmethod
     def open(
@@ -135,12 +137,10 @@ class TaskState:
         starts = self.time_indexes.starts()
         wanted = self.time_indexes.with_progress(again, starts)
         try:
-            parts.extend(
-                self.stores[name].drain(wanted.get(name, ())) for name in sorted(self.stores)
-            )
+            parts.extend(self._commits[n].drain(wanted.get(n, ())) for n in sorted(self.stores))
         except Exception:
             for part in parts:  # nothing of this drain will ever be written
-                self.stores[part.store].undo_drain()
+                self._commits[part.store].undo_drain()
             raise
         self._outstanding = Drained({p.store: p for p in parts if p.keys}, again, starts)
         return self._outstanding
@@ -200,7 +200,7 @@ class TaskState:
         for name, keys in drained.again.items():
             for key in keys:
                 self.again[name].pop(key, None)
-        self.trim({name: store.written() for name, store in self.stores.items()})
+        self.trim({name: store.written() for name, store in self._commits.items()})
 
     def check_entries(self, most: int | None, by_topic: Mapping[str, int]) -> None:
         """Refuse entries that a commit could not write, when they are put: such without bytes.
@@ -208,32 +208,32 @@ class TaskState:
         And those that a changelog record of ``most`` bytes cannot hold, or less ``by_topic``. Of a
         store over a topic of another application nothing is written there.
         """
-        for name, store in self.stores.items():
+        for name, store in self._commits.items():
             log = None if name in self.plain else self.changelogs.get(name)
             store.check_entries(most and log and min(most, by_topic.get(log.topic, most)))
 
     def discard(self) -> None:
         """Forget everything not written: the stores are again as of ``state``."""
         self._outstanding = None
-        for name, store in self.stores.items():
+        for name, store in self._commits.items():
             store.reset(self._backing(name))
 
     def trim(self, recent: Mapping[str, Iterable[Any]] | None = None) -> None:
         """Evict clean entries down to the bound, ``recent`` ones last; cheap if there are few."""
-        sizes = {name: store.cache_bytes() for name, store in self.stores.items()}
+        sizes = {name: store.cache_bytes() for name, store in self._commits.items()}
         total = sum(sizes.values())
         if total > self.cache_bytes and total - self.dirty_bytes() > self.cache_bytes // 10:
-            for name, store in self.stores.items():
+            for name, store in self._commits.items():
                 share = self.cache_bytes * sizes[name] // total
                 store.evict(share, (recent or {}).get(name, ()))
 
     def dirty_bytes(self) -> int:
         """Estimate of the memory that only a commit can free, bytes."""
-        return sum(store.dirty_bytes() for store in self.stores.values())
+        return sum(store.dirty_bytes() for store in self._commits.values())
 
     def has_dirty(self) -> bool:
         """True if a drain would return anything."""
-        return any(self.again.values()) or any(s.has_changes() for s in self.stores.values())
+        return any(self.again.values()) or any(s.has_changes() for s in self._commits.values())
 
     # Restoring.
 
@@ -259,12 +259,12 @@ class TaskState:
         Raises:
             StateError: the medium refused, or a row cannot be one of the store's.
         """
-        store = self.stores[columns.store]
+        store = self._commits[columns.store]
         assert not store.dirty, f"{columns.store}: restored while in use"
         store.forget()
         first = partition not in self.positions
         with rows_of_store(store.name):
-            columns = store.with_expired(columns)
+            columns = store.read(columns)
             store.latest = max(store.latest, latest_of(columns.values))
             self.time_indexes.read(partition, columns.keys, position, first=first)
         self.positions = {**self.positions, partition: position}
@@ -330,7 +330,7 @@ class TaskState:
         self.times, self.time_indexes.known = {}, {}
         self.inputs, self.reach, self.again, self._held = None, NO_STATE, {}, {}
         self.discard()
-        for store in self.stores.values():
+        for store in self._commits.values():
             store.latest = NO_TIME
         self._write([])
 
@@ -366,7 +366,7 @@ class TaskState:
             {tp: at_ms for tp, at_ms in self.times.items() if tp in positions},
             self.inputs,
             self.reach,
-            {**self._latest, **{name: store.latest for name, store in self.stores.items()}},
+            {**self._latest, **{name: store.latest for name, store in self._commits.items()}},
             time_indexes=self.time_indexes.entries(positions),
         )
 

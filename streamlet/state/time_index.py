@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from streamlet.state.drained import Drained
-from streamlet.state.store import CachedStore
+from streamlet.state.store_commits import TaskStore
 from streamlet.state.store_facts import StoreFacts
 from streamlet.state.window_rows import PROGRESS_KEY, time_of_key
-from streamlet.state.window_store import WindowRowStore
+from streamlet.state.window_times import WindowTimes
 from streamlet.types import TopicPartition
 
 #: A changelog may be longer than its store's retention asks for by one part in so many.
@@ -70,7 +70,7 @@ class TimeIndexes:
 
     def __init__(
         self,
-        stores: Mapping[str, CachedStore],
+        stores: Mapping[str, TaskStore],
         specs: Sequence[StoreFacts],
         changelogs: Mapping[str, TopicPartition],
     ) -> None:
@@ -94,7 +94,7 @@ class TimeIndexes:
 
     def starts(self) -> dict[TopicPartition, int]:
         """The offsets that changelogs need not reach back beyond, where that is news."""
-        found = {tp: index.expired(self._store(tp).kept_from) for tp, index in self.known.items()}
+        found = {tp: index.expired(self._times(tp).kept_from) for tp, index in self.known.items()}
         return {tp: offset for tp, offset in found.items() if offset}
 
     def with_progress(
@@ -120,10 +120,9 @@ class TimeIndexes:
     def written(self, drained: Drained, positions: Mapping[TopicPartition, int]) -> None:
         """Note a commit of an owner, and where the changelogs ended with it."""
         for tp in self._expiring.keys() & positions.keys():
-            store = self._store(tp)
-            columns = drained.columns.get(store.name)
+            columns = drained.columns.get(self._expiring[tp][0])
             time = max(
-                store.drained_highest,  # all rows of commits before it
+                self._times(tp).drained_highest,  # all rows of commits before it
                 _latest(() if columns is None else columns.keys),
                 self._foreign.pop(tp, _EVER),
             )
@@ -149,10 +148,10 @@ class TimeIndexes:
         _, step_ms = self._expiring[changelog]
         self.known = {**self.known, changelog: index.noted(offset, time, step_ms)}
 
-    def _store(self, changelog: TopicPartition) -> WindowRowStore:
-        store = self._stores[self._expiring[changelog][0]]
-        assert isinstance(store, WindowRowStore), store.name
-        return store
+    def _times(self, changelog: TopicPartition) -> WindowTimes:
+        times = getattr(self._stores[self._expiring[changelog][0]], "times", None)
+        assert isinstance(times, WindowTimes), changelog
+        return times
 
 
 def _latest(keys: Iterable[bytes]) -> int:

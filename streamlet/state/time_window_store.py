@@ -1,36 +1,40 @@
 """The store of tumbling, hopping and unlimited windows: a row each, in the cache by window.
 
-It is a ``WindowRowStore`` whose cache is a ``WindowCache``. Operators work on its windows in their
+Its cache is a ``WindowCache``. Operators work on its windows in their
 loops, by these rules.
 
 1. ``rows`` gives a window, ``slots`` in it the slot of a cache key of a record key. A key that is
    not there is fetched with ``slot``, many at a time with ``load_windows``.
 2. Who writes ``values[slot]`` writes ``times[slot]`` and calls ``changed`` where ``dirty[slot]`` is
-   0. Who writes a time above ``latest`` raises that as well.
+   0. Who writes a time above ``commits.latest`` raises that as well.
 3. A value is given to ``check`` before it is written, if there is one.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain, compress
 from typing import Any
 
-from streamlet.serdes import Serde
-from streamlet.state.backing import Backing, Columns
+from streamlet.serdes import Serde, Windowed
+from streamlet.state.backing import Backing
 from streamlet.state.checked import EntryCheck
 from streamlet.state.eviction import KEPT_AFTER_EVICTION
-from streamlet.state.rows import NO_TIME, time_of_row
+from streamlet.state.rows import NO_TIME, Changes, time_of_row
 from streamlet.state.sizes import ENTRY_BYTES
+from streamlet.state.store_commits import StoreCommits
+from streamlet.state.store_parts import Steps
 from streamlet.state.window_cache import WindowCache, WindowRows
-from streamlet.state.window_rows import WindowLayout
-from streamlet.state.window_store import WindowRowStore
+from streamlet.state.window_reads import ALL_KEYS, KeyRange, WindowReads
+from streamlet.state.window_rows import WindowLayout, WindowProgress, row_keys
+from streamlet.state.window_times import FORGET_ROWS, WindowTimes
 
 #: What a dirty row takes beside its entry in the cache: a key of a dict, which is a pair.
 _DIRTY_BYTES = ENTRY_BYTES + 72
 
 
-class TimeWindowStore(WindowRowStore):
+class TimeWindowStore:
     """A store of windows, one in each row.
 
     Args:
@@ -40,28 +44,57 @@ class TimeWindowStore(WindowRowStore):
         backing: where the bytes are.
     """
 
-    cache: WindowCache  # type: ignore[assignment]
+    dirty_row_bytes = _DIRTY_BYTES
 
     def __init__(
         self, name: str, layout: WindowLayout, value: Serde[Any], backing: Backing
     ) -> None:
-        super().__init__(name, layout, value, backing)
+        self.name, self.layout = name, layout
         self.cache = WindowCache()
+        self.times = times = WindowTimes(name, layout, backing)
+        steps = Steps(before_drain=self._forget_all), times.steps
+        keys = row_keys(layout.key)
+        self.commits = StoreCommits(name, keys, value, backing, self, times.row, steps)
+        self.dirty = self.commits.dirty
+        self.reads = WindowReads(self.commits, times)
+        self.observed, self.keep_expired = times.row.observed, times.keep_expired
+        self.ckeys, self.record_key = self.reads.ckeys, self.reads.record_key
+        self.row_ids = self.reads.row_ids
         #: Refuses what cannot be written, by its cache key; None: takes all.
         self.check: EntryCheck | None = None
+
+    @property
+    def progress(self) -> WindowProgress:
+        """The times that the store has come to."""
+        return self.times.row.progress
+
+    @property
+    def shown_from(self) -> int:
+        """The earliest time of a window that may be shown, ms; all earlier ones have expired."""
+        return self.times.shown_from
+
+    def advance(self, observed: int, highest: int = NO_TIME, emitted: bytes | None = None) -> None:
+        """Raise the stream time and the latest window that was put, and note what was emitted."""
+        self.times.row.advance(observed, highest, emitted)
+        self._forget_some()
+
+    def observe(self, stream: int, observed: int, highest: int) -> None:
+        """Raise the stream time of one stream, and the latest window that was put."""
+        self.times.row.observe(stream, observed, highest)
+        self._forget_some()
 
     # The hot way.
 
     def rows(self, time: int) -> WindowRows:
         """The window of this time, which is in the cache afterwards."""
         rows = self.cache.windows.get(time)
-        return self.cache.begin(time, self._is_new(time)) if rows is None else rows
+        return self.cache.begin(time, self.times.row.is_new(time)) if rows is None else rows
 
     def emptied(self, time: int) -> WindowRows:
         """The window of this time, which has expired, without the rows that it had."""
         rows = self.cache.windows.get(time)
-        if rows is not None and self._drop(rows, len(rows.values))[1]:
-            self._overlay.written()  # it counts on dicts that only grow
+        if rows is not None:
+            self._drop(rows, len(rows.values))
         return self.cache.begin(time, True)
 
     def slot(self, rows: WindowRows, key: Any) -> int:
@@ -69,10 +102,10 @@ class TimeWindowStore(WindowRowStore):
         slot = rows.slots.get(key)
         if slot is not None:
             return slot
-        raw = None if rows.whole else self._backing.get(self._key.encode((rows.time, key)))
+        raw = None if rows.whole else self.commits.stored((rows.time, key))
         if raw is None:
             return self.cache.add(rows, key)
-        return self.cache.add(rows, key, self._decoded(raw), time_of_row(raw))
+        return self.cache.add(rows, key, self.commits.decoded(raw), time_of_row(raw))
 
     def changed(self, rows: WindowRows, key: Any, slot: int) -> None:
         """Take note that a row was written, which was not dirty."""
@@ -99,8 +132,9 @@ class TimeWindowStore(WindowRowStore):
         wanted = list(dict.fromkeys(pair for pair in pairs if pair[1] not in partial[pair[0]]))
         if not wanted:
             return
-        raws = self._backing.get_many(self._to_bytes(wanted))
-        for (time, key), raw, value in zip(wanted, raws, self._decoded_all(raws), strict=True):
+        raws = self.commits.stored_many(wanted)
+        values = self.commits.decoded_all(raws)
+        for (time, key), raw, value in zip(wanted, raws, values, strict=True):
             row_time = NO_TIME if raw is None else time_of_row(raw)
             self.cache.add(windows[time], key, value, row_time)
 
@@ -115,13 +149,48 @@ class TimeWindowStore(WindowRowStore):
 
     # The way for all stores.
 
+    def get(self, key: Windowed[Any]) -> Any | None:
+        """The value of a window, or None; errors as of ``fetch``."""
+        return self.fetch(key.key, key.start)
+
+    def fetch(self, key: Any, start_ms: int) -> Any | None:
+        """The value of a key's window that begins at this time, or None.
+
+        Raises:
+            SerdeError: the key is of a wrong type.
+            StateError: the stored value cannot be decoded.
+        """
+        return None if start_ms < self.shown_from else self.load(self.reads.row(key, start_ms))
+
+    def timestamp(self, key: Windowed[Any]) -> int | None:
+        """The time of the row of a window, ms; None if there is no such row, or it has no time."""
+        ckey = self.reads.row(key.key, key.start)
+        time = NO_TIME if self.load(ckey) is None else self.time_of(ckey)
+        return None if time == NO_TIME else time
+
+    def range(
+        self, low: int | None = None, high: int | None = None
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        """All ``windows`` from one start to another."""
+        return self.windows(low, high, ALL_KEYS)
+
+    def windows(
+        self, low: int | None, high: int | None, keys: KeyRange, *, backward: bool = False
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        """Windows that begin from ``low`` to ``high`` (ms, both inclusive) with their values.
+
+        In the order of their starts, then of the bytes of their keys, or the last one first.
+        """
+        found = self.reads.timed(low, high, keys, backward=backward)
+        return ((key, value) for key, value, _ in found)
+
     def put(self, key: Any, value: Any | None, time_ms: int = NO_TIME) -> None:
         """Set the value of a ``Windowed`` key, or delete it with None.
 
         Raises:
             SerdeError: the key is of a wrong type.
         """
-        time, ckey = self._row(key.key, key.start)
+        time, ckey = self.reads.row(key.key, key.start)
         if self.check is not None:
             self.check((time, ckey), value)
         rows = self.rows(time)
@@ -131,91 +200,101 @@ class TimeWindowStore(WindowRowStore):
         rows.values[slot] = value
         rows.times[slot] = time_ms
         self.changed(rows, ckey, slot)
-        self.latest = max(self.latest, time_ms)
+        self.commits.reached(time_ms)
         self.advance(NO_TIME, key.start)
 
-    def check_entries(self, most: int | None) -> None:
-        """Refuse from now on what has no bytes, or makes a record of more than so many bytes."""
-        self.check = EntryCheck(self.name, self._size, most)
+    # Expired rows.
 
-    # What the task's state does with it.
+    def _forget_some(self) -> None:
+        if self.times.kept_from > self.times.forgotten:
+            self._forget_expired(FORGET_ROWS)
 
-    def drain(self, again: Iterable[bytes] = ()) -> Columns:
-        """Encode the dirty entries, the progress and the range of rows that have expired."""
-        columns = super().drain(again)
-        for time in {time for time, _ in self._pinned}:
-            rows = self.cache.windows[time]
-            rows.dirty = bytearray(len(rows.dirty))
-        return columns
+    def _forget_all(self) -> None:
+        self._forget_expired(sys.maxsize)
 
-    def undo_drain(self) -> None:
-        """Take back a drain: the entries are dirty again."""
-        for ckey in self._pinned:
-            rows = self.cache.windows[ckey[0]]
-            rows.dirty[rows.slots[ckey[1]]] = 1
-        super().undo_drain()
+    def _forget_expired(self, most: int) -> None:
+        """Take up to ``most`` expired rows out of the cache; their changes are never written."""
+        windows, kept_from = self.cache.windows, self.times.kept_from
+        expired = sorted(time for time in windows if time < kept_from)
+        for time in expired:
+            if most <= 0:
+                break
+            most -= self._drop(windows[time], most)
+        if not expired or expired[-1] not in windows:
+            self.times.forgotten = kept_from
 
-    def _dirty_columns(self) -> tuple[list[Any], list[int]]:
+    def _drop(self, rows: WindowRows, most: int) -> int:
+        """Take up to so many rows of an expired window out of the cache; how many."""
+        time, changed = rows.time, any(rows.dirty) or bool(self.commits.pinned)
+        keys = self.cache.take(rows, most)
+        if changed:
+            self.commits.unmark((time, key) for key in keys)
+        self.times.row.left([(time, None)])
+        return len(keys)
+
+    # What its commits do with the rows in memory.
+
+    def changes(self, olds: bool) -> Changes:
+        """The rows that were written since the last commit, and if ``olds``, what they were then.
+
+        All commits before must be on the medium.
+        """
+        return self.commits.changes(olds, self.reads.keys_of)
+
+    def count(self) -> int:
+        """Number of rows in the cache."""
+        return len(self.cache)
+
+    def entry(self, ckey: Any) -> tuple[Any, int] | None:
+        """The value and the time of a row; None: it is not in the cache."""
+        found = self.cache.find(ckey)
+        if found is None:
+            return None
+        rows, slot = found
+        return rows.values[slot], rows.times[slot]
+
+    def columns(self, ckeys: Iterable[Any]) -> tuple[list[Any], list[int]]:
+        """The values and the times of rows that are dirty."""
         values: list[Any] = []
         times: list[int] = []
         windows = self.cache.windows
-        for time, key in self.dirty:
+        for time, key in ckeys:
             rows = windows[time]
             slot = rows.slots[key]
             values.append(rows.values[slot])
             times.append(rows.times[slot])
         return values, times
 
-    def written(self) -> dict[Any, int]:
-        """Note that a drain is on the medium; its cache keys need not stay in the cache."""
-        done, self._pinned = self._pinned, {}  # the cache has their times
-        super().written()
-        return done
+    def delete(self, ckey: Any) -> None:
+        """Delete a row that has no bytes."""
+        rows, slot = self.cache.windows[ckey[0]], self.cache.windows[ckey[0]].slots[ckey[1]]
+        rows.values[slot] = None
 
-    def _forget_expired(self, most: int) -> None:
-        """Take up to ``most`` expired rows out of the cache; their changes are never written."""
-        windows, kept_from, gone = self.cache.windows, self.kept_from, False
-        expired = sorted(time for time in windows if time < kept_from)
-        for time in expired:
-            if most <= 0:
-                break
-            count, changed = self._drop(windows[time], most)
-            most, gone = most - count, gone or changed
-        if not expired or expired[-1] not in windows:
-            self._forgotten = kept_from
-        if gone:
-            self._overlay.written()  # it counts on dicts that only grow
+    def drained(self) -> None:
+        """Take the marks of dirty rows off."""
+        for time in {time for time, _ in self.commits.pinned}:
+            rows = self.cache.windows[time]
+            rows.dirty = bytearray(len(rows.dirty))
 
-    def _drop(self, rows: WindowRows, most: int) -> tuple[int, bool]:
-        """Take up to so many rows of an expired window out; how many, and if any was changed."""
-        time, gone = rows.time, False
-        dirty = any(rows.dirty) or bool(self._pinned)
-        keys = self.cache.take(rows, most)
-        for key in keys if dirty else ():
-            gone |= self.dirty.pop((time, key), None) is not None
-            gone |= self._pinned.pop((time, key), None) is not None
-        self._left_cache([(time, None)])
-        return len(keys), gone
+    def undone(self) -> None:
+        """Put the marks of pinned rows on again."""
+        for ckey in self.commits.pinned:
+            rows = self.cache.windows[ckey[0]]
+            rows.dirty[rows.slots[ckey[1]]] = 1
 
-    def cache_bytes(self) -> int:
-        """Estimate of what the cache takes in memory."""
-        held = len(self.dirty) + len(self._pinned)
-        return super().cache_bytes() + held * _DIRTY_BYTES
+    def written(self, done: dict[Any, int]) -> None:
+        """No effect: the cache has the times of all rows."""
 
-    def dirty_bytes(self) -> int:
-        """Estimate of what the entries take that cannot be evicted."""
-        held = len(self.dirty) + len(self._pinned)
-        return super().dirty_bytes() + held * _DIRTY_BYTES
+    def clear(self) -> None:
+        """Empty the cache."""
+        self.cache.clear()
 
-    def evict(self, limit_bytes: int, recent: Iterable[Any] = ()) -> None:
-        """Drop clean entries, as ``CachedStore`` does, window by window."""
-        if self.cache_bytes() <= limit_bytes:
-            return
-        held = (len(self.dirty) + len(self._pinned)) * _DIRTY_BYTES
-        room = max(0.0, limit_bytes * KEPT_AFTER_EVICTION - held)
-        count = len(self.cache) - int(room / self._entry_size.of(len(self.cache)))
-        pinned, windows = _by_time(self._pinned), self.cache.windows
-        for kept in (_by_time(chain(self._pinned, recent)), pinned):
+    def evict(self, limit_bytes: int, recent: Iterable[Any]) -> None:
+        """Drop clean entries until the cache is below the limit, window by window."""
+        room = max(0.0, limit_bytes * KEPT_AFTER_EVICTION - self.commits.held_bytes)
+        count = len(self.cache) - int(room / self.commits.row_bytes)
+        pinned, windows = _by_time(self.commits.pinned), self.cache.windows
+        for kept in (_by_time(chain(self.commits.pinned, recent)), pinned):
             for rows in list(windows.values()):
                 if count <= 0:
                     return
@@ -225,11 +304,18 @@ class TimeWindowStore(WindowRowStore):
                         stay[slot] = 1
                 count -= self.cache.drop(rows, stay, count)
                 if rows.time not in windows:
-                    self._left_cache([(rows.time, None)])
+                    self.times.row.left([(rows.time, None)])
+
+    def sampled_bytes(self) -> float | None:
+        """Estimate of what a row takes, bytes; None without rows."""
+        return self.cache.entry_bytes(reversed(self.dirty))
+
+    def refuse(self, check: EntryCheck) -> None:
+        """Refuse from now on rows that do not pass a check, when they are put."""
+        self.check = check
 
     def check_invariants(self) -> None:
         """Assert what must hold between two calls; for tests."""
-        super().check_invariants()
         self.cache.check_invariants()
         dirty = {
             (time, key)
@@ -237,24 +323,6 @@ class TimeWindowStore(WindowRowStore):
             for key in compress(rows.slots, rows.dirty)
         }
         assert dirty == self.dirty.keys(), "the marks and the dirty rows differ"
-
-    # Inside.
-
-    def _entry(self, key: bytes, ckey: Any, raw: bytes | None) -> Iterator[tuple[Any, Any, int]]:
-        """The entry as it is now, unless it is deleted; scanned values do not fill the cache."""
-        found = self.cache.find(ckey)
-        if found is not None:
-            rows, slot = found
-            value, time = rows.values[slot], rows.times[slot]
-        elif raw is not None:
-            value, time = self._decoded(raw), time_of_row(raw)
-        else:
-            value, time = self.load(ckey), self.time_of(ckey)
-        if value is not None:
-            yield ckey, value, time
-
-    def _sampled_bytes(self) -> float | None:
-        return self.cache.entry_bytes(reversed(self.dirty))
 
 
 def _by_time(ckeys: Iterable[tuple[int, Any]]) -> dict[int, list[Any]]:

@@ -9,17 +9,16 @@ thousand rows at a time, and the stream time of the operator goes with the rows.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Any
 
 from streamlet.serdes import serde
 from streamlet.serdes.serde import Serde, build
 from streamlet.state.backing import Backing
 from streamlet.state.buffer_rows import PLACES
-from streamlet.state.buffer_store import BufferStore
+from streamlet.state.ordered_rows import OrderedRows
 from streamlet.state.rows import NO_TIME
 from streamlet.state.unreadable import rows_of_store
+from streamlet.state.window_rows import WindowProgress
 
 _TIME = struct.Struct(">q")
 _LENGTH = struct.Struct(">H")
@@ -64,7 +63,7 @@ def key_and_name(raw: bytes) -> tuple[bytes, str]:
         return raw[: end - length], raw[end - length : end].decode()
 
 
-class TimerStore(BufferStore):
+class TimerStore:
     """A store of timers.
 
     Args:
@@ -73,63 +72,68 @@ class TimerStore(BufferStore):
     """
 
     def __init__(self, name: str, backing: Backing) -> None:
-        super().__init__(name, serde(bytes), timer_rows(), backing)
+        self.name = name
+        self.order = order = OrderedRows(name, serde(bytes), timer_rows(), backing)
+        self.rows, self.times, self.commits = order.rows, order.times, order.rows.commits
+        self.advance = self.times.advance
+
+    @property
+    def progress(self) -> WindowProgress:
+        """The times that the store has come to."""
+        return self.times.progress
+
+    @property
+    def first_time(self) -> int | None:
+        """The time of the first timer, ms; None: there is none."""
+        return self.order.first_time
+
+    @property
+    def count(self) -> int:
+        """Number of timers."""
+        return self.order.count
 
     def time(self, key: bytes) -> int | None:
         """The time of a timer key, ms; None: there is no such timer."""
-        found: int | None = self.load((PLACES, key))
+        found: int | None = self.rows.load((PLACES, key))
         return found
 
     def set(self, key: bytes, time: int) -> None:
         """Set the timer of a timer key, in place of the one that it has."""
-        before = self.time(key)
+        before, rows = self.time(key), self.rows
         if before == time:
             return
         if before is not None:
-            self._remove(before, key)
+            self.order.remove(before, key)
         for place, value in (((time, key), _SET), ((PLACES, key), time)):
-            self.cache[place] = value
-            self.dirty[place] = NO_TIME
-        self.added([(time, key)], None)
-        self.note(NO_TIME, time)
+            rows.cache[place] = value
+            rows.dirty[place] = NO_TIME
+        self.order.added([(time, key)], None)
+        self.order.note(NO_TIME, time)
 
     def cancel(self, key: bytes) -> None:
         """Remove the timer of a timer key, if there is one."""
         before = self.time(key)
         if before is not None:
-            self._remove(before, key)
-            self._delete((PLACES, key))
-            self.note(NO_TIME, NO_TIME)
+            self.order.remove(before, key)
+            self.rows.erase((PLACES, key))
+            self.order.note(NO_TIME, NO_TIME)
 
     def take(self, until: int) -> tuple[int, bytes] | None:
         """Remove the first timer, up to a time (ms), and return it; None: there is none."""
         time = self.first_time
         if time is None or time > until:
             return None
-        key: bytes = self.front[0][2]
-        self.remove_first([(time, key)], True, None)
-        self.note(NO_TIME, NO_TIME)
+        key: bytes = self.order.front[0][2]
+        self.order.remove_first([(time, key)], True, None)
+        self.order.note(NO_TIME, NO_TIME)
         return time, key
-
-    def _remove(self, time: int, key: bytes) -> None:
-        """Remove a timer's row from the store and from the order, where that was read."""
-        self._delete((time, key))
-        self._add_sizes(-1, None)
-        if self._limit is None or (time, key) <= self._limit:
-            at = bisect_left(self._front, (time, key, b""))
-            del self._front[at]
-
-    def _delete(self, place: tuple[int, Any]) -> None:
-        self.cache[place] = None
-        self.dirty[place] = NO_TIME
 
     # The way for all stores.
 
-    def range(self, low: Any | None = None, high: Any | None = None) -> Iterator[tuple[Any, Any]]:
+    def range(self, low: int = 0, high: int | None = None) -> Iterator[tuple[bytes, int]]:
         """Timer keys and times of the timers from one time to another (ms, both inclusive).
 
         The timer key of a row that expires (``ttl=``) is the bytes of the record key alone; those
         of functions hold a name, too (``key_and_name``).
         """
-        for (time, key), _ in self._rows(low or 0, high):
-            yield key, time
+        return ((key, time) for (time, key), _ in self.order.all(low, high))

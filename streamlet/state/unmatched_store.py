@@ -17,10 +17,12 @@ from typing import Any, TypeAlias
 from streamlet.serdes import Serde, serde
 from streamlet.serdes.serde import build
 from streamlet.state.backing import Backing
-from streamlet.state.progress_store import ProgressStore
 from streamlet.state.rows import NO_TIME
+from streamlet.state.store import CachedStore
+from streamlet.state.store_parts import Steps
+from streamlet.state.store_times import StoreTimes
 from streamlet.state.unreadable import rows_of_store
-from streamlet.state.window_rows import FIRST_KEY
+from streamlet.state.window_rows import FIRST_KEY, WindowProgress, row_keys
 
 RIGHT, LEFT = b"\x00", b"\x01"
 #: The place of a row: its time, and the byte of its side in front of the bytes of its key.
@@ -125,7 +127,7 @@ class _Order:
         return self._times[-1] if self._times else NO_TIME
 
 
-class UnmatchedStore(ProgressStore):
+class UnmatchedStore:
     """A store of records of both sides of a join that wait.
 
     Args:
@@ -135,7 +137,16 @@ class UnmatchedStore(ProgressStore):
     """
 
     def __init__(self, name: str, value: Serde[Any], backing: Backing) -> None:
-        super().__init__(name, serde(bytes), value, backing)
+        self.name = name
+        self.times = times = StoreTimes(name, backing)
+        steps = Steps(
+            forgotten=self._forgotten,
+            left=times.left,
+            check_invariants=self._check_invariants,
+        )
+        keys = row_keys(serde(bytes))
+        self.rows = CachedStore(name, keys, value, backing, times, (steps,), times.is_new)
+        self.commits, self.load, self.advance = self.rows.commits, self.rows.load, times.advance
         self._sides: dict[bytes, _Order] | None = None  # None: not read yet
         self._least: int | None = None
         #: The latest time of a record that waited.
@@ -143,6 +154,11 @@ class UnmatchedStore(ProgressStore):
         #: Clock time, ms, at which the join looks for results next, if it does once an interval;
         #: None: it has not begun. It goes with no row: an owner begins with an interval.
         self.look_ms: int | None = None
+
+    @property
+    def progress(self) -> WindowProgress:
+        """The times that the store has come to."""
+        return self.times.progress
 
     @property
     def sides(self) -> dict[bytes, _Order]:
@@ -153,12 +169,12 @@ class UnmatchedStore(ProgressStore):
         """Make the index of what the store has; values are not looked at."""
         sides = {LEFT: _Order(), RIGHT: _Order()}
         with rows_of_store(self.name):
-            for key, _ in self._backing.scan(FIRST_KEY, None):
-                time, raw = self._key.decode(key)
+            for key, _ in self.commits.backing.scan(FIRST_KEY, None):
+                time, raw = self.commits.key.decode(key)
                 sides[raw[:1]].add(time, raw)
-        for place in (*self._pinned, *self.dirty):
+        for place in (*self.commits.pinned, *self.commits.dirty):
             order = sides[place[1][:1]]
-            if self.cache[place] is not None:
+            if self.rows.cache[place] is not None:
                 order.add(*place)
             elif place in order:
                 order.remove(*place)
@@ -184,11 +200,11 @@ class UnmatchedStore(ProgressStore):
         place, side, least = (time, raw), raw[:1], self.least
         order = self.sides[side]
         row = self.load(place) if place in order else None
-        self.cache[place] = (side, [value] if row is None else [*row[1], value])
-        self.dirty[place] = time
+        self.rows.cache[place] = (side, [value] if row is None else [*row[1], value])
+        self.rows.dirty[place] = time
         order.add(time, raw)
         if time > self._highest:
-            self._highest = self.latest = time
+            self._highest = self.commits.latest = time
         if least is None or time < least:
             self._least = time
 
@@ -197,7 +213,7 @@ class UnmatchedStore(ProgressStore):
         order = self.sides[raw[:1]]
         if (time, raw) in order:
             order.remove(time, raw)
-            self._delete((time, raw))
+            self.rows.erase((time, raw))
 
     def close(self, left_before: int, right_before: int) -> list[Place]:
         """The rows of each side before a time, in order; ``take`` them.
@@ -217,10 +233,10 @@ class UnmatchedStore(ProgressStore):
 
     def take(self, places: list[Place]) -> list[list[Any]]:
         """Delete rows that were closed; their values."""
-        self.load_many(places)
-        found = [self.cache[place][1] for place in places]
+        self.rows.load_many(places)
+        found = [self.rows.cache[place][1] for place in places]
         for place in places:
-            self._delete(place)
+            self.rows.erase(place)
         return found
 
     def _behind(self, place: Place) -> int:
@@ -232,27 +248,19 @@ class UnmatchedStore(ProgressStore):
         nexts = [order.first(place) for order in self.sides.values()]
         return min((one[0] for one in nexts if one is not None), default=place[0])
 
-    def _delete(self, place: Place) -> None:
-        self.cache[place] = None
-        self.dirty[place] = NO_TIME
-
     # The way for all stores.
 
     def range(self, low: Any | None = None, high: Any | None = None) -> Iterator[tuple[Any, Any]]:
         """The bytes of side and key of each row, with its values, in order."""
-        return ((raw, row[1]) for (_, raw), row in self._scan(None, None))
+        return ((raw, row[1]) for (_, raw), row, _ in self.commits.scan(FIRST_KEY, None))
 
-    # What the task's state does with it.
+    # Commits.
 
-    def forget(self) -> None:
-        """Empty the cache: what is on the medium has changed."""
-        super().forget()
+    def _forgotten(self) -> None:
         self._sides, self._least, self._highest = None, None, NO_TIME
 
-    def check_invariants(self) -> None:
-        """Assert what must hold between two calls; for tests."""
-        super().check_invariants()
-        places = [place for place, _ in self._scan(None, None)]
+    def _check_invariants(self) -> None:
+        places = [place for place, _, _ in self.commits.scan(FIRST_KEY, None)]
         for side, order in self.sides.items():
             wanted = [one for one in places if one[1][:1] == side]
             found, place = [], order.first()

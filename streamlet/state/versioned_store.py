@@ -13,16 +13,18 @@ then, also if that is empty: when it expires, the head goes with it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, TypeAlias
 
 from streamlet.errors import StateError
 from streamlet.serdes import Serde
-from streamlet.state.backing import Backing, Columns, end_of_prefix
+from streamlet.state.backing import Backing, end_of_prefix
 from streamlet.state.checked import CheckedCache
-from streamlet.state.progress_store import EVER, ProgressStore
 from streamlet.state.rows import NO_TIME
+from streamlet.state.store import CachedStore
+from streamlet.state.store_parts import Steps
+from streamlet.state.store_times import EVER, StoreTimes
 from streamlet.state.version_rows import (
     HEAD,
     ROW_VERSIONS,
@@ -31,7 +33,7 @@ from streamlet.state.version_rows import (
     VersionLayout,
     VersionRow,
 )
-from streamlet.state.window_rows import FIRST_KEY, time_bytes
+from streamlet.state.window_rows import FIRST_KEY, WindowProgress, row_keys, time_bytes
 
 #: A row's cache key: the end of a chunk, or ``HEAD``, and the cache key of the record key.
 Place: TypeAlias = tuple[int, Any]
@@ -46,7 +48,7 @@ EXPIRE_ROWS = 5_000
 _PARTS = 8
 
 
-class VersionedStore(ProgressStore):
+class VersionedStore:
     """A store of the versions of keys.
 
     Values that were read must not be changed, nor lists of versions.
@@ -61,10 +63,32 @@ class VersionedStore(ProgressStore):
     def __init__(
         self, name: str, layout: VersionLayout, value: Serde[Any], backing: Backing
     ) -> None:
-        super().__init__(name, layout.key, value, backing)
-        self.layout = layout
+        self.name, self.layout = name, layout
+        self.times = StoreTimes(name, backing)
+        steps = Steps(
+            before_drain=self._expire,
+            forgotten=self._forgotten,
+            check_invariants=self._check_invariants,
+        )
+        keys = row_keys(layout.key)
+        # Heads, which are of all times, may be on the medium: no row is known to be new.
+        self.rows = CachedStore(name, keys, value, backing, self.times, (steps,))
+        self.commits, self.dirty = self.rows.commits, self.rows.dirty
+        self.load, self.load_many = self.rows.load, self.rows.load_many
+        self.time_of, self.times_of = self.rows.time_of, self.rows.times_of
+        self.advance = self.times.advance
         #: Expired chunks are looked for once this time is out of the history.
         self._look = EVER
+
+    @property
+    def cache(self) -> dict[Any, Any]:
+        """Rows by cache key, as of ``CachedStore``."""
+        return self.rows.cache
+
+    @property
+    def progress(self) -> WindowProgress:
+        """The times that the store has come to."""
+        return self.times.progress
 
     @property
     def shown_from(self) -> int:
@@ -76,7 +100,9 @@ class VersionedStore(ProgressStore):
 
     def ckeys(self, keys: list[Any]) -> list[Any]:
         """The cache keys of the heads of decoded record keys."""
-        return [(HEAD, ckey) for ckey in super().ckeys(keys)]
+        key = self.layout.key
+        ckeys = keys if key.exact is not None else key.encode_column(keys)
+        return [(HEAD, ckey) for ckey in ckeys]
 
     def newest(self, head: Place) -> Any | None:
         """The newest value of a key, by the cache key of its head; None: there is none."""
@@ -91,8 +117,8 @@ class VersionedStore(ProgressStore):
         Raises:
             SerdeError: it cannot be written, in a store that checks its entries.
         """
-        if isinstance(self.cache, CheckedCache):  # before any of several rows is written
-            self.cache.check(head, ([], [(time, value)]))
+        if isinstance(self.rows.cache, CheckedCache):  # before any of several rows is written
+            self.rows.cache.check(head, ([], [(time, value)]))
         if time > self.progress.observed:
             self.advance(time, time)
         elif time < self.shown_from:
@@ -148,7 +174,7 @@ class VersionedStore(ProgressStore):
         self._write(head, bounds, versions)
         if value is not None:
             self.dirty[head] = began
-            self.latest = max(self.latest, began)
+            self.commits.reached(began)
 
     def _put_behind(self, head: Place, row: VersionRow, version: Version) -> int:
         """Put a version that is not the newest one; when the next one begins."""
@@ -173,12 +199,8 @@ class VersionedStore(ProgressStore):
         return end
 
     def _write(self, place: Place, bounds: list[int], versions: list[Version]) -> None:
-        self.cache[place] = bounds, versions
+        self.rows.cache[place] = bounds, versions
         self.dirty[place] = NO_TIME
-
-    def _is_new(self, time: int) -> bool:
-        """False: heads, which are of all times, may be on the medium."""
-        return False
 
     # What expires.
 
@@ -187,14 +209,14 @@ class VersionedStore(ProgressStore):
         shown = self.shown_from
         if shown < self._look:
             return
-        front = self._timed_scan(FIRST_KEY, time_bytes(shown + 1))
+        front = self.commits.scan(FIRST_KEY, time_bytes(shown + 1))
         places = [place for place, _, _ in islice(front, EXPIRE_ROWS)]
         heads = dict.fromkeys((HEAD, ckey) for _, ckey in places)
         self.load_many([*places, *heads])
         for place in places:
-            self._delete(place)
+            self.rows.erase(place)
         for head in heads:
-            row = self.cache[head]
+            row = self.rows.cache[head]
             if row is not None:
                 self._shorten(head, row, shown)
         all_done = len(places) < EXPIRE_ROWS
@@ -205,13 +227,9 @@ class VersionedStore(ProgressStore):
         bounds, versions = row
         began, value = versions[-1]
         if value is None and began <= shown:
-            self._delete(head)
+            self.rows.erase(head)
         elif bounds and bounds[0] <= shown:
             self._put_head(head, bounds, versions)
-
-    def _delete(self, place: Place) -> None:
-        self.cache[place] = None
-        self.dirty[place] = NO_TIME
 
     # The way for all stores.
 
@@ -278,9 +296,10 @@ class VersionedStore(ProgressStore):
         return self._newest(first, end_of_prefix(first))
 
     def _newest(self, first: bytes, last: bytes | None) -> Iterator[tuple[Any, Any]]:
-        for (_, ckey), (_, versions), _ in self._timed_scan(first, last):
+        decode = None if self.layout.key.exact is not None else self.layout.key.decode
+        for (_, ckey), (_, versions), _ in self.commits.scan(first, last):
             if versions[-1][1] is not None:
-                yield self.record_key(ckey), versions[-1][1]
+                yield ckey if decode is None else decode(ckey), versions[-1][1]
 
     def _head(self, key: Any) -> Place:
         if key is None:
@@ -289,24 +308,15 @@ class VersionedStore(ProgressStore):
         return head  # type: ignore[no-any-return]
 
     def _raw_key(self, key: Any) -> bytes:
-        return self._record_key.encode(key)
+        return self.layout.key.encode(key)
 
-    # What the task's state does with it.
+    # Commits.
 
-    def drain(self, again: Iterable[bytes] = ()) -> Columns:
-        """Encode the dirty entries, the deletion of what has expired, and the progress."""
-        self._expire()
-        return super().drain(again)
-
-    def forget(self) -> None:
-        """Empty the cache: what is on the medium has changed."""
-        super().forget()
+    def _forgotten(self) -> None:
         self._look = EVER
 
-    def check_invariants(self) -> None:
-        """Assert what must hold between two calls; for tests."""
-        super().check_invariants()
-        rows = {place: row for place, row, _ in self._timed_scan(FIRST_KEY, None)}
+    def _check_invariants(self) -> None:
+        rows = {place: row for place, row, _ in self.commits.scan(FIRST_KEY, None)}
         for (time, ckey), (bounds, versions) in rows.items():
             begins = [began for began, _ in versions]
             assert begins == sorted(set(begins)), "versions are not in order"

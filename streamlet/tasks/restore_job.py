@@ -304,7 +304,7 @@ def _from_before_rewrite(job: RestoreJob) -> bool:
 def reader_of(job: RestoreJob, store: str, tp: TopicPartition) -> RecordReader:
     """The reader that knows which records of this changelog count."""
     if store in job.state.plain:
-        return PlainReader(job.state.stores[store].taken)
+        return PlainReader(job.state.stores[store].commits.taken)
     if job.follow:
         return HoldingReader(str(tp), job.state.epochs.get(tp, 0), job.target.epoch)
     if tp in job.target.rewrite:

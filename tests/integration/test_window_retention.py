@@ -95,7 +95,7 @@ class Bench:
         """The number of rows that the stores of a host have on disk."""
         with self._opened(host) as state:
             return {
-                name: sum(1 for _ in store._backing.scan(None, None))
+                name: sum(1 for _ in store.commits.backing.scan(None, None))
                 for name, store in state.stores.items()
             }
 

@@ -24,7 +24,8 @@ from streamlet.lazy_results import refuse_promise
 from streamlet.serdes import Serde
 from streamlet.serdes.copies import own
 from streamlet.serdes.serde import build
-from streamlet.state.group_store import GroupStore
+from streamlet.state.group_notes import GroupNotes
+from streamlet.state.store import CachedStore
 
 Function = Callable[..., Any]
 
@@ -176,7 +177,7 @@ class TableFold:
     """The row of each group, from which old values are subtracted and to which new ones are added.
 
     A change on which a function fails leaves the row as it was. Where the policy leaves it out, the
-    store notes that the new value stands for the old one (``state.group_store``), which is taken
+    store notes that the new value stands for the old one (``state.group_notes``), which is taken
     out in its place later. So a row has what was added and was not taken out, whatever was refused.
     A value that cannot be taken out at a second attempt either stays in for good.
 
@@ -188,7 +189,7 @@ class TableFold:
         use: what is noted of the table.
     """
 
-    store: GroupStore
+    store: CachedStore
     folding: TableFolding
     value: Serde[Any]
     change: Serde[Change]
@@ -197,8 +198,8 @@ class TableFold:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a function fails or returns what the serde refuses."""
         batch, ckeys, error = keyed(self.store, batch)
-        noted = self.store.notes.by_group
-        if noted and any(self.store.group(ckey) in noted for ckey in ckeys):
+        noted = self._notes.by_group
+        if noted and any(self._group(ckey) in noted for ckey in ckeys):
             return self._one_by_one(batch, ckeys, error)
         return self._folded(batch, ckeys, batch.values, error)
 
@@ -219,12 +220,22 @@ class TableFold:
             raise
         raise AssertionError("a failure is raised")
 
+    @property
+    def _notes(self) -> GroupNotes:
+        notes = self.store.commits.beside
+        assert isinstance(notes, GroupNotes), notes
+        return notes
+
+    def _group(self, ckey: Any) -> bytes:
+        """The key of a group, bytes, of a cache key."""
+        return self.store.commits.to_bytes([ckey])[0]
+
     def _one_by_one(self, batch: Batch, ckeys: list[Any], error: BaseException | None) -> Batch:
         """Fold changes of groups of which some have notes; raises as ``process``."""
         done = [batch.slice(0, 0)]
         for index, (ckey, change) in enumerate(zip(ckeys, batch.values, strict=True)):
-            group, raw, used = self.store.group(ckey), self._bytes(change[1]), change
-            notes = self.store.notes.by_group.get(group, {}).get(raw) if raw is not None else None
+            group, raw, used = self._group(ckey), self._bytes(change[1]), change
+            notes = self._notes.by_group.get(group, {}).get(raw) if raw is not None else None
             if notes:
                 used = change[0], self._still_there(batch.keys[index], ckey, notes[-1])
             one = batch.slice(index, index + 1).with_values([used])
@@ -236,7 +247,7 @@ class TableFold:
                     moved.left_out = partial(self._replace_note, failed.left_out, group, raw)
                 raise moved from failed.__cause__
             if notes and raw is not None:
-                self.store.notes.remove(group, raw)
+                self._notes.remove(group, raw)
         return finished(joined(done), error)
 
     def _changed(self, key: Any, change: Change, row: Any) -> Any:
@@ -265,11 +276,11 @@ class TableFold:
         """Note that a new value is not in its group, and that the old one still is."""
         raw = self._bytes(new)
         if raw is not None:
-            self.store.notes.add(self.store.group(ckey), raw, self._bytes(old))
+            self._notes.add(self._group(ckey), raw, self._bytes(old))
 
     def _replace_note(self, note: Callable[[], None] | None, group: bytes, raw: bytes) -> None:
         """Note a value in place of one that was there before it."""
-        self.store.notes.remove(group, raw)
+        self._notes.remove(group, raw)
         if note is not None:
             note()
 

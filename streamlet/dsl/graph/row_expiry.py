@@ -25,7 +25,8 @@ from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import HoldingOperator, Operator, OperatorInParts, TaskContext
 
 if TYPE_CHECKING:
-    from streamlet.state.expiring_store import ExpiringStore
+    from streamlet.state.row_ttl import RowTtl
+    from streamlet.state.store import CachedStore
 
 #: Timers that a batch looks at: so many for each of its records, and more than it sets.
 LOOKS = 4
@@ -68,11 +69,13 @@ class StoreRows:
 
     Args:
         store: of the rows.
+        ttl: of the rows.
         timers: beside it; they also keep stream time.
         key: serde of the keys.
     """
 
-    store: ExpiringStore
+    store: CachedStore
+    ttl: RowTtl
     timers: TimerStore
     key: Serde[Any]
 
@@ -80,8 +83,8 @@ class StoreRows:
     def bound(cls, context: TaskContext, spec: StoreSpec) -> StoreRows:
         """The expiry of a store of this task."""
         store, timers = context.store(spec.name), context.store(timers_of(spec.name))
-        store.timers = timers
-        return cls(store, timers, spec.key)
+        store.ttl.timers = timers
+        return cls(store, store.ttl, timers, spec.key)
 
     def ckeys(self, batch: Batch) -> list[Any]:
         """The cache key of each record in the store, None without one."""
@@ -108,12 +111,12 @@ class StoreRows:
                 continue
             known = least.get(ckey)
             if known is not None:
-                if known + store.ttl_ms <= now:
+                if known + self.ttl.ttl_ms <= now:
                     return index
                 least[ckey] = min(known, time)
                 continue
-            if store.has_expired(ckey, now):
-                store.drop(ckey)
+            if self.ttl.has_expired(ckey, now):
+                self.ttl.drop(ckey)
             before = NO_TIME if store.cache.get(ckey) is None else store.time_of(ckey)
             least[ckey] = time if before == NO_TIME else min(before, time)
         return len(times)
@@ -134,7 +137,7 @@ class StoreRows:
         self._sweep(LOOKS * (len(times) + 1))
 
     def _remind(self, raw: bytes, ckey: Any) -> None:
-        time = max(0, self.store.time_of(ckey)) + self.store.ttl_ms
+        time = max(0, self.store.time_of(ckey)) + self.ttl.ttl_ms
         self.timers.set(raw, min(time, _LATEST))
 
     def _sweep(self, most: int) -> None:
@@ -148,8 +151,8 @@ class StoreRows:
             ckey = self.key.decode(raw) if store.exact_keys else raw
             if store.load(ckey) is None:
                 continue
-            if store.has_expired(ckey, now):
-                store.drop(ckey)
+            if self.ttl.has_expired(ckey, now):
+                self.ttl.drop(ckey)
             elif store.time_of(ckey) != NO_TIME:
                 self._remind(raw, ckey)
 

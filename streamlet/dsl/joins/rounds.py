@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import attrs
 
-from streamlet.state.buffer_store import Place
+from streamlet.state.ordered_rows import Place
 
 #: Records that come, and records that waited, in one round; then other tasks may go on.
 PART = 1_000

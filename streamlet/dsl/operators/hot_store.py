@@ -12,6 +12,7 @@ from streamlet.dsl.operators.columns import collect
 from streamlet.errors import SerdeError
 from streamlet.lazy_results import refuse_promise
 from streamlet.serdes import ColumnError, Serde
+from streamlet.state.store_commits import StoreCommits
 
 Function = Callable[..., Any]
 
@@ -28,7 +29,11 @@ class HotStore(StoreWithKeys, Protocol):
     """The part of a task's store that operators use (``state.store.CachedStore``)."""
 
     cache: dict[Any, Any]
-    latest: int
+
+    @property
+    def commits(self) -> StoreCommits:
+        """Its rows on their way through commits, which know the latest time of all."""
+        ...
 
     def load(self, ckey: Any) -> Any | None:
         """The value of a cache key from the cache, else from the store behind it."""
@@ -60,7 +65,7 @@ def row_times(
     are looked up only for records that are behind another one: any other is the youngest of its
     row.
     """
-    late = behind(times, store.latest)
+    late = behind(times, store.commits.latest)
     if not late:
         note_times(store, ckeys, times)
         return times
@@ -72,7 +77,7 @@ def row_times(
             out[at] = max(times[at], store.time_of(ckeys[at]))
         begin = at
     store.mark(rows, rest)
-    store.latest = max(store.latest, max(times))
+    store.commits.reached(max(times))
     return out
 
 
@@ -100,7 +105,7 @@ def note_times(store: HotStore, ckeys: Iterable[Any], times: list[int]) -> None:
     """Mark the rows that were written with their times."""
     store.mark(ckeys, times)
     if times:
-        store.latest = max(store.latest, max(times))
+        store.commits.reached(max(times))
 
 
 def keyed(store: StoreWithKeys, batch: Batch) -> tuple[Batch, list[Any], BaseException | None]:

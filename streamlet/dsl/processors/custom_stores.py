@@ -36,6 +36,8 @@ class LruStore(KeyValueStore[K, V], Generic[K, V]):
         max_entries: the most keys.
     """
 
+    _store: CachedStore
+
     def __init__(self, store: CachedStore, value: Serde[Any], max_entries: int) -> None:
         super().__init__(store, value)
         self._max_entries = max_entries
@@ -54,7 +56,7 @@ class LruStore(KeyValueStore[K, V], Generic[K, V]):
 
     def put(self, key: K, value: V | None) -> None:
         """Set the value of a key, or delete it with None; may delete another key."""
-        self._put(key, value, self._store.latest + 1)
+        self._put(key, value, self._store.commits.latest + 1)
         if value is None:
             self._order.pop(self._ckey(key), None)
             return

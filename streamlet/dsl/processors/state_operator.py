@@ -215,7 +215,7 @@ class StateProcess:
         store, now = self._store, self._now
         store.cache[ckey] = data or None
         store.mark([ckey], [now])
-        store.latest = max(store.latest, now)
+        store.commits.reached(now)
         ttl = self._rules.ttl_ms
         if ttl is not None and data:
             assert self._timers is not None

@@ -146,7 +146,7 @@ def reader_of(spec: StoreSpec) -> MakeView:
             return VersionedKeyValueStore[Any, Any](store, spec.versions.value, _KEPT)
         expiry = None
         if spec.ttl_ms is not None:
-            store.timers = timers = task.store(timers_of(spec.name))
+            store.ttl.timers = timers = task.store(timers_of(spec.name))
             expiry = StoreExpiry(store, timers, spec.key, spec.ttl_ms, called_at)
         return TimestampedStore[Any, Any](store, spec.value, _KEPT, expiry, of_table=True)
 

@@ -24,7 +24,8 @@ class OperatorStore(StoreView):
 
     def all(self) -> Iterator[tuple[Any, Any]]:
         """All rows, in their order."""
-        return self._store.range()
+        found: Iterator[tuple[Any, Any]] = self._store.range()
+        return found
 
     def approximate_num_entries(self) -> int:
         """Number of rows. They are all read to count them."""
@@ -61,7 +62,7 @@ def face_of(spec: StoreSpec, task: TaskContext | GlobalStores) -> Any:
         return window_view(store, spec.window)
     expiry = None
     if spec.ttl_ms is not None:
-        store.timers = timers = task.store(timers_of(spec.name))
+        store.ttl.timers = timers = task.store(timers_of(spec.name))
         expiry = StoreExpiry(store, timers, spec.key, spec.ttl_ms, _no_time)
     return KeyValueStore[Any, Any](store, spec.value, expiry=expiry, of_table=True)
 

@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_origin, over
 
 from streamlet.dsl.operators.hot_store import accepting, copier
 from streamlet.dsl.processors.record import checked_time
+from streamlet.dsl.processors.rows_by_key import RowsByKey
 from streamlet.dsl.processors.store_expiry import StoreExpiry
 from streamlet.errors import TopologyError
 from streamlet.logs import get_logger
 from streamlet.serdes import Serde, SerdeLike
 from streamlet.serdes import serde as serde_of
 from streamlet.state.rows import NO_TIME
-from streamlet.state.store import CachedStore
 from streamlet.state.version_rows import VersionedRecord
 from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
 
@@ -46,9 +46,11 @@ class StoreView:
         of_table: true of a table's rows, which are seen with their times or without.
     """
 
+    _store: Any
+
     def __init__(
         self,
-        store: CachedStore,
+        store: Any,
         value: Serde[Any],
         read_only: str = "",
         expiry: StoreExpiry | None = None,
@@ -64,7 +66,8 @@ class StoreView:
     @property
     def name(self) -> str:
         """Its name."""
-        return self._store.name
+        name: str = self._store.name
+        return name
 
     def _drop(self, what: str) -> None:
         """Count an entry that is too old to be put, and say so once."""
@@ -123,6 +126,8 @@ def count_dropped(store: object, dropped: Callable[[int], None]) -> None:
 
 class _EntriesView(StoreView):
     """The part that stores of values by key share."""
+
+    _store: RowsByKey
 
     def _scanned(
         self, low: Any, high: Any, make: Callable[[Any, Any], Any], *, backward: bool = False
@@ -305,6 +310,8 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
     As far back from the latest time that was put as its history goes; what a key has newest stays.
     """
 
+    _store: VersionedStore
+
     #: What ``put`` gives for a value that is the newest one: no later one ends it.
     VALID_TO_UNDEFINED: ClassVar[int] = -1
     #: What ``put`` gives for a time that is out of the history: nothing was put.
@@ -326,7 +333,7 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
           inclusive, the oldest one first; None is an open end. Times that are out of the history
           count for the newest one only.
         """
-        store = self._versions()
+        store = self._store
         times = times if as_of is None else (*times, as_of)
         if len(times) > 2:
             raise TypeError(f"store {self.name}: get takes a key and up to two times")
@@ -347,7 +354,7 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
         """
         checked_time(timestamp, f"for store {self.name} a timestamp")
         (head,) = self._store.ckeys([self._key(key)])
-        valid_to = self._versions().put_version(head, self._stored(value), timestamp)
+        valid_to = self._store.put_version(head, self._stored(value), timestamp)
         if valid_to == NOT_PUT:
             self._drop(f"a version of {timestamp}")
         special = {NEWEST: self.VALID_TO_UNDEFINED, NOT_PUT: self.NOT_PUT}
@@ -360,11 +367,6 @@ class VersionedKeyValueStore(StoreView, Generic[K, V]):
         """
         there = self.get(key, timestamp)
         return None if self.put(key, None, timestamp) == self.NOT_PUT else there
-
-    def _versions(self) -> VersionedStore:
-        store = self._store
-        assert isinstance(store, VersionedStore), store
-        return store
 
 
 def seen_as(found: Any, kind: type[S]) -> S:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 from streamlet.dsl.processors.record import checked_time
 from streamlet.dsl.processors.store_views import StoreView
@@ -11,12 +11,16 @@ from streamlet.serdes import Serde
 from streamlet.serdes.windowed import Windowed, windowed_of
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
-from streamlet.state.window_store import ALL_KEYS, KeyRange, WindowRowStore
+from streamlet.state.time_window_store import TimeWindowStore
+from streamlet.state.window_reads import ALL_KEYS, KeyRange
 from streamlet.topology.nodes import WindowSpec
 from streamlet.user_code import shown
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+#: A store of windows, one in a row or several.
+Windows: TypeAlias = TimeWindowStore | BucketStore
 
 
 class _WindowsView(StoreView):
@@ -28,18 +32,18 @@ class _WindowsView(StoreView):
         read_only: why it can only be read; empty: processors may write it.
     """
 
-    _store: WindowRowStore
+    _store: Windows
     #: Whether windows lie by their start; sessions lie by their end.
     _by_start = True
 
-    def __init__(self, store: WindowRowStore, value: Serde[Any], read_only: str = "") -> None:
+    def __init__(self, store: Windows, value: Serde[Any], read_only: str = "") -> None:
         super().__init__(store, value, read_only)
 
     def get(self, window: Windowed[Any]) -> Any:
         """The value of a window, or None, as stores by key give it for a key."""
         if not isinstance(window, Windowed):
             raise TypeError(f"store {self.name}: expected a Windowed key, got {shown(window)}")
-        raw = self._store.key_bytes(self._key(window.key))
+        raw = self._store.reads.key_bytes(self._key(window.key))
         time = window.start if self._by_start else window.end
         found = self._found((raw, raw), time, time, backward=False)
         return next((value for one, value in found if one[1:] == window[1:]), None)
@@ -50,7 +54,9 @@ class _WindowsView(StoreView):
 
     def _range_of(self, first: Any, last: Any) -> KeyRange:
         """The bytes of the ends of a range of keys; None is an open end."""
-        low, high = (None if key is None else self._store.key_bytes(key) for key in (first, last))
+        low, high = (
+            None if key is None else self._store.reads.key_bytes(key) for key in (first, last)
+        )
         return low, high
 
     def _found(
@@ -65,7 +71,7 @@ class _WindowsView(StoreView):
         self, key: Any, low: int | None, high: int | None, *, backward: bool
     ) -> Iterator[tuple[Windowed[Any], Any]]:
         """The entries of one key."""
-        raw = self._store.key_bytes(self._key(key))
+        raw = self._store.reads.key_bytes(self._key(key))
         return self._found((raw, raw), low, high, backward=backward)
 
 
@@ -111,7 +117,7 @@ class WindowStore(_WindowsView, Generic[K, V]):
 
     def __init__(
         self,
-        store: WindowRowStore,
+        store: TimeWindowStore | BucketStore,
         value: Serde[Any],
         read_only: str = "",
         *,
@@ -353,7 +359,7 @@ class SessionStore(_WindowsView, Generic[K, V]):
 
 
 def window_view(
-    store: WindowRowStore, layout: WindowSpec, read_only: str = ""
+    store: TimeWindowStore | BucketStore, layout: WindowSpec, read_only: str = ""
 ) -> WindowStore[Any, Any] | SessionStore[Any, Any]:
     """The windows or the sessions that an operator keeps."""
     if layout.bucket_ms and layout.size_ms is None:

@@ -27,8 +27,8 @@ from streamlet.dsl.windowing.windows import ClosingWindows, SessionWindows
 from streamlet.logs import get_logger
 from streamlet.state.bucket_store import BucketStore, Item
 from streamlet.state.rows import NO_TIME
+from streamlet.state.time_window_store import TimeWindowStore
 from streamlet.state.window_rows import sent_bytes
-from streamlet.state.window_store import WindowRowStore
 from streamlet.topology.operator import Operator, TaskContext
 
 log = get_logger(__name__)
@@ -76,7 +76,7 @@ class FinalResults:
     """
 
     inner: Operator
-    store: WindowRowStore
+    store: TimeWindowStore | BucketStore
     windows: ClosingWindows
     use: TableUse
     context: TaskContext
@@ -159,7 +159,7 @@ class FinalResults:
         )
         if last <= sent:
             return
-        while self.store.index_some(INDEX_PART):
+        while self.store.commits.index_some(INDEX_PART):
             yield NOTHING
         first = sent + 1
         if self.loses and first < self.store.shown_from:
@@ -171,8 +171,10 @@ class FinalResults:
     def _lose(self, low: int, high: int) -> None:
         """Count the windows from one time to another, whose results are lost."""
         store = self.store
-        rows = store.unordered if isinstance(store, BucketStore) else store.to_send
-        count = sum(1 for _ in rows(low, high))
+        if isinstance(store, BucketStore):
+            count = sum(1 for _ in store.unordered(low, high))
+        else:
+            count = sum(1 for _ in store.reads.timed(low, high, first=low))
         if not count:
             return
         self.context.dropped(self.name, count)
@@ -188,7 +190,7 @@ class FinalResults:
         """Windows from one time to another, with their values and the times of these."""
         store = self.store
         if not isinstance(store, BucketStore):
-            yield from map(_columns, _runs(store.to_send(low, high)))
+            yield from map(_columns, _runs(store.reads.timed(low, high, first=low)))
             return
         sessions = isinstance(self.windows, SessionWindows)
         # Kafka Streams orders sessions by end and start, and all windows by key after that.

@@ -234,7 +234,7 @@ class TimeWindowed:
         part, starts, done = entries.batch, entries.starts, len(folded.values)
         if done < len(starts):
             part, starts = part.slice(0, done), starts[:done]
-        self.store.latest = max(self.store.latest, max(folded.times, default=NO_TIME))
+        self.store.commits.reached(max(folded.times, default=NO_TIME))
         keys = list(map(windowed_of, zip(part.keys, starts, self.windows.ends(starts))))  # noqa: B905 - alike
         olds = folded.olds if self.use.olds else None
         return part.with_keys(keys).with_values(folded.values, olds, folded.times)

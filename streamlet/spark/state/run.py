@@ -156,7 +156,7 @@ class Runner:
             head.commits + 1,
             task.stream_time,
             positions,
-            {name: store.latest for name, store in task.state.stores.items()},
+            {name: store.commits.latest for name, store in task.state.stores.items()},
         )
         kept.set_head(_encode_head(changed))
         size = sum(run.size for run in segments.extent.runs)
@@ -218,7 +218,7 @@ class Runner:
         state = TaskState(None, part.stores, CACHE_BYTES, {}, SegmentEngine(segments))
         state.check_entries(None, {})
         for name, latest in head.latest.items():
-            state.stores[name].latest = latest
+            state.stores[name].commits.latest = latest
         positions = {
             tp: head.positions.get(tp.topic, 0)
             for tp in part.inputs(which.partition, self._plan.counts)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from streamlet.dsl.graph.row_expiry import timers_of
-from streamlet.state.expiring_store import ExpiringStore
+from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
 from streamlet.state.timer_store import TimerStore
 from streamlet.testing import TopologyTestDriver
@@ -142,8 +142,10 @@ def rows_on_disk(cluster: Cluster, instance: Instance) -> dict[TaskId, Rows]:
         state = TaskState.open(folder.path, stores, 1 << 20)
         try:
             for store in state.stores.values():
-                if isinstance(store, ExpiringStore):  # tasks know stream time, by which rows expire
-                    store.timers = cast(TimerStore, state.stores[timers_of(store.name)])
+                if (
+                    isinstance(store, CachedStore) and store.ttl
+                ):  # tasks know stream time, by which rows expire
+                    store.ttl.timers = cast(TimerStore, state.stores[timers_of(store.name)])
             names = compared_stores(cluster, folder.task)
             found[folder.task] = {name: list(state.stores[name].range()) for name in names}
         finally:

@@ -102,7 +102,7 @@ class FedTask:
         while self.task.under_way:
             outputs += self.task.resume(self.now_ms)
         for store in self.state.stores.values():
-            store.check_invariants()
+            store.commits.check_invariants()
         (sink,) = self.part.sinks
         return [
             (sink.key.decode(key), None if value is None else sink.value.decode(value), time)

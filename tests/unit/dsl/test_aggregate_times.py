@@ -61,7 +61,7 @@ def test_results_and_rows_bear_the_highest_time(kind: str, given_batches: Any) -
         assert out.timestamps == wanted
         if number % 2:  # rows come from the medium again
             state.write(state.drain(), StateNumber(1, number), {})
-            store.evict(0)
+            store.commits.evict(0)
     assert {key: store.timestamp(key) for key in "abc"} == {k: highest.get(k) for k in "abc"}
 
 

@@ -118,7 +118,7 @@ def test_an_aggregator_that_fails_half_way_leaves_the_store_as_it_was() -> None:
         assert driver.store("totals").get("a") == Total([1, 2])
         assert driver.store("totals").get("b") is None
         assert driver.skipped() == 2
-        inside(driver, "totals").check_invariants()
+        inside(driver, "totals").commits.check_invariants()
 
 
 def test_a_failing_record_is_named_under_the_policy_fail() -> None:

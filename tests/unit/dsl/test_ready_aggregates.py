@@ -201,7 +201,7 @@ def test_results_are_of_the_type_of_the_field_also_after_a_restart(name: str, wi
             if not isinstance(windows, SessionWindows):  # whose store has other rows
                 kept = inside(driver, "kept")
                 ((_, row),) = kept.range()
-                of: Any = kept._value
+                of: Any = kept.commits.value
                 assert of.decode(of.encode(row)) == row
             return driver.read_output("out")[-1].value
 

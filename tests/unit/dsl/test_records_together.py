@@ -24,6 +24,7 @@ from streamlet.state.buffer_store import BufferStore
 from streamlet.state.task_state import TaskState
 from streamlet.state.timer_store import TimerStore
 from streamlet.state.unmatched_store import UnmatchedStore
+from streamlet.state.window_rows import FIRST_KEY
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.topology.together import together_of
 from streamlet.types import TaskId, TopicPartition
@@ -205,11 +206,11 @@ class TwoInputs:
         self.note(self.task.settle())
         rows = {}
         for name, store in self.state.stores.items():
-            store.check_invariants()
+            store.commits.check_invariants()
             if isinstance(store, TimerStore):
                 continue  # of rows that expire: its timers are no records
             if isinstance(store, UnmatchedStore):
-                waiting: list[Any] = list(store._timed_scan(None, None))
+                waiting: list[Any] = list(store.commits.scan(FIRST_KEY, None))
                 rows[name] = [*waiting, (store.progress, store.least, None)]
                 continue
             found = list(store.range())

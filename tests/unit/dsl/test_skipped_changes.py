@@ -301,27 +301,27 @@ def test_what_a_group_lacks_is_known_after_a_restart(tmp_path: Path) -> None:
     state = TaskState.open(tmp_path, [spec], 1 << 20)
     store: Any = state.stores["n"]
     store.put("a", 1)
-    store.notes.add(b"a", b"new", b"old")
-    store.notes.add(b"a", b"new", None)
+    store.commits.beside.add(b"a", b"new", b"old")
+    store.commits.beside.add(b"a", b"new", None)
     assert [key for key, _ in store.range()] == ["a"]
     state.write(state.drain(), StateNumber(1, 1), {})
     assert not state.has_dirty()
-    store.notes.remove(b"a", b"new")
+    store.commits.beside.remove(b"a", b"new")
     assert state.has_dirty()
     state.discard()
-    assert store.notes.by_group == {b"a": {b"new": [b"old", None]}}
+    assert store.commits.beside.by_group == {b"a": {b"new": [b"old", None]}}
     state.close()
     state = TaskState.open(tmp_path, [spec], 1 << 20)
     store = state.stores["n"]
-    assert store.notes.by_group == {b"a": {b"new": [b"old", None]}}
+    assert store.commits.beside.by_group == {b"a": {b"new": [b"old", None]}}
     assert dict(store.range()) == {"a": 1}
     for _ in range(2):
-        store.notes.remove(b"a", b"new")
+        store.commits.beside.remove(b"a", b"new")
     state.write(state.drain(), StateNumber(1, 2), {})
     state.close()
     state = TaskState.open(tmp_path, [spec], 1 << 20)
     store = state.stores["n"]
-    assert (store.notes.by_group, dict(store.range())) == ({}, {"a": 1})
+    assert (store.commits.beside.by_group, dict(store.range())) == ({}, {"a": 1})
     state.close()
 
 

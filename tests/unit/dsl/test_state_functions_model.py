@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streamlet as sl
-from streamlet.state import buffer_store
+from streamlet.state import ordered_rows
 from streamlet.state.timer_store import key_and_name
 from tests.unit.dsl.fed_tasks import Fed, FedTask, played
 
@@ -113,14 +113,14 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.parametrize("front", [2, buffer_store.FRONT])
+@pytest.mark.parametrize("front", [2, ordered_rows.FRONT])
 @settings(max_examples=40, deadline=None)
 @given(steps=STEPS)
 def test_state_functions_do_what_the_model_does(front: int, steps: list[Any]) -> None:
     def build(stream: sl.KStream[str, str]) -> sl.KStream[Any, Any]:
         return stream.process(counted, on_timer=fired, key=str, value=str, name="s")
 
-    with tempfile.TemporaryDirectory() as folder, patch.object(buffer_store, "FRONT", front):
+    with tempfile.TemporaryDirectory() as folder, patch.object(ordered_rows, "FRONT", front):
         task = FedTask(build, Path(folder))
         begun = model = Model()
         for model, records in played(task, begun, steps):

@@ -83,7 +83,7 @@ class JoinTask:
         while self.task.under_way:
             outputs += self.task.resume(0)
         for store in self.state.stores.values():
-            store.check_invariants()
+            store.commits.check_invariants()
         (sink,) = self.part.sinks
         return [
             (None if key is None else sink.key.decode(key), sink.value.decode(value), time)

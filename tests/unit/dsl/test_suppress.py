@@ -19,7 +19,7 @@ from streamlet.errors import BufferFullError, TopologyError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.task import Task
 from streamlet.serdes import serde
-from streamlet.state import buffer_store
+from streamlet.state import ordered_rows
 from streamlet.state.task_state import TaskState
 from streamlet.testing import TopologyTestDriver
 from streamlet.topology.describe import as_json
@@ -81,7 +81,7 @@ class AppTask:
             self.state.trim()  # as a commit does that was begun before
             outputs += self.task.resume(0)
         for store in self.state.stores.values():
-            store.check_invariants()
+            store.commits.check_invariants()
         (sink,) = self.part.sinks
         return [
             (sink.key.decode(key), None if value is None else sink.value.decode(value), time)
@@ -153,7 +153,7 @@ class Model:
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The order is read three rows at a time, and results are sent two at a time."""
-    monkeypatch.setattr(buffer_store, "FRONT", 3)
+    monkeypatch.setattr(ordered_rows, "FRONT", 3)
     monkeypatch.setattr(buffer, "PART", 2)
 
 
@@ -188,7 +188,7 @@ def test_updates_of_a_table_wait_as_in_the_model(
 def test_long_runs_of_a_full_buffer_send_what_the_model_does(
     limit: dict[str, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for module, name, rows in ((buffer, "PART", 50), (buffer_store, "FRONT", 60)):
+    for module, name, rows in ((buffer, "PART", 50), (ordered_rows, "FRONT", 60)):
         monkeypatch.setattr(module, name, rows)
     dice, model = Random(7), Model(300, **limit)
     task = AppTask(suppressed(sl.until_time_limit(300, **limit)), str(tmp_path))

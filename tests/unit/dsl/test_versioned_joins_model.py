@@ -20,7 +20,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.task import Task
 from streamlet.serdes import serde
-from streamlet.state import buffer_store, versioned_store
+from streamlet.state import ordered_rows, versioned_store
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
@@ -78,7 +78,7 @@ class JoinTask:
         while self.task.under_way:
             outputs += self.task.resume(0)
         for store in self.state.stores.values():
-            store.check_invariants()
+            store.commits.check_invariants()
         return [
             (None if key is None else key.decode(), (value or b"").decode(), time, headers[0][1])
             for output in outputs
@@ -169,14 +169,14 @@ def test_a_join_does_what_kafka_streams_does(
     with (
         tempfile.TemporaryDirectory() as folder,
         patch.object(with_grace, "PART", part),
-        patch.object(buffer_store, "FRONT", front),
+        patch.object(ordered_rows, "FRONT", front),
         patch.object(versioned_store, "ROW_VERSIONS", 2),
     ):
         restarts = any(then == "restart" for _, _, then in history)
         task = JoinTask(kind, grace, Path(folder) if restarts else None)
         if bounded:
             for store in task.state.stores.values():
-                store.check_entries(10_000)
+                store.commits.check_entries(10_000)
         for topic, steps, then in history:
             batch: list[Record] = []
             for key, value, step in steps:

@@ -44,8 +44,8 @@ class Kept:
         self.commit()
         self.state.discard()
         for store in self.state.stores.values():
-            store.forget()
-            store.check_invariants()
+            store.commits.forget()
+            store.commits.check_invariants()
 
 
 TIMES = st.integers(0, 120)

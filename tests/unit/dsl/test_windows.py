@@ -51,7 +51,7 @@ def through(windows: Windows, build: Build, records: list[tuple[str | None, int 
                 driver.pipe_inputs("in", chunk)
             counters = driver.dropped(), driver.late(), driver.skipped()
             found.append((outputs(driver), counters, list(inside(driver, "w").range())))
-            inside(driver, "w").check_invariants()
+            inside(driver, "w").commits.check_invariants()
     assert found[0] == found[1]
     return found[0]
 

@@ -77,7 +77,7 @@ class WindowTask:
         while self.task.under_way:
             outputs += self.task.resume(0)
             self.parts += 1
-        self.store.check_invariants()
+        self.store.commits.check_invariants()
         return list(self._decoded(outputs))
 
     def commit(self) -> list[Update]:

@@ -208,7 +208,7 @@ def test_a_type_is_carried_whole(of: Any, value: Any) -> None:
         backing = MemoryBacking()
         store = CachedStore("s", serde(of), one, backing)
         store.put(value, value)
-        columns = store.drain()
+        columns = store.commits.drain()
         backing.update(columns.keys, columns.values)
         assert CachedStore("s", serde(of), one, backing).get(value) == value
 

@@ -267,7 +267,7 @@ def test_what_json_knows_in_another_form_is_the_same_in_memory_and_on_disk(value
     store: Any = CachedStore("s", serde(str), one, MemoryBacking())
     copied = one.copy(value)
     store.put("a", copied, 0)
-    columns = store.drain()
+    columns = store.commits.drain()
     assert [one.decode(raw[8:] if raw[:1] != b"{" else raw) for raw in columns.values] == [copied]
 
 

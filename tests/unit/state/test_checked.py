@@ -33,7 +33,7 @@ def store_of(key: Any = str, value: Any = str) -> CachedStore:
 def test_what_is_too_large_is_refused_when_it_is_put() -> None:
     store = store_of()
     store.put("a", "x" * 100)
-    store.check_entries(MOST)
+    store.commits.check_entries(MOST)
     store.put("k", "x" * 9)
     with pytest.raises(SerdeError, match=r"store s: 19 bytes .* producer\.message\.max\.bytes"):
         store.put("k", "x" * 10)
@@ -48,7 +48,7 @@ def test_what_is_stored_already_can_be_read_however_large() -> None:
     backing = engine.backing("s")
     backing.update([b"a", b"b"], untimed([b"x" * 100, b"y" * 100]))
     store = CachedStore("s", serde(str), serde(str), backing)
-    store.check_entries(MOST)
+    store.commits.check_entries(MOST)
     assert store.get("a") == "x" * 100
     store.load_many(["b"])
     assert store.cache["b"] == "y" * 100
@@ -66,7 +66,7 @@ def operators() -> list[Callable[[CachedStore], Any]]:
 def test_the_one_record_fails_that_makes_it_too_large(make: Callable[[CachedStore], Any]) -> None:
     """What was before it is done, and its own update is not in the store."""
     store = store_of()
-    store.check_entries(MOST)
+    store.commits.check_entries(MOST)
     operator = make(store)
     values = ["12345", "678", "too much", "9"]
     batch = Batch("in", 0, range(4), ["k"] * 4, values, [0] * 4)
@@ -81,11 +81,11 @@ def test_a_commit_that_cannot_be_written_names_store_and_key() -> None:
     store = store_of(str, str)
     store.put("k", "\ud83d")
     with pytest.raises(UnwritableEntryError, match=r"^store s, key 'k': str: cannot encode"):
-        store.drain()
+        store.commits.drain()
     keys = store_of(str, str)
     keys.put("\ud83d", "value")
     with pytest.raises(UnwritableEntryError, match=r"^store s, key '\\ud83d': str: cannot encode"):
-        keys.drain()
+        keys.commits.drain()
     assert list(keys.dirty) == ["\ud83d"], "nothing has changed"
 
 
@@ -101,18 +101,18 @@ def test_what_json_would_change_is_found_behind_other_rows(value: Any) -> None:
         for key, row in rows:
             store.put(key, row)
         with pytest.raises(UnwritableEntryError, match=r"^store s, key 'k': dict: cannot encode"):
-            store.drain()
+            store.commits.drain()
         store.put("k", {"n": [1, (2, {"m": None})]})
-        assert len(store.drain().values) == len(rows)
+        assert len(store.commits.drain().values) == len(rows)
 
 
 @pytest.mark.parametrize("value", ["value", None])
 def test_a_key_without_bytes_is_refused_when_it_is_put_or_deleted(value: str | None) -> None:
     store = store_of(str, str)
-    store.check_entries(None)
+    store.commits.check_entries(None)
     with pytest.raises(UnwritableEntryError, match=r"^store s, key '\\ud83d': str: cannot encode"):
         store.put("\ud83d", value)
-    assert not store.has_changes()
+    assert not store.commits.has_changes()
 
 
 def test_the_rows_of_one_record_are_put_all_or_none() -> None:
@@ -120,7 +120,7 @@ def test_the_rows_of_one_record_are_put_all_or_none() -> None:
     layout = WindowSpec(serde(str), "", None, None, 0, bucket_ms=10)
     backing = MemoryEngine(["s"]).backing("s")
     store = BucketStore("s", layout, bucket_rows(serde(str)), backing)
-    store.check_entries(None)
+    store.commits.check_entries(None)
     (ckey,) = store.ckeys(["k"])
     old = [(5, 5, "one"), (15, 15, "two")]
     for item in old:

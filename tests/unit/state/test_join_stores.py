@@ -55,7 +55,7 @@ def taken(store: UnmatchedStore, left: int, right: int) -> list[tuple[Any, list[
 def commit(state: TaskState, number: int) -> Columns:
     drained = state.drain()
     state.write(drained, StateNumber(1, number), {})
-    state.stores["s"].check_invariants()
+    state.stores["s"].commits.check_invariants()
     return drained.columns["s"]
 
 
@@ -137,7 +137,7 @@ def test_keys_that_are_no_exact_ones_are_told_apart(tmp_path: Path) -> None:
 def test_a_row_that_the_changelog_would_not_take_fails_with_its_record() -> None:
     state = open_state(None)
     store = records_of(state)
-    store.check_entries(1_000)
+    store.commits.check_entries(1_000)
     done, error = store.add(["a"] * 3, [5] * 3, ["v" * 400, "w" * 600, "x"])
     assert (done, type(error)) == (1, SerdeError)
     assert store.found(["a"], [5], [5]) == [[(5, "v" * 400)]]
@@ -176,7 +176,7 @@ def test_what_waits_comes_by_time_right_before_left_then_by_key(folder: Path | N
         ((5, LEFT + b"b"), ["l1"]),
     ]
     assert taken(store, 9, 9) == []
-    store.check_invariants()
+    store.commits.check_invariants()
     state.close()
 
 
@@ -194,7 +194,7 @@ def test_what_waits_and_its_times_are_there_after_a_restart(tmp_path: Path) -> N
     state = open_state(tmp_path, WAITING)
     store = waiting_of(state)
     assert (store.least, store.progress.observed) == (20, 45)
-    store.check_invariants()
+    store.commits.check_invariants()
     assert taken(store, 40, 0) == [((30, LEFT + b"a"), ["l30"])]
     assert store.least == 40
     assert taken(store, 41, 0) == [((40, LEFT + b"a"), ["l40"])]
@@ -242,12 +242,12 @@ def test_the_index_is_that_of_rows_on_the_medium_and_in_the_cache(tmp_path: Path
     store.matched(20, LEFT + b"a")
     store.wait(50, RIGHT + b"b", 5)
     store._sides = None  # as if it had not been read yet
-    store.check_invariants()
+    store.commits.check_invariants()
     assert [place for place, _ in taken(store, 60, 60)] == [
         *((30, LEFT + b"a"), (40, LEFT + b"a"), (50, RIGHT + b"b"))
     ]
     state.write(drained, StateNumber(1, 2), {})
-    store.check_invariants()
+    store.commits.check_invariants()
     state.close()
 
 
@@ -255,14 +255,14 @@ def test_the_medium_is_asked_only_for_rows_that_may_be_on_it_alone(tmp_path: Pat
     """Keys that are nowhere are looked up as well, before and after an eviction and a restart."""
     state = TaskState.open(tmp_path, [RECORDS], 1 << 20, {"s": changelog("s")})
     store = records_of(state)
-    backing: Any = Mock(wraps=store._backing)
+    backing: Any = Mock(wraps=store.commits.backing)
     wanted = ["a", "c"], [4_000] * 2, [6_000] * 2
-    with patch.object(store, "_backing", backing):
+    with patch.object(store.commits, "backing", backing):
         added(store, "a", 5_000, 1)
         commit(state, 1)
         assert store.found(*wanted) == [[(5_000, "v0")], []]
         assert backing.get_many.call_count == 0
-        store.evict(0)
+        store.commits.evict(0)
         assert store.found(*wanted) == [[(5_000, "v0")], []]
         assert backing.get_many.call_count == 1
     state.close()

@@ -42,16 +42,19 @@ def test_records_of_somebody_else_are_taken_as_far_as_they_can_be_read() -> None
     five = (5).to_bytes(8)
     keys, values = [b"a", b"\xff", b"a", b"b"], [five, five, b"bad", None]
     times = [6, 7, 8, 9]
-    assert store_of(str).taken(keys, values, times) == (
+    assert store_of(str).commits.taken(keys, values, times) == (
         [b"a", b"b"],
         [(7).to_bytes(8) + five, None],
     )
-    assert store_of(str).taken([b"a"], [five], [-1]) == ([], []), "it had no time"
+    assert store_of(str).commits.taken([b"a"], [five], [-1]) == ([], []), "it had no time"
 
 
 def test_keys_of_somebody_else_are_taken_as_they_are_written_here() -> None:
     keys, values = [b'{"a": 1}', b'{ "a":1 }', b"no JSON"], [None, None, None]
-    assert store_of(dict).taken(keys, list(values), [0, 0, 0]) == ([b'{"a":1}'] * 2, [None, None])
+    assert store_of(dict).commits.taken(keys, list(values), [0, 0, 0]) == (
+        [b'{"a":1}'] * 2,
+        [None, None],
+    )
 
 
 def test_equal_keys_with_different_bytes_stay_apart() -> None:
@@ -166,15 +169,15 @@ def test_the_cache_is_bounded_by_dropping_what_was_written_longest_ago(tmp_path:
         drained = state.drain()
         assert len(store.cache) >= 401, "pinned entries stay"
         state.write(drained, StateNumber(1, number), {})
-        assert sum(s.cache_bytes() for s in state.stores.values()) <= bound
+        assert sum(s.commits.cache_bytes() for s in state.stores.values()) <= bound
         assert "kept" in store.cache
     assert "5-399" in store.cache
     assert "1-0" not in store.cache
     assert store.get("1-0") == 0
     store.load_many([f"{n}-{i}" for n in range(1, 6) for i in range(400)])
-    assert store.cache_bytes() > bound
+    assert store.commits.cache_bytes() > bound
     state.trim()
-    assert store.cache_bytes() <= bound
+    assert store.commits.cache_bytes() <= bound
     state.close()
 
 
@@ -197,11 +200,11 @@ def test_growing_values_are_measured_again_at_each_commit() -> None:
     state = TaskState.open(None, [Spec("s", str, list)], 1 << 30)
     store = state.stores["s"]
     store.put("a", [])
-    small = store.cache_bytes()
+    small = store.commits.cache_bytes()
     state.write(state.drain(), StateNumber(1, 1), {})
     store.put("a", ["x" * 100] * 1000)
     state.write(state.drain(), StateNumber(1, 2), {})
-    assert store.cache_bytes() > small + 100_000
+    assert store.commits.cache_bytes() > small + 100_000
 
 
 class Slotted:
@@ -254,8 +257,8 @@ def test_clean_entries_make_room_for_written_ones_before_their_commit(tmp_path: 
     for i in range(2_000):
         store.put(f"new-{i}", i)
         state.trim()
-        clean = store.cache_bytes() - store.dirty_bytes()
-        assert store.cache_bytes() <= bound or clean <= bound // 10
+        clean = store.commits.cache_bytes() - store.commits.dirty_bytes()
+        assert store.commits.cache_bytes() <= bound or clean <= bound // 10
         most = max(most, clean)
     assert most > bound // 10, "entries that fit stay"
     assert store.cache["old-0"] == -1

@@ -84,7 +84,7 @@ class StoreMachine(RuleBasedStateMachine):
         for ckey in ckeys:
             self.store.cache[ckey] = copy.deepcopy(value)
         self.store.mark(ckeys, [time] * len(ckeys))
-        self.store.latest = max(self.store.latest, time)
+        self.store.commits.latest = max(self.store.commits.latest, time)
         row = None if value is None else (value, time)
         self.now.update((self.spec.key.encode(key), row) for key in keys)
 
@@ -171,9 +171,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def holds(self) -> None:
-        self.store.check_invariants()
+        self.store.commits.check_invariants()
         youngest = max((row[1] for row in self.now.values() if row is not None), default=-1)
-        assert self.store.latest >= youngest
+        assert self.store.commits.latest >= youngest
 
 
 @pytest.mark.parametrize("medium", ["memory", "disk"])

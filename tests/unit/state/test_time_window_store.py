@@ -42,14 +42,14 @@ class Stored:
     def commit(self) -> None:
         self.commits += 1
         self.state.write(self.state.drain(), StateNumber(1, self.commits), {})
-        self.store.check_invariants()
+        self.store.commits.check_invariants()
 
 
 @pytest.fixture
 def stored(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stored]:
     spec = Spec("s", window=Layout(retention_ms=None))
     stored = Stored(TaskState.open(None, [spec], 1 << 30, {"s": changelog("s")}))
-    backing = stored.store._backing
+    backing = stored.store.commits.backing
     get, get_many = backing.get, backing.get_many
 
     def noted(keys: list[bytes]) -> list[bytes | None]:
@@ -76,10 +76,10 @@ def test_a_key_of_a_window_that_was_evicted_from_is_looked_up(stored: Stored) ->
         stored.put(key, 0, ord(key))
         stored.put(key, 10, ord(key))
     stored.commit()
-    store, whole = stored.store, stored.store.cache_bytes()
+    store, whole = stored.store, stored.store.commits.cache_bytes()
     assert len(store.cache) == 12
-    store.evict(whole * 2 // 3)
-    store.check_invariants()
+    store.commits.evict(whole * 2 // 3)
+    store.commits.check_invariants()
     left = {time: set(rows.slots) for time, rows in store.cache.windows.items()}
     assert left[10] == set("abcdef"), "rows of the window that came last went first"
     assert left.get(0, set()) < set("abcdef")
@@ -97,16 +97,16 @@ def test_rows_that_were_just_written_and_those_not_yet_written_stay(stored: Stor
     stored.commit()
     stored.put("b", 0, 2)
     store = stored.store
-    store.evict(1, recent=[(0, "c")])
-    store.check_invariants()
+    store.commits.evict(1, recent=[(0, "c")])
+    store.commits.check_invariants()
     assert list(store.cache) == [(0, "b")], "nothing but the dirty row is worth more than a limit"
     drained = stored.state.drain()
-    store.evict(1)
-    store.check_invariants()
+    store.commits.evict(1)
+    store.commits.check_invariants()
     assert list(store.cache) == [(0, "b")], "it is on its way to the medium"
     stored.put("b", 0, 3)
     stored.state.write(drained, StateNumber(1, 9), {})
-    assert store.has_changes()
+    assert store.commits.has_changes()
     assert store.fetch("b", 0) == 3
 
 
@@ -126,8 +126,8 @@ def test_any_evictions_leave_what_was_put(stored: Stored) -> None:
         if step % 50 == 0:
             stored.commit()
         if step % 70 == 0:
-            store.evict(rng.randrange(1 + store.cache_bytes()))
-            store.check_invariants()
+            store.commits.evict(rng.randrange(1 + store.commits.cache_bytes()))
+            store.commits.check_invariants()
         other = rng.choice("abcdefghij"), 10 * rng.randrange(8)
         assert store.fetch(*other) == wanted.get(other)
     assert {(w.key, w.start): value for w, value in store.range()} == wanted
@@ -141,7 +141,7 @@ def test_the_one_record_fails_whose_window_is_too_large(counts: bool, stored: St
     operator = TimeWindowed(
         "w", context, store, tumbling(10), BoundFolding.bind(folding, value), use
     )
-    store.check_entries(200)
+    store.commits.check_entries(200)
     keys = ["a", "b", "k" * 300, "c"]
     with pytest.raises(OperatorFailed) as failed:
         operator.process(Batch("in", 0, range(4), keys, [1] * 4, [1, 2, 3, 4]))

@@ -13,10 +13,10 @@ from streamlet.serdes import serde
 from streamlet.state.backing import Columns
 from streamlet.state.bucket_store import bucket_rows
 from streamlet.state.buffer_rows import buffer_rows
-from streamlet.state.group_store import NOTE_PREFIX
+from streamlet.state.group_notes import NOTE_PREFIX
 from streamlet.state.join_store import kept_rows
 from streamlet.state.rows import TIME_BYTES
-from streamlet.state.store import CachedStore
+from streamlet.state.store_commits import StoreCommits
 from streamlet.state.task_state import TaskState
 from streamlet.state.timer_store import key_and_name, timer_rows
 from streamlet.state.unmatched_store import unmatched_rows
@@ -76,14 +76,13 @@ def refusals(state: TaskState, columns: Columns) -> list[str]:
 
 def used(store: Any) -> None:
     """Ask a store what its operators ask."""
-    assert isinstance(store, CachedStore)
-    for name in ("progress", "least", "count", "size", "first_time", "kept_from", "sides"):
-        getattr(store, name, None)
-    if hasattr(store, "notes"):
-        store.notes.by_group  # noqa: B018
-    if hasattr(store, "observed"):
-        store.observed(2)
-    if hasattr(store, "progress"):
+    assert isinstance(store.commits, StoreCommits)
+    times = getattr(store, "times", None)
+    for part in (store, times, getattr(store, "order", None), store.commits.beside):
+        for name in ("least", "count", "size", "first_time", "kept_from", "sides", "by_group"):
+            getattr(part, name, None)
+    if times is not None:
+        getattr(times, "row", times).observed(2)
         store.progress.sent  # noqa: B018
     list(store.range())
 

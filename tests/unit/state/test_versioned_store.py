@@ -17,7 +17,7 @@ from streamlet.state.backing import Columns
 from streamlet.state.task_state import TaskState
 from streamlet.state.version_rows import ROW_VERSIONS, VersionedRecord, version_rows
 from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
-from streamlet.state.window_rows import row_keys
+from streamlet.state.window_rows import FIRST_KEY, row_keys
 from streamlet.types import StateNumber
 from tests.unit.state.support import Spec, changelog
 
@@ -61,7 +61,7 @@ class Stored:
         self.state.write(drained, StateNumber(1, self.number), {changelog("s"): self.written})
         for part in drained.columns.values():
             self.log.update(zip(part.keys, part.values, strict=True))
-        self.store.check_invariants()
+        self.store.commits.check_invariants()
 
     def restart(self) -> None:
         """What is on disk is there again; what was only in memory comes from the changelog."""
@@ -77,7 +77,7 @@ class Stored:
         columns = Columns("s", list(rows), list(rows.values()))
         self.state.load(columns, changelog("s"), self.written, 1)
         self.state.restored(StateNumber(1, self.number))
-        self.store.check_invariants()
+        self.store.commits.check_invariants()
 
     @property
     def rows(self) -> int:
@@ -168,7 +168,7 @@ def play(stored: Stored, kind: type, steps: list[tuple[object, ...]]) -> None:
 
 def compare(stored: Stored, model: Model, keys: list[object]) -> None:
     store, now = stored.store, max(0, model.observed)
-    store.check_invariants()
+    store.commits.check_invariants()
     asked = {now + step for step in (-102, -101, -100, -99, -60, -20, -5, -2, -1, 0, 1)}
     for key in keys:
         known = model.versions.get(str(key), {})
@@ -190,7 +190,7 @@ def test_the_changelog_is_flat_over_ten_histories() -> None:
         stored.commit()
         if time % HISTORY == 0:
             sizes.append(stored.rows)
-            cached.append(len(stored.store.cache))
+            cached.append(len(stored.store.rows.cache))
     assert max(sizes[2:]) <= 1.3 * min(sizes[2:])
     assert sizes[2] < 4 * HISTORY
     assert max(cached[2:]) <= 2 * min(cached[2:])
@@ -231,7 +231,7 @@ def test_a_row_has_few_versions_however_often_a_key_changes() -> None:
     stored.store.put("a", "x", HISTORY)
     drained = stored.state.drain()
     assert sum(len(part.keys) for part in drained.columns.values()) <= 3  # with the progress
-    sizes = [len(row[1]) for _, row, _ in stored.store._timed_scan(None, None)]
+    sizes = [len(row[1]) for _, row, _ in stored.store.commits.scan(FIRST_KEY, None)]
     assert max(sizes) <= ROW_VERSIONS
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from streamlet.state.window_rows import (
     sent_bytes,
     time_bytes,
 )
-from streamlet.state.window_store import WindowRowStore
+from streamlet.state.window_times import WindowTimes
 from streamlet.types import StateNumber, TopicPartition
 from tests.unit.state.support import Layout, Spec, changelog
 
@@ -35,16 +36,16 @@ def open_state(folder: Path | None, spec: Spec = WINDOWS, cache_bytes: int = 1) 
     return TaskState.open(folder, [spec], cache_bytes, {"s": changelog("s")})
 
 
-def store_of(state: TaskState) -> WindowRowStore:
+def store_of(state: TaskState) -> Any:
     store = state.stores["s"]
-    assert isinstance(store, WindowRowStore)
+    assert isinstance(store.times, WindowTimes)
     return store
 
 
 def commit(state: TaskState, number: int = 1) -> Columns:
     drained = state.drain()
     state.write(drained, StateNumber(1, number), {})
-    state.stores["s"].check_invariants()
+    state.stores["s"].commits.check_invariants()
     return drained.columns["s"]
 
 
@@ -109,7 +110,7 @@ def test_expired_windows_are_not_shown_and_leave_cache_and_medium(folder: Path |
     assert all(value is not None for value in columns.values), "a tombstone for an expired row"
     assert len(list(rows_on(state))) == 2
     store.put(window("b", 1_000), 4)
-    assert len(store.cache) == 1
+    assert store.commits._held.count() == 1
     commit(state, 3)
     assert len(list(rows_on(state))) == 1
     state.close()
@@ -120,7 +121,7 @@ def test_a_row_that_expires_before_its_commit_is_never_written(folder: Path | No
     store = store_of(state)
     store.put(window("a", 0), 1)
     store.put(window("a", 500), 2)
-    store.check_invariants()
+    store.commits.check_invariants()
     assert commit(state).keys == [PROGRESS_KEY, row_keys(serde(str)).encode((500, "a"))]
     state.close()
 
@@ -133,10 +134,10 @@ def test_a_row_that_expires_on_its_way_to_the_medium_leaves_it_with_the_next_com
     store.put(window("a", 0), 1)
     drained = state.drain()
     store.put(window("a", 500), 2)
-    store.check_invariants()
+    store.commits.check_invariants()
     assert [w.start for w, _ in store.range()] == [500]
     state.write(drained, StateNumber(1, 1), {})
-    store.check_invariants()
+    store.commits.check_invariants()
     assert len(list(rows_on(state))) == 1
     commit(state, 2)
     assert [raw[8:] for raw in rows_on(state)] == [b"a"]
@@ -169,7 +170,7 @@ def test_times_that_were_not_written_are_forgotten_with_their_rows(folder: Path 
     store.advance(1_000)
     state.drain()
     state.discard()
-    store.check_invariants()
+    store.commits.check_invariants()
     assert store.progress == WindowProgress(15, 10)
     assert list(store.range()) == [(window("a", 10), 1)]
     state.close()

@@ -62,7 +62,7 @@ class ComparedOwner(Owner):
     def check(self) -> None:
         """Assert that its state shows exactly what that of its position shows elsewhere."""
         for store in self.active.state.stores.values():
-            store.check_invariants()
+            store.commits.check_invariants()
         offset = self.active.processor.positions[INPUT]
         found = self.world.look(self.active.state)
         assert found == self.world.shown[offset], f"at offset {offset}"

@@ -24,7 +24,7 @@ from streamlet.state.bucket_store import BucketStore
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.state.window_rows import WindowProgress
-from streamlet.state.window_store import WindowRowStore
+from streamlet.state.window_times import WindowTimes
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.opening import TaskOpener
 from streamlet.tasks.restore_job import RestoreJob
@@ -47,11 +47,11 @@ def counted(windows: Windows, emit: Any) -> Topology:
 def shown(state: TaskState) -> Shown:
     """What a state shows of its windows, and sessions whose final results are still to be sent."""
     store = state.stores["counts"]
-    assert isinstance(store, WindowRowStore)
+    assert isinstance(store.times, WindowTimes)
     return dict(store.range()), store.progress, dict(_unsent(store))
 
 
-def _unsent(store: WindowRowStore) -> Iterator[tuple[Windowed[str], int]]:
+def _unsent(store: Any) -> Iterator[tuple[Windowed[str], int]]:
     if isinstance(store, BucketStore) and store.layout.final and store.layout.size_ms is None:
         for item, ckey in store.unordered(store.progress.sent + 1):
             yield store.window(store.record_key(ckey), item), item[2]

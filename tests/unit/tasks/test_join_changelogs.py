@@ -112,7 +112,7 @@ class JoinOwner(Owner):
     def check(self) -> None:
         """Assert that it begins with exactly the state of its position."""
         for store in self.active.state.stores.values():
-            store.check_invariants()
+            store.commits.check_invariants()
         found, wanted = shown(self.active.state), self.world.expected()
         assert found == wanted, f"at offset {self.world.committed.offset}"
 

@@ -1,4 +1,4 @@
-"""A store of the groups of a table, which also keeps what a group's row lacks.
+"""The notes of a store of the groups of a table: what a group's row lacks.
 
 A value that could not be added to its group is not in the group's row, so it must not be taken out
 when the table's row changes. It *stands for* the value that is still in there, or for none. These
@@ -9,15 +9,12 @@ the group's key with a mark before it. Readers of the store never see them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import attrs
 import msgspec
 
-from streamlet.serdes import Serde
 from streamlet.state.backing import Backing, end_of_prefix
 from streamlet.state.rows import TIME_BYTES
-from streamlet.state.store import CachedStore
 from streamlet.state.unreadable import rows_of_store
 
 #: Begins the keys of notes; no key of a group begins so, but for bytes that are made to.
@@ -90,6 +87,10 @@ class GroupNotes:
 
     # What the store does with them.
 
+    def rows_of(self, backing: Backing) -> Backing:
+        """The medium without notes."""
+        return _WithoutNotes(backing)
+
     def has_changes(self) -> bool:
         """True if notes have changed."""
         return bool(self._changed)
@@ -117,30 +118,6 @@ class GroupNotes:
     def reset(self, backing: Backing) -> None:
         """Forget the changes; this is the medium now."""
         self._backing, self._changed = backing, set()
-
-
-class GroupStore(CachedStore):
-    """A ``CachedStore`` with notes.
-
-    Args:
-        name: of the store.
-        key: serde of the keys.
-        value: serde of the values.
-        backing: where the bytes are.
-    """
-
-    def __init__(self, name: str, key: Serde[Any], value: Serde[Any], backing: Backing) -> None:
-        super().__init__(name, key, value, _WithoutNotes(backing))
-        self.notes = self._beside = GroupNotes(name, backing)
-
-    def group(self, ckey: Any) -> bytes:
-        """The key of a group, bytes, of a cache key."""
-        return self._to_bytes([ckey])[0]
-
-    def reset(self, backing: Backing) -> None:
-        """Forget everything that is not on the medium, which is this one now."""
-        super().reset(_WithoutNotes(backing))
-        self.notes.reset(backing)
 
 
 def _read(raw: bytes) -> Notes:
