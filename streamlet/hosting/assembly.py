@@ -148,8 +148,11 @@ class _KafkaWorker:
     @edges.default
     def _between_tasks(self) -> EdgePlan:
         catalog, settings = self.catalog, self.settings
-        exact = settings.repartition_exact and not settings.exactly_once  # transactions do it
-        return EdgePlan(catalog.topology, catalog.counts, catalog.topic_ids, exact=exact)
+        return EdgePlan(
+            *(catalog.topology, catalog.counts, catalog.topic_ids),
+            exact=settings.repartition_exact,
+            transactions=settings.exactly_once,
+        )
 
     @property
     def topology(self) -> Topology:

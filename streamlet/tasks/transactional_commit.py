@@ -135,6 +135,8 @@ class TransactionalCommit(AtLeastOnceCommit):
     def _start(self, tasks: Sequence[ActiveTask]) -> None:
         """Take all shares, once no task is amid what takes time: calls, or a pause."""
         wanted = [task for task in tasks if self._speaks(task)]
+        if not wanted and self._sink.begun:  # what is open would be until its time-out
+            wanted = [task for task in tasks if task.stage is TaskStage.RUNNING][:1]
         ready = [self._is_ready(task) for task in wanted]  # each lets its calls come to an end
         if not wanted or not all(ready):
             return

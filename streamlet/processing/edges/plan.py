@@ -224,6 +224,7 @@ class EdgePlan:
         counts: partitions of every topic.
         topic_ids: of the topics that tasks read.
         exact: ``repartition.exact``.
+        transactions: tasks commit by transactions: they write neither prefixes nor markers.
     """
 
     def __init__(
@@ -233,7 +234,9 @@ class EdgePlan:
         topic_ids: Mapping[str, str],
         *,
         exact: bool,
+        transactions: bool = False,
     ) -> None:
+        exact = exact and not transactions
         self._topology = topology
         self._counts = dict(counts)
         self._ids = dict(topic_ids)
@@ -254,7 +257,7 @@ class EdgePlan:
         self._held = {
             edge.topic: counts[edge.topic]
             for edge in found
-            if edge.after_commit and edge.topic in counts
+            if edge.after_commit and edge.topic in counts and not transactions
         }
         #: The repartition topics, with the reasons why records of some wait or are plain.
         self.edges = tuple(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,9 +44,9 @@ class ExactOwner(Owner):
             open_source=self._open_source,
             alone=True,
         )
-        self.exact = TransactionalCommit(
-            *(self, delivery, self.clock), sink=self.transactions, tasks=lambda: [self.active]
-        )
+        parts: tuple[Any, ...] = (self, delivery, self.clock)
+        transactions: Any = self.transactions
+        self.exact = TransactionalCommit(*parts, sink=transactions, tasks=lambda: [self.active])
 
     def want(self, request: ev.WorkerRequest) -> None:
         self.wanted.append(request)
@@ -132,6 +133,19 @@ def test_a_task_that_is_closed_amid_a_transaction_takes_all_back(owner: ExactOwn
 def test_a_task_that_has_sent_nothing_is_closed_by_itself(owner: ExactOwner) -> None:
     owner.exact.forget(owner.active)
     assert not owner.exact.under_way
+
+
+def test_what_no_task_is_known_to_have_sent_is_committed_too(owner: ExactOwner) -> None:
+    """Else it would be open, and hold up readers, until its time-out."""
+    owner.write(10)
+    owner.exact.begin([])
+    owner.end(CommitOutcome.ACCEPTED)
+    owner.exact.finish()
+    owner.exact.begin([])
+    assert not owner.exact.under_way
+    owner.transactions.begun = True
+    owner.exact.begin([])
+    assert owner.exact.sent
 
 
 def test_the_last_commit_of_a_unit_has_all_that_the_worker_sent(owner: ExactOwner) -> None:

@@ -34,6 +34,18 @@ def test_the_setting_makes_all_of_them_plain() -> None:
     assert kinds(plan_of(shop(), exact=False)) == ["plain"]
 
 
+def test_tasks_that_commit_by_transactions_write_neither_prefixes_nor_markers() -> None:
+    app = shop()
+    counts = dict.fromkeys(("in", "rows", BETWEEN, "out"), 2)
+    plan = EdgePlan(app.topology(), counts, {}, exact=True, transactions=True)
+    assert kinds(plan) == ["plain"]
+    (part,) = (one for one in app.topology().subtopologies if BETWEEN in one.output_topics)
+    positions = {TopicPartition(topic, 1): 5 for topic in ("in", "rows")}
+    start = Start(TaskId(part.id, 1), 4, None, StateNumber(2, 9), 1_000)
+    edges = plan.of_task(part, positions, dict.fromkeys(positions, InputNote()), {}, start)
+    assert (edges.writer, edges.held) == (None, None)
+
+
 def test_a_period_goes_on_from_what_its_commit_contains() -> None:
     app = shop()
     plan = plan_of(app)
