@@ -19,8 +19,8 @@ pytestmark = pytest.mark.simulation
 
 HISTORIES = int(os.environ.get("EDGE_HISTORIES", "1000"))
 SEED = int(os.environ.get("EDGE_SEED", "1"))
-#: What only makes readers wait for longer; ``test_a_period_that_committed_ends_earlier_ones``.
-_LATER = {"skipped"}
+#: What only makes readers wait for longer, and what needs a rare meeting; each has a test below.
+_ALONE = {"skipped", "numbers"}
 
 
 def test_with_all_rules_what_was_committed_is_applied_once() -> None:
@@ -42,7 +42,7 @@ def test_the_code_applies_once_what_was_committed(
     faults_of(kind, range(SEED, SEED + HISTORIES // 10), 10)
 
 
-@pytest.mark.parametrize("rule", sorted(attrs.fields_dict(Rules).keys() - _LATER))
+@pytest.mark.parametrize("rule", sorted(attrs.fields_dict(Rules).keys() - _ALONE))
 def test_without_a_rule_records_are_lost_or_doubled_or_wait_for_ever(rule: str) -> None:
     """The first of these histories that goes wrong is found soon."""
     rules = Rules(**{rule: False})
@@ -68,3 +68,22 @@ def test_a_period_that_committed_ends_earlier_ones() -> None:
     assert reader.position == 12
     reader = Reader(Rules(skipped=False), 10)
     assert read(reader, *words) == []
+
+
+def test_what_is_decided_at_once_is_marked_by_its_commit() -> None:
+    """A copied head has the record of an earlier commit behind one of a later commit."""
+    log = (
+        Word(1, (1, 1), 1, 0, 1, "of another writer, which waits"),
+        Word(0, (1, 1), 2, 0, 2, "second"),
+        Word(0, (1, 1), 1, 0, 1, "copied"),
+        Word(0, (1, 1), 3, 2, 3, "third"),
+    )
+    assert read_twice(Rules(), log) == ["copied", "second"]
+    assert read_twice(Rules(numbers=False), log) == ["second", "copied", "second"]
+
+
+def read_twice(rules: Rules, log: tuple[Word, ...]) -> list[object]:
+    """The values applied of a log that is read once more from the commit behind it."""
+    reader = Reader(rules)
+    once = read(reader, *log)
+    return once + read(Reader(rules, reader.position, reader.notes), *log[reader.position :])
