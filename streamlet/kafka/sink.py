@@ -56,7 +56,7 @@ DELIVERY_MS = 120_000
 #: As its request.timeout.ms, for lost answers; a quota delays others by more than ten seconds.
 ANSWER_MS = 30_000
 #: The fate of records that ``fence`` took out of the queue.
-_FENCED = frozenset((KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT))
+DROPPED = frozenset((KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT))
 _OTHERS = "another member may have our tasks"
 
 
@@ -395,6 +395,6 @@ class KafkaSink:
         if self._failed:
             failed = [*self._failed]
             self._failed.clear()
-            if any(error.code() in _FENCED for _, error in failed):
+            if any(error.code() in DROPPED for _, error in failed):
                 raise UndeliveredError(f"{len(failed)} records were not sent: {_OTHERS}")
             raise undelivered(failed)

@@ -35,7 +35,7 @@ from streamlet.kafka.codes import broker_error, opened
 from streamlet.kafka.log import quiet
 from streamlet.kafka.ports import Headers
 from streamlet.kafka.refusals import missing_right
-from streamlet.kafka.sink import ANSWER_MS, DELIVERY_MS, KafkaSink
+from streamlet.kafka.sink import ANSWER_MS, DELIVERY_MS, DROPPED, KafkaSink
 from streamlet.logs import get_logger
 from streamlet.rights import REFUSED, Right
 from streamlet.types import TopicPartition
@@ -281,6 +281,29 @@ class TransactionalSink(KafkaSink):
         """A transaction that cannot go on is begun again; nothing of it counts."""
         found = super()._ended(why)
         return found if why.code() in REFUSED else UndeliveredError(str(found))
+
+    def _check(self) -> None:
+        """Raise what ended the transaction, and not that its other records were dropped then."""
+        own = [failed for failed in self._failed if failed[1].code() not in DROPPED]
+        if own:
+            self._failed[:] = own
+        elif self._failed and self._begun and (why := self._aborted_by()):
+            self._failed.clear()
+            raise super()._ended(why)
+        super()._check()
+
+    def _aborted_by(self) -> KafkaError | None:
+        """The right that an open transaction failed for want of, if it did.
+
+        A partition that may not be part of it is reported by no record: the client answers the
+        beginning of another transaction with it.
+        """
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            why: KafkaError = error.args[0]
+            return why if why.code() in REFUSED else None
+        return None
 
     def _refusal(self, topic: str, index: int, why: KafkaError) -> DeliveryError:
         """No record is refused for what became of its transaction."""

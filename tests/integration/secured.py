@@ -72,9 +72,11 @@ class SecuredBroker:
 
 
 def _rule(user: str, right: Right) -> AclBinding:
+    kind = {"cluster": "BROKER"}.get(right.kind, right.kind.upper().replace("-", "_"))
+    ids = right.kind == "transactional-id"
+    pattern = ResourcePatternType.PREFIXED if ids else ResourcePatternType.LITERAL
     return AclBinding(
-        *(ResourceType[{"cluster": "BROKER"}.get(right.kind, right.kind.upper())],),
-        *(right.name or "kafka-cluster", ResourcePatternType.LITERAL, f"User:{user}", "*"),
+        *(ResourceType[kind], right.name or "kafka-cluster", pattern, f"User:{user}", "*"),
         *(AclOperation[right.operation], AclPermissionType.ALLOW),
     )
 

@@ -168,6 +168,18 @@ FILLING = {
 }
 
 
+#: Applications that commit by transactions, whose users lack a right each, but for the first.
+BY_TRANSACTIONS = {
+    "whole": [],
+    "nameless": [Right("WRITE", "transactional-id", "nameless-")],
+    **{
+        name: [Right("WRITE", "topic", f"{name}-counts-{name}")]
+        for name in ("changelog", "repartition")
+    },
+    "outputs": [Right("WRITE", "topic", "outputs.out")],
+}
+
+
 def counting(name: str) -> sl.App:
     """Counts words: a repartition topic and a changelog."""
     app = sl.App(name)
@@ -179,13 +191,14 @@ def counting(name: str) -> sl.App:
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     users = [case.name for case in CASES] + [user for user, _, _ in OF_COMMANDS]
-    users += [*RESETTING, *FILLING]
+    users += [*RESETTING, *FILLING, *BY_TRANSACTIONS]
     with secured_broker(tmp_path_factory.mktemp("tls"), users) as made:
         admin = KafkaAdmin(made.open_door)
         admin.create_topics(
             [NewTopic("lines", 1)]
             + [NewTopic(f"{name}.out", 1) for name in (AGAIN, WATCHED, FILLED)]
             + [NewTopic(f"{case.name}.out", 1) for case in CASES]
+            + [NewTopic(f"{name}.out", 1) for name in BY_TRANSACTIONS]
         )
         admin.close()
         producer = Producer({"bootstrap.servers": made.open_door})
@@ -198,6 +211,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
                 **{
                     user: without(WATCHED, f"`{command}`", (right,)) + _seen(right)
                     for user, command, right in OF_COMMANDS
+                },
+                **{
+                    name: [
+                        right
+                        for right in (
+                            *rights_of(name, "`run`"),
+                            Right("WRITE", "transactional-id", f"{name}-"),
+                        )
+                        if right not in taken
+                    ]
+                    for name, taken in BY_TRANSACTIONS.items()
                 },
                 **{
                     user: without(FILLED, "`backfill`", (right,)) + _seen(right)
@@ -248,6 +272,21 @@ def test_run_names_the_right_that_is_missing(
         run(broker, case, tmp_path)
     assert str(case.taken[0]) in str(refused.value)
     assert case.taken[0].granted_by in str(refused.value)
+    assert refused.value.final or refused.value.exit_code in FINAL_CODES, "none is started again"
+
+
+@pytest.mark.parametrize("name", BY_TRANSACTIONS)
+def test_run_by_transactions_names_the_right_that_is_missing(
+    broker: SecuredBroker, name: str, tmp_path: Path
+) -> None:
+    own = {"state.dir": str(tmp_path), "processing.guarantee": "exactly_once"}
+    settings = Settings.load(broker.login(name) | own)
+    if not BY_TRANSACTIONS[name]:
+        found = counting(name).run(count=RECORDS, timeout=TIMEOUT_S, settings=settings)
+        assert len(found) == RECORDS
+        return
+    with pytest.raises(StreamletError, match=str(BY_TRANSACTIONS[name][0])) as refused:
+        counting(name).run(count=RECORDS, timeout=TIMEOUT_S, settings=settings)
     assert refused.value.final or refused.value.exit_code in FINAL_CODES, "none is started again"
 
 
