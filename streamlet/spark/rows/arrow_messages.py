@@ -23,7 +23,10 @@ def rows_in(packed: bytes, types: dict[str, pa.DataType]) -> pa.RecordBatch:
         ArrowException, OSError, StopIteration: Arrow cannot read them.
     """
     messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(packed))
-    schema = pa.ipc.read_schema(messages.read_next_message())
+    first = messages.read_next_message()
+    if first.type != "schema":  # Arrow ends the process on some others
+        raise ValueError(f"a {first.type} is where their columns should be described")
+    schema = pa.ipc.read_schema(first)
     if any(types.get(field.name) != field.type for field in schema):
         raise ValueError(f"their columns are {dict(zip(schema.names, schema.types, strict=True))}")
     message = messages.read_next_message()

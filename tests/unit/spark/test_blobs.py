@@ -45,6 +45,18 @@ def test_any_flipped_bit_gives_records_or_a_named_error(records: Records) -> Non
     assert refused > 100
 
 
+def test_a_message_of_no_kind_in_place_of_columns_is_refused_unread() -> None:
+    """Arrow does not check what it finds in one, and ended the process at one of these."""
+    packed = bytearray(pack(WHOLE))
+    (table,) = struct.unpack_from("<I", packed, 8)
+    (back,) = struct.unpack_from("<i", packed, 8 + table)
+    packed[8 + table - back + 6] = 7  # its kind lies where there is a zero
+    for place in range(8 + table + 4, packed.index(b"\xff\xff\xff\xff", 4)):
+        damaged = packed[:place] + bytes([packed[place] + 8 & 255]) + packed[place + 1 :]
+        with pytest.raises(StateError, match="are damaged"):
+            unpack(bytes(damaged))
+
+
 def test_a_part_of_them_is_refused() -> None:
     packed = pack(WHOLE)
     for size in range(0, len(packed) - 16, 7):
