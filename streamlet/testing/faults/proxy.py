@@ -203,7 +203,8 @@ class FaultProxy:
     async def _close(self) -> None:
         for server in self._servers:
             server.close()
-        await asyncio.sleep(0)  # what was accepted is served from here on, and so is closed below
+        for _ in ("accepted", "its transport is made", "it is served, and so is closed below"):
+            await asyncio.sleep(0)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
