@@ -105,7 +105,8 @@ def test_a_topic_that_changes_under_a_query_ends_it_by_name(
         # It may look between the two requests, while there is no such topic.
         with pytest.raises(SparkFailedError, match=r"created again|lines.* Unknown topic") as other:
             follow(query)
-    assert other.value.exit_code == (5 if "created again" in str(other.value) else 1)
+    # The source says that there is no such topic (3), or a task fails at it (1).
+    assert other.value.exit_code in ((5,) if "created again" in str(other.value) else (1, 3))
     assert not other.value.by_chance
 
 
