@@ -39,6 +39,12 @@ from tests.unit.reset.scene import (
     Scene,
     fill_changelog,
 )
+from tests.unit.reset.scene import (
+    TEXT as TEXT,
+)
+from tests.unit.reset.scene import (
+    Coordinator as Coordinator,
+)
 from tests.unit.scaling.group import member
 
 
