@@ -59,13 +59,13 @@ class NothingBeside:
         return [], []
 
     def undo_drain(self) -> None:
-        """No effect: no row was drained."""
+        """Do nothing: no row was drained."""
 
     def written(self) -> None:
-        """No effect: no row was drained."""
+        """Do nothing: no row was drained."""
 
     def forget(self) -> None:
-        """No effect: no row was read."""
+        """Do nothing: no row was read."""
 
     def reset(self, backing: Backing) -> None:
-        """No effect: no row is kept."""
+        """Do nothing: no row is kept."""

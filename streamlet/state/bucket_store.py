@@ -75,7 +75,7 @@ class BucketStore:
         self.rows, self.times, self.reads = span.rows, span.times, span.reads
         self.commits, self.dirty = self.rows.commits, self.rows.dirty
         self.load, self.load_many = self.rows.load, self.rows.load_many
-        self.advance, self.observe = span.advance, span.observe
+        self.advance, self.observe = self.times.advance, self.times.observe
         self.observed = self.times.row.observed
         self.ckeys, self.record_key = self.reads.ckeys, self.reads.record_key
         self.row_ids = self.reads.row_ids

@@ -83,7 +83,7 @@ class JoinStore:
         self._span = span = SpanRows(name, layout, value, backing)
         self.rows, self.times = span.rows, span.times
         self.commits, self.dirty, self.load = self.rows.commits, self.rows.dirty, self.rows.load
-        self.advance, self.observe = span.advance, span.observe
+        self.advance, self.observe = self.times.advance, self.times.observe
         self.ckeys, self._record_key = span.reads.ckeys, span.reads.record_key
 
     @property

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from streamlet.serdes import Serde
 from streamlet.state.backing import Backing, Columns
 from streamlet.state.buffer_rows import PLACES
+from streamlet.state.record_keys import RecordKeys
 from streamlet.state.rows import NO_TIME, TIME_BYTES
 from streamlet.state.store import CachedStore
 from streamlet.state.store_parts import Steps
@@ -46,8 +47,9 @@ class OrderedRows:
     """
 
     def __init__(self, name: str, key: Serde[Any], value: Serde[Any], backing: Backing) -> None:
-        self.name, self._record_key = name, key
-        self._exact = key.exact is not None
+        self.name, record = name, RecordKeys(key)
+        self.ckeys, self.raw_key = record.ckeys, record.raw_key
+        self.record_key, self.record_keys = record.record_key, record.record_keys
         self.times = StoreTimes(name, backing)
         steps = Steps(
             drained=self._drained,
@@ -214,22 +216,6 @@ class OrderedRows:
                     self.rows.keep(place, raw)
                 if cache[place] is not None:
                     yield time, key[TIME_BYTES:], ckey
-
-    def raw_key(self, ckey: Any) -> bytes:
-        """The bytes of a record key."""
-        return self._record_key.encode(ckey) if self._exact else ckey
-
-    def record_key(self, ckey: Any) -> Any:
-        """The record key of a cache key."""
-        return ckey if self._exact else self._record_key.decode(ckey)
-
-    def record_keys(self, ckeys: list[Any]) -> list[Any]:
-        """The record keys of a column of cache keys."""
-        return ckeys if self._exact else self._record_key.decode_column(ckeys)
-
-    def ckeys(self, keys: list[Any]) -> list[Any]:
-        """Cache keys of decoded record keys; the list itself where keys are exact."""
-        return keys if self._exact else self._record_key.encode_column(keys)
 
     def remove(self, time: int, key: Any) -> None:
         """Delete one row, from the order too, where that was read."""

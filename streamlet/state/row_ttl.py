@@ -45,8 +45,7 @@ class RowTtl:
 
     def drop(self, ckey: Any) -> None:
         """Delete a row that has expired; readers downstream do not see that."""
-        self._store.cache[ckey] = None
-        self._store.dirty[ckey] = NO_TIME
+        self._store.erase(ckey)
         self._dropped.add(ckey)
 
     def shows(self, ckey: Any) -> bool:

@@ -6,7 +6,6 @@ that expire leave it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from operator import itemgetter
@@ -14,12 +13,11 @@ from typing import Any
 
 from streamlet.serdes import Serde
 from streamlet.state.backing import Backing
-from streamlet.state.rows import NO_TIME
 from streamlet.state.store import CachedStore
 from streamlet.state.store_parts import Steps
 from streamlet.state.window_reads import WindowReads
 from streamlet.state.window_rows import WindowLayout, row_keys
-from streamlet.state.window_times import FORGET_ROWS, WindowTimes
+from streamlet.state.window_times import WindowTimes
 
 
 class SpanRows:
@@ -38,9 +36,8 @@ class SpanRows:
         #: Cache keys of the rows in the cache by time, and those times as a heap.
         self._by_time: dict[int, list[Any]] = {}
         self._times_heap: list[int] = []
-        self.times = times = WindowTimes(name, layout, backing)
+        self.times = times = WindowTimes(name, layout, backing, self._forget)
         own = Steps(
-            before_drain=self._forget_all,
             forgotten=self._forgotten,
             came=self.index,
             left=self._left,
@@ -53,16 +50,6 @@ class SpanRows:
     def _is_new(self, time: int) -> bool:
         """True if the span is later than all: times of rows may lead beyond the latest in it."""
         return self.times.row.is_new(self.times.row_time(time))
-
-    def advance(self, observed: int, highest: int = NO_TIME, emitted: bytes | None = None) -> None:
-        """Raise the stream time and the latest time that was put, and note what was emitted."""
-        self.times.row.advance(observed, highest, emitted)
-        self._forget_some()
-
-    def observe(self, stream: int, observed: int, highest: int) -> None:
-        """Raise the stream time of one stream, and the latest time that was put."""
-        self.times.row.observe(stream, observed, highest)
-        self._forget_some()
 
     def load_old(self, ckeys: Iterable[Any]) -> None:
         """Fetch those rows that may be on the medium only; one call to the medium for all.
@@ -83,14 +70,7 @@ class SpanRows:
                 by_time[time] = [ckey]
                 heappush(self._times_heap, time)
 
-    def _forget_some(self) -> None:
-        if self.times.kept_from > self.times.forgotten:
-            self._forget_expired(FORGET_ROWS)
-
-    def _forget_all(self) -> None:
-        self._forget_expired(sys.maxsize)
-
-    def _forget_expired(self, most: int) -> None:
+    def _forget(self, most: int) -> None:
         """Take up to ``most`` expired rows out of the cache; their changes are never written."""
         heap, kept_from = self._times_heap, self.times.kept_from
         while heap and heap[0] < kept_from and most > 0:

@@ -283,10 +283,10 @@ class CachedStore:
         self.cache[ckey] = None
 
     def drained(self) -> None:
-        """No effect: dirty rows are told apart by their keys."""
+        """Do nothing: rows in a dict bear no marks."""
 
     def undone(self) -> None:
-        """No effect: dirty rows are told apart by their keys."""
+        """Do nothing: rows in a dict bear no marks."""
 
     def written(self, done: dict[Any, int]) -> None:
         """Keep the times of rows that are on the medium now."""

@@ -12,7 +12,6 @@ loops, by these rules.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain, compress
 from typing import Any
@@ -24,11 +23,10 @@ from streamlet.state.eviction import KEPT_AFTER_EVICTION
 from streamlet.state.rows import NO_TIME, Changes, time_of_row
 from streamlet.state.sizes import ENTRY_BYTES
 from streamlet.state.store_commits import StoreCommits
-from streamlet.state.store_parts import Steps
 from streamlet.state.window_cache import WindowCache, WindowRows
 from streamlet.state.window_reads import ALL_KEYS, KeyRange, WindowReads
 from streamlet.state.window_rows import WindowLayout, WindowProgress, row_keys
-from streamlet.state.window_times import FORGET_ROWS, WindowTimes
+from streamlet.state.window_times import WindowTimes
 
 #: What a dirty row takes beside its entry in the cache: a key of a dict, which is a pair.
 _DIRTY_BYTES = ENTRY_BYTES + 72
@@ -51,13 +49,13 @@ class TimeWindowStore:
     ) -> None:
         self.name, self.layout = name, layout
         self.cache = WindowCache()
-        self.times = times = WindowTimes(name, layout, backing)
-        steps = Steps(before_drain=self._forget_all), times.steps
+        self.times = times = WindowTimes(name, layout, backing, self._forget)
         keys = row_keys(layout.key)
-        self.commits = StoreCommits(name, keys, value, backing, self, times.row, steps)
+        self.commits = StoreCommits(name, keys, value, backing, self, times.row, (times.steps,))
         self.dirty = self.commits.dirty
         self.reads = WindowReads(self.commits, times)
         self.observed, self.keep_expired = times.row.observed, times.keep_expired
+        self.advance, self.observe = times.advance, times.observe
         self.ckeys, self.record_key = self.reads.ckeys, self.reads.record_key
         self.row_ids = self.reads.row_ids
         #: Refuses what cannot be written, by its cache key; None: takes all.
@@ -72,16 +70,6 @@ class TimeWindowStore:
     def shown_from(self) -> int:
         """The earliest time of a window that may be shown, ms; all earlier ones have expired."""
         return self.times.shown_from
-
-    def advance(self, observed: int, highest: int = NO_TIME, emitted: bytes | None = None) -> None:
-        """Raise the stream time and the latest window that was put, and note what was emitted."""
-        self.times.row.advance(observed, highest, emitted)
-        self._forget_some()
-
-    def observe(self, stream: int, observed: int, highest: int) -> None:
-        """Raise the stream time of one stream, and the latest window that was put."""
-        self.times.row.observe(stream, observed, highest)
-        self._forget_some()
 
     # The hot way.
 
@@ -205,14 +193,7 @@ class TimeWindowStore:
 
     # Expired rows.
 
-    def _forget_some(self) -> None:
-        if self.times.kept_from > self.times.forgotten:
-            self._forget_expired(FORGET_ROWS)
-
-    def _forget_all(self) -> None:
-        self._forget_expired(sys.maxsize)
-
-    def _forget_expired(self, most: int) -> None:
+    def _forget(self, most: int) -> None:
         """Take up to ``most`` expired rows out of the cache; their changes are never written."""
         windows, kept_from = self.cache.windows, self.times.kept_from
         expired = sorted(time for time in windows if time < kept_from)
@@ -283,7 +264,7 @@ class TimeWindowStore:
             rows.dirty[rows.slots[ckey[1]]] = 1
 
     def written(self, done: dict[Any, int]) -> None:
-        """No effect: the cache has the times of all rows."""
+        """Do nothing: the cache has the times of all rows."""
 
     def clear(self) -> None:
         """Empty the cache."""

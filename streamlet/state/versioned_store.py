@@ -21,6 +21,7 @@ from streamlet.errors import StateError
 from streamlet.serdes import Serde
 from streamlet.state.backing import Backing, end_of_prefix
 from streamlet.state.checked import CheckedCache
+from streamlet.state.record_keys import RecordKeys
 from streamlet.state.rows import NO_TIME
 from streamlet.state.store import CachedStore
 from streamlet.state.store_parts import Steps
@@ -63,7 +64,7 @@ class VersionedStore:
     def __init__(
         self, name: str, layout: VersionLayout, value: Serde[Any], backing: Backing
     ) -> None:
-        self.name, self.layout = name, layout
+        self.name, self.layout, self._keys = name, layout, RecordKeys(layout.key)
         self.times = StoreTimes(name, backing)
         steps = Steps(
             before_drain=self._expire,
@@ -100,9 +101,7 @@ class VersionedStore:
 
     def ckeys(self, keys: list[Any]) -> list[Any]:
         """The cache keys of the heads of decoded record keys."""
-        key = self.layout.key
-        ckeys = keys if key.exact is not None else key.encode_column(keys)
-        return [(HEAD, ckey) for ckey in ckeys]
+        return [(HEAD, ckey) for ckey in self._keys.ckeys(keys)]
 
     def newest(self, head: Place) -> Any | None:
         """The newest value of a key, by the cache key of its head; None: there is none."""
@@ -296,10 +295,9 @@ class VersionedStore:
         return self._newest(first, end_of_prefix(first))
 
     def _newest(self, first: bytes, last: bytes | None) -> Iterator[tuple[Any, Any]]:
-        decode = None if self.layout.key.exact is not None else self.layout.key.decode
         for (_, ckey), (_, versions), _ in self.commits.scan(first, last):
             if versions[-1][1] is not None:
-                yield ckey if decode is None else decode(ckey), versions[-1][1]
+                yield self._keys.record_key(ckey), versions[-1][1]
 
     def _head(self, key: Any) -> Place:
         if key is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from streamlet.serdes.windowed import Windowed, windowed_of
+from streamlet.state.record_keys import RecordKeys
 from streamlet.state.store_commits import StoreCommits
 from streamlet.state.store_parts import TimedRow
 from streamlet.state.store_times import EVER
@@ -27,17 +28,10 @@ class WindowReads:
 
     def __init__(self, commits: StoreCommits, times: WindowTimes) -> None:
         self._commits, self._times, self._key = commits, times, times.layout.key
-        self._exact = self._key.exact is not None
+        keys = RecordKeys(self._key)
+        self.ckeys, self.record_key = keys.ckeys, keys.record_key
 
     # Keys.
-
-    def ckeys(self, keys: list[Any]) -> list[Any]:
-        """Cache keys of decoded record keys; the list itself where keys are exact."""
-        return keys if self._exact else self._key.encode_column(keys)
-
-    def record_key(self, ckey: Any) -> Any:
-        """The record key of the second part of a cache key."""
-        return ckey if self._exact else self._key.decode(ckey)
 
     def key_bytes(self, key: Any) -> bytes:
         """The bytes of a record key; raises ``SerdeError`` if it is of a wrong type."""

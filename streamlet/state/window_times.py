@@ -8,6 +8,9 @@ by the times in the progress row.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
 import attrs
 
 from streamlet.serdes.windowed import NO_END
@@ -34,10 +37,13 @@ class WindowTimes:
         name: of the store.
         layout: keys, retention and size of the windows.
         backing: where the bytes are.
+        forget: takes up to so many expired rows out of memory, and sets ``forgotten`` once all are.
     """
 
-    def __init__(self, name: str, layout: WindowLayout, backing: Backing) -> None:
-        self.layout = layout
+    def __init__(
+        self, name: str, layout: WindowLayout, backing: Backing, forget: Callable[[int], None]
+    ) -> None:
+        self.layout, self._forget = layout, forget
         self.row = StoreTimes(name, backing)
         #: Rows below this time are out of memory; those of the medium below the next one are
         #: deleted.
@@ -79,6 +85,23 @@ class WindowTimes:
         kept, needed = self._kept(self.row.progress), self.needed_from
         return kept if needed is None else min(kept, needed)
 
+    def advance(self, observed: int, highest: int = NO_TIME, emitted: bytes | None = None) -> None:
+        """Raise the stream time and the latest time that was put, and note what was emitted."""
+        self.row.advance(observed, highest, emitted)
+        self._forget_some()
+
+    def observe(self, stream: int, observed: int, highest: int) -> None:
+        """Raise the stream time of one stream, and the latest time that was put."""
+        self.row.observe(stream, observed, highest)
+        self._forget_some()
+
+    def _forget_some(self) -> None:
+        if self.kept_from > self.forgotten:
+            self._forget(FORGET_ROWS)
+
+    def _forget_all(self) -> None:
+        self._forget(sys.maxsize)
+
     def row_time(self, time: int) -> int:
         """The time in the key of the row that a window of this time is in."""
         bucket = self.layout.bucket_ms
@@ -104,6 +127,7 @@ class WindowTimes:
     def steps(self) -> Steps:
         """The deletion of expired rows with commits."""
         return Steps(
+            before_drain=self._forget_all,
             drained=self._drained,
             undone=self._undone,
             written=self._written,

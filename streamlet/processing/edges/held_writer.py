@@ -160,7 +160,7 @@ class HeldWriter:
 
     @property
     def silent(self) -> bool:
-        """True while nothing may be written: no marker has told of an accepted claim yet."""
+        """True until a marker has told of an accepted claim: nothing may be written before."""
         return self._agreement.held and self._unopened
 
     @property
