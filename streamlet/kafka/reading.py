@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Protocol
 
 from streamlet.clock import Clock
@@ -51,7 +51,7 @@ def read_until(
     most: int = POLL_RECORDS,
     admin: Admin | None = None,
     reads_on: bool = False,
-) -> Iterator[PartitionBatch]:
+) -> Generator[PartitionBatch, None, None]:
     """The records of partitions below their ends; the last offsets of one may be no records.
 
     A partition that is read to its end is unassigned. No more is asked for than there may be: at

@@ -7,8 +7,9 @@ stop. The state updater asks by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from typing import Protocol, TypeAlias
 
 import attrs
@@ -21,8 +22,8 @@ from streamlet.coordinator.commit_metadata import (
     Positions,
 )
 from streamlet.coordinator.messages import Committed
-from streamlet.errors import UnreachableError
 from streamlet.kafka.ports import Admin, PartitionBatch, RecordSource
+from streamlet.kafka.reading import read_until
 from streamlet.logs import get_logger
 from streamlet.state.changelog import decode
 from streamlet.state.entries import ChangelogEntries, CommitEntry, newest_complete
@@ -35,11 +36,6 @@ from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
 
 log = get_logger(__name__)
-
-#: One poll of a search for commit entries.
-POLL_MS = 100
-POLL_RECORDS = 10_000
-
 
 #: What brokers will say of targets, by task.
 TargetAnswer: TypeAlias = Future[dict[TaskId, Target]]
@@ -225,24 +221,21 @@ class Targets:
         """True if a consumer gets a record of these logs, which it reads from there.
 
         Raises:
-            UnreachableError: nothing can be read in a session timeout.
+            TimedOutError: nothing can be read in a session timeout.
         """
-        timeout_ms, source = self._settings.session_timeout_ms, self._open_source()
-        deadline = self._clock.now_ms() + timeout_ms
-        left = self.admin.readable_ends(sorted(starts), read_committed=True)
-        try:
-            source.assign(starts)
-            while left:
-                if self._clock.now_ms() > deadline:
-                    names = ", ".join(map(str, sorted(left)))
-                    raise UnreachableError(f"{names} could not be read in {timeout_ms} ms")
-                if source.poll(1, POLL_MS):
-                    return True
-                at = source.positions(sorted(left))
-                left = {tp: end for tp, end in left.items() if at.get(tp, starts[tp]) < end}
-            return False
-        finally:
-            source.close()
+        ends = self.admin.readable_ends(sorted(starts), read_committed=True)
+        with self._records(ends, starts) as batches:
+            return next(batches, None) is not None
+
+    @contextmanager
+    def _records(
+        self, ends: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
+    ) -> Iterator[Iterator[PartitionBatch]]:
+        """The records of logs from one place to another, as a consumer of their own reads them."""
+        silent_ms, source = self._settings.session_timeout_ms, self._open_source()
+        batches = read_until(source, ends, begins=starts, clock=self._clock, silent_ms=silent_ms)
+        with closing(source), closing(batches):
+            yield batches
 
     def _commits(self, tasks: Sequence[TaskId]) -> dict[TaskId, CommitMetadata | None]:
         inputs = {task: found for task in tasks if (found := self.inputs(task))}
@@ -262,28 +255,15 @@ class Targets:
         """Read the whole changelogs; None if their entries do not tell for certain.
 
         Raises:
-            UnreachableError: nothing can be read in a session timeout.
+            TimedOutError: nothing can be read in a session timeout.
             BrokerError: what the client reports as fatal.
         """
         starts, whole = target.starts, target.whole_from()
         found = {tp: ChangelogEntries(claimed=target.epoch) for tp in self._changelogs(task)}
         left = {tp: target.ends[tp] for tp in found if starts[tp] < target.ends[tp]}
-        timeout_ms, source = self._settings.session_timeout_ms, self._open_source()
-        try:
-            source.assign({tp: starts[tp] for tp in left})
-            deadline = self._clock.now_ms() + timeout_ms
-            while left:
-                if self._clock.now_ms() > deadline:
-                    names = ", ".join(map(str, sorted(left)))
-                    raise UnreachableError(f"{names} could not be read in {timeout_ms} ms")
-                for batch in source.poll(POLL_RECORDS, POLL_MS):
-                    deadline = self._clock.now_ms() + timeout_ms
-                    _take_entries(found[TopicPartition(batch.topic, batch.partition)], batch)
-                for tp, position in source.positions(list(left)).items():
-                    if position >= left[tp]:
-                        del left[tp]
-        finally:
-            source.close()
+        with self._records(left, starts) as batches:
+            for batch in batches:
+                _take_entries(found[TopicPartition(batch.topic, batch.partition)], batch)
         late = {tp.topic: starts[tp] for tp in found if starts[tp] > whole.get(tp, 0)}
         return newest_complete({tp.topic: entries for tp, entries in found.items()}, late)
 
