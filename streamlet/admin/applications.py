@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import attrs
@@ -118,14 +118,12 @@ def description_of(window: GroupWindow) -> Description:
         TimedOutError: the control topic was not read in time.
         BrokerError: a broker does not answer, or refuses.
     """
-    control = window.control
-    if control.name not in window.admin.topics():
-        raise NotFoundError(
-            f"there is no application {window.name!r} on this cluster: it has no topic "
-            f"{control.name}. If it has: {on_topics('READ', [control.name])}. To describe a "
-            "program give module:attribute, for example flights:app"
-        )
-    found = control.read().description
+    check_known(
+        window,
+        window.admin.topics(),
+        "To describe a program give module:attribute, for example flights:app",
+    )
+    found = window.control.read().description
     if found is None:
         raise NotFoundError(
             f"the control topic of {window.name!r} has no description: no instance of this version "
@@ -133,6 +131,21 @@ def description_of(window: GroupWindow) -> Description:
             "module:attribute in place of the id"
         )
     return found
+
+
+def check_known(window: GroupWindow, topics: Collection[str], hint: str = "") -> None:
+    """Refuse an application that has no control topic among these.
+
+    Raises:
+        NotFoundError: it has none; the message ends with the hint.
+    """
+    name = window.control.name
+    if name not in topics:
+        raise NotFoundError(
+            f"there is no application {window.name!r} on this cluster: it has no topic {name}, "
+            f"which every instance makes when it starts. If it has: {on_topics('READ', [name])}"
+            + (f". {hint}" if hint else "")
+        )
 
 
 def _views(window: GroupWindow, names: Iterable[str]) -> dict[str, ControlView]:

@@ -12,14 +12,15 @@ from typing import Any
 
 import attrs
 
+from streamlet.admin.applications import check_known
 from streamlet.admin.window import GroupWindow
 from streamlet.control.view import ControlView
 from streamlet.coordinator.codes import name_of
 from streamlet.coordinator.messages import Committed
-from streamlet.errors import BrokerError, MissingRightError, RefusedError, StreamletError
+from streamlet.errors import BrokerError, MissingRightError, RefusedError
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.reset.own_topics import InternalTopicFinder
-from streamlet.reset.removal import TopicRemoval, check_known, check_stopped
+from streamlet.reset.removal import TopicRemoval, check_stopped
 from streamlet.reset.waiting import Progress, silent
 from streamlet.rights import GROUP_REFUSED, Right, missing
 from streamlet.scaling.turn import our_turn
@@ -119,27 +120,9 @@ class Deletion:
         check_stopped(cluster)  # the operator may have been asked for long
         before = control.view.reset
         plan = self._plan(cluster.admin.topics(), cluster.committed(), control.view)
-        old = removal.ids(plan.names)
-        if cluster.stopped.is_set():
-            raise KeyboardInterrupt("nothing was changed")
-        removal.begin(old)
-        control.write(
-            attrs.evolve(
-                before,
-                epoch=before.epoch + (before.pending is None),
-                pending=plan.topics,
-                sources=plan.sources,
-            )
-        )
-        control.flush()
-        try:
-            check_stopped(cluster)
-            cluster.admin.delete_topics(sorted(old))
-        except StreamletError:
-            if before.pending is None:
-                removal.withdraw(before, old)
-            raise
-        removal.await_deleted(old)
+        epoch = before.epoch + (before.pending is None)
+        entry = attrs.evolve(before, epoch=epoch, pending=plan.topics, sources=plan.sources)
+        removal.delete(before, entry, removal.ids(plan.names))
         return plan
 
     def _plan(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
@@ -16,13 +16,12 @@ from streamlet.errors import (
     BrokerError,
     MissingRightError,
     NoSuchGroupError,
-    NotFoundError,
     RefusedError,
     StreamletError,
 )
 from streamlet.logs import get_logger
 from streamlet.reset.waiting import UNFINISHED, Progress, ResetStep, silent
-from streamlet.rights import GROUP_REFUSED, Right, missing, on_topics
+from streamlet.rights import GROUP_REFUSED, Right, missing
 
 log = get_logger(__name__)
 
@@ -30,20 +29,6 @@ _DELETING = "deleting topics"
 _REQUEST_MS = 10_000
 #: UNKNOWN_MEMBER_ID: it has left meanwhile.
 _UNKNOWN_MEMBER = 25
-
-
-def check_known(cluster: GroupWindow, topics: Collection[str]) -> None:
-    """Refuse an application that has no control topic among these.
-
-    Raises:
-        NotFoundError: it has none.
-    """
-    name = cluster.control.name
-    if name not in topics:
-        raise NotFoundError(
-            f"there is no application {cluster.name!r} on this cluster: it has no topic {name}, "
-            f"which every instance makes when it starts. If it has: {on_topics('READ', [name])}"
-        )
 
 
 def check_stopped(cluster: GroupWindow) -> None:
@@ -121,9 +106,36 @@ class TopicRemoval:
         admin = self.cluster.admin
         return admin.topic_ids(sorted(admin.topics().keys() & set(names)))
 
-    def begin(self, old: Mapping[str, str]) -> None:
-        """Show that something is about to be changed."""
+    def delete(self, before: ResetEpoch, entry: ResetEpoch, old: Mapping[str, str]) -> None:
+        """Note what is begun, and delete these topics; when this returns they are gone.
+
+        From their deletion on the entry stays: brokers may still show what they are to delete.
+
+        Args:
+            before: the entry that is there.
+            entry: that in its place.
+            old: the topics with their ids.
+
+        Raises:
+            RefusedError: an instance has started; nothing was changed.
+            BrokerError: the brokers refuse.
+            TimedOutError: it takes too long, or was stopped.
+            KeyboardInterrupt: stopped before anything was changed.
+        """
+        cluster = self.cluster
+        if cluster.stopped.is_set():
+            raise KeyboardInterrupt("nothing was changed")
         self.progress(_DELETING, 0, len(old))
+        cluster.control.write(entry)
+        cluster.control.flush()
+        try:
+            check_stopped(cluster)
+            cluster.admin.delete_topics(sorted(old))
+        except StreamletError:
+            if before.pending is None:
+                self._withdraw(before, old)
+            raise
+        self.await_deleted(old)
 
     def await_deleted(self, old: Mapping[str, str]) -> None:
         """Return once the topics with these ids are gone; others may have their names.
@@ -145,7 +157,7 @@ class TopicRemoval:
         step = ResetStep(text, count, total, what, self.unfinished)
         step.finish(self.cluster.clock, self.cluster.stopped, self.progress)
 
-    def withdraw(self, before: ResetEpoch, old: Mapping[str, str]) -> None:
+    def _withdraw(self, before: ResetEpoch, old: Mapping[str, str]) -> None:
         """Put the entry of before back, if none of these topics has been deleted."""
         control = self.cluster.control
         try:

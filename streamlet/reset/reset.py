@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 
 import attrs
 
+from streamlet.admin.applications import check_known
 from streamlet.admin.window import GroupWindow
 from streamlet.control.records import Place
 from streamlet.control.values import ChangelogTypes, Mark, ResetEpoch
@@ -27,7 +28,6 @@ from streamlet.errors import (
     MissingRightError,
     MissingTopicError,
     RefusedError,
-    StreamletError,
 )
 from streamlet.kafka.ports import TopicInfo
 from streamlet.reset.own_topics import InternalTopicFinder, InternalTopics
@@ -39,7 +39,6 @@ from streamlet.reset.plan import (
 )
 from streamlet.reset.removal import (
     TopicRemoval,
-    check_known,
     check_stopped,
     member_names,
     remove_members,
@@ -159,20 +158,7 @@ class Reset:
         before = control.view.reset
         plan = self._plan(cluster.admin.topics(), control.view)
         old = self._ids(plan)
-        if cluster.stopped.is_set():
-            raise KeyboardInterrupt("nothing was changed")
-        self._removal.begin(old)
-        control.write(plan.entry)
-        control.flush()
-        try:
-            check_stopped(self.cluster)
-            cluster.admin.delete_topics(sorted(old))
-        except StreamletError:
-            if before.pending is None:
-                self._removal.withdraw(before, old)
-            raise
-        # From here on the entry stays: brokers may still show topics that they are to delete.
-        self._removal.await_deleted(old)
+        self._removal.delete(before, plan.entry, old)
         self._create(plan, old)
         return plan
 

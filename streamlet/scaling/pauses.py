@@ -7,13 +7,13 @@ from typing import Any
 
 import attrs
 
+from streamlet.admin.applications import check_known
 from streamlet.admin.status import pauses_shown
 from streamlet.admin.window import GroupWindow
 from streamlet.control.records import place_of
 from streamlet.control.values import ALL, PauseMark
 from streamlet.control.view import ControlView
 from streamlet.errors import NotFoundError, RefusedError
-from streamlet.rights import on_topics
 from streamlet.scaling.turn import our_turn
 
 #: The kinds of things in a description that have names.
@@ -57,8 +57,8 @@ class PauseCommand:
             BrokerError: the broker does not answer, or refuses.
             DeliveryError: the control topic cannot be written.
         """
-        self._check_known()
         cluster = self.cluster
+        check_known(cluster, cluster.admin.topics())
         with our_turn(cluster.control, cluster.clock, f"pause of {cluster.name}", cluster.stopped):
             view = cluster.control.view
             wanted = PauseMark(self._what(view), cluster.clock.wall_ms(), by)
@@ -77,8 +77,8 @@ class PauseCommand:
             BrokerError: the broker does not answer, or refuses.
             DeliveryError: the control topic cannot be written.
         """
-        self._check_known()
         cluster = self.cluster
+        check_known(cluster, cluster.admin.topics())
         with our_turn(cluster.control, cluster.clock, f"resume of {cluster.name}", cluster.stopped):
             view = cluster.control.view
             what = self._what(view)
@@ -95,14 +95,6 @@ class PauseCommand:
 
     def _result(self, pauses: Any, *, changed: bool) -> PauseResult:
         return PauseResult(self.cluster.name, tuple(pauses), changed)
-
-    def _check_known(self) -> None:
-        name = self.cluster.control.name
-        if name not in self.cluster.admin.topics():
-            raise NotFoundError(
-                f"there is no application {self.cluster.name!r} on this cluster: it has no topic "
-                f"{name}. If it has: {on_topics('READ', [name])}"
-            )
 
     def _what(self, view: ControlView) -> str:
         if self.subtopology is None:
