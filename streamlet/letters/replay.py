@@ -186,15 +186,7 @@ class DeadLetters:
         topics: Counter[str] = Counter()
         unfit: Counter[str] = Counter()
         waiting: dict[TopicPartition, list[tuple[Letter, TopicPartition]]] = {}
-        count = 0
-        for letter, _ in self.read(chosen):
-            if stopped() or count == limit:
-                break
-            where = self._target(letter, to)
-            if isinstance(where, str):
-                unfit[where] += 1
-                continue
-            count += 1
+        for letter, where in self._targets(chosen, to, limit, unfit, stopped):
             topics[where.topic] += 1
             chunk = waiting.setdefault(letter.partition, [])
             chunk.append((letter, where))
@@ -208,16 +200,8 @@ class DeadLetters:
         self, chosen: LetterFilter, *, to: str | None = None, limit: int | None = None
     ) -> ReplayResult:
         """The result that ``replay`` would have, with the letters that were begun."""
-        topics: Counter[str] = Counter()
         unfit: Counter[str] = Counter()
-        for letter, _ in self.read(chosen):
-            if sum(topics.values()) == limit:
-                break
-            where = self._target(letter, to)
-            if isinstance(where, str):
-                unfit[where] += 1
-            else:
-                topics[where.topic] += 1
+        topics = Counter(where.topic for _, where in self._targets(chosen, to, limit, unfit))
         return ReplayResult(topics, unfit)
 
     def skip(self, chosen: LetterFilter, limit: int | None = None) -> int:
@@ -237,6 +221,26 @@ class DeadLetters:
         known, states = self._known, self._states
         self._set({tp: states[tp].with_done(known[tp], some) for tp, some in done.items()})
         return count
+
+    def _targets(
+        self,
+        chosen: LetterFilter,
+        to: str | None,
+        limit: int | None,
+        unfit: Counter[str],
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Iterator[tuple[Letter, TopicPartition]]:
+        """The letters that can be given back, ``limit`` at most, and where; counts the others."""
+        count = 0
+        for letter, _ in self.read(chosen):
+            if stopped() or count == limit:
+                return
+            where = self._target(letter, to)
+            if isinstance(where, str):
+                unfit[where] += 1
+            else:
+                count += 1
+                yield letter, where
 
     def _target(self, letter: Letter, to: str | None) -> TopicPartition | str:
         """The partition that a letter's record goes to, or the reason why it cannot."""

@@ -26,7 +26,7 @@ class RecordView:
     def _document(self, batch: PartitionBatch, index: int) -> dict[str, Any]:
         key, key_error = self.key.decode(batch.keys[index])
         value, value_error = self.value.decode(batch.values[index])
-        headers, header_error = _headers(batch.headers[index] if batch.headers else None)
+        headers, header_error = shown_headers(batch.headers[index] if batch.headers else None)
         document = {
             "topic": batch.topic,
             "partition": batch.partition,
@@ -39,6 +39,19 @@ class RecordView:
         errors = {"key": key_error, "value": value_error, "headers": header_error}
         found = [f"{role}: {error}" for role, error in errors.items() if error is not None]
         return {**document, "error": "; ".join(found)} if found else document
+
+
+def shown_headers(headers: Headers | None) -> tuple[list[list[str | None]], str | None]:
+    """Names and texts; and the reason, where a value is no text and stands there in base64."""
+    shown: list[list[str | None]] = []
+    strange = None
+    for name, value in headers or ():
+        try:
+            shown.append([name, None if value is None else value.decode()])
+        except UnicodeDecodeError:
+            shown.append([name, base64_text(value or b"")])
+            strange = f"{name} is not UTF-8"
+    return shown, strange
 
 
 def as_json(document: dict[str, Any]) -> str:
@@ -57,19 +70,6 @@ def as_line(document: dict[str, Any], headers: bool) -> str:
     if "error" in document:
         cells.append(f"(not decoded: {document['error']})")
     return "\t".join(cells)
-
-
-def _headers(headers: Headers | None) -> tuple[list[list[str | None]], str | None]:
-    """Names and texts; and the reason, where a value is no text and stands there in base64."""
-    shown: list[list[str | None]] = []
-    strange = None
-    for name, value in headers or ():
-        try:
-            shown.append([name, None if value is None else value.decode()])
-        except UnicodeDecodeError:
-            shown.append([name, base64_text(value or b"")])
-            strange = f"{name} is not UTF-8"
-    return shown, strange
 
 
 def _cell(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import typer
 from streamlet.errors import ConfigError
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
-from streamlet.tools.prompt import StopAfterConsent, confirm
+from streamlet.tools.prompt import StopAfterConsent, Yes, confirm
 from streamlet.tools.topics import KeyType, ValueType
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ WithHandled = Annotated[
     bool, typer.Option("--handled", help="Also letters that were replayed or skipped.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 #: Groups of letters that a list names.
 _MOST_GROUPS = 10_000
 
@@ -279,6 +277,8 @@ def _opened(common: Common, topic: str) -> Iterator[tuple[DeadLetters, LetterGro
 
 
 def _document(letter: Letter, state: str, kinds: tuple[Any, Any]) -> dict[str, Any]:
+    from streamlet.records.shown import shown_headers
+
     key, key_error = kinds[0].decode(letter.key)
     value, value_error = kinds[1].decode(letter.value)
     document = {
@@ -286,23 +286,13 @@ def _document(letter: Letter, state: str, kinds: tuple[Any, Any]) -> dict[str, A
         "offset": letter.offset,
         "state": state,
         "timestamp": letter.timestamp,
-        "key": _plain(key),
-        "value": _plain(value),
-        "headers": [[name, _plain(own)] for name, own in letter.headers],
+        "key": key,
+        "value": value,
+        "headers": shown_headers(letter.headers)[0],
         "reason": dict(letter.reason),
     }
     errors = [one for one in (key_error, value_error) if one is not None]
     return {**document, "undecoded": "; ".join(errors)} if errors else document
-
-
-def _plain(value: Any) -> Any:
-    """A value that JSON has; bytes are text if they are UTF-8, else base64."""
-    if not isinstance(value, bytes):
-        return value
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return base64.b64encode(value).decode()
 
 
 def _answer(common: Common, topic: str, result: ReplayResult, *, done: bool) -> None:

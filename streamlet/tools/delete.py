@@ -10,7 +10,7 @@ from rich.text import Text
 
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
-from streamlet.tools.prompt import StopAfterConsent, confirm
+from streamlet.tools.prompt import StopAfterConsent, Yes, confirm
 from streamlet.tools.reset import ResetProgress
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def delete(
     common: Common,
     app: AppArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Delete an application from the cluster: its group and its own topics.
 

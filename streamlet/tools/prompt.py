@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Annotated
 
 import typer
 
@@ -14,6 +15,8 @@ from streamlet.hosting.signals import GracefulStop, Handler, handled
 from streamlet.tools.output import CommandOutput
 from streamlet.visible import visible
 
+#: The option of commands that ask.
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 #: How soon a signal is noticed that came as Python began to read.
 _LOOK_S = 0.2
 

@@ -14,7 +14,7 @@ from streamlet.errors import ConfigError
 from streamlet.tools.application import AppArgument, scaled
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import CommandOutput, table
-from streamlet.tools.prompt import StopAfterConsent, confirm
+from streamlet.tools.prompt import StopAfterConsent, Yes, confirm
 
 if TYPE_CHECKING:
     from streamlet.reset.plan import PositionReset, ResetPlan
@@ -104,7 +104,7 @@ def reset(
     app: AppArgument,
     start: StartOptions,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Reset an application: no state, and its topics from the start.
 

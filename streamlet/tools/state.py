@@ -13,7 +13,7 @@ from streamlet.tools.application import named, settings_of, state_root
 from streamlet.tools.command import Common, command
 from streamlet.tools.durations import duration_ms
 from streamlet.tools.output import table
-from streamlet.tools.prompt import confirm
+from streamlet.tools.prompt import Yes, confirm
 from streamlet.tools.scaling_view import seconds, size
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def clean(
         ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go only.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Delete unused state; what a process has open always stays.
 
