@@ -230,7 +230,7 @@ class TransactionalSink(KafkaSink):
         until_ms = self._clock.now_ms() + timeout_ms
         while not self._has_epoch:
             try:
-                self._until(until_ms, lambda left_s: self._initialized(left_s))
+                self._until(until_ms, self._initialized)
                 self._has_epoch = True
             except KafkaException as error:
                 why, refused = error.args[0], self._refused_epoch(error.args[0])
