@@ -28,7 +28,7 @@ class Pauses:
     _any: bool = attrs.field(default=False, init=False)
 
     def look(self) -> None:
-        """PauseMark and resume what the control topic says by now."""
+        """Pause and resume what the control topic says by now."""
         if self._link is None:
             return
         view = self._link.view
