@@ -196,6 +196,7 @@ class _KafkaWorker:
             tables=self._global_tables(directory, undo),
             advisor=None if endpoint is None else Advisor(self._status, self._leads),
             cleanup=self._cleanup(directory),
+            abandoned=self.group.abandoned,
             measured=measured,
         )
 

@@ -24,7 +24,7 @@ PATIENCE_S = 5.0
 
 @attrs.define(eq=False)
 class AbandonedTransactions:
-    """Looks after members that are missing in a plan; all methods are the control thread's.
+    """Looks after members that are missing in a plan; ``planned`` is the control thread's.
 
     Args:
         abort: has the open transaction of a member aborted; blocks.
@@ -34,20 +34,34 @@ class AbandonedTransactions:
     _abort: Callable[[MemberKey], None]
     _patience_s: float = PATIENCE_S
     _present: frozenset[MemberKey] = attrs.field(factory=frozenset, init=False)
-    _awaited: set[MemberKey] = attrs.field(factory=set, init=False)
+    _awaited: dict[MemberKey, threading.Timer] = attrs.field(factory=dict, init=False)
 
     def planned(self, before: Collection[MemberKey], present: frozenset[MemberKey]) -> None:
         """Take who was in the group before a plan of ours, and who is in it now."""
         self._present = present
-        for key in {*before} - present - self._awaited:
-            self._awaited.add(key)
-            look = threading.Timer(self._patience_s, self._look, (key,))
+        for key in {*before} - present - self._awaited.keys():
+            self._awaited[key] = look = threading.Timer(self._patience_s, self._look, (key,))
             look.daemon = True
             look.start()
 
+    def close(self) -> None:
+        """Look after those that are awaited at once; returns when all is aborted, or takes long.
+
+        If we were the last member, readers would wait for the time-out of what they left open.
+        """
+        looks = []
+        for key, later in list(self._awaited.items()):
+            later.cancel()
+            looks.append(threading.Thread(target=self._look, args=(key,), daemon=True))
+            looks[-1].start()
+        left_s = self._patience_s
+        for look in looks:
+            look.join(left_s)
+            left_s = 0.0 if look.is_alive() else left_s
+
     def _look(self, key: MemberKey) -> None:
         """Have the transaction aborted, on a thread of its own, unless the member is back."""
-        self._awaited.discard(key)
+        self._awaited.pop(key, None)
         if key in self._present:
             return
         try:

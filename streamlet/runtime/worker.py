@@ -326,9 +326,7 @@ class Worker:
                 close()
             except StreamletError as error:
                 log.warning("while closing: %s", error)
-        for beside in (self._companions.advisor, self._companions.cleanup, self._link):
-            if beside is not None:
-                beside.close()
+        self._companions.end()
         self._group.close()
 
     # Within a step.

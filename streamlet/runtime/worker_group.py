@@ -101,6 +101,7 @@ class WorkerGroup:
         link: our end of the control topic, which reads already; None without a control topic.
         sink: the worker's producer: it writes while our tasks are ours.
         session: the membership.
+        abandoned: has open transactions of lost members aborted; None where there are none.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class WorkerGroup:
         self._on_leaving = ports.on_leaving
         self._plan = assign if ports.assignor is None else CustomAssignor(ports.assignor)
         abort_of = ports.abort_of
-        self._abandoned = None if abort_of is None else AbandonedTransactions(abort_of)
+        self.abandoned = None if abort_of is None else AbandonedTransactions(abort_of)
         rules = HandoverRules.from_settings(settings)
         self.board = RebalanceEvents(TaskManager(rules), ports.clock)
         self.link = self._new_link(settings, member, catalog.topology, ports)
@@ -189,9 +190,9 @@ class WorkerGroup:
     def _planned(self, state: GroupState) -> Plan:
         """The plan of a leader; the link knows who is in the group by it."""
         if self.link is not None:
-            if self._abandoned is not None:
+            if self.abandoned is not None:
                 present = frozenset(MemberKey(one.instance, one.number) for one in state.members)
-                self._abandoned.planned(self.link.last_members(), present)
+                self.abandoned.planned(self.link.last_members(), present)
             self.link.planned(state)
         return self._plan(state)
 

@@ -12,6 +12,7 @@ from streamlet.coordinator.session import GroupSession
 from streamlet.kafka.ports import RecordSource
 from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.record_failures import RecordCounters
+from streamlet.runtime.abandoned import AbandonedTransactions
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.listeners import Observer
@@ -43,6 +44,7 @@ class Companions:
         tables: global tables, read before it joins the group, and on; closed with the worker.
         advisor: works out how many instances are needed, started and ended with the worker.
         cleanup: deletes state that is not needed any more, likewise.
+        abandoned: has transactions aborted that lost members left open; ended with the worker.
         measured: is given a snapshot once a second and at every change of state.
     """
 
@@ -51,7 +53,14 @@ class Companions:
     tables: GlobalTables | None = None
     advisor: Advisor | None = None
     cleanup: Cleanup | None = None
+    abandoned: AbandonedTransactions | None = None
     measured: Callable[[Snapshot], None] | None = None
+
+    def end(self) -> None:
+        """End those that end with the worker; the control topic last, which they write to."""
+        for one in (self.advisor, self.cleanup, self.abandoned, self.link):
+            if one is not None:
+                one.close()
 
 
 @attrs.define(eq=False, slots=False)

@@ -26,3 +26,13 @@ def test_only_what_members_that_stay_away_left_open_is_aborted() -> None:
     looks.planned([A, B], frozenset([B]))
     assert done.acquire(timeout=60)
     assert aborted == [C, A]
+
+
+def test_a_leader_that_ends_looks_after_those_that_it_awaits_at_once() -> None:
+    """The last member of all would leave them to their time-outs."""
+    aborted: list[MemberKey] = []
+    looks = AbandonedTransactions(aborted.append, patience_s=600)
+    looks.planned([A, B, C], frozenset([A]))
+    looks.planned([A], frozenset([A, B]))
+    looks.close()
+    assert aborted == [C]
