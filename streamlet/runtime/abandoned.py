@@ -28,19 +28,27 @@ class AbandonedTransactions:
 
     Args:
         abort: has the open transaction of a member aborted; blocks.
+        reports: gives the members whose reports are in the control topic; one that ends in order
+            takes its own back.
         patience_s: how long to wait for the member before that, s.
     """
 
     _abort: Callable[[MemberKey], None]
+    _reports: Callable[[], Collection[MemberKey]]
     _patience_s: float = PATIENCE_S
     _present: frozenset[MemberKey] = attrs.field(factory=frozenset, init=False)
     _awaited: dict[MemberKey, threading.Timer] = attrs.field(factory=dict, init=False)
 
-    def planned(self, before: Collection[MemberKey], present: frozenset[MemberKey]) -> None:
-        """Take who was in the group before a plan of ours, and who is in it now."""
+    def planned(self, present: frozenset[MemberKey]) -> None:
+        """Take who is in the group by a plan of ours.
+
+        Others are missing who were in it by our plan before, or have a report.
+        """
+        reported, before = {*self._reports()}, self._present
         self._present = present
-        for key in {*before} - present - self._awaited.keys():
-            self._awaited[key] = look = threading.Timer(self._patience_s, self._look, (key,))
+        for key in (reported | before) - present - self._awaited.keys():
+            missing = key, key in reported
+            self._awaited[key] = look = threading.Timer(self._patience_s, self._look, missing)
             look.daemon = True
             look.start()
 
@@ -50,19 +58,23 @@ class AbandonedTransactions:
         If we were the last member, readers would wait for the time-out of what they left open.
         """
         looks = []
-        for key, later in list(self._awaited.items()):
+        for later in list(self._awaited.values()):
             later.cancel()
-            looks.append(threading.Thread(target=self._look, args=(key,), daemon=True))
+            looks.append(threading.Thread(target=self._look, args=later.args, daemon=True))
             looks[-1].start()
         left_s = self._patience_s
         for look in looks:
             look.join(left_s)
             left_s = 0.0 if look.is_alive() else left_s
 
-    def _look(self, key: MemberKey) -> None:
-        """Have the transaction aborted, on a thread of its own, unless the member is back."""
+    def _look(self, key: MemberKey, reported: bool) -> None:
+        """Have the transaction aborted, on a thread of its own, if the member did not end itself.
+
+        ``reported``: it had a report when it was missing first.
+        """
         self._awaited.pop(key, None)
-        if key in self._present:
+        ended = reported and key not in self._reports()
+        if ended or key in self._present:
             return
         try:
             self._abort(key)

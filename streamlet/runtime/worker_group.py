@@ -109,11 +109,12 @@ class WorkerGroup:
     ) -> None:
         self._on_leaving = ports.on_leaving
         self._plan = assign if ports.assignor is None else CustomAssignor(ports.assignor)
-        abort_of = ports.abort_of
-        self.abandoned = None if abort_of is None else AbandonedTransactions(abort_of)
         rules = HandoverRules.from_settings(settings)
         self.board = RebalanceEvents(TaskManager(rules), ports.clock)
-        self.link = self._new_link(settings, member, catalog.topology, ports)
+        self.link = link = self._new_link(settings, member, catalog.topology, ports)
+        self.abandoned = None
+        if ports.abort_of is not None and link is not None:
+            self.abandoned = AbandonedTransactions(ports.abort_of, lambda: link.view.progress)
         config = _config(settings, member, catalog.topology.application, ports.clock)
         self._protocol = self._new_protocol(settings, member, catalog, config, ports.clock)
         self.sink = ports.open_sink(self._may_write)
@@ -192,7 +193,7 @@ class WorkerGroup:
         if self.link is not None:
             if self.abandoned is not None:
                 present = frozenset(MemberKey(one.instance, one.number) for one in state.members)
-                self.abandoned.planned(self.link.last_members(), present)
+                self.abandoned.planned(present)
             self.link.planned(state)
         return self._plan(state)
 

@@ -12,27 +12,38 @@ A, B, C = (MemberKey(name, 0) for name in "abc")
 
 
 def test_only_what_members_that_stay_away_left_open_is_aborted() -> None:
-    done, aborted = threading.Semaphore(0), []
+    done, aborted, reports = threading.Semaphore(0), [], {A, B, C}
 
     def abort(key: MemberKey) -> None:
         aborted.append(key)
         done.release()
         raise UnreachableError("away")
 
-    looks = AbandonedTransactions(abort, patience_s=0.2)
-    looks.planned([A, B, C], frozenset([A]))
-    looks.planned([A, B], frozenset([A, B]))  # it was awaited, and is back
+    looks = AbandonedTransactions(abort, lambda: reports, patience_s=0.2)
+    looks.planned(frozenset([A]))
+    looks.planned(frozenset([A, B]))  # it was awaited, and is back
     assert done.acquire(timeout=60)
-    looks.planned([A, B], frozenset([B]))
+    reports.discard(C)
+    looks.planned(frozenset([B]))
     assert done.acquire(timeout=60)
     assert aborted == [C, A]
+
+
+def test_a_member_is_missed_that_had_not_reported_yet_and_none_that_ended_itself() -> None:
+    reports, aborted = {B}, list[MemberKey]()
+    looks = AbandonedTransactions(aborted.append, lambda: reports, patience_s=600)
+    looks.planned(frozenset([A, B, C]))
+    looks.planned(frozenset([A]))
+    reports.discard(B)
+    looks.close()
+    assert aborted == [C]
 
 
 def test_a_leader_that_ends_looks_after_those_that_it_awaits_at_once() -> None:
     """The last member of all would leave them to their time-outs."""
     aborted: list[MemberKey] = []
-    looks = AbandonedTransactions(aborted.append, patience_s=600)
-    looks.planned([A, B, C], frozenset([A]))
-    looks.planned([A], frozenset([A, B]))
+    looks = AbandonedTransactions(aborted.append, lambda: {A, B, C}, patience_s=600)
+    looks.planned(frozenset([A]))
+    looks.planned(frozenset([A, B]))
     looks.close()
     assert aborted == [C]
