@@ -274,17 +274,15 @@ def answered(raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
     Raises:
         ValueError: a version that is not known wrote it, or it is cut off.
     """
-    if len(raw) <= _INT_BYTES:
-        raise ValueError(f"an answer of a foreign-key join of {len(raw)} bytes is cut off")
-    head = raw[_INT_BYTES]
+    head = raw[_INT_BYTES] if len(raw) > _INT_BYTES else _ANSWER_VERSION
     at, start, end = _SOURCE_START, _SOURCE_END, _USUAL_START
-    if head == _ANSWER_VERSION:
-        return raw[at:start], raw[start:end], raw[end:]
     if head & ~(_NO_DIGEST | _NO_VALUE) == _VERSION:
         start, end = at, at + _DIGEST_BYTES
     else:
         _check_version(head, _ANSWER_VERSION)
     end = start if head & _NO_DIGEST else end
+    if len(raw) < end:
+        raise ValueError(f"an answer of a foreign-key join of {len(raw)} bytes is cut off")
     return raw[at:start], raw[start:end] or None, None if head & _NO_VALUE else raw[end:]
 
 

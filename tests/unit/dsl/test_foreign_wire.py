@@ -28,30 +28,39 @@ def test_a_subscription_that_is_cut_off_is_a_value_error(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", range(5))
-def test_answers_and_copies_that_are_cut_off_are_value_errors(size: int) -> None:
-    for read in (wire.answered, wire.copied):
+def test_a_copy_that_is_cut_off_is_a_value_error(size: int) -> None:
+    with pytest.raises(ValueError, match="cut off"):
+        wire.copied(bytes(size))
+
+
+@pytest.mark.parametrize("digest", [DIGEST, None])
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_answer_that_is_cut_off_is_a_value_error(version: int, digest: bytes | None) -> None:
+    whole = wire.answer(PARTITION, wire.source_of(3, 9), digest, None)
+    if version == 1:
+        whole = whole[:4] + bytes((whole[4] - 1,)) + whole[13:]
+    for size in range(len(whole)):
         with pytest.raises(ValueError, match="cut off"):
-            read(bytes(size))
+            wire.answered(whole[:size])
+    assert wire.answered(whole)[1:] == (digest, None)
 
 
 @given(
     st.lists(st.tuples(st.sampled_from([None, DIGEST]), st.sampled_from([None, b"", b"some"]))),
-    st.lists(st.binary(max_size=5), max_size=1),
+    st.lists(st.integers(0, 28) | st.sampled_from([b"\0", b"\3", b"\x43some"]), max_size=1),
 )
 def test_a_column_of_answers_is_read_as_each_of_them_is(
-    answers: list[tuple[bytes | None, bytes | None]], cut: list[bytes]
+    answers: list[tuple[bytes | None, bytes | None]], bad: list[int | bytes]
 ) -> None:
     source = wire.source_of(3, 9)
     raws = [wire.answer(PARTITION, source, *one) for one in answers]
-    broken = [PARTITION + one for one in cut if one[:1] not in (b"\1", b"\2")]
+    whole = wire.answer(PARTITION, source, DIGEST, b"")
+    broken = [whole[:one] if isinstance(one, int) else PARTITION + one for one in bad]
     older = [raw[:4] + bytes((raw[4] - 1,)) + raw[5 + len(source) :] for raw in raws[:1]]
     sources, digests, values, error = wire.answered_columns([*raws, *older, *broken, *raws])
     found = list(zip(sources, digests, values, strict=True))
-    if error is None:
-        assert found == list(map(wire.answered, [*raws, *older, *raws]))
-    else:
-        assert isinstance(error, ValueError)
-        assert found == list(map(wire.answered, [*raws, *older]))
+    assert isinstance(error, ValueError) if bad else error is None
+    assert found == list(map(wire.answered, [*raws, *older, *(raws if not bad else [])]))
 
 
 @pytest.mark.parametrize("value", [None, b"", b"some"])
