@@ -103,16 +103,18 @@ def test_others_go_on_when_a_topic_that_matched_a_pattern_is_deleted(
     config = {"state.dir": str(tmp_path), "commit.interval.ms": "100"}
     app = App(f"app-{mark}", bootstrap_servers=bootstrap_servers, config=config)
     orders = app.stream(re.compile(f"orders-{mark}-(stays|goes)"), key=str, value=str)
-    orders.peek(seen).group_by_key().count(store="counts").to_stream().to(out)
+    counts = orders.peek(seen).group_by_key().count(store="counts").to_stream()
+    counts.peek(lambda _, count: app.close() if count == 2 else None).to(out)
     told = Writes()
     logging.getLogger("streamlet.runtime.catalog").addHandler(told)
     try:
-        results = app.run(count=4, timeout=300)
+        results = app.run(timeout=300)
     finally:
         logging.getLogger("streamlet.runtime.catalog").removeHandler(told)
-    assert sorted((r.key, r.value) for r in results) == [
+    # A task that waited for positions of the topic that goes may write a count once more.
+    assert {(r.key, r.value) for r in results} == {
         *((f"{goes}-0", 1), (f"{goes}-1", 1), (f"{stays}-0", 1), (f"{stays}-0", 2)),
-    ]
+    }
     lines = [one.getMessage() for one in caplog.records if goes in one.getMessage()]
     assert [line for line in lines if "does not exist any more" in line] == [
         f"{goes}, which a pattern matched, does not exist any more: its partitions are not read, "

@@ -35,7 +35,10 @@ def sink() -> Iterator[KafkaSink]:
 
 def test_records_that_stay_queued_are_a_failure_that_may_pass(sink: KafkaSink) -> None:
     sink.send("t", [b"k"], [b"v"])
-    with pytest.raises(StillQueuedError, match="1 records still undelivered") as caught:
+    # The client counts its own events as well, such as that no broker was there.
+    with pytest.raises(
+        StillQueuedError, match=r"[12] records still undelivered after 50"
+    ) as caught:
         sink.flush(50)
     assert caught.value.passing
 
