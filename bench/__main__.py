@@ -16,6 +16,7 @@ from bench import (
     calls,
     closing,
     crash,
+    eos,
     handover,
     joins,
     latency,
@@ -34,6 +35,7 @@ _WORKLOADS = (
     "wordcount",
     "on-commit",
     "passthrough",
+    "eos",
     "regroup",
     "window",
     "join",
@@ -116,6 +118,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             length = {"seconds": options.seconds, "rates": options.rates, "warm_s": options.warm}
             load = {name: getattr(options, name) for name in ("records", "keys", "runs")}
             return regroup.run(**load, **length, handovers=options.handovers)
+        case "eos":
+            return eos.run(records=options.records, keys=options.keys, runs=options.runs)
         case "closing":
             return closing.run(windows=options.windows, runs=options.runs)
         case "restore-share":

@@ -6,8 +6,9 @@ the last count of each word written to changelog and store at the commit of each
 no memory, restores nothing and survives no crash: a ceiling, not a design.
 
 ``python -m bench.bare wordcount|on-commit|passthrough|window --bootstrap … --source … --output …
---state …`` is one measured run. The records before ``--preload`` are not measured. Windows need
-``--size`` and ``--grace``, ms.
+--state …`` is one measured run. It commits every ``--commit`` ms, with ``--transactions`` by
+Kafka's: outputs, changelog and positions together. The records before ``--preload`` are not
+measured. Windows need ``--size`` and ``--grace``, ms.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from bench.bare_windows import WindowCounts, count_windows
 from bench.broker import PARTITIONS, consumer, ends
 from bench.span import Span
 
-_COMMIT_S = 1.0
+_COMMIT_MS = 1_000
 _BATCH = 10_000
 _WAIT_S = 0.05
 
@@ -114,20 +115,35 @@ def pass_through(messages: list[Any], producer: Producer, output: str) -> None:
         produce(output, message.value(), message.key())
 
 
+def commit_positions(reader: Consumer, producer: Producer) -> None:
+    """Commit what was read, once what came of it is delivered."""
+    if producer.flush(60):
+        raise RuntimeError("outputs were not delivered within a minute")
+    reader.commit(asynchronous=False)
+
+
+def commit_transaction(reader: Consumer, producer: Producer) -> None:
+    """Commit what was read with what came of it, and begin the next transaction."""
+    positions = reader.position(reader.assignment())
+    producer.send_offsets_to_transaction(positions, reader.consumer_group_metadata())
+    producer.commit_transaction()
+    producer.begin_transaction()
+
+
 def run(
     reader: Consumer,
     total: int,
     work: Work,
     producer: Producer,
-    preload: int,
+    preload: int = 0,
+    commit_ms: int = _COMMIT_MS,
+    end: Callable[[Consumer, Producer], None] = commit_positions,
 ) -> Span:
-    """Read to the end, committing each second; the span begins behind the preload."""
+    """Read to the end, with a commit so often, which ``end`` ends; begins behind the preload."""
 
     def commit() -> None:
         work.flush_state()
-        if producer.flush(60):
-            raise RuntimeError("outputs were not delivered within a minute")
-        reader.commit(asynchronous=False)
+        end(reader, producer)
         span.end()
 
     span, seen, committed_at = Span(), 0, 0.0
@@ -142,7 +158,7 @@ def run(
         work.process(messages)
         producer.poll(0)
         seen += len(messages)
-        if time.monotonic() - committed_at >= _COMMIT_S and seen < total:
+        if time.monotonic() - committed_at >= commit_ms / 1_000 and seen < total:
             commit()
             committed_at = time.monotonic()
     commit()
@@ -152,12 +168,18 @@ def run(
 def main() -> None:
     options = _parse()
     failed: list[KafkaError] = []
-    producer = open_producer(options.bootstrap, failed)
+    own_id = f"{options.output}-bare" if options.transactions else None
+    producer = open_producer(options.bootstrap, failed, transactional_id=own_id)
     producer.list_topics(options.output, timeout=20)
+    if options.transactions:
+        producer.init_transactions()
+        producer.begin_transaction()
     total = sum(ends(options.bootstrap, options.source).values())
     reader = consumer(options.bootstrap, f"{options.output}-bare")
     reader.assign([TopicPartition(options.source, p, 0) for p in range(PARTITIONS)])
-    span = run(reader, total, _work(options, producer), producer, options.preload)
+    work = _work(options, producer)
+    end = commit_transaction if options.transactions else commit_positions
+    span = run(reader, total, work, producer, options.preload, options.commit, end)
     if failed:
         raise RuntimeError(f"{len(failed)} deliveries failed, the first: {failed[0]}")
     span.report(total)
@@ -171,6 +193,8 @@ def _parse() -> argparse.Namespace:
         parser.add_argument(f"--{name}", required=True)
     for name in ("preload", "size", "grace"):
         parser.add_argument(f"--{name}", type=int, default=0)
+    parser.add_argument("--commit", type=int, default=_COMMIT_MS)
+    parser.add_argument("--transactions", action="store_true")
     return parser.parse_args()
 
 
@@ -198,8 +222,14 @@ def _work(options: argparse.Namespace, producer: Producer) -> Work:
     return Work(process, flush_state)
 
 
-def open_producer(bootstrap: str, failed: list[KafkaError], linger_ms: int = 20) -> Producer:
+def open_producer(
+    bootstrap: str,
+    failed: list[KafkaError],
+    linger_ms: int = 20,
+    transactional_id: str | None = None,
+) -> Producer:
     """A producer of a bare loop, which notes failed deliveries."""
+    own_id = {} if transactional_id is None else {"transactional.id": transactional_id}
     return Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -211,6 +241,7 @@ def open_producer(bootstrap: str, failed: list[KafkaError], linger_ms: int = 20)
             "on_delivery": lambda error, message: failed.append(error),
             "delivery.report.only.error": True,
             "log_level": 3,
+            **own_id,
         }
     )
 

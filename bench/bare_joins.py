@@ -257,7 +257,7 @@ def main() -> None:
     read = (*topics, f"{options.output}-hop") if foreign else topics
     reader.assign([TopicPartition(topic, p, 0) for topic in read for p in range(PARTITIONS)])
     work = _work(options, topics, to_come, producer)
-    span = bare.run(reader, total + options.hops, work, producer, 0)
+    span = bare.run(reader, total + options.hops, work, producer)
     if failed:
         raise RuntimeError(f"{len(failed)} deliveries failed, the first: {failed[0]}")
     span.report(total)

@@ -4,7 +4,8 @@
 key|partition --bootstrap … --source … --output … --state … --total … --number … --members …`` is a
 measured process of ``--members``. It stops when it has seen ``--total`` records, with
 ``--by-output`` when it has written so many, or when its standard input ends: the others have seen
-the rest. With ``--exact`` repartition topics bear prefixes. The records before ``--preload`` are
+the rest. With ``--exact`` repartition topics bear prefixes. ``--exactly-once`` commits by
+transactions, and ``--commit`` sets how often tasks commit, ms. The records before ``--preload`` are
 not measured. Windows need ``--size`` and ``--grace``, ms.
 
 Joins (``stream_stream`` and so on) read ``--left`` and ``--right``, and need ``--within``, ms;
@@ -110,6 +111,8 @@ def main() -> None:
         "bootstrap.servers": options.bootstrap,
         "state.dir": options.state,
         "repartition.exact": options.exact,
+        "processing.guarantee": "exactly_once" if options.exactly_once else "at_least_once",
+        **({"commit.interval.ms": options.commit} if options.commit else {}),
     }
     app = _app(options, config)
     alone = options.members == 1
@@ -141,13 +144,14 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("workload", choices=[*_APPS, *_JOINS])
     parser.add_argument("--exact", action="store_true")
     parser.add_argument("--by-output", action="store_true")
+    parser.add_argument("--exactly-once", action="store_true")
     for name in ("bootstrap", "output", "state"):
         parser.add_argument(f"--{name}", required=True)
     for name in ("source", "left", "right"):
         parser.add_argument(f"--{name}")
     for name in ("total", "number", "members"):
         parser.add_argument(f"--{name}", required=True, type=int)
-    for name in ("preload", "size", "grace", "within", "inputs"):
+    for name in ("preload", "size", "grace", "within", "inputs", "commit"):
         parser.add_argument(f"--{name}", type=int, default=0)
     return parser.parse_args()
 

@@ -30,14 +30,14 @@ class Bench:
     records: int
     keys: int
 
-    def bare(self) -> Outcome:
-        """The bare loop."""
-        return self._run("bench.bare", [[]])
+    def bare(self, *more: str) -> Outcome:
+        """The bare loop; ``more`` arguments of its."""
+        return self._run("bench.bare", [[*more]])
 
-    def streamlet(self, workers: int) -> Outcome:
+    def streamlet(self, workers: int, *more: str) -> Outcome:
         """The application of ``bench/apps.py``, in so many workers of one group."""
         own = [
-            ["--total", str(self.records), "--number", str(n), "--members", str(workers)]
+            ["--total", str(self.records), "--number", str(n), "--members", str(workers), *more]
             for n in range(workers)
         ]
         return self._run("bench.ours", own)

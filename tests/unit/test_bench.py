@@ -8,7 +8,7 @@ import pkgutil
 import pytest
 
 import bench
-from bench import latency
+from bench import eos, latency
 from bench.join_check import expected
 from bench.join_load import JoinLoad
 from bench.load import expected_counts, words
@@ -84,6 +84,19 @@ def test_a_summary_has_median_rates_and_the_highest_memory() -> None:
         "cpu_ratio": 1.0,
         "right": True,
     }
+
+
+def test_exactly_once_is_compared_with_what_commits_as_often() -> None:
+    names = ("bare", "streamlet", "bare_transactions_100", "exactly_once_100")
+    names += ("bare_transactions_1000", "exactly_once_1000")
+    rates = dict(zip(names, (1000, 800, 500, 400, 900, 750), strict=True))
+    found = eos.summary({name: [outcome(rate, cpu=1000 / rate)] for name, rate in rates.items()})
+    assert found["right"] is True
+    assert found["ratios"] == {
+        "100": {"bare": 0.4, "transactions": 0.8, "at_least_once": 0.5},
+        "1000": {"bare": 0.75, "transactions": 0.833, "at_least_once": 0.938},
+    }
+    assert found["cpu_ratios"] == found["ratios"]
 
 
 def test_one_wrong_output_makes_the_result_wrong() -> None:
