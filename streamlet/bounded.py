@@ -7,6 +7,7 @@ the bounds that Kafka's formats have, and JSON is JSON, or it is a ``ValueError`
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Annotated, Any, NoReturn, TypeAlias
 
 import msgspec
@@ -53,6 +54,25 @@ def parsed(raw: bytes | str) -> Any:
         return json.loads(raw, parse_constant=_refuse)
     except RecursionError as error:
         raise ValueError("it nests too deeply") from error
+
+
+def is_deeper(value: object, most: int) -> bool:
+    """True if lists and dicts nest deeper than so many levels within a value of JSON.
+
+    What is read may nest nearly as deep as Python's stack, so that a comparison or printing would
+    fail on it later.
+    """
+    level = [value]
+    for _ in range(most + 1):
+        inner = [one for part in level if isinstance(part, dict | list) for one in _parts(part)]
+        level = [one for one in inner if isinstance(one, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _parts(value: dict[Any, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def _refuse(constant: str) -> NoReturn:

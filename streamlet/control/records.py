@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 import msgspec
 
-from streamlet.bounded import INT32_MAX, Int32, whole
+from streamlet.bounded import INT32_MAX, Int32, is_deeper, whole
 from streamlet.control.values import (
     ChangelogTypes,
     Command,
@@ -25,6 +25,7 @@ from streamlet.control.values import (
     PauseMark,
     ResetEpoch,
     Shutdown,
+    TopologyParts,
 )
 
 #: Kind of an entry, and what it is kept by within its kind.
@@ -58,6 +59,9 @@ class _Key:
     number: Int32 | None = None
     id: str | None = None
 
+
+#: Levels of a topology's document; those that are written have five.
+_MOST_LEVELS = 32
 
 _KEY = msgspec.json.Decoder(_Key)
 
@@ -121,6 +125,10 @@ def _check(place: Place, entry: Entry) -> None:
         for topic in entry.pending or ():
             whole(topic.partitions, 1, INT32_MAX)
             whole(topic.replication, -1, INT32_MAX)
+    if isinstance(entry, Description):
+        if is_deeper(entry.topology, _MOST_LEVELS):
+            raise ValueError("its topology nests too deeply")
+        msgspec.convert(entry.topology, TopologyParts)
 
 
 def _place(key: _Key) -> Place | None:

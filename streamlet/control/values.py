@@ -222,6 +222,38 @@ class ChangelogTypes:
 
 
 @attrs.frozen
+class NamedPart:
+    """A node or store of a topology's document; a source names the topics that it reads."""
+
+    name: str
+    topics: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Part:
+    """A subtopology of a topology's document."""
+
+    id: Int32
+    sources: tuple[NamedPart, ...] = ()
+    processors: tuple[NamedPart, ...] = ()
+    sinks: tuple[NamedPart, ...] = ()
+    stores: tuple[NamedPart, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its nodes and stores, and of the topics that it reads."""
+        every = (*self.sources, *self.processors, *self.sinks, *self.stores)
+        return frozenset(name for one in every for name in (one.name, *one.topics))
+
+
+@attrs.frozen
+class TopologyParts:
+    """The part of a topology's document that commands go by."""
+
+    subtopologies: tuple[Part, ...] = ()
+
+
+@attrs.frozen
 class Description:
     """The topology that the group runs, as the member that leads it has it.
 
@@ -233,6 +265,11 @@ class Description:
     version: str
     topology: dict[str, Any]
     forms: dict[str, str]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The subtopologies."""
+        return msgspec.convert(self.topology, TopologyParts).subtopologies
 
 
 #: The pause of a whole application.

@@ -9,10 +9,13 @@ import attrs
 from streamlet.bounded import INT32_MAX, INT64_MAX, whole
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.processing.policy import REASONS
+from streamlet.topology.names import is_topic_name
 from streamlet.types import TopicPartition
 
 #: The header of a record that was given back: topic, partition and offset of its letter.
 REPLAYED = "replayed-from"
+#: Characters of a word of the reason. Names have fewer, and any producer can write a letter.
+_MOST_WORD = 500
 
 
 @attrs.frozen
@@ -75,11 +78,12 @@ def letters(batch: PartitionBatch) -> Iterator[Letter]:
 
 
 def _reason(headers: Headers) -> dict[str, str]:
-    return {
+    found = {
         REASONS[name]: (value or b"").decode(errors="replace")
         for name, value in headers
         if name in REASONS
     }
+    return {name: word if name == "message" else word[:_MOST_WORD] for name, word in found.items()}
 
 
 def _source(reason: Mapping[str, str]) -> tuple[TopicPartition, int] | None:
@@ -89,7 +93,7 @@ def _source(reason: Mapping[str, str]) -> tuple[TopicPartition, int] | None:
     except ValueError:
         return None
     topic = reason.get("topic", "")
-    return (TopicPartition(topic, partition), offset) if topic else None
+    return (TopicPartition(topic, partition), offset) if is_topic_name(topic) else None
 
 
 @attrs.frozen

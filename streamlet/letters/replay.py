@@ -14,6 +14,7 @@ from typing import Protocol
 import attrs
 
 from streamlet.clock import Clock
+from streamlet.control.topic import SUFFIX, is_control_topic
 from streamlet.errors import MissingTopicError, StreamletError
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import Admin, PartitionBatch, RecordSink, RecordSource
@@ -32,6 +33,8 @@ CHUNK = 100
 MOST_TEXT = 4_000
 #: Characters of it when letters are begun: fewer of them may have been given back, here and there.
 _MOST_BEGUN = 2_000
+#: Reasons that are told apart, and the last one: any producer can write a letter.
+_MOST_REASONS, _OTHERS = 1_000, "its record is from elsewhere"
 _SILENT_MS = 30_000
 _FLUSH_MS = 4_000  # within half of the group's session
 
@@ -87,6 +90,8 @@ class DeadLetters:
     _positions: LetterPositions
     _clock: Clock
     _counts: dict[str, int] = attrs.field(factory=dict, init=False)
+    #: Those of the cluster.
+    _applications: list[str] = attrs.field(factory=list, init=False)
     _states: dict[TopicPartition, Handled] = attrs.field(factory=dict, init=False)
     #: Offsets of the letters read of each partition, in order.
     _known: dict[TopicPartition, list[int]] = attrs.field(factory=dict, init=False)
@@ -100,6 +105,8 @@ class DeadLetters:
             BrokerError: the broker does not answer, or refuses.
         """
         self._counts = {one.name: one.partitions for one in self._admin.topics().values()}
+        names = (name for name in self._counts if is_control_topic(name))
+        self._applications = [name.removesuffix(SUFFIX) for name in names]
         if self.topic not in self._counts:
             raise MissingTopicError(f"there is no topic {self.topic}", hidden=[self.topic])
         partitions = [TopicPartition(self.topic, p) for p in range(self._counts[self.topic])]
@@ -237,7 +244,7 @@ class DeadLetters:
                 return
             where = self._target(letter, to)
             if isinstance(where, str):
-                unfit[where] += 1
+                unfit[where if where in unfit or len(unfit) < _MOST_REASONS else _OTHERS] += 1
             else:
                 count += 1
                 yield letter, where
@@ -253,11 +260,22 @@ class DeadLetters:
             return TopicPartition(to, at)
         if source is None:
             return "its headers do not say where its record was read"
-        if may_be_of(source.topic, letter.said("application")):
+        if self._is_internal(source.topic, letter.said("application")):
             return f"its record is from {source.topic}, which only the application writes"
         if source.partition >= self._counts.get(source.topic, 0):
             return f"there is no {source.topic}-{source.partition}"
         return source
+
+    def _is_internal(self, topic: str, application: str) -> bool:
+        """True if a topic is Kafka's, or an own one of this or any application of the cluster.
+
+        Who may write letters can name any topic, and any application, in their headers.
+        """
+        return (
+            topic.startswith("__")
+            or is_control_topic(topic)
+            or any(may_be_of(topic, one) for one in (application, *self._applications))
+        )
 
     def _give_back(self, chunk: list[tuple[Letter, TopicPartition]], sink: RecordSink) -> None:
         """Give back letters of one partition: note, send, note."""
@@ -315,8 +333,9 @@ class DeadLetters:
 
     def _offsets(self, partition: TopicPartition, state: Handled) -> list[int]:
         """The offsets of letters from the committed position on, up to the last begun one."""
-        last = max(end for _, end in state.doing)
         start = self._admin.start_offsets([partition])[partition]
+        end = self._admin.end_offsets([partition])[partition]  # it may have been made again
+        last = min(max(end for _, end in state.doing), end)
         begins = {partition: min(max(start, state.low), last)}
         batches = self._batches(begins, {partition: last})
         return [letter.offset for batch in batches for letter in letters(batch)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -15,9 +14,6 @@ from streamlet.control.values import ALL, PauseMark
 from streamlet.control.view import ControlView
 from streamlet.errors import NotFoundError, RefusedError
 from streamlet.scaling.turn import our_turn
-
-#: The kinds of things in a description that have names.
-_KINDS = ("sources", "processors", "sinks", "stores")
 
 
 @attrs.frozen
@@ -99,7 +95,8 @@ class PauseCommand:
     def _what(self, view: ControlView) -> str:
         if self.subtopology is None:
             return ALL
-        parts = dict(_parts(view))
+        noted = () if view.description is None else view.description.parts
+        parts = {str(part.id): part.names for part in noted}
         if self.subtopology in parts:
             return self.subtopology
         found = [number for number, names in parts.items() if self.subtopology in names]
@@ -112,12 +109,3 @@ class PauseCommand:
             f"{which} of {self.cluster.name} with {self.subtopology!r}: give its number, or the "
             "name of a store, topic or node that only it has (streamlet describe shows them)"
         )
-
-
-def _parts(view: ControlView) -> Iterator[tuple[str, set[str]]]:
-    """The number of each subtopology as noted, and the names of what is in it."""
-    document = {} if view.description is None else view.description.topology
-    for part in document.get("subtopologies", ()):
-        names = {one["name"] for kind in _KINDS for one in part.get(kind, ())}
-        topics = {topic for source in part.get("sources", ()) for topic in source["topics"]}
-        yield str(part["id"]), names | topics

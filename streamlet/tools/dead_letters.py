@@ -15,6 +15,7 @@ from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 from streamlet.tools.prompt import StopAfterConsent, Yes, confirm
 from streamlet.tools.topics import KeyType, ValueType
+from streamlet.visible import visible_line
 
 if TYPE_CHECKING:
     from streamlet.letters.group import LetterGroup
@@ -137,13 +138,7 @@ def show(
             shown.append(_document(letter, state, kinds))
             if len(shown) == limit:
                 break
-    lines = [
-        f"{one['partition']}/{one['offset']}  {one['state']}  {one['reason'].get('topic')}-"
-        f"{one['reason'].get('partition')}@{one['reason'].get('offset')}  "
-        f"{one['reason'].get('operator')}  {one['reason'].get('error')}: "
-        f"{one['reason'].get('message')}\n    {one['key']}\t{one['value']}"
-        for one in shown
-    ]
+    lines = [line for one in shown for line in _lines(one)]
     common.output.answer(
         {"topic": topic, "letters": shown}, "\n".join(lines) or f"no dead letter in {topic}"
     )
@@ -293,6 +288,17 @@ def _document(letter: Letter, state: str, kinds: tuple[Any, Any]) -> dict[str, A
     }
     errors = [one for one in (key_error, value_error) if one is not None]
     return {**document, "undecoded": "; ".join(errors)} if errors else document
+
+
+def _lines(one: dict[str, Any]) -> tuple[str, str]:
+    """A letter for people, two lines: where it came from and why it is here, and its record."""
+    reason = one["reason"]
+    place = f"{reason.get('topic')}-{reason.get('partition')}@{reason.get('offset')}"
+    why = f"{reason.get('operator')}  {reason.get('error')}: {reason.get('message')}"
+    head = f"{one['partition']}/{one['offset']}  {one['state']}  {place}  {why}"
+    return visible_line(
+        head
+    ), f"    {visible_line(str(one['key']))}\t{visible_line(str(one['value']))}"
 
 
 def _answer(common: Common, topic: str, result: ReplayResult, *, done: bool) -> None:

@@ -139,6 +139,7 @@ def test_what_is_not_understood_changes_nothing(key: bytes | None, value: bytes 
 
 
 MARK_KEY = b'{"kind":"mark","instance":"p1"}'
+DESCRIPTION_KEY = b'{"kind":"description"}'
 #: Deeper than any Python reads; 3.14 passes over some hundred thousand levels.
 DEEP = b"[" * 2_000_000 + b"]" * 2_000_000
 UNREADABLE = (
@@ -161,6 +162,17 @@ UNREADABLE = (
     (MARK_KEY, b'{"instance":"another","since_ms":1}'),
     (b'{"kind":"reset"}', b'{"epoch":%d}' % 2**40),
     (b'{"kind":"reset"}', b'{"epoch":1,"pending":[{"name":"t","partitions":%d}]}' % 2**40),
+    *(
+        (DESCRIPTION_KEY, b'{"member":"m","version":"1","topology":%s,"forms":{}}' % topology)
+        for topology in (
+            b"5",
+            b'{"subtopologies":null}',
+            b'{"subtopologies":[{}]}',
+            b'{"subtopologies":[{"id":"x"}]}',
+            b'{"subtopologies":[{"id":0,"sources":[{"name":[],"topics":5}]}]}',
+            b'{"x":' * 100 + b"1" + b"}" * 100,  # Python reads it; a comparison has less stack
+        )
+    ),
 )
 
 

@@ -232,6 +232,40 @@ def test_what_cannot_be_given_back_is_named_and_stays() -> None:
         scene.replay(to="lost")
 
 
+@pytest.mark.parametrize(
+    "topic", ["bank-streamlet-control", "bank-totals-changelog", "bank-x-repartition", "__offsets"]
+)
+def test_a_forged_letter_writes_to_no_topic_that_an_application_has_for_itself(topic: str) -> None:
+    """Who may write letters, and no more, would have the operator write for him."""
+    scene = Scene()
+    for name in ("bank-streamlet-control", topic):
+        if name not in MemoryAdmin(scene.log).topics():
+            scene.log.create(name, 1)
+    scene.letter(7, topic)
+    why = f"its record is from {topic}, which only the application writes"
+    assert scene.replay().unfit == {why: 1}
+    assert scene.log.records(TopicPartition(topic, 0)) == []
+
+
+def test_reasons_of_many_forged_letters_are_bounded() -> None:
+    scene = Scene()
+    for number in range(1, 1_100):
+        scene.letter(2 * number, f"gone-{number}", operator="x" * 100_000)
+    unfit = scene.letters().plan(EVERY).unfit
+    assert len(unfit) == 1_001
+    assert unfit["its record is from elsewhere"] == 99
+    scene.letter(1, "no topic\n")
+    assert "its headers do not say where its record was read" in scene.replay().unfit
+    assert all(len(one.said("operator")) <= 500 for one, _ in scene.letters().read(EVERY))
+
+
+def test_a_noted_end_behind_the_topic_is_not_waited_for() -> None:
+    scene = Scene()
+    forged = Handled(0, doing=((0, 1 << 62),), ends=((TopicPartition("orders", 1), 1 << 62),))
+    scene.positions.found = {TopicPartition("dead", 1): (0, forged.text)}
+    assert scene.replay() == ReplayResult({"orders": 4, "users": 2}, {})
+
+
 def test_positions_of_another_program_and_a_topic_that_is_not_there_are_refused() -> None:
     scene = Scene()
     scene.positions.found = {TopicPartition("dead", 0): (3, "{}")}
