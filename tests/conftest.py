@@ -15,10 +15,13 @@ from streamlet.broker.node import OPTIONS_VARIABLE
 from streamlet.broker.server import KafkaBroker
 from streamlet.garbage import without_gc
 from streamlet.testing.broker import broker_choice
+from tests.shares import share_of
 
 # CI has no example database and shared cores: the same examples each run, and no time limit on one.
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-hypothesis.settings.register_profile("dev", deadline=None, max_examples=50)
+hypothesis.settings.register_profile(
+    "ci", deadline=None, derandomize=True, print_blob=True, max_examples=share_of(100)
+)
+hypothesis.settings.register_profile("dev", deadline=None, max_examples=share_of(50))
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 # A shell that starts tests in the background has them ignore Ctrl-C, and with them all processes

@@ -20,6 +20,7 @@ from streamlet.assignor.values import (
     TaskInfo,
 )
 from streamlet.types import TaskId
+from tests.shares import share_of
 from tests.unit.assignor.groups import GENERATION, NOW
 
 task_ids = st.builds(TaskId, st.integers(0, 2), st.integers(0, 4))
@@ -80,13 +81,13 @@ def groups(draw: st.DrawFn) -> GroupState:
     return GroupState(infos, draw(members()), GENERATION, NOW, draw(rules))
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=share_of(300), suppress_health_check=[HealthCheck.too_slow])
 @given(groups())
 def test_no_plan_breaks_a_rule(state: GroupState) -> None:
     assert validate(state, assign(state)) == []
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=share_of(150), suppress_health_check=[HealthCheck.too_slow])
 @given(groups(), st.randoms(use_true_random=False))
 def test_the_order_in_which_a_group_is_told_does_not_matter(state: GroupState, dice) -> None:
     turned = attrs.evolve(
@@ -97,7 +98,7 @@ def test_the_order_in_which_a_group_is_told_does_not_matter(state: GroupState, d
     assert assign(turned) == assign(state)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=share_of(150), suppress_health_check=[HealthCheck.too_slow])
 @given(groups())
 def test_without_learners_and_standbys_a_plan_has_neither_copies_nor_hand_overs(
     state: GroupState,

@@ -17,6 +17,7 @@ from streamlet.errors import StreamletError, TopologyError
 from streamlet.state.task_state import TaskState
 from streamlet.testing import TopologyTestDriver
 from streamlet.types import StateNumber, TopicPartition
+from tests.shares import share_of
 
 
 class Kept:
@@ -59,7 +60,7 @@ class Task(SimpleNamespace):
 KEYS = st.sampled_from("abcde")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of(60), deadline=None)
 @given(
     st.integers(1, 3),
     st.lists(

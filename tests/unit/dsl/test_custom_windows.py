@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import streamlet as sl
 from streamlet.errors import ProcessingError, SerdeError, TopologyError
 from streamlet.testing import TopologyTestDriver
+from tests.shares import share_of
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -76,7 +77,7 @@ def test_a_window_begins_by_the_clock_of_its_zone(
 ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share_of(100), deadline=None)
 @given(
     st.sampled_from(["1d", "2d", "1w", "1mo", "5mo", "1y"]),
     st.sampled_from(ZONES),
@@ -185,7 +186,7 @@ FOLDS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("fold", FOLDS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=share_of(12), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.integers(0, 300)), max_size=25),
     st.sampled_from([(20, 20, 0), (20, 20, 15), (30, 10, 5)]),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import streamlet as sl
 from streamlet.errors import TopologyError
 from streamlet.testing.driver import TopologyTestDriver
+from tests.shares import share_of
 from tests.unit.dsl.fed_tasks import Fed, FedTask, played
 
 
@@ -51,7 +52,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of(60), deadline=None)
 @given(within=st.sampled_from([0, 7, 30]), grace=st.sampled_from([None, 0, 50]), steps=STEPS)
 def test_records_go_on_as_in_the_model(within: int, grace: int | None, steps: list[Any]) -> None:
     def build(stream: sl.KStream[str, str]) -> sl.KStream[Any, Any]:

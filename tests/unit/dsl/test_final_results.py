@@ -17,6 +17,7 @@ from streamlet.dsl.windowing.windows import ClosingWindows, SessionWindows
 from streamlet.errors import TopologyError
 from streamlet.state.window_rows import PROGRESS_KEY
 from streamlet.testing import TopologyTestDriver
+from tests.shares import share_of
 from tests.unit.dsl.test_windows_model import History, histories, run, timed
 from tests.unit.dsl.window_tasks import Update, WindowTask
 
@@ -46,7 +47,7 @@ def results(windows: ClosingWindows, history: History, emit: Any, fold: Any) -> 
 
 
 @pytest.mark.parametrize("windows", KINDS, ids=str)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=share_of(12), deadline=None)
 @given(history=histories)
 def test_each_closed_window_has_its_last_update_as_its_one_result(
     windows: ClosingWindows, history: History
@@ -68,7 +69,7 @@ def test_each_closed_window_has_its_last_update_as_its_one_result(
 
 
 @pytest.mark.parametrize("windows", KINDS, ids=str)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=share_of(12), deadline=None)
 @given(history=histories)
 def test_a_batch_gives_what_its_records_give_one_by_one(
     windows: ClosingWindows, history: History

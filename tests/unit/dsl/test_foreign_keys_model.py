@@ -12,6 +12,7 @@ from streamlet.app import App
 from streamlet.dsl.foreign_keys import wire
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.types import TopicPartition
+from tests.shares import share_of
 from tests.unit.dsl.foreign_tasks import ForeignCluster
 
 KEYS = ("k0", "k1", "k2")
@@ -82,7 +83,7 @@ LATE: list[tuple[str, Any, Any]] = [
 
 @pytest.mark.parametrize("left_join", [False, True])
 @example(LATE)
-@settings(max_examples=100)
+@settings(max_examples=share_of(100))
 @given(steps=st.lists(STEPS, max_size=40))
 def test_a_join_by_foreign_keys_ends_as_that_of_two_dicts(
     left_join: bool, steps: list[tuple[str, Any, Any]]

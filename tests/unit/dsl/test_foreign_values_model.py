@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import streamlet as sl
 from streamlet.serdes import serde
 from streamlet.types import TopicPartition
+from tests.shares import share_of
 from tests.unit.dsl.foreign_tasks import ForeignCluster
 from tests.unit.dsl.test_values_model import Around, as_is, merged, on_copies, touched
 
@@ -76,7 +77,7 @@ SOME = [
 
 @pytest.mark.parametrize("kind", ["inner", "left", "inner, mapped", "left, mapped"])
 @example(SOME)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=share_of(15), deadline=None)
 @given(st.lists(LEFT | RIGHT, max_size=8))
 def test_joins_are_those_of_functions_that_change_nothing(
     kind: str, steps: list[tuple[str, str, str, int]]

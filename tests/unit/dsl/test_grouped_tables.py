@@ -13,6 +13,7 @@ from streamlet.dsl.folds.table_folds import changes_of
 from streamlet.errors import SerdeError, TopologyError
 from streamlet.serdes import serde
 from streamlet.testing import TopologyTestDriver
+from tests.shares import share_of
 
 #: Batches of keys with values, whose first letter is the group, or tombstones.
 histories = st.lists(
@@ -55,7 +56,7 @@ def grouped(emit: Any = "updates") -> sl.App:
 
 
 @pytest.mark.parametrize("emit", ["updates", "on_commit"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of(40), deadline=None)
 @given(history=histories)
 def test_groups_are_what_their_rows_make_of_them(emit: str, history: History) -> None:
     rows: dict[str, str] = {}

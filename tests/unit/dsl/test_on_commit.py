@@ -20,6 +20,7 @@ from streamlet.state.task_state import TaskState
 from streamlet.testing import TopologyTestDriver
 from streamlet.topology.edges import edges_of
 from streamlet.types import StateNumber, TaskId, TopicPartition
+from tests.shares import share_of
 from tests.unit.dsl.test_windows_model import History, histories, timed
 from tests.unit.dsl.window_tasks import Update, WindowTask
 from tests.unit.processing.answers import Answers, calling, raw, values
@@ -35,7 +36,7 @@ KINDS: list[Windows] = [
 
 
 @pytest.mark.parametrize("windows", KINDS, ids=str)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share_of(30), deadline=None)
 @given(history=histories)
 def test_after_each_commit_readers_know_what_they_would_know_by_all_updates(
     windows: Windows, history: History

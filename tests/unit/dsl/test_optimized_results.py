@@ -13,6 +13,7 @@ import streamlet as sl
 from streamlet.app import App
 from streamlet.dsl.stream import KStream
 from streamlet.testing import TopologyTestDriver
+from tests.shares import share_of
 
 Stream = KStream[str, str]
 Record = tuple[str, str | None, str | None, int]
@@ -116,7 +117,7 @@ WITHOUT_KEY = Program((("filter", "to"), ("filter", "count"), ("nothing", "count
 
 
 @example(WITHOUT_KEY, [("in", "a", "x", 0)])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=share_of(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(programs, st.lists(records, max_size=25))
 def test_results_and_their_order_are_the_same(program: Program, given_: list[Record]) -> None:
     plain_topics, plain = program.outputs("none", given_)

@@ -18,6 +18,7 @@ from streamlet.dsl.aggregates import Aggregation
 from streamlet.dsl.windowing.windows import SessionWindows
 from streamlet.errors import ProcessingError, TopologyError
 from streamlet.testing import TopologyTestDriver
+from tests.shares import share_of
 from tests.unit.inside import inside
 
 
@@ -64,20 +65,20 @@ def results(windows: Any, wish: Any, given: list[int | None], value: Any = None)
 
 
 @pytest.mark.parametrize("name", READY)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=share_of(25), deadline=None)
 @given(given=totals)
 def test_each_result_is_that_of_the_records_so_far(name: str, given: list[int | None]) -> None:
     found = results(None, READY[name], given)
     assert found == [wanted(given[: n + 1])[name] for n in range(len(given))]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=share_of(25), deadline=None)
 @given(given=totals)
 def test_a_dict_of_them_has_all_results(given: list[int | None]) -> None:
     assert results(None, READY, given)[-1] == wanted(given)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=share_of(25), deadline=None)
 @given(given=totals)
 def test_sessions_merge_in_the_order_of_time(given: list[int | None]) -> None:
     """A last record between two sessions joins them: it comes last, and is later than one only."""

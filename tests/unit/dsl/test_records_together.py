@@ -28,6 +28,7 @@ from streamlet.state.window_rows import FIRST_KEY
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.topology.together import together_of
 from streamlet.types import TaskId, TopicPartition
+from tests.shares import share_of
 
 #: Side, key, value ("-": none), time.
 Row = tuple[int, str, str, int]
@@ -277,7 +278,7 @@ def one_by_one(part: Subtopology) -> None:
 
 
 @pytest.mark.parametrize("build", BUILDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of(60), deadline=None)
 @example(ALTERNATING, 1_000)
 @example(LATE_CHANGE, 1_000)
 @given(histories, st.sampled_from([1, 2, 5, 1_000]))

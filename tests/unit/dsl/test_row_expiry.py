@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import streamlet as sl
 from streamlet.errors import TopologyError
 from streamlet.testing import TopologyTestDriver
+from tests.shares import share_of
 from tests.unit.dsl.fed_tasks import Fed, FedTask, played
 
 TTL = 50
@@ -113,7 +114,7 @@ STEPS = st.lists(st.one_of(RECORDS, st.sampled_from(["commit", "crash", "cold"])
 
 
 @pytest.mark.parametrize("kind", FOLDS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=share_of(15), deadline=None)
 @given(steps=STEPS)
 @example(steps=[[("a", "p", 0), ("a", "q", 40), ("a", "p", 95), ("b", "p", 10), ("b", "q", 95)]])
 @example(steps=[[("a", "p", 0), ("b", "p", 60)], "commit", "cold", [("a", "p", 1), ("a", "q", 2)]])
@@ -135,7 +136,7 @@ def test_a_row_that_has_expired_begins_again(kind: str, steps: list[Any]) -> Non
         task.state.close()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share_of(20), deadline=None)
 @given(batches=st.lists(RECORDS, max_size=5))
 @example(batches=[[("a", "p", 0)], [("b", "x", 60)], [("a", "x", 20)]])
 def test_a_join_does_not_meet_rows_that_have_expired(batches: list[list[Fed]]) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import streamlet as sl
 from streamlet.state import ordered_rows
 from streamlet.state.timer_store import key_and_name
+from tests.shares import share_of
 from tests.unit.dsl.fed_tasks import Fed, FedTask, played
 
 #: Key, what to do, and time.
@@ -114,7 +115,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("front", [2, ordered_rows.FRONT])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of(40), deadline=None)
 @given(steps=STEPS)
 def test_state_functions_do_what_the_model_does(front: int, steps: list[Any]) -> None:
     def build(stream: sl.KStream[str, str]) -> sl.KStream[Any, Any]:

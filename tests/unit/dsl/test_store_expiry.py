@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import streamlet as sl
 from streamlet.errors import TopologyError
+from tests.shares import share_of
 from tests.unit.dsl.fed_tasks import FedTask, played
 
 TTL = 50
@@ -55,7 +56,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("timed", [False, True])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of(40), deadline=None)
 @given(steps=STEPS)
 @example(steps=[[("a", "look", 50)], "commit", "crash", [("a", "put", 0), ("a", "look", 0)]])
 @example(steps=[[("a", "put", 0), ("a", "idle", 99)], "commit", "cold", [("a", "look", 0)]])

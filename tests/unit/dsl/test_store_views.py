@@ -16,6 +16,7 @@ from streamlet.dsl.graph.builder import Builder
 from streamlet.state.task_state import TaskState
 from streamlet.state.version_rows import VersionedRecord
 from streamlet.types import StateNumber
+from tests.shares import share_of
 
 
 class Kept:
@@ -43,7 +44,7 @@ def by_bytes(entry: tuple[str, Any]) -> bytes:
 
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_entries_come_in_order_and_backwards(on_disk: bool) -> None:
-    @settings(max_examples=8 if on_disk else 40, deadline=None)
+    @settings(max_examples=share_of(8 if on_disk else 40), deadline=None)
     @given(st.lists(COMMIT | st.tuples(KEYS, KEYS, st.integers(0, 3)), max_size=25))
     def holds(steps: list[Any]) -> None:
         with TemporaryDirectory() as folder:
@@ -100,7 +101,7 @@ HISTORY = 30
 TIMES = st.integers(0, 80)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of(60), deadline=None)
 @given(st.lists(COMMIT | st.tuples(KEYS, TIMES, TIMES, st.integers(0, 3)), max_size=40))
 def test_versions_of_a_span_of_time_are_those_valid_in_it(steps: list[Any]) -> None:
     kept = Kept(sl.versioned_store("v", key=str, value=int, history=HISTORY))

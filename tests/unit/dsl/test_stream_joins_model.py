@@ -22,6 +22,7 @@ from streamlet.serdes import serde
 from streamlet.state import join_store
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition
+from tests.shares import share_of
 
 #: Key, value, time of a result.
 Result = tuple[str | None, str, int]
@@ -179,7 +180,7 @@ AT_THE_END = [("left", [("a", "v", 0), ("a", "v", 60)], "")]
 
 
 @pytest.mark.parametrize("kind", ["join", "left_join", "outer_join", "self", "one store"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of(60), deadline=None)
 @example(MANY_AT_ONCE, WINDOWS[0], 1, 3)
 @example(AT_THE_END, JoinWindows(60, -10, 0), 8, 10_000)
 @given(

@@ -24,6 +24,7 @@ from streamlet.state.task_state import TaskState
 from streamlet.testing import TopologyTestDriver
 from streamlet.topology.describe import as_json
 from streamlet.types import StateNumber, TaskId, TopicPartition
+from tests.shares import share_of
 
 INPUT = TopicPartition("in", 0)
 #: Key, value (None deletes), timestamp.
@@ -162,7 +163,7 @@ LIMITS: list[dict[str, int]] = [{}, {"max_records": 2}, {"max_bytes": 7}, {"max_
 
 @pytest.mark.parametrize("limit", LIMITS, ids=str)
 @pytest.mark.parametrize("filtered", [False, True])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share_of(30), deadline=None)
 @given(history=histories)
 def test_updates_of_a_table_wait_as_in_the_model(
     limit: dict[str, int], filtered: bool, history: History
@@ -201,7 +202,7 @@ def test_long_runs_of_a_full_buffer_send_what_the_model_does(
     task.state.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of(40), deadline=None)
 @given(history=histories)
 def test_windows_are_sent_once_when_they_close(history: History) -> None:
     """A row that an aggregator deleted before its window closed is not sent."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import streamlet as sl
 from streamlet.errors import TopologyError
 from streamlet.testing import TopologyTestDriver
+from tests.shares import share_of
 
 KINDS = ["join", "left_join", "outer_join"]
 
@@ -69,7 +70,7 @@ def rows_after(updates: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("store", [None, "joined"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of(40), deadline=None)
 @given(history=histories)
 def test_readers_know_the_rows_of_both_tables(
     kind: str, store: str | None, history: History
@@ -100,7 +101,7 @@ def test_readers_know_the_rows_of_both_tables(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share_of(30), deadline=None)
 @given(history=histories)
 def test_a_batch_gives_what_its_records_give_one_by_one(kind: str, history: History) -> None:
     single: History = [(topic, [row]) for topic, batch in history for row in batch]

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import streamlet as sl
 from streamlet.dsl.windowing.windows import SessionWindows
+from tests.shares import share_of
 from tests.unit.dsl.value_tasks import Fed, played
 
 Stream = sl.KStream[str, dict[str, Any]]
@@ -321,7 +322,7 @@ def with_each(test: Any) -> Any:
 
 
 @with_each
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share_of(20), deadline=None)
 @given(steps, records)
 def test_results_and_stores_are_those_of_functions_that_change_nothing(
     grown: list[tuple[str, int]], fed: list[tuple[str, str, int]]

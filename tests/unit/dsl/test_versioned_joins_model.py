@@ -23,6 +23,7 @@ from streamlet.serdes import serde
 from streamlet.state import ordered_rows, versioned_store
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TaskId, TopicPartition
+from tests.shares import share_of
 
 #: Key, value, time, headers of a result.
 Result = tuple[str | None, str, int, Any]
@@ -152,7 +153,7 @@ BATCHES = st.tuples(
 
 
 @pytest.mark.parametrize("kind", ["join", "left_join"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of(40), deadline=None)
 @example(3, [("left", [*FAILS_AMID, ("a", "x", 5), ("a", "x", 0)], "")], 5, 2, False)
 @given(
     st.sampled_from([None, 0, 3, 40]),

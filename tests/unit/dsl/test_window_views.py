@@ -19,6 +19,7 @@ from streamlet.serdes import Windowed
 from streamlet.state.task_state import TaskState
 from streamlet.testing import TopologyTestDriver
 from streamlet.types import StateNumber
+from tests.shares import share_of
 
 RETENTION = 40
 
@@ -53,7 +54,7 @@ KEYS = st.sampled_from("ab")
 RESTART = st.just(None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of(60), deadline=None)
 @given(st.lists(RESTART | st.tuples(KEYS, TIMES, st.integers(0, 3))))
 def test_a_window_store_has_what_was_put_and_not_expired(steps: list[Any]) -> None:
     kept = Kept(sl.window_store("w", key=str, value=int, size=10, retention=RETENTION))
@@ -79,7 +80,7 @@ def test_a_window_store_has_what_was_put_and_not_expired(steps: list[Any]) -> No
         assert shown == everything
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of(60), deadline=None)
 @given(st.lists(RESTART | st.tuples(KEYS, TIMES, st.integers(0, 20), st.integers(0, 3))))
 def test_a_session_store_has_what_was_put_and_not_expired(steps: list[Any]) -> None:
     kept = Kept(sl.session_store("s", key=str, value=int, retention=RETENTION))
@@ -126,7 +127,7 @@ def by_bytes(row: tuple[str, int, int]) -> tuple[int, bytes, int]:
 def test_windows_of_ranges_of_keys_come_in_order_and_backwards(
     on_disk: bool, duplicates: bool
 ) -> None:
-    @settings(max_examples=8 if on_disk else 40, deadline=None)
+    @settings(max_examples=share_of(8 if on_disk else 40), deadline=None)
     @given(STEPS)
     def holds(steps: list[Any]) -> None:
         with TemporaryDirectory() as folder:
@@ -181,7 +182,7 @@ def check_windows(steps: list[Any], folder: Path | None, duplicates: bool) -> No
 
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_sessions_of_ranges_of_keys_come_in_order_and_backwards(on_disk: bool) -> None:
-    @settings(max_examples=8 if on_disk else 40, deadline=None)
+    @settings(max_examples=share_of(8 if on_disk else 40), deadline=None)
     @given(STEPS)
     def holds(steps: list[Any]) -> None:
         with TemporaryDirectory() as folder:

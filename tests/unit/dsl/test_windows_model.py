@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from streamlet.dsl.windowing.definitions import hopping, session, sliding, tumbling, unlimited
 from streamlet.dsl.windowing.windows import SessionWindows, SlidingWindows, TimeWindows
 from streamlet.serdes.windowed import NO_END
+from tests.shares import share_of
 from tests.unit.dsl.sliding_model import SlidingModel
 from tests.unit.dsl.window_tasks import Record, Update, WindowTask
 
@@ -150,7 +151,7 @@ class SessionModel:
 @pytest.mark.parametrize(
     "windows", [tumbling(20), tumbling(20, grace=30), hopping(50, 20, grace=7)]
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of(40), deadline=None)
 @given(history=histories)
 def test_counts_of_time_windows_are_those_of_the_model(
     windows: TimeWindows, history: History
@@ -159,14 +160,14 @@ def test_counts_of_time_windows_are_those_of_the_model(
 
 
 @pytest.mark.parametrize("start", [0, 150])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of(40), deadline=None)
 @given(history=histories)
 def test_counts_of_an_unlimited_window_are_those_of_the_model(start: int, history: History) -> None:
     check(unlimited(start), UnlimitedModel(start), history)
 
 
 @pytest.mark.parametrize("windows", [session(10), session(10, grace=25)])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of(40), deadline=None)
 @given(history=histories)
 def test_counts_of_sessions_are_those_of_the_model(
     windows: SessionWindows, history: History
@@ -175,7 +176,7 @@ def test_counts_of_sessions_are_those_of_the_model(
 
 
 @pytest.mark.parametrize("windows", [sliding(15, grace=100_000), sliding(40, grace=100_000)])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of(40), deadline=None)
 @given(history=histories)
 def test_sliding_windows_hold_what_lies_in_them(windows: SlidingWindows, history: History) -> None:
     """Nothing is late here; the last update of each window is compared with its definition."""
@@ -194,7 +195,7 @@ def test_sliding_windows_hold_what_lies_in_them(windows: SlidingWindows, history
 
 
 @pytest.mark.parametrize("windows", [sliding(15), sliding(15, grace=10), sliding(40, grace=30)])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of(60), deadline=None)
 @given(history=histories)
 def test_counts_of_sliding_windows_are_those_of_the_model(
     windows: SlidingWindows, history: History
@@ -202,7 +203,7 @@ def test_counts_of_sliding_windows_are_those_of_the_model(
     check(windows, SlidingModel(windows), history)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of(40), deadline=None)
 @given(history=histories)
 def test_a_batch_gives_what_its_records_give_one_by_one(history: History) -> None:
     """Also for sliding windows that close, whose rules the recorded runs of Kafka Streams tell."""

@@ -23,6 +23,7 @@ from streamlet.spark.plan.shortcuts import shortcuts
 from streamlet.spark.rows import folding
 from streamlet.spark.rows.folding import Folder
 from streamlet.spark.rows.partial import Partial
+from tests.shares import share_of
 
 pytest.importorskip("numpy")
 
@@ -188,7 +189,7 @@ JOIN: dict[str, Callable[..., Any]] = {"count": sum, "sum": sum, "min": min, "ma
 
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from([b"x", b"y"]), FLIGHT))))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of(60), deadline=None)
 def test_partial_aggregates_add_up_to_what_the_operators_have(
     batches: list[list[tuple[bytes, Flight]]],
 ) -> None:

@@ -20,6 +20,7 @@ from streamlet.spark.plan.plan import SparkPlan, plan
 from streamlet.spark.plan.reference import query_topology
 from streamlet.spark.sql.typed_columns import output_topics
 from streamlet.testing import TopologyTestDriver
+from tests.shares import share_of
 from tests.unit.spark.staged import Record, StagedQuery
 
 HERE = f"{__name__}:"
@@ -139,7 +140,7 @@ def both(name: str, batches: Batches, times: Iterator[int]) -> Iterator[tuple[Ro
     [[("right", "a", "a0")], [("left", "a", "b0"), ("right", "a", None), ("right", "a", "|1")]]
 )
 @example([[("left", "a", "a0")], [("left", "b", "|0"), ("right", "a", "a1"), ("left", "a", "|1")]])
-@settings(max_examples=25)
+@settings(max_examples=share_of(25))
 @given(batches=BATCHES)
 def test_the_rows_and_times_are_those_of_native_tasks_behind_each_batch(
     name: str, batches: Batches
@@ -149,7 +150,7 @@ def test_the_rows_and_times_are_those_of_native_tasks_behind_each_batch(
 
 
 @pytest.mark.parametrize("name", APPS)
-@settings(max_examples=10)
+@settings(max_examples=share_of(10))
 @given(batches=BATCHES, seed=st.integers(0, 9))
 def test_the_rows_are_those_of_native_tasks_whatever_times_the_records_have(
     name: str, batches: Batches, seed: int

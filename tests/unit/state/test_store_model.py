@@ -21,6 +21,7 @@ from streamlet.state.drained import Drained
 from streamlet.state.rows import TIME_BYTES, time_of_row
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TopicPartition
+from tests.shares import share_of
 from tests.unit.state.support import Spec, changelog
 
 KINDS: dict[str, tuple[Any, Any]] = {
@@ -182,7 +183,8 @@ def test_a_store_is_a_dict(kind: str, medium: str) -> None:
     machine = type("Machine", (StoreMachine,), {"kind": kind, "on_disk": medium == "disk"})
     examples = 60 if medium == "memory" else 25
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=examples, stateful_step_count=40, deadline=None)
+        machine,
+        settings=settings(max_examples=share_of(examples), stateful_step_count=40, deadline=None),
     )
 
 

@@ -19,6 +19,7 @@ from streamlet.state.version_rows import ROW_VERSIONS, VersionedRecord, version_
 from streamlet.state.versioned_store import NEWEST, NOT_PUT, VersionedStore
 from streamlet.state.window_rows import FIRST_KEY, row_keys
 from streamlet.types import StateNumber
+from tests.shares import share_of
 from tests.unit.state.support import Spec, changelog
 
 HISTORY = 100
@@ -130,7 +131,7 @@ STEPS = st.one_of(
 def test_a_versioned_store_has_every_version_of_its_history(kind: type, medium: str) -> None:
     """In any order of puts, over commits, restarts, restores, and puts that are taken back."""
 
-    @settings(max_examples=60 if medium == "memory" else 12, deadline=None)
+    @settings(max_examples=share_of(60 if medium == "memory" else 12), deadline=None)
     @given(st.lists(STEPS, max_size=60), st.integers(2, ROW_VERSIONS), st.integers(1, 3))
     def check(steps: list[tuple[object, ...]], row: int, expire: int) -> None:
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:

@@ -16,6 +16,7 @@ import pytest
 from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.coordinator.messages import Committed
 from streamlet.errors import ChangelogLostError, PositionsMismatchError
+from tests.shares import share_of
 from tests.unit.tasks.owners import CHANGELOG, INPUT, Owner, World, fold
 from tests.unit.tasks.test_crashes import live
 
@@ -259,7 +260,7 @@ def some_host(world: World) -> Path:
     return path
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(share_of(60)))
 def test_no_history_leads_to_a_state_that_is_not_of_its_position(seed: int, tmp_path: Path) -> None:
     rnd = random.Random(seed)
     world = World(tmp_path, rnd)
