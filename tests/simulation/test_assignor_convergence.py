@@ -23,10 +23,10 @@ from streamlet.garbage import without_gc
 from streamlet.types import TaskId
 from tests.unit.assignor.cluster import Broken, Cluster, shown
 
-HISTORIES = int(os.environ.get("ASSIGNOR_HISTORIES", "5000"))
+HISTORIES = int(os.environ.get("ASSIGNOR_HISTORIES", "2000"))
 FIRST_SEED = int(os.environ.get("ASSIGNOR_SEED", "0"))
 #: Histories of one test, so that several processes can share the work.
-PORTION = 500
+PORTION = 200
 #: Whether the settings are odd, and the tasks weigh differently: the kinds of histories, in turn.
 KINDS = ((False, False), (False, True), (False, False), (True, True))
 

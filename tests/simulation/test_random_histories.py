@@ -13,10 +13,10 @@ import pytest
 
 from streamlet.testing.simulation.random_history import History, shorten
 
-HISTORIES = int(os.environ.get("HISTORIES", "500"))
+HISTORIES = int(os.environ.get("HISTORIES", "250"))
 FIRST_SEED = int(os.environ.get("HISTORIES_SEED", "0"))
 #: Histories of one test, so that several processes can share the work.
-PORTION = 50
+PORTION = 25
 
 
 @pytest.mark.simulation
