@@ -143,7 +143,8 @@ def _spark(options: argparse.Namespace) -> dict[str, Any]:
 
     if options.workload == "spark-state":
         sizes = {"sizes": options.sizes, "changes": options.changes}
-        return spark_state.run(runs=options.runs, cores=options.cores, **sizes)
+        counted = options.counted or spark_state.COUNTED
+        return spark_state.run(runs=options.runs, cores=options.cores, counted=counted, **sizes)
     return spark.run(
         records=options.records,
         keys=options.keys,
@@ -151,6 +152,7 @@ def _spark(options: argparse.Namespace) -> dict[str, Any]:
         ways=options.ways,
         seconds=options.seconds,
         batches=options.batches,
+        small_batches=options.counted or spark.SMALL_BATCHES,
     )
 
 
@@ -278,6 +280,12 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
         type=_counts,
         default=[10, 2_000, 20_000],
         help="changes in a batch of spark-state, by commas; 10,2000,20000 if not given",
+    )
+    parser.add_argument(
+        "--counted",
+        type=_count,
+        help="batches that count of each table and number of changes of spark-state, and of the "
+        "smallest size of spark; 10 and 12 if not given",
     )
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: Ways whose cost is shown by batch and by record.
 _FITTED = ("passthrough", "tasks")
 #: Of batches of the smallest size so many are run, behind the first.
-_SMALL_BATCHES = 12
+SMALL_BATCHES = 12
 #: A source deals the records of a batch out over its partitions and rounds down; without some more
 #: than a share, the last few would be a batch of their own, and count as one.
 _ROUNDING = 100
@@ -49,11 +49,12 @@ def run(
     ways: Sequence[str],
     seconds: int,
     batches: Sequence[int],
+    small_batches: int = SMALL_BATCHES,
 ) -> dict[str, Any]:
     """Measure; the result as it is printed.
 
-    ``batches`` are three sizes, the smallest first. ``seconds`` is how long the latency is
-    measured; 0: not at all, and the result has nulls.
+    ``batches`` are three sizes, the smallest first; of that so many ``small_batches`` are run.
+    ``seconds`` is how long the latency is measured; 0: not at all, and the result has nulls.
 
     Raises:
         MeasurementError: a query failed or did not end.
@@ -78,7 +79,7 @@ def run(
                     rounds.tell(f"round {turn + 1}/{runs}  {way:<12} {told}  {wrong or 'right'}")
                 for way in others:
                     with _topics(bootstrap, OUTPUT):
-                        others[way] += _measured(spark, bootstrap, way, small, _SMALL_BATCHES)
+                        others[way] += _measured(spark, bootstrap, way, small, small_batches)
                     with _topics(bootstrap, OUTPUT):
                         others[way] += _measured(spark, bootstrap, way, large)
             result = summary(done, others)

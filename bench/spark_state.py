@@ -41,7 +41,7 @@ _TABLES = ("small", "middle", "large")
 VALUE_BYTES = 1_024
 #: Batches at the beginning of each turn that do not count: Spark starts its workers in them.
 _WARM_UP = 3
-_COUNTED = 10
+COUNTED = 10
 _RECORDS_PER_BATCH = 50_000
 _SEED = 7
 
@@ -89,11 +89,17 @@ class Batches:
 
 
 def run(
-    *, runs: int, cores: Sequence[int], sizes: Sequence[int], changes: Sequence[int]
+    *,
+    runs: int,
+    cores: Sequence[int],
+    sizes: Sequence[int],
+    changes: Sequence[int],
+    counted: int = COUNTED,
 ) -> dict[str, Any]:
     """Measure; the result as it is printed.
 
-    Tables with fewer keys than are to be changed are left out of that.
+    Tables with fewer keys than are to be changed are left out of that. Of each table and number of
+    changes ``counted`` batches count.
 
     Raises:
         MeasurementError: a batch was not as it was made.
@@ -102,7 +108,7 @@ def run(
     with serving() as bootstrap:
         for count in cores:
             with _session(count) as spark:
-                found = _measured(spark, bootstrap, runs, sizes, changes)
+                found = _measured(spark, bootstrap, runs, sizes, changes, counted)
                 result[f"cores_{count}"] = {
                     **{
                         f"changes_{number}": by_size(some) for number, some in found.items() if some
@@ -138,7 +144,12 @@ def _session(cores: int) -> Iterator[SparkSession]:
 
 
 def _measured(
-    spark: SparkSession, bootstrap: str, runs: int, sizes: Sequence[int], changes: Sequence[int]
+    spark: SparkSession,
+    bootstrap: str,
+    runs: int,
+    sizes: Sequence[int],
+    changes: Sequence[int],
+    counted: int,
 ) -> dict[int, dict[int, Batches]]:
     """The batches by the number of changes in each, and the size of the table."""
     topics = Topics(bootstrap)
@@ -152,7 +163,7 @@ def _measured(
                 table.fill()
             for _ in range(runs):
                 for table in tables:
-                    turns = table.turn(spark, Path(folder) / table.name, changes)
+                    turns = table.turn(spark, Path(folder) / table.name, changes, counted)
                     for number, turn in turns.items():
                         before = found[number].get(table.size, Batches())
                         found[number][table.size] = before.plus(turn)
@@ -179,7 +190,7 @@ class _Table:
         flushed(self._producer)
 
     def turn(
-        self, spark: SparkSession, checkpoint: Path, changes: Sequence[int]
+        self, spark: SparkSession, checkpoint: Path, changes: Sequence[int], counted: int
     ) -> dict[int, Batches]:
         """Go on with the table's query, change keys batch by batch, and end the query."""
         import streamlet as sl
@@ -196,10 +207,10 @@ class _Table:
         try:
             query.processAllAvailable()  # in the first turn all that filled the table
             for count in (one for one in changes if one <= self.size):
-                warm_up = _COUNTED if found else _WARM_UP + _COUNTED
+                warm_up = counted if found else _WARM_UP + counted
                 for number in range(warm_up, 0, -1):
                     came_in = self._changed(query, count)
-                    if number <= _COUNTED:
+                    if number <= counted:
                         before = found.get(count, Batches())
                         found[count] = before.with_changes(came_in, checkpoint, state_read(query))
         finally:

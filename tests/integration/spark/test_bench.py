@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.integration.spark.programs import ROOT
 from tests.integration.test_bench import bench
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
@@ -19,7 +15,8 @@ def test_the_ways_to_count_in_spark_are_measured_and_right(bootstrap_servers: st
     ways = (*usual, "latest_by_tasks", "latest_by_sql")
     options = ["--records", "3000", "--keys", "50", "--seconds", "0", "--ways", ",".join(ways)]
     # More small batches than are measured, three of the middle size, and two large ones.
-    found = bench(bootstrap_servers, "spark", *options, "--batches", "100,1000,1500")
+    few = ("--batches", "100,1000,1500", "--counted", "3")
+    found = bench(bootstrap_servers, "spark", *options, *few)
     ratios = {"tasks_to_passthrough", "tasks_to_tws_per_key"}
     assert set(found) == {*ways, *ratios, "fit", "batches", "latency_ms", "right"}
     assert set(found["fit"]) == {"passthrough", "tasks"}
@@ -32,7 +29,7 @@ def test_the_ways_to_count_in_spark_are_measured_and_right(bootstrap_servers: st
 
 def test_batches_of_few_changes_are_measured_by_size_and_cores(bootstrap_servers: str) -> None:
     pytest.importorskip("pyspark")
-    options = ["--cores", "2", "--sizes", "100,4000", "--changes", "10,200"]
+    options = ["--cores", "2", "--sizes", "100,4000", "--changes", "10,200", "--counted", "3"]
     found = bench(bootstrap_servers, "spark-state", *options)
     assert set(found) == {"value_bytes", "cores_2"}
     value_bytes = found["value_bytes"]
@@ -52,28 +49,3 @@ def test_batches_of_few_changes_are_measured_by_size_and_cores(bootstrap_servers
         assert figures["read_bytes"] < changes * value_bytes * 20
     # Ten changes of 4,000 do not have the table written again, whichever tasks they are of.
     assert measured["changes_10"]["keys_4000"]["most_bytes"] < 4_000 * value_bytes / 4
-
-
-#: A query in the session of ``spark-state`` whose batch fails.
-_FAILING = """
-from bench.spark_state import _session
-from streamlet.errors import StreamletError
-
-def fail(batch, number):
-    raise ValueError("the real cause")
-
-try:
-    with _session(1) as spark:
-        source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
-        source.writeStream.foreachBatch(fail).start().processAllAvailable()
-except StreamletError as error:
-    print(error)
-"""
-
-
-def test_a_query_that_fails_is_reported_with_its_cause() -> None:
-    """Its error has its text from the JVM, which has ended when the benchmark prints it."""
-    pytest.importorskip("pyspark")
-    command = [sys.executable, "-c", _FAILING]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ended.stdout.endswith("ValueError: the real cause\n"), ended.stderr
