@@ -34,6 +34,7 @@ from streamlet.lazy_results import is_async
 from streamlet.processing.policy import Answer, ErrorHandler, ErrorPolicy, UncaughtRule
 from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
 from streamlet.serdes import SerdeLike
+from streamlet.topology.explicit_names import check_explicit_names
 from streamlet.topology.graph import Topology
 from streamlet.user_code import working_folder
 
@@ -150,9 +151,14 @@ class App(Sources, Closing):
         """The finished topology, as ``settings`` or the program's have it; nothing can be added.
 
         Raises:
-            TopologyError: there is nothing to run.
+            TopologyError: there is nothing to run, or names were made up and
+                ``ensure.explicit.internal.resource.naming`` is on.
         """
-        return self._builder.graph.freeze((settings or self.settings).topology_optimization)
+        chosen = settings or self.settings
+        topology = self._builder.graph.freeze(chosen.topology_optimization)
+        if chosen.ensure_explicit_internal_resource_naming:
+            check_explicit_names(topology)
+        return topology
 
     def run(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from streamlet.config.kafka_streams import CLIENT_WIDE, ELSEWHERE
 from streamlet.config.sources import variable
 from streamlet.config.table import rows
 from streamlet.config.topic_properties import DECIDED, TOPIC_PROPERTIES
@@ -35,7 +36,9 @@ tables, on instances, in `Consumer` and on Spark.
 Keys that begin with `consumer.`, `producer.` or `admin.` go to those clients without the prefix, in
 librdkafka's words, except for those streamlet decides itself. A key that librdkafka does not know
 is reported with the other wrong ones. `security.protocol`, `sasl.…` and `ssl.…` are given once and
-go to all clients.
+go to all clients. `main.consumer.` is for the consumer of a worker's inputs, `restore.consumer.`
+for those that read changelogs, `global.consumer.` for that of global tables; each also has what
+`consumer.` gives.
 
 Keys that begin with `topic.` are settings of internal topics, see
 [Settings of internal topics](#settings-of-internal-topics).
@@ -63,6 +66,25 @@ streamlet decides the other settings of these topics, and refuses them:
 {decided}\
 """
 
+_STREAMS = """
+## Settings of all clients
+
+Kafka Streams' settings of its clients are given once, without a prefix, and go to consumers,
+producers and admin clients. What is given with a client's prefix outranks them there.
+
+| key | value | in librdkafka |
+|---|---|---|
+{wide}
+## Other settings of Kafka Streams
+
+Those of Kafka Streams 4.1, and those before and after, that are no setting here by the same key.
+They are refused with this sentence:
+
+| key | here |
+|---|---|
+{elsewhere}\
+"""
+
 
 def page() -> str:
     """The whole page, in Markdown."""
@@ -80,6 +102,12 @@ def page() -> str:
     )
     decided = (f"| `topic.{name}` | {why} |\n" for name, why in DECIDED.items())
     parts.append(_TOPICS.format(given="".join(given), decided="".join(decided)))
+    wide = (
+        f"| `{key}` | {one.kind.description} | `{one.name or key}` |\n"
+        for key, one in CLIENT_WIDE.items()
+    )
+    there = (f"| `{key}` | {answer} |\n" for key, answer in ELSEWHERE.items())
+    parts.append(_STREAMS.format(wide="".join(wide), elsewhere="".join(there)))
     return "".join(parts)
 
 

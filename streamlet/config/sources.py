@@ -15,6 +15,7 @@ import attrs
 
 from streamlet.config import topic_properties
 from streamlet.config.client_properties import CLIENT_PROPERTIES
+from streamlet.config.kafka_streams import CLIENT_WIDE, answer, client_property
 from streamlet.config.values import ValueKind, choice
 
 #: Key, value and place of one entry: of a properties file, or of an option of a command.
@@ -23,7 +24,9 @@ FileEntries: TypeAlias = Sequence[Entry]
 
 ENVIRON_PREFIX = "STREAMLET_"
 CLIENTS = ("consumer", "producer", "admin")
-PREFIXES = (*CLIENTS, topic_properties.PREFIX)
+#: Consumers of one purpose each, which are "consumer" as well.
+CONSUMERS = ("main.consumer", "restore.consumer", "global.consumer")
+PREFIXES = (*CLIENTS, *CONSUMERS, topic_properties.PREFIX)
 
 #: Variables of commands' options that are called almost like that of a setting.
 _OPTIONS = frozenset({"STREAMLET_SCALE_DOWN_TIMEOUT"})
@@ -51,33 +54,6 @@ _OURS = {
     "partitioner": "the partitioner= of a sink",
 }
 
-#: Words of Kafka Streams and of the clients that have another place here.
-_ELSEWHERE = {
-    "application.id": "it is the first argument of App",
-    "num.stream.threads": "give --processes to `streamlet run`",
-    "default.key.serde": "give key= where a topic is read or written",
-    "default.value.serde": "give value= where a topic is read or written",
-    "default.timestamp.extractor": "give timestamp= where a topic is read; on_error= of App is for "
-    "negative times without it",
-    "default.deserialization.exception.handler": "give deserialization_handler= to App",
-    "deserialization.exception.handler": "give deserialization_handler= to App",
-    "processing.exception.handler": "give processing_handler= to App",
-    "production.exception.handler": "give production_handler= to App",
-    "max.warmup.replicas": "did you mean max.learners.per.group?",
-    "probing.rebalance.interval.ms": "it is not needed: a ready learner speaks up itself",
-    "statestore.cache.max.bytes": "did you mean cache.max.bytes?",
-    "cache.max.bytes.buffering": "did you mean cache.max.bytes?",
-    "linger.ms": "did you mean producer.linger.ms?",
-    "batch.size": "did you mean producer.batch.size?",
-    "acks": "did you mean producer.acks?",
-    "isolation.level": "did you mean consumer.isolation.level?",
-    "compression.type": "did you mean producer.compression.type?",
-    "message.max.bytes": "did you mean producer.message.max.bytes?",
-    "fetch.min.bytes": "did you mean consumer.fetch.min.bytes?",
-    "fetch.max.bytes": "did you mean consumer.fetch.max.bytes?",
-    "max.poll.records": "did you mean buffered.records.per.partition?",
-}
-
 #: Problems before which a key that is unknown is compared with those that are known.
 _MOST_HINTS = 100
 
@@ -89,6 +65,7 @@ class Found:
     values: dict[str, Any] = attrs.field(factory=dict)
     security: dict[str, Any] = attrs.field(factory=dict)
     clients: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    client_wide: dict[str, Any] = attrs.field(factory=dict)
     topics: dict[str, dict[str, str]] = attrs.field(factory=dict)
     problems: list[str] = attrs.field(factory=list)
 
@@ -122,6 +99,7 @@ def read(
             _take(found, kinds, key.strip(), text.strip(), f"--set {key.strip()}")
         else:
             found.problems.append(f"--set {override}: expected key=value")
+    _spread_client_wide(found)
     return found
 
 
@@ -129,7 +107,7 @@ def _take(
     found: Found, kinds: Mapping[str, ValueKind[Any]], key: str, value: Any, where: str
 ) -> None:
     """One key and value of one source."""
-    client, _, own_key = key.partition(".")
+    prefix, own_key = _split_prefix(key)
     if key in kinds:
         if value is None:
             found.values.pop(key, None)
@@ -140,21 +118,61 @@ def _take(
             found.problems.append(f"{where} = {value!r}: {error}")
     elif is_security(key):
         _take_security(found, key, value, where)
-    elif client in CLIENTS and own_key:
-        if own_key in _OURS:
-            place = _OURS[own_key]
-            hint = f"use {place}" if place else "nothing else works"
-            found.problems.append(f"{where}: streamlet sets {own_key} itself, {hint}")
-        elif own_key not in CLIENT_PROPERTIES:
-            found.problems.append(f"{where}: {_unknown_property(client, own_key, found.hints)}")
-        elif (client, own_key) == ("consumer", "isolation.level") and value not in _ISOLATION:
-            found.problems.append(f"{where} = {value!r}: expected {' or '.join(_ISOLATION)}")
-        else:
-            found.clients.setdefault(client, {})[own_key] = value
-    elif client == topic_properties.PREFIX and own_key:
+    elif key in CLIENT_WIDE:
+        _take_client_wide(found, key, value, where)
+    elif prefix == topic_properties.PREFIX:
         _take_topic(found, own_key, value, where)
+    elif prefix:
+        _take_property(found, prefix, own_key, value, where)
     else:
         found.problems.append(f"{where}: {unknown(key, kinds if found.hints else ())}")
+
+
+def _split_prefix(key: str) -> tuple[str, str]:
+    """The prefix of a key that has one, and what follows it; else both are empty."""
+    for prefix in PREFIXES:
+        own_key = key.removeprefix(prefix + ".")
+        if own_key and own_key != key:
+            return prefix, own_key
+    return "", ""
+
+
+def _take_client_wide(found: Found, key: str, value: Any, where: str) -> None:
+    """One setting that all clients get; None as a value means their default."""
+    if value is None:
+        found.client_wide.pop(key, None)
+        return
+    try:
+        found.client_wide[key] = client_property(key, value)
+    except ValueError as error:
+        found.problems.append(f"{where} = {value!r}: {error}")
+
+
+def _take_property(found: Found, client: str, own_key: str, value: Any, where: str) -> None:
+    """One property of one kind of client."""
+    isolation = own_key == "isolation.level"
+    if own_key in _OURS:
+        place = _OURS[own_key]
+        hint = f"use {place}" if place else "nothing else works"
+        found.problems.append(f"{where}: streamlet sets {own_key} itself, {hint}")
+    elif own_key not in CLIENT_PROPERTIES:
+        found.problems.append(f"{where}: {_unknown_property(client, own_key, found.hints)}")
+    elif isolation and client in CONSUMERS:
+        found.problems.append(f"{where}: use consumer.{own_key}, it goes for all of them")
+    elif isolation and client == "consumer" and value not in _ISOLATION:
+        found.problems.append(f"{where} = {value!r}: expected {' or '.join(_ISOLATION)}")
+    else:
+        found.clients.setdefault(client, {})[own_key] = value
+
+
+def _spread_client_wide(found: Found) -> None:
+    """Give each client what goes to all, where it has nothing of its own; the group its name."""
+    for client in CLIENTS:
+        own = found.clients.get(client, {})
+        if both := dict(found.client_wide.values()) | own:
+            found.clients[client] = both
+    if "client.id" in found.client_wide:
+        found.clients["group"] = dict([found.client_wide["client.id"]])
 
 
 def _take_topic(found: Found, own_key: str, value: Any, where: str) -> None:
@@ -197,7 +215,7 @@ def _take_variable(found: Found, kinds: Mapping[str, ValueKind[Any]], name: str,
     if not name.startswith(ENVIRON_PREFIX) or not text or name in _OPTIONS:
         return
     key = name.removeprefix(ENVIRON_PREFIX).lower().replace("_", ".")
-    if key in kinds or is_security(key) or key.partition(".")[0] in PREFIXES:
+    if key in kinds or is_security(key) or key in CLIENT_WIDE or _split_prefix(key)[0]:
         _take(found, kinds, key, text, name)
         return
     # Commands have variables of their own, so a strange name is fine, but a misspelt one is not.
@@ -217,8 +235,9 @@ def unknown(key: str, known: Iterable[str]) -> str:
     plain = re.sub(r"[_\-. ]+", ".", key.strip().lower())
     if plain in keys:
         return f"unknown setting, did you mean {plain}?"
-    if plain in _ELSEWHERE:
-        return f"unknown setting, {_ELSEWHERE[plain]}"
+    there = answer(key) or answer(plain)
+    if there is not None:
+        return f"unknown setting, {there}"
     if plain in topic_properties.TOPIC_PROPERTIES:
         return f"unknown setting, did you mean {topic_properties.PREFIX}.{plain}?"
     client, _, rest = plain.partition(".")

@@ -6,18 +6,18 @@ checking and the page for people work from the rows: a setting is added here and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 import attrs
 import platformdirs
 
 from streamlet.config import relations, sources
 from streamlet.config.optimizations import optimizations
+from streamlet.config.row import Row, row
 from streamlet.config.values import (
-    ValueKind,
     boolean,
     choice,
     duration,
@@ -34,28 +34,9 @@ from streamlet.config.values import (
 )
 from streamlet.errors import ConfigError
 
-T = TypeVar("T")
-
-ClientKind = Literal["consumer", "producer", "admin", "group"]
-
-
-@attrs.frozen
-class Row:
-    """The facts of one setting in the table besides its name, type and default."""
-
-    group: str
-    kind: ValueKind[Any]
-    doc: str
-    shown: str
-
-
-def _row(
-    group: str, kind: ValueKind[T], default: T | Callable[[], T], doc: str, shown: str = ""
-) -> Any:
-    row = Row(group, kind, doc, shown or sources.printed(default))
-    if callable(default):
-        return attrs.field(factory=default, metadata={"row": row})
-    return attrs.field(default=default, metadata={"row": row})
+ClientKind = Literal[
+    "consumer", "main.consumer", "restore.consumer", "global.consumer", "producer", "admin", "group"
+]
 
 
 def _user_folder() -> Path:
@@ -69,14 +50,14 @@ class Settings:
     ``settings.num_standby_replicas`` and ``settings["num.standby.replicas"]`` are the same.
     """
 
-    bootstrap_servers: str = _row(
+    bootstrap_servers: str = row(
         "connection",
         servers(),
         "localhost:9092",
         "Brokers to ask first.",
     )
 
-    stream_rebalancing_mode: Literal["incremental", "eager", "upgrading"] = _row(
+    stream_rebalancing_mode: Literal["incremental", "eager", "upgrading"] = row(
         "rebalancing",
         choice("incremental", "eager", "upgrading"),
         "incremental",
@@ -84,91 +65,91 @@ class Settings:
         "everything stops in each rebalance. `upgrading`: readable by every Kafka tool, and "
         "incremental as soon as all members can.",
     )
-    rebalance_protocol: Literal["eager", "cooperative"] = _row(
+    rebalance_protocol: Literal["eager", "cooperative"] = row(
         "rebalancing",
         choice("eager", "cooperative"),
         "eager",
         "How a plain `streamlet.Consumer` gives up partitions; streams do not use it.",
     )
-    learner_handover: Literal["release", "surrender"] = _row(
+    learner_handover: Literal["release", "surrender"] = row(
         "rebalancing",
         choice("release", "surrender"),
         "release",
         "`release`: the owner goes on until the learner is ready, then hands over once. "
         "`surrender`: the owner gives the task up at every join and may get it back.",
     )
-    learner_partial_rebalance: bool = _row(
+    learner_partial_rebalance: bool = row(
         "rebalancing",
         boolean(),
         True,
         "Hand over each learner as it becomes ready, instead of all of a member together.",
     )
-    learner_ready_linger_ms: int = _row(
+    learner_ready_linger_ms: int = row(
         "rebalancing",
         duration(),
         50,
         "Learners that become ready within this time share a rebalance.",
     )
-    acceptable_recovery_lag: int = _row(
+    acceptable_recovery_lag: int = row(
         "rebalancing",
         whole(),
         10_000,
         "A copy is ready when each of its changelog partitions lags by no more records than this.",
     )
-    max_learners_per_member: int = _row(
+    max_learners_per_member: int = row(
         "rebalancing", whole(1), 4, "Tasks that one member learns at a time."
     )
-    max_learners_per_source: int = _row(
+    max_learners_per_source: int = row(
         "rebalancing", whole(1), 8, "Tasks of one member that others learn at a time."
     )
-    max_learners_per_group: int = _row(
+    max_learners_per_group: int = row(
         "rebalancing", whole(1), 64, "Tasks that are learned at a time, all in all."
     )
-    max_moves_per_rebalance: int = _row(
+    max_moves_per_rebalance: int = row(
         "rebalancing", whole(), 0, "Most tasks that one rebalance moves; 0 is all of them."
     )
-    rebalance_move_interval_ms: int = _row(
+    rebalance_move_interval_ms: int = row(
         "rebalancing", duration(), 0, "Pause between rebalances that each move a part."
     )
-    scheduled_rebalance_max_delay_ms: int = _row(
+    scheduled_rebalance_max_delay_ms: int = row(
         "rebalancing",
         duration(),
         0,
         "How long the tasks of a lost member wait for its return, if no member has a copy that is "
         "caught up.",
     )
-    initial_assignment_delay_ms: int = _row(
+    initial_assignment_delay_ms: int = row(
         "rebalancing", duration(), 0, "How long the first member waits for others to join."
     )
-    handover_timeout_ms: int = _row(
+    handover_timeout_ms: int = row(
         "rebalancing",
         duration(1),
         10_000,
         "When a hand-over that does not proceed is planned again.",
     )
-    stream_imbalance_percentage: float = _row(
+    stream_imbalance_percentage: float = row(
         "rebalancing",
         fraction(zero=True),
         0.2,
         "How far the load of an instance may be from its share before tasks move; a fraction.",
     )
-    instance_capacity: float | None = _row(
+    instance_capacity: float | None = row(
         "rebalancing",
         optional(positive()),
         None,
         "The share of load the instance takes, relative to others.",
         "the number of its members",
     )
-    instance_tags: Mapping[str, str] = _row(
+    instance_tags: Mapping[str, str] = row(
         "rebalancing", pairs(), dict, "Where the instance is, for spreading standbys.", "none"
     )
-    rack_aware_assignment_tags: tuple[str, ...] = _row(
+    rack_aware_assignment_tags: tuple[str, ...] = row(
         "rebalancing", words(), (), "Tags in which standbys should differ from their active task."
     )
-    num_standby_replicas: int = _row(
+    num_standby_replicas: int = row(
         "rebalancing", whole(), 0, "Standing copies of each stateful task."
     )
-    scale_down_timeout_ms: int | None = _row(
+    scale_down_timeout_ms: int | None = row(
         "rebalancing",
         optional(duration(), "infinite"),
         None,
@@ -176,35 +157,35 @@ class Settings:
         "infinite",
     )
 
-    session_timeout_ms: int = _row(
+    session_timeout_ms: int = row(
         "membership",
         duration(1),
         10_000,
         "Without a heartbeat for so long a member counts as dead.",
     )
-    heartbeat_interval_ms: int = _row(
+    heartbeat_interval_ms: int = row(
         "membership",
         duration(1),
         250,
         "Pause between heartbeats; also how fast a member learns of a rebalance.",
     )
-    rebalance_timeout_ms: int = _row(
+    rebalance_timeout_ms: int = row(
         "membership", duration(1), 60_000, "How long the group waits for a member to rejoin."
     )
-    max_poll_interval_ms: int = _row(
+    max_poll_interval_ms: int = row(
         "membership",
         duration(1),
         300_000,
         "A worker that makes no progress for so long leaves the group.",
     )
-    group_instance_id: str | None = _row(
+    group_instance_id: str | None = row(
         "membership",
         optional(static_id()),
         None,
         "Static id of the instance: a restart within the session timeout moves nothing.",
     )
 
-    processing_guarantee: Literal["at_least_once", "exactly_once"] = _row(
+    processing_guarantee: Literal["at_least_once", "exactly_once"] = row(
         "processing",
         choice("at_least_once", "exactly_once", aliases={"exactly_once_v2": "exactly_once"}),
         "at_least_once",
@@ -212,7 +193,7 @@ class Settings:
         "`exactly_once`, see [exactness](operations/exactness.md). A `streamlet.Consumer` with it "
         "reads committed records only.",
     )
-    repartition_exact: bool = _row(
+    repartition_exact: bool = row(
         "processing",
         boolean(),
         True,
@@ -220,26 +201,26 @@ class Settings:
         "Records there bear a prefix for that, once all instances run a version that can read it. "
         "On Spark no effect: its state is exact by its checkpoint.",
     )
-    repartition_commit_interval_ms: int = _row(
+    repartition_commit_interval_ms: int = row(
         "processing",
         duration(),
         100,
         "Pause between commits of tasks whose records in repartition topics wait for their commit: "
         "about as long such records wait. On Spark no effect: nothing waits there.",
     )
-    commit_interval_ms: int = _row(
+    commit_interval_ms: int = row(
         "processing",
         duration(),
         1_000,
         "Pause between commits.",
     )
-    transaction_timeout_ms: int = _row(
+    transaction_timeout_ms: int = row(
         "processing",
         duration(1),
         60_000,
         "After it the broker aborts an open transaction.",
     )
-    max_task_idle_ms: int = _row(
+    max_task_idle_ms: int = row(
         "processing",
         duration(off=-1),
         0,
@@ -247,19 +228,26 @@ class Settings:
         "keep the order of time. It waits for what is known to be there in any case; with -1 it "
         "waits for nothing.",
     )
-    buffered_records_per_partition: int = _row(
+    buffered_records_per_partition: int = row(
         "processing", whole(1), 10_000, "Records read ahead per input partition."
     )
-    auto_offset_reset: Literal["earliest", "latest", "none"] = _row(
+    auto_offset_reset: Literal["earliest", "latest", "none"] = row(
         "processing",
         choice("earliest", "latest", "none"),
         "earliest",
         "Where to begin in a topic without a committed position; `none` fails.",
     )
-    metadata_max_age_ms: int = _row(
+    metadata_max_age_ms: int = row(
         "processing", duration(1), 300_000, "How often the leader looks for new partitions."
     )
-    topology_optimization: tuple[str, ...] = _row(
+    ensure_explicit_internal_resource_naming: bool = row(
+        "processing",
+        boolean(),
+        False,
+        "Refuse a topology that has stores or repartition topics whose names are made up, which "
+        "move when it changes above them.",
+    )
+    topology_optimization: tuple[str, ...] = row(
         "processing",
         optimizations(),
         (),
@@ -269,19 +257,19 @@ class Settings:
         "none",
     )
 
-    state_dir: Path = _row(  # noqa: RUF009 - _row makes an attrs field, not a shared default
+    state_dir: Path = row(  # noqa: RUF009 - row makes an attrs field, not a shared default
         "state", folder(), _user_folder, "Where state is kept.", "the user's data folder"
     )
-    cache_max_bytes: int = _row(
+    cache_max_bytes: int = row(
         "state", size(), 64 * 1024 * 1024, "Memory of one worker's write-behind caches."
     )
-    state_cleanup_delay_ms: int = _row(
+    state_cleanup_delay_ms: int = row(
         "state",
         duration(),
         600_000,
         "How long an unused copy stays on disk; longer while others have too few.",
     )
-    state_mismatch_policy: Literal["fail", "continue", "reset"] = _row(
+    state_mismatch_policy: Literal["fail", "continue", "reset"] = row(
         "state",
         choice("fail", "continue", "reset"),
         "fail",
@@ -289,14 +277,14 @@ class Settings:
         "stop the instance; keep the newest state and go on at the positions it belongs to; or "
         "drop the task's state and begin by auto.offset.reset.",
     )
-    task_timeout_ms: int = _row(
+    task_timeout_ms: int = row(
         "state",
         duration(1),
         300_000,
         "How long a task may stand still because its stores cannot be used (a full disk, a dead "
         "one), before other instances are to run the tasks with state of this one.",
     )
-    restore_max_share: float = _row(
+    restore_max_share: float = row(
         "state",
         fraction(zero=False),
         0.2,
@@ -304,12 +292,19 @@ class Settings:
         "A task of its own that is restored is not held back.",
     )
 
-    replication_factor: int = _row(
+    replication_factor: int = row(
         "internal topics",
         whole(-1),
         -1,
         "Replicas of topics streamlet makes.",
         "the broker's default",
+    )
+    repartition_purge_interval_ms: int = row(
+        "internal topics",
+        duration(),
+        30_000,
+        "Pause between deletions of records that are not needed any more: those of repartition "
+        "topics that were read, and what changelogs hold of expired rows.",
     )
 
     #: Keys that were given rather than left to their defaults.
@@ -375,10 +370,11 @@ class Settings:
     def client_config(self, kind: ClientKind) -> dict[str, Any]:
         """The properties of one kind of client: the security keys, and those given by prefix.
 
-        ``bootstrap.servers`` is not in it. ``group`` is the connection of the group membership; it
-        has no prefix of its own.
+        ``bootstrap.servers`` is not in it. A main, restore or global consumer has what is given for
+        consumers, too. ``group`` is the connection of the group membership; it has no prefix.
         """
-        return {**self.security, **self.clients.get(kind, {})}
+        general = self.clients.get("consumer", {}) if kind.endswith(".consumer") else {}
+        return {**self.security, **general, **self.clients.get(kind, {})}
 
 
 @cache

@@ -174,6 +174,17 @@ def choice(*names: str, aliases: Mapping[str, str] | None = None) -> ValueKind[A
     return ValueKind(" or ".join(f"`{name}`" for name in names), parse)
 
 
+def text() -> ValueKind[str]:
+    """Text that is not empty."""
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError("expected text")
+        return value.strip()
+
+    return ValueKind("text", parse)
+
+
 def servers() -> ValueKind[str]:
     """Addresses of brokers, of which at least one is needed."""
 

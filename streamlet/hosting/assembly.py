@@ -16,7 +16,7 @@ from streamlet.admin.status_look import StatusLook
 from streamlet.admin.window import ApplicationInfo
 from streamlet.assignor.values import Leaving
 from streamlet.clock import Clock, SystemClock
-from streamlet.config import Settings
+from streamlet.config import ClientKind, Settings
 from streamlet.control.agreement import planning_settings
 from streamlet.control.values import Endpoint, MemberKey
 from streamlet.control.view import ControlView
@@ -165,7 +165,7 @@ class _KafkaWorker:
         name = f"{self.topology.application}-{self.member.member}"
         return WorkerPorts(
             clock=self.clock,
-            source=_source(settings, name, headers=True, topics=topics),
+            source=_source(settings, name, "main.consumer", headers=True, topics=topics),
             sink=self.group.sink,
             transactions=sink if isinstance(sink := self.group.sink, TransactionalSink) else None,
             admin=admin,
@@ -203,7 +203,7 @@ class _KafkaWorker:
     def _open_source(self, purpose: str) -> KafkaSource:
         """A consumer that reads what stores are restored from."""
         name, topics = f"{self.topology.application}-{purpose}", _changelogs(self.topology)
-        return _source(self.settings, name, headers=True, topics=topics)
+        return _source(self.settings, name, "restore.consumer", headers=True, topics=topics)
 
     def _cleanup(self, directory: StateDirectory) -> Cleanup:
         return Cleanup(
@@ -240,7 +240,7 @@ class _KafkaWorker:
         tables = GlobalTables(
             topology.global_tables,
             directory.path / f"global-{self.member.number}",
-            _source(settings, f"{topology.application}-global"),
+            _source(settings, f"{topology.application}-global", "global.consumer"),
             admin_for(settings),
             self.clock,
             policy=self.policy,
@@ -322,10 +322,15 @@ def _committing(plain: GroupTransport, sink: FencedSink) -> GroupTransport:
 
 
 def _source(
-    settings: Settings, name: str, *, headers: bool = False, topics: Iterable[str] = ()
+    settings: Settings,
+    name: str,
+    kind: ClientKind,
+    *,
+    headers: bool = False,
+    topics: Iterable[str] = (),
 ) -> KafkaSource:
     """A consumer that knows its topics already: what it is assigned later flows at once."""
-    config = settings.client_config("consumer")
+    config = settings.client_config(kind)
     if settings.read_committed:
         config["isolation.level"] = "read_committed"
     source = KafkaSource(settings.bootstrap_servers, config, name=name, headers=headers)

@@ -87,7 +87,9 @@ class WorkerParts:
 
     def purge(self, alive: Callable[[], bool]) -> Purge:
         """Deletes what was read of internal topics, while the membership is ``alive``."""
-        return Purge(self.ports.admin, frozenset(self.catalog.topology.repartition_topics), alive)
+        topics = frozenset(self.catalog.topology.repartition_topics)
+        pause_ms = self.settings.repartition_purge_interval_ms
+        return Purge(self.ports.admin, topics, pause_ms, alive)
 
     def activation(
         self,

@@ -343,10 +343,6 @@ class Precopy:
         return self._due_ms is None
 
 
-#: As Kafka Streams' repartition.purge.interval.ms.
-PURGE_INTERVAL_MS = 30_000
-
-
 @attrs.define(eq=False)
 class Purge:
     """Lets the broker drop records of internal topics, which are ours alone, that are not needed.
@@ -357,12 +353,14 @@ class Purge:
     Args:
         admin: deletes.
         topics: the repartition topics.
+        interval_ms: the pause between deletions.
         alive: tells if our membership still stands. A process that slept while its application was
             reset must not delete from the topics that were made again.
     """
 
     _admin: Admin
     _topics: Collection[str]
+    _interval_ms: int
     _alive: Callable[[], bool] = lambda: True
     _before: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
     _next_ms: int | None = attrs.field(default=None, init=False)
@@ -381,11 +379,11 @@ class Purge:
     def run(self, now_ms: int) -> None:
         """Delete, at most once an interval."""
         if self._next_ms is None:
-            self._next_ms = now_ms + PURGE_INTERVAL_MS
+            self._next_ms = now_ms + self._interval_ms
         if now_ms >= self._next_ms and self._before:
             if not self._alive():
                 self._before = {}
                 return
             self._admin.delete_records(self._before)
             self._before = {}
-            self._next_ms = now_ms + PURGE_INTERVAL_MS
+            self._next_ms = now_ms + self._interval_ms

@@ -57,7 +57,11 @@ class Bench:
 
     def app(self, host: str) -> sl.App:
         folder = self.root / host
-        config = {"state.dir": str(folder), "commit.interval.ms": 100}
+        config = {
+            "state.dir": str(folder),
+            "commit.interval.ms": 100,
+            "repartition.purge.interval.ms": 100,
+        }
         app = sl.App(self.name, bootstrap_servers=self.servers, config=config)
         stream = app.stream(self.input.topic, key=str, value=str)
         stream.foreach(self._see)
@@ -151,10 +155,9 @@ def running(app: sl.App, work: Callable[[], None]) -> None:
 
 
 def test_stores_and_changelogs_are_flat_over_ten_retentions(
-    bench: Bench, admin: KafkaAdmin, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, admin: KafkaAdmin
 ) -> None:
     """And what is left of the changelogs restores all of it."""
-    monkeypatch.setattr("streamlet.tasks.commit_loop.PURGE_INTERVAL_MS", 100)
     measured: list[Lengths] = []
 
     def short() -> bool:

@@ -109,7 +109,7 @@ def prepare(
         from streamlet.spark.kafka.clients import Clients
 
         bootstrap = where.bootstrap_servers or chosen.bootstrap_servers
-        kinds = (chosen.client_config(kind) for kind in ("consumer", "producer", "admin"))
+        kinds = (chosen.client_config(kind) for kind in ("main.consumer", "producer", "admin"))
         clients = Clients(bootstrap, *kinds)
     if partitions is None:
         if clients is None:

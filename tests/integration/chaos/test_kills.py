@@ -14,7 +14,6 @@ from tests.integration.chaos.checks import assert_counts_exact, contents, counts
 from tests.integration.chaos.states import Copy, assert_agrees, read_copies
 from tests.integration.chaos.support import PARTITIONS, Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load, last_numbers, read_all
-from tests.integration.chaos.topologies import KEPT
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -70,7 +69,7 @@ def test_kills_under_load_lose_nothing_and_leave_exact_state(
     rounds: int,
 ) -> None:
     """Also on an empty folder; behind the repartition each over-count is a record read twice."""
-    monkeypatch.setenv(KEPT, "1")
+    monkeypatch.setenv("STREAMLET_REPARTITION_PURGE_INTERVAL_MS", "1d")
     cluster = make_cluster("counting")
     instances = [cluster.instance("a", 2).start(), cluster.instance("b").start()]
     with Load(cluster.servers, cluster.topic("in"), seed=seed) as load:

@@ -29,7 +29,6 @@ from streamlet import (
 )
 from streamlet.hosting import preparing
 from streamlet.rebalance.protocol import TasksProtocol
-from streamlet.tasks import commit_loop
 from tests.integration.chaos.crash_points import CRASHES, crash
 from tests.integration.chaos.own_stores import own_stores
 from tests.integration.chaos.waiting import waiting
@@ -38,8 +37,6 @@ from tests.integration.chaos.waiting import waiting
 SHAPE = "CHAOS_SHAPE"
 NAME = "CHAOS_NAME"
 LATEST = "CHAOS_LATEST_VERSION"
-#: Set where no record of a repartition topic is to be deleted.
-KEPT = "CHAOS_KEPT"
 #: How ``exiting`` ends its process, as ``os._exit 0``, and the file that says that it has.
 EXIT = "CHAOS_EXIT"
 EXITED = "CHAOS_EXITED"
@@ -363,9 +360,6 @@ SHAPES: dict[str, Callable[[str], App]] = {
 
 if SMALL_STATE in os.environ:
     preparing.SMALL_STATE = int(os.environ[SMALL_STATE])
-
-if KEPT in os.environ:
-    commit_loop.PURGE_INTERVAL_MS = sys.maxsize
 
 if CRASHES in os.environ:
     crash(Path(os.environ[CRASHES]))
