@@ -158,6 +158,9 @@ def test_a_request_arrives_though_its_client_has_hung_up(
     held.release()
     held.wait(ended=True)
     assert committed(other, topic) == 5
+    unheard = fault_proxy.hold("OffsetCommit", after=True)
+    late.commit(offsets=[TopicPartition(topic, 0, 7)], asynchronous=False)
+    unheard.wait(ended=True)  # its client has hung up: no answer comes any more
     late.close()
     other.close()
 

@@ -78,6 +78,8 @@ class ProxiedConnection:
         self._broker, self._to_broker = broker
         #: The answers that come next; done with once they were passed on.
         self._expected: asyncio.Queue[_Expected] = asyncio.Queue()
+        #: Faults of requests that are not done with, each as often as it has such requests.
+        self._under_way: list[Fault] = []
         #: A request arrives, or arrived, later than its client may wait for it.
         self._late = False
         #: Nothing goes through any more.
@@ -99,8 +101,16 @@ class ProxiedConnection:
             for writer in (self._to_client, self._to_broker):
                 writer.transport.abort()  # both, before this may be cancelled once more
             await asyncio.gather(*tasks, return_exceptions=True)
+            for fault in [*self._under_way]:
+                self._end(fault)  # its client has hung up, or the broker has: no answer comes
             for writer in (self._to_client, self._to_broker):
                 await broken(writer)
+
+    def _end(self, fault: Fault) -> None:
+        """Note once that a request is done with which a fault happened to."""
+        if fault in self._under_way:
+            self._under_way.remove(fault)
+            fault.end()
 
     async def _requests(self) -> None:
         while (frame := await _frame(self._client)) is not None:
@@ -119,6 +129,7 @@ class ProxiedConnection:
     async def _strike(self, fault: Fault, request: ProxiedRequest) -> bool:
         """Let a fault happen to a request; False: the connection is to end."""
         effect = fault.effect
+        self._under_way.append(fault)
         if isinstance(effect, Rewrite):
             await self._rewrite(fault, effect, request)
         elif isinstance(effect, AnswerWith):
@@ -130,14 +141,14 @@ class ProxiedConnection:
         elif isinstance(effect, (Delay, Hold)):
             await self._arrive_late(fault, effect, request)
         else:
-            fault.end()
+            self._end(fault)
             self.silent = isinstance(effect, BlackHole)
             return self.silent
         return True
 
     async def _refuse(self, fault: Fault, effect: Refuse, request: ProxiedRequest) -> None:
         if not request.answered:
-            fault.end()
+            self._end(fault)
             return
         made = refusal(request, effect.code)
         if made is None:
@@ -164,7 +175,7 @@ class ProxiedConnection:
         if request.answered:
             self._expect(_Expected(request, fault))
         elif fault is not None:
-            fault.end()
+            self._end(fault)
         await self._ports.paced(len(request.frame))
         self._to_broker.write(request.frame)
         await self._to_broker.drain()
@@ -222,7 +233,7 @@ class ProxiedConnection:
                     await self._to_client.wait_closed()
                     goes_on = False
         if fault is not None:
-            fault.end()
+            self._end(fault)
         self._expected.task_done()
         return goes_on
 
