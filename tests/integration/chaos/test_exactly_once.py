@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from streamlet.testing import Fault, FaultProxy
 from tests.integration.chaos.checks import (
     assert_complete_and_in_order,
     assert_counts_exact,
@@ -19,7 +17,7 @@ from tests.integration.chaos.checks import (
     go_on,
 )
 from tests.integration.chaos.crash_points import CRASHES, PLACES
-from tests.integration.chaos.support import PARTITIONS, Cluster, running, wait_for
+from tests.integration.chaos.support import PARTITIONS, Cluster, wait_for
 from tests.integration.chaos.topics import Load, read_all
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -77,35 +75,3 @@ def test_tasks_that_move_by_hand_overs_and_after_kills_lose_and_double_nothing(
         cluster.await_settled()
     assert a.stop() == 0, cluster.logs()
     assert_exact(cluster, true)
-
-
-def late_and_lost(proxy: FaultProxy) -> Iterator[Fault]:
-    """Faults of transactions, each made when it is asked for; delays are beyond time-outs."""
-    yield proxy.delay("EndTxn", 6_000)
-    yield proxy.black_hole("TxnOffsetCommit")
-    yield proxy.refuse("TxnOffsetCommit", "ILLEGAL_GENERATION")
-    yield proxy.disconnect("EndTxn", after=True)
-    yield proxy.delay("TxnOffsetCommit", 6_000)
-    yield proxy.refuse("EndTxn", "INVALID_PRODUCER_EPOCH")
-
-
-def test_requests_of_transactions_that_are_late_or_lost_lose_and_double_nothing(
-    bootstrap_servers: str, tmp_path: Path, rounds: int
-) -> None:
-    """Each ends in an unknown outcome, or an abort: all tasks begin again at their last commits."""
-    quick = {**EXACTLY_ONCE, "rebalance_timeout_ms": "12000"}  # commits are given up after 3 s
-    with (
-        FaultProxy(bootstrap_servers) as proxy,
-        running(Cluster(proxy.bootstrap_servers, tmp_path, **quick)) as cluster,
-    ):
-        a = cluster.instance("a", 2).start()
-        with Load(bootstrap_servers, cluster.topic("in"), rate=500) as load:
-            cluster.await_running()
-            for fault in islice(late_and_lost(proxy), rounds // 2):
-                fault.wait()
-                go_on(load)
-                await_share(cluster, a, 2)
-            true = load.finish()
-            cluster.await_settled()
-        assert a.stop() == 0, cluster.logs()
-        assert_exact(cluster, true)

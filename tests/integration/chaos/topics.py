@@ -218,7 +218,7 @@ def read_all(servers: str, topic: str, partitions: Iterable[int]) -> list[Record
     Without those that are deleted meanwhile, as owners do in repartition topics.
     """
     tps = [TopicPartition(topic, p) for p in partitions]
-    admin, consumer = KafkaAdmin(servers), _consumer(servers)
+    admin, consumer = KafkaAdmin(servers), reader(servers)
     starts, ends = admin.start_offsets(tps), admin.end_offsets(tps)
     try:
         left = {tp: end for tp, end in ends.items() if end > starts[tp]}
@@ -226,7 +226,7 @@ def read_all(servers: str, topic: str, partitions: Iterable[int]) -> list[Record
         found: list[Record] = []
         heard = time.monotonic()
         while left:
-            records = _records(consumer, 1.0, most=1)
+            records = read_records(consumer, 1.0, most=1)
             if not records:
                 read = consumer.position([RawPartition(tp.topic, tp.partition) for tp in left])
                 past = {TopicPartition(p.topic, p.partition): p.offset for p in read}
@@ -237,7 +237,7 @@ def read_all(servers: str, topic: str, partitions: Iterable[int]) -> list[Record
                 assert silence < SILENCE_S, f"nothing more of {topic}, though it goes on to {left}"
                 continue
             heard = time.monotonic()
-            records += _records(consumer, 0.05)
+            records += read_records(consumer, 0.05)
             for record in records:
                 tp = TopicPartition(topic, record.partition)
                 if tp in left and record.offset + 1 >= left[tp]:
@@ -253,7 +253,8 @@ def last_numbers(records: Iterable[Record]) -> dict[str, int]:
     return {record.key.decode(): record.number for record in records}
 
 
-def _records(consumer: Consumer, timeout_s: float, most: int = 10_000) -> list[Record]:
+def read_records(consumer: Consumer, timeout_s: float, most: int = 10_000) -> list[Record]:
+    """What comes next, as far as it comes in time."""
     messages = consumer.consume(most, timeout_s)
     good = [message for message in messages if message.error() is None]
     return [
@@ -269,7 +270,8 @@ def _records(consumer: Consumer, timeout_s: float, most: int = 10_000) -> list[R
     ]
 
 
-def _consumer(servers: str) -> Consumer:
+def reader(servers: str) -> Consumer:
+    """A consumer of committed records, which is to be assigned partitions."""
     return Consumer(
         {
             "bootstrap.servers": servers,

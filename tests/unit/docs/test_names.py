@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -36,34 +37,38 @@ _LIKE_OURS = re.compile(
 _QUOTED = re.compile(r"(?<!`)(`{1,2})([^`\n]+)\1(?!`)")
 _PLACE = re.compile(r"([a-z_]+(?:/\w+)+)((?:\.\w+)*)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-#: Alone in its line, or behind two blanks, as the formatter writes one.
-_COMMENT = re.compile(r"(?:^ *|  )#.*", re.MULTILINE)
 
 
 @cache
 def known() -> frozenset[str]:
-    """Every word of the code that stands neither in a docstring nor in a comment."""
+    """Every name in the code, and every word in its texts that is no docstring."""
     found: set[str] = set()
     for path in sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
         if path == Path(__file__):
             continue
-        text = path.read_text("utf-8")
-        lines = text.splitlines()
-        for node in docstrings(ast.parse(text)):
-            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                lines[number - 1] = ""
-        found.update(_WORD.findall(_COMMENT.sub("", "\n".join(lines))), [path.stem])
+        tree = ast.parse(path.read_text("utf-8"))
+        skipped = {id(node) for node in docstrings(tree)}
+        for node in ast.walk(tree):
+            match node:
+                case ast.Constant(str(text)) if id(node) not in skipped:
+                    found.update(_WORD.findall(text))
+                case ast.Name(name) | ast.Attribute(attr=name) | ast.alias(name):
+                    found.update(_WORD.findall(name))
+                case ast.FunctionDef(name) | ast.ClassDef(name) | ast.AsyncFunctionDef(name):
+                    found.add(name)
+                case ast.arg(name) | ast.keyword(str(name)):
+                    found.add(name)
+                case _:
+                    pass
+        found.add(path.stem)
     return frozenset(found)
 
 
-def docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Texts that are statements of their own; no look into expressions, which have none."""
-    for field in ("body", "orelse", "handlers", "finalbody", "cases"):
-        body = getattr(tree, field, ())
+def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+    for node in ast.walk(tree):
+        body = getattr(node, "body", ())
         for one in body if isinstance(body, list) else ():
-            if not isinstance(one, ast.Expr):
-                yield from docstrings(one)
-            elif isinstance(one.value, ast.Constant):
+            if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
                 yield one.value
 
 
@@ -101,10 +106,15 @@ def prose() -> list[tuple[str, str]]:
             text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.M | re.S)
             found.append((str(path.relative_to(ROOT)), text))
     for path in sorted((ROOT / "streamlet").rglob("*.py")):
-        where, text = str(path.relative_to(ROOT)), path.read_text("utf-8")
-        nodes = docstrings(ast.parse(text))
+        where = str(path.relative_to(ROOT))
+        nodes = docstrings(ast.parse(path.read_text("utf-8")))
         found += [(f"{where}:{node.lineno}", str(node.value)) for node in nodes]
-        found += [(where, comment[0]) for comment in _COMMENT.finditer(text)]
+        with path.open("rb") as file:
+            found += [
+                (f"{where}:{token.start[0]}", token.string)
+                for token in tokenize.tokenize(file.readline)
+                if token.type == tokenize.COMMENT
+            ]
     return found
 
 

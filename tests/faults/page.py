@@ -1,0 +1,102 @@
+"""The page ``docs/internals/faults.md``: what each fault of a request leads to.
+
+What answers of the group's coordinator lead to is ``coordinator.codes``; the rest was seen by
+``python -m tests.faults --record``, which adds what is new. The page is the record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from streamlet.coordinator.codes import NAMES, TABLE, Remedy, RequestKind
+from tests.faults.cases import CASES, GUARANTEES, Case
+
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "faults.md"
+#: What was seen of a case under a guarantee: one or several, by how fast the machine was.
+Seen = dict[tuple[str, Case], frozenset[str]]
+
+_REMEDIES = {
+    Remedy.PROCEED: "as if there were no error",
+    Remedy.RETRY: "asked again",
+    Remedy.REFIND: "the coordinator is looked up, and asked again",
+    Remedy.IDENTIFY: "joins again with the id that it was given",
+    Remedy.REJOIN: "joins again, with its tasks",
+    Remedy.SHRINK: "joins again, and says less of itself",
+    Remedy.UNSTABLE: "asked again, until the open transaction has ended",
+    Remedy.REFUSED: "not asked again: the worker ends, and starts again",
+    Remedy.UNKNOWN: "may have happened: all tasks of the worker begin again at their commits",
+    Remedy.STALE: "joins again without its tasks, unless it is about to join anyway",
+    Remedy.RESET: "joins again as another member, without its tasks",
+    Remedy.OTHER_TYPE: "joins as a member of the group's other type; if there is none, it ends",
+    Remedy.FATAL: "the worker ends: `… of group … was refused: …`",
+    Remedy.FENCED: "the worker ends: another process has its `group.instance.id`",
+}
+_GROUP, _OTHERS = ("<!-- the group's -->", "<!-- seen -->")
+_OR = "; or "
+_NONE = "not sent"
+
+
+def of_group() -> list[str]:
+    """The rows of the requests to a group, from the code's table."""
+    rows: dict[tuple[RequestKind, Remedy], list[str]] = defaultdict(list)
+    for (kind, code), remedy in TABLE.items():
+        if code:
+            rows[kind, remedy].append(f"`{NAMES[code]}`")
+    return [
+        f"| {kind} | {', '.join(sorted(names))} | {_REMEDIES[remedy]} |"
+        for (kind, remedy), names in rows.items()
+    ]
+
+
+def seen_in(text: str) -> Seen:
+    """What the page has of what was seen."""
+    by_name = {(case.api, _named(case)): case for case in CASES}
+    found: Seen = {}
+    for line in _part(text, _OTHERS).splitlines()[2:]:
+        api, names, *outcomes = (cell.strip() for cell in line.strip("| ").split(" | "))
+        for name in re.findall(r"`[^`]+`(?: done)?", names):
+            for guarantee, outcome in zip(GUARANTEES, outcomes, strict=True):
+                if outcome != _NONE:
+                    found[guarantee, by_name[api, name]] = frozenset(outcome.split(_OR))
+    return found
+
+
+def with_rows(text: str, seen: Seen) -> str:
+    """The page with these rows."""
+    head = "| request | error | leads to |\n|---|---|---|"
+    text = _with_part(text, _GROUP, "\n".join([head, *of_group()]))
+    rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for case in CASES:
+        outcomes = [_OR.join(sorted(seen.get((one, case), ()))) or _NONE for one in GUARANTEES]
+        if set(outcomes) != {_NONE}:
+            rows[case.api, *outcomes].append(_named(case))
+    head = f"| request | fault | {' | '.join(GUARANTEES)} |\n|---|---|---|---|"
+    lines = [
+        f"| {api} | {', '.join(names)} | {' | '.join(outcomes)} |"
+        for (api, *outcomes), names in rows.items()
+    ]
+    return _with_part(text, _OTHERS, "\n".join([head, *lines]))
+
+
+def merged(seen: Seen, new: Mapping[tuple[str, Case], Iterable[str]]) -> Seen:
+    """Both together."""
+    together = dict(seen)
+    for key, outcomes in new.items():
+        together[key] = together.get(key, frozenset()) | frozenset(outcomes)
+    return together
+
+
+def _named(case: Case) -> str:
+    return f"`{case.effect}`{' done' if case.after else ''}"
+
+
+def _part(text: str, mark: str) -> str:
+    return text.split(f"{mark}\n")[1].strip("\n")
+
+
+def _with_part(text: str, mark: str, part: str) -> str:
+    before, _, after = text.split(f"{mark}\n")
+    return f"{before}{mark}\n{part}\n\n{mark}\n{after}"
