@@ -47,6 +47,7 @@ _WORKLOADS = (
     "handover",
     "scale-down",
     "crash",
+    "chaos",
     "latency",
     "spark",
     "spark-state",
@@ -105,6 +106,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             length = {"seconds": options.seconds, "warm_s": options.warm}
             what = {"rates": options.rates, "apps": options.apps, "peers": options.peers}
             return latency.run(**what, **length, linger_ms=options.linger)
+        case "chaos":
+            return _chaos(options)
         case "spark" | "spark-state":
             return _spark(options)
         case "window":
@@ -154,6 +157,13 @@ def _spark(options: argparse.Namespace) -> dict[str, Any]:
         batches=options.batches,
         small_batches=options.counted or spark.SMALL_BATCHES,
     )
+
+
+def _chaos(options: argparse.Namespace) -> dict[str, Any]:
+    """The faults, made by what the tests have, which need pytest."""
+    from bench import chaos
+
+    return chaos.run(seed=options.seed, minutes=options.minutes, guarantee=options.guarantee)
 
 
 def _windows(options: argparse.Namespace) -> dict[str, Any]:
@@ -213,6 +223,7 @@ def _parse() -> argparse.Namespace:
         help=f"what handover measures, by commas: {', '.join(_MODES)}",
     )
     _add_latency(parser)
+    _add_chaos(parser)
     _add_choices(parser)
     _add_spark(parser)
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
@@ -237,6 +248,19 @@ def _add_streams(parser: argparse.ArgumentParser) -> None:
         default=list(_PEERS),
         help=f"what runs, by commas: {', '.join(_PEERS)}, which is both if not given; latency has "
         f"bare loops for {' and '.join(bare_latency.WORKLOADS)}",
+    )
+
+
+def _add_chaos(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, default=1, help="of the faults of chaos")
+    parser.add_argument(
+        "--minutes", type=float, default=10, help="how long chaos makes faults, 10 if not given"
+    )
+    parser.add_argument(
+        "--guarantee",
+        choices=("at_least_once", "exactly_once"),
+        default="exactly_once",
+        help="of the application under chaos",
     )
 
 

@@ -115,13 +115,8 @@ class WorkerGroup:
         self.abandoned = None
         if ports.abort_of is not None and link is not None:
             self.abandoned = AbandonedTransactions(ports.abort_of, lambda: link.view.progress)
-        waits = settings.repartition_exact and any(
-            edge.after_commit for edge in edges_of(catalog.topology, catalog.counts)
-        )
-        config = _config(settings, member, catalog.topology.application, ports.clock, waits=waits)
-        self._protocol = self._new_protocol(
-            settings, member, catalog, config, ports.clock, waits=waits
-        )
+        config = _config(settings, member, catalog.topology.application, ports.clock)
+        self._protocol = self._new_protocol(settings, member, catalog, config, ports.clock)
         self.sink = ports.open_sink(self._may_write)
         transport = ports.committing(ports.transport, self.sink)
         self.session = GroupSession(
@@ -166,8 +161,6 @@ class WorkerGroup:
         catalog: Catalog,
         config: MembershipConfig,
         clock: Clock,
-        *,
-        waits: bool,
     ) -> TasksProtocol:
         link, topology = self.link, catalog.topology
         return TasksProtocol(
@@ -181,7 +174,8 @@ class WorkerGroup:
             envelope=Envelope(catalog),
             flip_timeout_ms=settings.rebalance_timeout_ms,
             before=dict if link is None else link.last_members,
-            waits=waits,
+            waits=settings.repartition_exact
+            and any(edge.after_commit for edge in edges_of(topology, catalog.counts)),
         )
 
     def _may_write(self) -> bool:
@@ -218,12 +212,11 @@ class WorkerGroup:
 
 
 def _config(
-    settings: Settings, member: MemberIdentity, application: str, clock: Clock, *, waits: bool
+    settings: Settings, member: MemberIdentity, application: str, clock: Clock
 ) -> MembershipConfig:
     config = MembershipConfig.from_settings(
         application,
         settings,
-        waits=waits,
         member=member.number,
         first_nonce=clock.wall_ms(),
         jitter=member.number,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import resource
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from streamlet.testing import KafkaBroker
-from tests.integration.chaos.support import Cluster, Instance, wait_for
+from tests.integration.chaos.support import Cluster, Instance, limit_files, wait_for
 
 #: Longer than the session time-out.
 FROZEN_S = 8.0
@@ -43,11 +45,14 @@ class Faults:
 
     def make(self, fault: Callable[[Faults], None]) -> None:
         """One of them, within two seconds."""
-        moment = time.monotonic() + self._dice.uniform(0.2, 2.0)
-        wait_for(lambda: time.monotonic() >= moment, "the moment")
+        self._pause(self._dice.uniform(0.2, 2.0))
         print(fault.__name__, flush=True)
         self.made[fault.__name__] += 1
         fault(self)
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        wait_for(lambda: time.monotonic() > until, "some time to be over")
 
     def _chosen(self) -> Instance:
         return self._dice.choice(self.instances)
@@ -69,8 +74,7 @@ class Faults:
         """A worker loses its tasks to others, and then goes on for a moment as a zombie."""
         pid = self._dice.choice(self._chosen().await_workers())
         os.kill(pid, signal.SIGSTOP)
-        until = time.monotonic() + FROZEN_S
-        wait_for(lambda: time.monotonic() > until, "longer than its session")
+        self._pause(FROZEN_S)
         os.kill(pid, signal.SIGCONT)
 
     def freeze_host(self) -> None:
@@ -79,8 +83,7 @@ class Faults:
         pids = victim.await_workers()
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
-        until = time.monotonic() + FROZEN_S
-        wait_for(lambda: time.monotonic() > until, "longer than its session")
+        self._pause(FROZEN_S)
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
 
@@ -94,6 +97,37 @@ class Faults:
             leaver = self._chosen()
             self.instances.remove(leaver)
             assert leaver.stop() == 0, leaver.log()
+
+    def drain_host(self) -> None:
+        """One fewer, which hands all over first, if there are several."""
+        if len(self.instances) > 2:
+            leaver = self._chosen()
+            leaver.await_workers()
+            self.instances.remove(leaver)
+            leaver.drain()
+            assert leaver.wait() == 0, leaver.log()
+
+    def fill_disk(self) -> None:
+        """No file of a worker grows any more, for a while."""
+        pid = self._dice.choice(self._chosen().await_workers())
+        with contextlib.suppress(ProcessLookupError):
+            limit_files(pid, 16_384)
+            self._pause(FROZEN_S)
+            limit_files(pid, resource.RLIM_INFINITY)
+
+    def lose_broker(self) -> None:
+        """Others lead its partitions; it comes back."""
+        node = self._dice.choice(self._broker.brokers)
+        node.kill()
+        self._pause(FROZEN_S)
+        node.start()
+
+    def freeze_broker(self) -> None:
+        """One broker stands still, and goes on."""
+        node = self._dice.choice(self._broker.brokers)
+        node.signal(signal.SIGSTOP)
+        self._pause(FROZEN_S)
+        node.signal(signal.SIGCONT)
 
     def restart_broker(self) -> None:
         """All connections end, and deliveries with them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import threading
 import time
@@ -153,6 +154,12 @@ class Instance:
         assert self.process is not None
         self.process.send_signal(signal.SIGINT)
 
+    def drain(self) -> None:
+        """Have it hand over all of its tasks and end."""
+        wait_for(lambda: "started (pid" in self.log(), lambda: f"it starts\n{self.log()}")
+        assert self.process is not None
+        self.process.send_signal(signal.SIGUSR1)
+
     def wait(self, timeout_s: float = 300.0) -> int:
         """Its exit code, when it is over."""
         assert self.process is not None
@@ -175,6 +182,11 @@ class Instance:
 
     def _await_gone(self) -> None:
         wait_for(lambda: not any(map(_lives, self._seen)), f"{self.name} does not die")
+
+
+def limit_files(pid: int, most: int) -> None:
+    """Let no file of a process grow beyond so many bytes, from now on."""
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
 
 def _lives(process: psutil.Process) -> bool:
@@ -247,8 +259,8 @@ class Cluster:
         own = sinks - set(self.topology.repartition_topics)
         stamped = (("message.timestamp.type", "LogAppendTime"),)
         self.admin.create_topics(
-            [NewTopic(t, partitions, 1) for t in self.topology.source_topics]
-            + [NewTopic(t, partitions, 1, stamped) for t in sorted(own)]
+            [NewTopic(t, partitions) for t in self.topology.source_topics]
+            + [NewTopic(t, partitions, config=stamped) for t in sorted(own)]
         )
 
     def instance(

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from streamlet.broker.port import PortReservation
 from streamlet.kafka.ports import NewTopic
 from tests.integration.chaos.checks import assert_counts_exact, contents
-from tests.integration.chaos.support import PARTITIONS, Cluster, Instance, wait_for
+from tests.integration.chaos.support import PARTITIONS, Cluster, Instance, limit_files, wait_for
 from tests.integration.chaos.topics import Load
 from tests.integration.learners.scenes import await_line, await_owners
 from tests.integration.scaling.commands import operate
@@ -94,11 +94,6 @@ def test_tasks_go_to_others_where_a_disk_refuses_writes_for_long(
     assert fails == {"a": True, "b": False}
     assert [a.stop(), b.stop()] == [0, 0], cluster.logs()
     assert_counts_exact(cluster, contents(cluster, [b]), true)
-
-
-def limit_files(pid: int, most: int) -> None:
-    """Let no file of a process grow beyond so many bytes, from now on."""
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
 
 def test_damage_that_a_running_task_meets_has_that_task_restored_alone(

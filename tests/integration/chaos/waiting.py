@@ -35,6 +35,7 @@ def waiting(name: str) -> App:
     rows = app.table(f"{name}-rows", key=str, value=int, store="rows")
     digits = app.table(f"{name}-digits", key=str, value=int, store="digits")
     met = events.join(rows, lambda number, row: number, value=int)
+    met.to(f"{name}-passed")
     shop(met)
     music(met)
     joined_twice(met, digits)

@@ -22,8 +22,13 @@ def fill_tables(cluster: Cluster) -> None:
             rows.finish()
 
 
-def wrong_stores(cluster: Cluster, instances: list[Instance]) -> dict[str, tuple[int, int]]:
-    """Sums of each store whose contents are not those that the input makes: wanted, and found."""
+def wrong_stores(
+    cluster: Cluster, instances: list[Instance], *, once: bool = False
+) -> dict[str, tuple[int, int]]:
+    """Sums of each store whose contents are not those that the input makes: wanted, and found.
+
+    ``once``: each count is put out once, and in order.
+    """
     stored = _stored(cluster, instances)
     there = read_all(cluster.servers, cluster.topic("in"), range(cluster.partition_count))
     keys = Counter(record.key.decode() for record in there)
@@ -42,7 +47,7 @@ def wrong_stores(cluster: Cluster, instances: list[Instance]) -> dict[str, tuple
         "scattered": Counter({"all": stored["sent"].total()}),
     }
     found = {store: stored[store] for store in wanted}
-    wanted["answers"], found["answers"] = last, _put_out(cluster, "answers")
+    wanted["answers"], found["answers"] = last, _put_out(cluster, "answers", once)
     for store in ("sold", "scattered"):
         found[store] = Counter({"all": found[store].total()})
     return {
@@ -52,14 +57,17 @@ def wrong_stores(cluster: Cluster, instances: list[Instance]) -> dict[str, tuple
     }
 
 
-def _put_out(cluster: Cluster, topic: str) -> Counter[str]:
-    """The highest count of each key in a topic; 0 if a lower one is missing."""
+def _put_out(cluster: Cluster, topic: str, once: bool) -> Counter[str]:
+    """The highest count of each key in a topic; 0 if a lower one is missing, or not ``once``."""
     numbers: dict[str, list[int]] = {}
     for record in read_all(cluster.servers, cluster.topic(topic), range(cluster.partition_count)):
         numbers.setdefault(record.key.decode(), []).append(record.number)
-    return Counter(
-        {key: max(ones) * ({*ones} == {*range(1, max(ones) + 1)}) for key, ones in numbers.items()}
-    )
+    found = Counter[str]()
+    for key, ones in numbers.items():
+        all_of_them = list(range(1, max(ones) + 1))
+        if (ones if once else sorted({*ones})) == all_of_them:
+            found[key] = max(ones)
+    return found
 
 
 def _stored(cluster: Cluster, instances: list[Instance]) -> dict[str, Counter[str]]:

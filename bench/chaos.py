@@ -1,0 +1,58 @@
+"""``python -m bench chaos``: faults of all kinds at once, and whether all is right behind them.
+
+Three brokers, instances of the application ``waiting`` behind a proxy. Workers and instances are
+killed, frozen, lost, added, drained; brokers are killed, frozen, restarted; disks take no more; and
+one request in sixty is refused, delayed, cut or answered by nothing. Every record has a number. In
+the end all stores hold what the input makes, and an output has every number: each once for a reader
+of committed records under exactly_once; ``doubled`` counts those that others have written again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import attrs
+
+from bench.rounds import tell
+from streamlet.testing import KafkaBroker
+from tests.integration.chaos.storm import BROKERS, LONG, storm
+from tests.integration.chaos.support import Cluster, running
+
+#: How many numbers are shown of those that are wrong.
+_SHOWN = 20
+
+
+def run(*, seed: int, minutes: float, guarantee: str) -> dict[str, Any]:
+    """The result as the benchmark prints it."""
+    tell(f"seed {seed}, {minutes} minutes, {guarantee}")
+    once, kinds = guarantee == "exactly_once", (*LONG, *BROKERS)
+    with (
+        TemporaryDirectory() as folder,
+        KafkaBroker(brokers=3) as broker,
+        running(
+            Cluster(
+                broker.bootstrap_servers, Path(folder), "waiting", processing_guarantee=guarantee
+            )
+        ) as cluster,
+    ):
+        left = storm(cluster, broker, seed, minutes, kinds, exactly_once=once)
+        logs = cluster.logs()
+    missing = sorted({one.__name__ for one in kinds} - left.faults.keys())
+    missing += [kind for kind, count in left.requests.items() if not count]
+    right = not (left.wrong or left.lost or left.ended or missing or (once and left.doubled))
+    if not right:
+        tell(logs)
+    return {
+        "workload": "chaos",
+        "seed": seed,
+        "minutes": minutes,
+        "guarantee": guarantee,
+        **attrs.asdict(left),
+        "lost": len(left.lost),
+        "doubled": len(left.doubled),
+        "which": {"lost": left.lost[:_SHOWN], "doubled": left.doubled[:_SHOWN]},
+        "never_happened": missing,
+        "right": right,
+    }

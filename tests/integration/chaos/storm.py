@@ -1,0 +1,141 @@
+"""Faults of all kinds at once, on the application ``waiting``, and what became of it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import attrs
+
+from streamlet.control.topic import is_control_topic
+from streamlet.testing import FaultProxy, KafkaBroker
+from tests.integration.chaos.deliveries import DeliveryFailures, Failures, TransactionFailures
+from tests.integration.chaos.faults import Faults
+from tests.integration.chaos.forger import Forger
+from tests.integration.chaos.support import Cluster
+from tests.integration.chaos.topics import Load, read_all
+from tests.integration.chaos.waiting import KEYS
+from tests.integration.chaos.waiting_checks import fill_tables, wrong_stores
+
+#: Of processes, and of a broker; those of several brokers.
+SHORT = (Faults.kill_worker, Faults.add_host, Faults.kill_host)
+LONG = (
+    *SHORT,
+    Faults.freeze,
+    Faults.freeze_host,
+    Faults.lose_host,
+    Faults.fill_disk,
+    Faults.restart_broker,
+    Faults.stop_host,
+    Faults.drain_host,
+)
+BROKERS = (Faults.lose_broker, Faults.freeze_broker)
+#: One batch of so many is not delivered as it should, and one transaction does not end so.
+_ONE_OF, _ONE_END_OF = 60, 20
+#: How much longer faults are made until requests of each kind have failed, s.
+_LONGER_S = 600
+#: A record whose answer is lost times out: shorter than a producer waits for an answer.
+_RETRY = ("--set", "producer.request.timeout.ms=2000", "--set", "producer.message.timeout.ms=6000")
+
+
+@attrs.frozen
+class Aftermath:
+    """What a storm left.
+
+    Attributes:
+        records: how many the input has, each with a number of its own.
+        faults: made, by name; ``requests``: the proxy's, by kind.
+        forged: words that another program wrote in the tasks' name.
+        wrong: sums of stores and outputs that are not those of the input: wanted, and found.
+        lost: numbers that no output has; ``doubled``: that several have.
+        ended: instances that did not end well.
+    """
+
+    records: int
+    faults: dict[str, int]
+    requests: dict[str, int]
+    forged: int
+    wrong: dict[str, tuple[int, int]]
+    lost: list[int]
+    doubled: list[int]
+    ended: list[str]
+
+
+def storm(
+    cluster: Cluster,
+    broker: KafkaBroker,
+    seed: int,
+    minutes: float,
+    kinds: Sequence[Callable[[Faults], None]] = LONG,
+    *,
+    exactly_once: bool = False,
+) -> Aftermath:
+    """Make faults for some time, each kind at least once; then all is to be exact.
+
+    Another program writes in the name of the tasks meanwhile, unless transactions tell what counts.
+    """
+    fill_tables(cluster)
+    dice = random.Random(seed)
+    with ExitStack() as stack:
+        proxy = stack.enter_context(FaultProxy(cluster.servers, seed=seed))
+        through = ("--bootstrap-servers", proxy.bootstrap_servers, *_RETRY)
+        faults = Faults(cluster, broker, dice, through)
+        cluster.await_settled()  # from here on each record meets its rows
+        failing: list[Failures] = [DeliveryFailures(proxy, _of(cluster), 1 / _ONE_OF)]
+        if exactly_once:
+            failing.append(TransactionFailures(proxy, 1 / _ONE_END_OF))
+        rows = Load(cluster.servers, cluster.topic("rows"), keys=KEYS, rate=50, seed=seed)
+        load = Load(cluster.servers, cluster.topic("in"), keys=KEYS, rate=500, seed=seed)
+        forger = None if exactly_once else stack.enter_context(Forger(cluster, seed))
+        with rows, load:
+            begin = time.monotonic()
+            while not faults.made or _goes_on(time.monotonic() - begin, minutes, failing):
+                for fault in dice.sample(kinds, len(kinds)):
+                    faults.make(fault)
+            for one in failing:
+                one.end()
+            rows.finish()
+            load.finish()
+        cluster.await_settled()
+        codes = {one.name: one.stop() for one in faults.instances}
+    lost, doubled = _compared(cluster)
+    return Aftermath(
+        load.total,
+        dict(faults.made),
+        {kind: count for one in failing for kind, count in one.kinds.items()},
+        0 if forger is None else forger.words,
+        wrong_stores(cluster, faults.instances, once=exactly_once),
+        lost,
+        doubled,
+        [name for name, code in codes.items() if code],
+    )
+
+
+def _goes_on(since_s: float, minutes: float, failing: Sequence[Failures]) -> bool:
+    """True while there is time, and if there was any for a while until each kind has happened."""
+    left_s = minutes * 60 - since_s
+    rare = not all(count for one in failing for count in one.kinds.values())
+    return left_s > 0 or (minutes > 0 and rare and left_s > -_LONGER_S)
+
+
+def _of(cluster: Cluster) -> Callable[[str], bool]:
+    return lambda topic: topic.startswith(cluster.name) and not is_control_topic(topic)
+
+
+def _compared(cluster: Cluster) -> tuple[list[int], list[int]]:
+    """The input's numbers that the output ``passed`` lacks, and those that it has several times."""
+    numbers: dict[str, Counter[Any]] = {
+        name: Counter(
+            record.number
+            for record in read_all(
+                cluster.servers, cluster.topic(name), range(cluster.partition_count)
+            )
+        )
+        for name in ("in", "passed")
+    }
+    there, passed = numbers["in"], numbers["passed"]
+    return sorted(there - passed), sorted(passed - there)
