@@ -279,9 +279,13 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in ("serdes", "spark"):  # a room, not a name of one
         return import_module(f"streamlet.{name}")
+    if name not in _HOMES and not name.startswith("_"):
+        sentence = import_module("streamlet.dsl.absent").elsewhere(name)
+        if sentence is not None:
+            raise AttributeError(sentence)
     found = globals()[name] = load_name(__name__, _HOMES, name)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -1,6 +1,7 @@
-"""Names from other libraries that are no operators here, and what to do instead.
+"""Names from other libraries that streamlet does not have, and what to do instead.
 
-``no_operator`` is the ``__getattr__`` of ``App`` and of the DSL's classes. Type checkers do not see
+``no_operator`` is the ``__getattr__`` of ``App`` and of the DSL's classes, and ``elsewhere`` is for
+names of the package. Type checkers do not see
 it, so they still refuse these names. An operator that arrives leaves ``ABSENT``, and its row in
 docs/coming-from.md changes; tests compare the three.
 """
@@ -29,9 +30,15 @@ _STORES = (
 )
 _WORKERS = "start another instance, or more workers with `streamlet run --processes N`"
 _METADATA = "call metadata(), which returns the running instances with their members and tasks"
-_PAUSES = "pausing is not in streamlet yet; close() ends a run, and the next run goes on from there"
-_TIMERS = "timers are not in streamlet yet; run periodic work in a process of its own"
+_PAUSES = "run `streamlet pause` and `streamlet resume`, of a whole application or of a part"
+_TIMERS = (
+    "call context.schedule(interval, 'wall_clock', function) in a processor's init, or give "
+    "process() a function on_timer= for timers of keys"
+)
 _TABLES = "call table(topic) for a topic, or count(), reduce() or aggregate() of grouped records"
+_APP = "make an App(name), whose stream(), table() and global_table() read topics"
+_WINDOWS_OF = "call streamlet.tumbling(), hopping(), sliding(), session() or unlimited()"
+_KEYWORDS = "give its operator keyword arguments: key=, value=, name=, partitioner=, store="
 _SOURCES = "sources other than topics are not in streamlet yet; write the records to a topic"
 
 
@@ -48,6 +55,21 @@ _TIME_WINDOWS = _each(
     "tumbling",
     "hopping",
 )
+
+#: Name that the package does not have -> what to do instead.
+ABSENT_HERE: Mapping[str, str] = {
+    **_each(_APP, "StreamsBuilder", "KafkaStreams", "Topology", "Application"),
+    "StreamsConfig": "give App(config={...}), with the keys of docs/configuration.md",
+    **_each(_KEYWORDS, "Consumed", "Produced", "Grouped", "Joined", "Repartitioned", "Named"),
+    **_each(_KEYWORDS, "StreamJoined", "TableJoined", "Branched"),
+    "Serdes": "types are serdes, as in key=str, value=int; streamlet.serdes has the others",
+    "Stores": "call streamlet.key_value_store(), window_store(), session_store() or "
+    "versioned_store()",
+    **_each(_WINDOWS_OF, "TimeWindows", "SlidingWindows", "SessionWindows", "UnlimitedWindows"),
+    "JoinWindows": "call streamlet.join_windows()",
+    "Suppressed": "call suppress() with streamlet.until_window_closes() or until_time_limit()",
+    "TopologyTestDriver": "import it from streamlet.testing",
+}
 
 #: Class -> name that it does not have -> what to do instead.
 ABSENT: Mapping[str, Mapping[str, str]] = {
@@ -106,8 +128,8 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         **_each(_VALUES, "drop", "fill"),
         "to_topic": "call to(topic)",
         "sink": "call to(topic), or foreach(function) to write elsewhere",
-        "set_timestamp": "it is not in streamlet yet; App.stream(timestamp=...) takes the time "
-        "from the record that is read",
+        "set_timestamp": "call process(lambda record: record.with_timestamp(ms)), or give "
+        "App.stream() timestamp= for the time of what is read",
         "set_headers": "call peek(streamlet.with_context(function)), whose context sets headers",
         **_each(_PAIRS, "items", "events"),
         **_each("it is not in streamlet yet; functions take single records", "take", "noack_take"),
@@ -147,6 +169,12 @@ def no_operator(owner: object, name: str) -> object:
         return object.__getattribute__(owner, name)
     # With the owner in it, Python would add the name most similar to this one, which misleads.
     raise AttributeError(sentence, name=name, obj=None)
+
+
+def elsewhere(name: str) -> str | None:
+    """The message for a name that the package does not have; None where there is none."""
+    sentence = ABSENT_HERE.get(name)
+    return None if sentence is None else f"streamlet has no {name}: {sentence}"
 
 
 def instead(kind: type, name: str) -> str | None:

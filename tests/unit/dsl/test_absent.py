@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+import streamlet as sl
 from streamlet.app import App, load_app
 from streamlet.config import Settings
-from streamlet.dsl.absent import ABSENT, snake_case
+from streamlet.dsl.absent import ABSENT, ABSENT_HERE, snake_case
 from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.cogrouped import CogroupedKStream, WindowedCogroupedKStream
 from streamlet.dsl.graph.materialized import Materialized
@@ -79,6 +80,22 @@ def test_each_name_of_the_table_raises_its_sentence(kind: str) -> None:
             getattr(owner, name)
         assert str(raised.value) == f"{kind} has no {name}: {sentence}"
         assert not hasattr(owner, name)
+
+
+def test_names_that_the_package_does_not_have_say_what_to_do() -> None:
+    for name, sentence in ABSENT_HERE.items():
+        with pytest.raises(AttributeError) as raised:
+            getattr(sl, name)
+        assert str(raised.value) == f"streamlet has no {name}: {sentence}"
+    with pytest.raises(AttributeError, match=r"^module 'streamlet' has no attribute 'nonsense'"):
+        sl.nonsense  # noqa: B018 - the look-up is what is tested
+    named = re.findall(r"streamlet\.(\w+)\(|(\w+)\(\)", " ".join(ABSENT_HERE.values()))
+    functions = {first or second for first, second in named} - {"table", "stream", "global_table"}
+    assert functions - {"suppress"} <= set(sl.__all__)
+
+
+def test_the_package_lists_its_names_only() -> None:
+    assert [name for name in dir(sl) if not name.startswith("__")] == sorted(sl.__all__)
 
 
 @pytest.mark.parametrize(
