@@ -52,15 +52,20 @@ class MembershipConfig:
         member: int = 0,
         first_nonce: int = 0,
         jitter: int = 0,
+        waits: bool = False,
     ) -> MembershipConfig:
         """Take the settings of an application for member number ``member`` of its instance.
 
         A static id gets the member's number, ``<id>-<n>``. The waits for a commit shrink with a
-        short rebalance timeout.
+        short rebalance timeout. ``waits``: records of repartition topics wait for commits, so a
+        join that others keep waiting is to stop these for a moment only.
         """
         rebalance_ms = settings.rebalance_timeout_ms
         static = settings.group_instance_id
         at_least_once = settings.processing_guarantee == "at_least_once"
+        parked_ms = max(500, settings.commit_interval_ms)
+        if waits:
+            parked_ms = min(parked_ms, settings.repartition_commit_interval_ms // 4)
         return cls(
             group,
             None if static is None else static_member(static, member),
@@ -70,7 +75,7 @@ class MembershipConfig:
             settings.max_poll_interval_ms,
             commit_timeout_ms=min(5_000, rebalance_ms // 4),
             hold_timeout_ms=min(10_000, rebalance_ms // 2),
-            parked_commit_after_ms=max(500, settings.commit_interval_ms) if at_least_once else None,
+            parked_commit_after_ms=parked_ms if at_least_once else None,
             first_nonce=first_nonce,
             jitter=jitter,
         )

@@ -115,8 +115,13 @@ class WorkerGroup:
         self.abandoned = None
         if ports.abort_of is not None and link is not None:
             self.abandoned = AbandonedTransactions(ports.abort_of, lambda: link.view.progress)
-        config = _config(settings, member, catalog.topology.application, ports.clock)
-        self._protocol = self._new_protocol(settings, member, catalog, config, ports.clock)
+        waits = settings.repartition_exact and any(
+            edge.after_commit for edge in edges_of(catalog.topology, catalog.counts)
+        )
+        config = _config(settings, member, catalog.topology.application, ports.clock, waits=waits)
+        self._protocol = self._new_protocol(
+            settings, member, catalog, config, ports.clock, waits=waits
+        )
         self.sink = ports.open_sink(self._may_write)
         transport = ports.committing(ports.transport, self.sink)
         self.session = GroupSession(
@@ -161,6 +166,8 @@ class WorkerGroup:
         catalog: Catalog,
         config: MembershipConfig,
         clock: Clock,
+        *,
+        waits: bool,
     ) -> TasksProtocol:
         link, topology = self.link, catalog.topology
         return TasksProtocol(
@@ -174,8 +181,7 @@ class WorkerGroup:
             envelope=Envelope(catalog),
             flip_timeout_ms=settings.rebalance_timeout_ms,
             before=dict if link is None else link.last_members,
-            waits=settings.repartition_exact
-            and any(edge.after_commit for edge in edges_of(topology, catalog.counts)),
+            waits=waits,
         )
 
     def _may_write(self) -> bool:
@@ -212,11 +218,12 @@ class WorkerGroup:
 
 
 def _config(
-    settings: Settings, member: MemberIdentity, application: str, clock: Clock
+    settings: Settings, member: MemberIdentity, application: str, clock: Clock, *, waits: bool
 ) -> MembershipConfig:
     config = MembershipConfig.from_settings(
         application,
         settings,
+        waits=waits,
         member=member.number,
         first_nonce=clock.wall_ms(),
         jitter=member.number,

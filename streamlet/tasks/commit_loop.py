@@ -42,6 +42,8 @@ log = get_logger(__name__)
 #: While a task is handed over to us a commit that is due waits for so long, ms: it takes some ten
 #: milliseconds, in which the task's mark would not be looked at.
 HOLD_OFF_MS = 250
+#: And one of tasks whose records wait for it in repartition topics, for their readers wait, too.
+HELD_OFF_MS = 30
 #: How often the caches are measured, ms: a round of few records takes less.
 MEASURE_MS = 20
 #: Pause before a commit that a broker had no good answer for is tried again, ms.
@@ -134,7 +136,7 @@ class CommitLoop:
         found = self._holdings.with_held()
         if not found:
             return []
-        due_ms = self._held_ms + (HOLD_OFF_MS if self._actions.awaited else 0)
+        due_ms = self._held_ms + (HELD_OFF_MS if self._actions.awaited else 0)
         if now < due_ms and not any(one.held.hurries for one in found if one.held):
             return []
         self._held_ms = now + self._settings.repartition_commit_interval_ms

@@ -17,6 +17,7 @@ from streamlet.kafka.queue_bound import mean_size
 from streamlet.processing.edges import held_records
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.held_records import MARKER, UNDER_WAY, pack_head, pack_marker
+from streamlet.processing.edges.writer_keys import WriterKey, WriterKeys
 from streamlet.processing.outputs import Output
 from streamlet.types import StateNumber, TaskId
 
@@ -112,6 +113,7 @@ class HeldWriter:
         agreement: of the group.
         exact: ``repartition.exact``; without it records are plain, and what earlier periods wrote
             is still told.
+        keys: of tasks, as the readers of this worker know them; None: there are none.
     """
 
     def __init__(
@@ -121,8 +123,9 @@ class HeldWriter:
         agreement: Agreement | None = None,
         *,
         exact: bool = True,
+        keys: WriterKeys | None = None,
     ) -> None:
-        self._period = period
+        self._period, self._keys = period, keys
         self._agreement = agreement or Agreement(held=True)
         self._exact = exact
         self._partitioners = {topic: KeyPartitioner(count) for topic, count in topics.items()}
@@ -187,7 +190,7 @@ class HeldWriter:
         records, size = self._open
         if not records or self._changes:
             return bool(records)
-        if not self._accepted:  # readers have waited for as long as the task was handed over
+        if not self._accepted:  # as there, readers have waited
             return self._form
         return self._form and (records > MOST_RECORDS // SHARE or size > MOST_BYTES // SHARE)
 
@@ -213,6 +216,9 @@ class HeldWriter:
     def claimed(self) -> None:
         """Note that the claim was accepted: each partition is to hear of the period."""
         self._claimed = True
+        if self._keys is not None:
+            writer = held_records.writer_of(self._period.task)
+            self._keys.claimed(writer, WriterKey(self.born, self.key))
 
     def taken(self, number: int) -> None:
         """Note that the share of a commit was taken: what comes now belongs to the next one."""
@@ -226,10 +232,13 @@ class HeldWriter:
         """Note that a commit was accepted."""
         if number <= self._accepted:
             return
+        first = not self._accepted
         self._accepted, self._under_way = number, False
         self._sent, self._head = (0, 0), b""
         self._behind = True
-        if not self._owes:
+        if first:  # readers have waited for as long as the task was handed over
+            self._owes, self._owes_ms = True, 0
+        elif not self._owes:
             self._owes, self._owes_ms = True, None
 
     def begin_again(self, epoch: int) -> None:

@@ -19,7 +19,7 @@ from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.filter import KINDS, EdgeFilter
 from streamlet.processing.edges.held_reader import HeldReader
-from streamlet.processing.edges.held_records import KEY_BYTES, task_of
+from streamlet.processing.edges.held_records import KEY_BYTES, task_of, writer_of
 from streamlet.processing.edges.held_writer import HeldWriter, Period
 from streamlet.processing.edges.records import edge_of, source_of
 from streamlet.processing.edges.writer import EdgeWriter
@@ -299,6 +299,8 @@ class EdgePlan:
         sources = {topic.name: self._sources(topic.name) for topic in part.repartitions}
         writer = self._writer(part, notes, topic_ids, start.period)
         writers = {topic.name: self._writers_of(topic.name) for topic in part.repartitions}
+        for topic in writers.keys() & self._held.keys():
+            self.keys.expect(self._tasks_of(writers[topic]))
         facts = writer, sources, writers, self.keys, self.ordered
         return TaskEdges(part, positions, notes, *facts)
 
@@ -307,6 +309,14 @@ class EdgePlan:
         return frozenset(
             one.id for one in self._topology.subtopologies if topic in one.output_topics
         )
+
+    def _tasks_of(self, subtopologies: Collection[int]) -> list[int]:
+        """The numbers of their tasks."""
+        return [
+            writer_of(TaskId(number, partition))
+            for number in subtopologies
+            for partition in range(self._topology.subtopology(number).task_count(self._counts))
+        ]
 
     def _writer(
         self,
@@ -324,8 +334,9 @@ class EdgePlan:
         edges = {
             tp: edge_of(tp, ids.get(tp.topic, ""), note.incarnation) for tp, note in notes.items()
         }
-        held = HeldWriter(period, waits, self.agreement, exact=self._exact) if waits else None
-        return EdgeWriter(writes, edges, self._headed, self.agreement, held)
+        agreement = self.agreement
+        held = HeldWriter(period, waits, agreement, exact=self._exact, keys=self.keys)
+        return EdgeWriter(writes, edges, self._headed, agreement, held if waits else None)
 
     def _in_order(self, part: Subtopology, topic: str) -> bool:
         """True if places in a topic are to be offsets: origins are made of them, or marks are many.

@@ -9,14 +9,14 @@ the later life.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
 from streamlet.processing.edges.held_records import Head
 
-#: Pause between two questions, ms.
-PAUSE_MS = 200
+#: Pause between two questions, and between two about one writer, ms.
+LEAST_MS, PAUSE_MS = 20, 200
 #: A coordinator that has lost the group may answer for so long as if it had it, ms: what an answer
 #: does not know is asked again until then.
 STALE_MS = 3_000
@@ -44,7 +44,11 @@ class WriterKeys:
     def __init__(self) -> None:
         self._known: dict[int, _Answer] = {}
         self._wanted: set[int] = set()
-        self._again_ms = 0
+        #: Those that are asked for before a word of them came.
+        self._early: set[int] = set()
+        #: When each of those asked for may be asked for again, and any at all, ms.
+        self._again_ms: dict[int, int] = {}
+        self._next_ms = 0
         #: Rises with each answer.
         self.version = 0
 
@@ -70,21 +74,42 @@ class WriterKeys:
         self._wanted.add(head.writer)
         return None
 
+    def expect(self, writers: Iterable[int]) -> None:
+        """Have the group asked for those that are not known, since words of them are to come."""
+        unknown = set(writers) - self._known.keys() - self._again_ms.keys()
+        self._early |= unknown
+        self._wanted |= unknown
+
+    def claimed(self, writer: int, key: WriterKey) -> None:
+        """Take the key of a task of this worker, whose claim was accepted."""
+        if self.known(writer) != key:
+            self.answer({writer: key}, 0)
+
+    def known(self, writer: int) -> WriterKey | None:
+        """The key of a writer; None: it is not known, or there is no such task."""
+        found = self._known.get(writer)
+        return None if found is None else found.found
+
     def to_ask(self, now_ms: int) -> Collection[int]:
         """The writers that the group is to be asked for now."""
-        if not self._wanted or now_ms < self._again_ms:
+        if not self._wanted or now_ms < self._next_ms:
             return ()
-        self._again_ms = now_ms + PAUSE_MS
-        wanted, self._wanted = self._wanted, set()
-        return wanted
+        asked = {one for one in self._wanted if now_ms >= self._again_ms.get(one, 0)}
+        if asked:
+            self._next_ms = now_ms + LEAST_MS
+            self._wanted -= asked
+            self._again_ms |= dict.fromkeys(asked, now_ms + PAUSE_MS)
+        return asked
 
     def answer(self, found: Mapping[int, WriterKey | None], asked_ms: int) -> None:
         """Take what the group said of writers that it was asked for then."""
         for writer, one in found.items():
-            before = self._known.get(writer)
-            known = None if before is None else before.found
+            known = self.known(writer)
             if known is None or one is None or one.born >= known.born:
                 self._known[writer] = _Answer(one, asked_ms)
+            if writer in self._early:  # its first word may be of a commit since
+                self._early.discard(writer)
+                self._again_ms.pop(writer, None)
         self.version += 1
 
     def ask_again(self, writers: Collection[int]) -> None:

@@ -557,6 +557,8 @@ def test_settings_reach_the_rules_and_the_machine():
     config = MembershipConfig.from_settings("app", settings, member=3, first_nonce=5)
     assert (config.group, config.instance_id, config.first_nonce) == ("app", "host-3", 5)
     assert config.parked_commit_after_ms == 500
+    waiting = MembershipConfig.from_settings("app", settings, waits=True)
+    assert waiting.parked_commit_after_ms == settings.repartition_commit_interval_ms // 4
     assert config.commit_timeout_ms + config.hold_timeout_ms < 8_000
 
 

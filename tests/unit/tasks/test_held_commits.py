@@ -9,7 +9,7 @@ import pytest
 
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
-from streamlet.tasks.commit_loop import HOLD_OFF_MS, CommitLoop
+from streamlet.tasks.commit_loop import HELD_OFF_MS, CommitLoop
 
 INTERVAL_MS = 100
 
@@ -90,7 +90,7 @@ def test_claims_go_first(worker: Worker) -> None:
 
 def test_a_task_that_is_awaited_goes_before(worker: Worker) -> None:
     worker.actions.awaited = True
-    assert [worker.step(INTERVAL_MS), worker.step(HOLD_OFF_MS)] == [0, 1]
+    assert [worker.step(INTERVAL_MS), worker.step(HELD_OFF_MS)] == [0, 1]
 
 
 def test_none_begins_while_a_join_is_due(worker: Worker) -> None:

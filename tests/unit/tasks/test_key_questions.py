@@ -12,7 +12,7 @@ from streamlet.clock import ManualClock
 from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.errors import StateError, StreamletError, UnreachableError
 from streamlet.processing.edges.held_records import Head, writer_of
-from streamlet.processing.edges.writer_keys import PAUSE_MS, WriterKeys
+from streamlet.processing.edges.writer_keys import LEAST_MS, PAUSE_MS, WriterKey, WriterKeys
 from streamlet.tasks.key_questions import KeyQuestions
 from streamlet.tasks.targets import CommitAnswer, Targets
 from streamlet.types import TaskId
@@ -68,6 +68,36 @@ def test_what_had_no_answer_is_asked_again_after_a_pause() -> None:
     world.clock.advance(PAUSE_MS)
     world.questions.step()
     assert [tasks for tasks, _ in world.asked.questions] == [[HERE], [HERE]]
+
+
+def test_a_word_asks_at_once_for_what_was_asked_before_it_came() -> None:
+    """And once more after a pause where that was too early as well."""
+    world = World()
+    world.keys.expect([writer_of(HERE), writer_of(NEW)])
+    world.questions.step()
+    world.asked.questions[0][1].set_result({HERE: None, NEW: None})
+    world.questions.step()
+    world.keys.expect([writer_of(HERE)])
+    asked = []
+    for pause_ms in (LEAST_MS, LEAST_MS, PAUSE_MS):
+        world.judged(HERE, 1)
+        world.clock.advance(pause_ms)
+        world.questions.step()
+        asked.append(len(world.asked.questions))
+        answer = world.asked.questions[-1][1]
+        if not answer.done():
+            answer.set_result({HERE: None})
+        world.questions.step()
+    assert asked == [2, 2, 3]
+
+
+def test_a_task_of_this_worker_is_known_without_a_question() -> None:
+    world = World()
+    world.keys.claimed(writer_of(HERE), WriterKey(7, b"key"))
+    world.keys.expect([writer_of(HERE)])
+    assert world.judged(HERE) is False
+    world.questions.step()
+    assert not world.asked.questions
 
 
 def test_what_asking_again_does_not_mend_ends_the_worker() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlet as sl
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
-from streamlet.processing.edges.held_records import HEAD_BYTES, read_base, read_head
+from streamlet.processing.edges.held_records import HEAD_BYTES, read_base, read_head, writer_of
 from streamlet.processing.edges.plan import EdgePlan, Start
+from streamlet.processing.edges.writer_keys import WriterKey
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 BETWEEN = "a-by-repartition"
@@ -77,9 +78,23 @@ def test_without_a_commit_that_tells_it_epochs_count_from_now_and_nothing_was_be
     held = plan.of_task(part, {}, {}, {}, start).held
     assert held is not None
     held.claimed()
+    assert plan.keys.known(writer_of(start.task)) == WriterKey(1_000, held.key)
     (markers,) = held.markers(0)
     assert held.born == 1_000
     assert read_base(markers.values[0]) == (0, 0)
+
+
+def test_the_keys_of_all_writers_are_asked_for_when_a_reader_begins() -> None:
+    app = shop()
+    plan = plan_of(app, 3)
+    writer, reader = sorted(
+        app.topology().subtopologies, key=lambda part: BETWEEN in part.output_topics, reverse=True
+    )
+    where = TopicPartition(BETWEEN, 2)
+    start = Start(TaskId(reader.id, 2), 4, None, StateNumber(2, 9), 1_000)
+    plan.of_task(reader, {where: 5}, {where: InputNote()}, {}, start)
+    tasks = {writer_of(TaskId(writer.id, partition)) for partition in range(3)}
+    assert plan.keys.to_ask(0) == tasks
 
 
 def test_what_is_read_in_the_order_of_offsets() -> None:

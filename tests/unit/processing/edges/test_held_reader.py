@@ -320,7 +320,7 @@ def test_the_key_of_a_writer_is_asked_for_and_nothing_is_decided_before(ordered:
     edges.keys.answer({0: WriterKey()}, 0)
     assert reading.reader.may_go_on
     assert reading.read() == [], "its task was not claimed yet"
-    assert edges.keys.to_ask(100) == ()
+    assert not edges.keys.to_ask(100)
     assert edges.keys.to_ask(1_000) == {0}
     edges.keys.answer({0: WriterKey(BORN, KEY)}, 1_000)
     assert reading.read() == [b"one"]

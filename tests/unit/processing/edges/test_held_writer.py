@@ -34,9 +34,11 @@ def test_nothing_is_written_before_the_claim_is_accepted_and_told_everywhere() -
 def test_only_partitions_that_lack_a_word_are_told_and_not_at_once() -> None:
     edges = Edges()
     writer = edges.writer()
+    edges.commit(writer, 1)
+    edges.tell(writer)
     edges.write(writer, b"one", partition=0)
     edges.write(writer, b"two", partition=1)
-    edges.commit(writer, 1)
+    edges.commit(writer, 2)
     assert edges.tell(writer, 5) == []
     edges.write(writer, b"three", partition=1)
     assert edges.tell(writer, 5 + held_writer.SOON_MS) == [0]
@@ -73,7 +75,7 @@ def test_too_much_that_is_undecided_stops_the_task_and_asks_for_a_commit(
     assert not writer.blocked
 
 
-def test_the_first_commit_of_a_period_is_asked_for_at_once() -> None:
+def test_the_first_commit_of_a_period_is_asked_for_and_told_at_once() -> None:
     """Readers have waited since the task was stopped elsewhere."""
     edges = Edges()
     writer = edges.writer()
@@ -81,6 +83,7 @@ def test_the_first_commit_of_a_period_is_asked_for_at_once() -> None:
     edges.write(writer, b"v")
     assert writer.hurries
     edges.commit(writer, 1)
+    assert edges.tell(writer) == [0]
     edges.write(writer, b"v")
     assert not writer.hurries
 
