@@ -26,6 +26,7 @@ from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.logs import get_logger
 from streamlet.processing.call_pool import call_loop
 from streamlet.processing.edges.held_writer import joined
+from streamlet.processing.edges.undecided import Undecided
 from streamlet.processing.outputs import Output
 from streamlet.processing.record_collector import RecordCollector
 from streamlet.processing.record_failures import RecordCounters
@@ -72,6 +73,7 @@ class RecordLoop:
         board: where news of the group comes.
         clock: the time.
         questions: about tasks whose records wait for their commits.
+        undecided: what waits of the tasks of this worker.
         holdings: the tasks.
         actions: tells whether another member waits for us.
         commit: tells whether a commit is under way.
@@ -91,6 +93,7 @@ class RecordLoop:
     _board: RebalanceEvents
     _clock: Clock
     _questions: KeyQuestions
+    _undecided: Undecided
     _holdings: TaskRegistry
     _actions: TaskActions
     _commit: CommitPort
@@ -132,6 +135,11 @@ class RecordLoop:
             self._board.wait(POLL_MS)
             return
         self.tell(*self._holdings.tasks.values())
+        self._undecided.count(
+            task.held.waiting
+            for task in self._holdings.tasks.values()
+            if task.held is not None and not task.retrying
+        )
         began = self._clock.now_ns()
         self._waited_ms = self._sending.sink.waited_ms
         batches = self._holdings.take_kept() or self._poll()

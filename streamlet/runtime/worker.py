@@ -154,6 +154,7 @@ class Worker:
         return RecordLoop(
             *(self._source, self._board, self._clock),
             questions=KeyQuestions(self._edges.keys, self._activation.targets, self._clock),
+            undecided=self._edges.undecided,
             holdings=self.holdings,
             actions=self._actions,
             commit=self._commit,

@@ -7,7 +7,7 @@ import os
 import attrs
 import pytest
 
-from streamlet.processing.edges import held_writer
+from streamlet.processing.edges import undecided
 from tests.simulation.held.code import CodeHistory, LossyCodeHistory, OrderedHistory
 from tests.simulation.held.history import History, LossyHistory
 from tests.simulation.held.reader import Reader
@@ -38,7 +38,7 @@ def test_the_code_applies_once_what_was_committed(
     kind: type[History], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prefixes, markers and notes; the second kind of reader keeps the order of its topic."""
-    monkeypatch.setattr(held_writer, "MOST_RECORDS", BOUND - 1)
+    monkeypatch.setattr(undecided, "MOST_RECORDS", BOUND - 1)
     faults_of(kind, range(SEED, SEED + HISTORIES // 10), 10)
 
 

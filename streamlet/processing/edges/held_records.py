@@ -29,7 +29,7 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import takewhile
+from itertools import repeat, takewhile
 from operator import itemgetter
 
 import attrs
@@ -53,6 +53,7 @@ _BYTES = [bytes((byte,)) for byte in range(256)]
 _EVEN = bytes(range(0, 256, 2))
 _SEQUENCE_OF = itemgetter(slice(HEAD_BYTES, PREFIX_BYTES))
 _BODY_OF = itemgetter(slice(PREFIX_BYTES, None))
+_JOINED = b"".join
 #: Bits of the numbers of a task, of a commit with its flags, and of what they leave of the two.
 _TASK_BITS = 18
 _WRITER_BITS = 2 * _TASK_BITS
@@ -142,7 +143,7 @@ def read_head(data: bytes) -> Head:
 def pack(head: bytes, values: Sequence[bytes | None], first: int) -> list[bytes]:
     """The values with this head and sequences from ``first`` on in front."""
     bits: Sequence[bool] = ()
-    if None in values:
+    if not all(values):
         bits = [value is None for value in values]
         values = [value or b"" for value in values]
     packed: list[bytes] = []
@@ -154,8 +155,8 @@ def pack(head: bytes, values: Sequence[bytes | None], first: int) -> list[bytes]
         ends = _BYTES[low::2]
         if bits:
             ends = [_BYTES[low + 2 * at + bit] for at, bit in enumerate(bits[done:after])]
-        rows = zip(ends, values[done:after], strict=False)
-        packed += [start + end + value for end, value in rows]  # type: ignore[operator]
+        rows = zip(repeat(start), ends, values[done:after], strict=False)
+        packed += map(_JOINED, rows)  # type: ignore[arg-type]
         sequence += 2 * (after - done)
         done = after
     return packed

@@ -17,15 +17,11 @@ from streamlet.kafka.queue_bound import mean_size
 from streamlet.processing.edges import held_records
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.held_records import MARKER, UNDER_WAY, pack_head, pack_marker
+from streamlet.processing.edges.undecided import Undecided
 from streamlet.processing.edges.writer_keys import WriterKey, WriterKeys
 from streamlet.processing.outputs import Output
 from streamlet.types import StateNumber, TaskId
 
-#: Records and bytes that may be undecided before a task begins no further batch, ...
-MOST_RECORDS = 50_000
-MOST_BYTES = 8 << 20
-#: ... and the share of these at which a commit is asked for at once.
-SHARE = 4
 #: How often at most each partition hears what was accepted, also one without records of the task:
 #: others may have copied a record there, which waits and holds back the position, ms.
 SELDOM_MS = 30_000
@@ -111,9 +107,10 @@ class HeldWriter:
         period: the active period.
         topics: partitions of each of those topics.
         agreement: of the group.
+        keys: of tasks, as the readers of this worker know them; None: there are none.
+        bound: of what the tasks of this worker wrote.
         exact: ``repartition.exact``; without it records are plain, and what earlier periods wrote
             is still told.
-        keys: of tasks, as the readers of this worker know them; None: there are none.
     """
 
     def __init__(
@@ -121,10 +118,12 @@ class HeldWriter:
         period: Period,
         topics: Mapping[str, int],
         agreement: Agreement | None = None,
+        keys: WriterKeys | None = None,
+        bound: Undecided | None = None,
         *,
         exact: bool = True,
-        keys: WriterKeys | None = None,
     ) -> None:
+        self._bound = Undecided() if bound is None else bound
         self._period, self._keys = period, keys
         self._agreement = agreement or Agreement(held=True)
         self._exact = exact
@@ -169,15 +168,17 @@ class HeldWriter:
     @property
     def blocked(self) -> bool:
         """True if no batch is to begin: nothing may be written, or too much is undecided."""
-        if self.silent or self._changes:
-            return True
-        records, size = self._undecided
-        return self._form and (records > MOST_RECORDS or size > MOST_BYTES)
+        return self.silent or self._changes or (self._form and self._bound.full)
 
     @property
     def undecided(self) -> int:
         """Records of commits that are not accepted yet."""
         return self._undecided[0]
+
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """Records that wait for a commit, and their bytes."""
+        return self._undecided if self._form else (0, 0)
 
     @property
     def wants_commit(self) -> bool:
@@ -186,13 +187,12 @@ class HeldWriter:
 
     @property
     def hurries(self) -> bool:
-        """True if so much waits that a commit is to begin at once."""
-        records, size = self._open
-        if not records or self._changes:
-            return bool(records)
+        """True if so much waits in the worker that a commit is to begin at once."""
+        if not self._open[0] or self._changes:
+            return bool(self._open[0])
         if not self._accepted:  # as there, readers have waited
             return self._form
-        return self._form and (records > MOST_RECORDS // SHARE or size > MOST_BYTES // SHARE)
+        return self._form and self._bound.much
 
     @property
     def _wanted(self) -> bool:
@@ -234,6 +234,9 @@ class HeldWriter:
             return
         first = not self._accepted
         self._accepted, self._under_way = number, False
+        if self._held:
+            records, size = self._sent
+            self._bound.add(-records, -size)
         self._sent, self._head = (0, 0), b""
         self._behind = True
         if first:  # readers have waited for as long as the task was handed over
@@ -279,6 +282,7 @@ class HeldWriter:
     def _add(self, count: int, mean: int) -> None:
         records, size = self._open
         self._open = records + count, size + count * mean
+        self._bound.add(count, count * mean)
 
     def _note(self, told: _Told, partitions: Sequence[int] | None) -> None:
         if partitions is None:

@@ -22,6 +22,7 @@ from streamlet.processing.edges.held_reader import HeldReader
 from streamlet.processing.edges.held_records import KEY_BYTES, task_of, writer_of
 from streamlet.processing.edges.held_writer import HeldWriter, Period
 from streamlet.processing.edges.records import edge_of, source_of
+from streamlet.processing.edges.undecided import Undecided
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.edges.writer_keys import WriterKeys
 from streamlet.topology.edges import MOST_SOURCES, Edge, edges_of, sources_into
@@ -246,6 +247,8 @@ class EdgePlan:
         self.agreement = Agreement()
         #: Of the tasks that write records that wait.
         self.keys = WriterKeys()
+        #: What those of this worker wrote, as far as it waits.
+        self.undecided = Undecided()
         self._exact = exact
         #: Partitions of the topics whose records we give a prefix.
         self._prefixed: dict[str, int] = {}
@@ -334,8 +337,8 @@ class EdgePlan:
         edges = {
             tp: edge_of(tp, ids.get(tp.topic, ""), note.incarnation) for tp, note in notes.items()
         }
-        agreement = self.agreement
-        held = HeldWriter(period, waits, agreement, exact=self._exact, keys=self.keys)
+        agreement, known = self.agreement, (self.keys, self.undecided)
+        held = HeldWriter(period, waits, agreement, *known, exact=self._exact)
         return EdgeWriter(writes, edges, self._headed, agreement, held if waits else None)
 
     def _in_order(self, part: Subtopology, topic: str) -> bool:

@@ -16,6 +16,7 @@ from streamlet.coordinator.messages import Committed, OffsetFetch
 from streamlet.errors import StreamletError, TimedOutError
 from streamlet.kafka.limits import NO_LIMITS
 from streamlet.processing.edges.agreement import Agreement
+from streamlet.processing.edges.undecided import Undecided
 from streamlet.processing.edges.writer_keys import WriterKeys
 from streamlet.testing.simulation.cluster import GROUP, input_of, task_of
 from streamlet.testing.simulation.ports import SimSubtopology
@@ -155,6 +156,7 @@ class SimEdges:
 
     agreement: Agreement = attrs.field(factory=Agreement)
     keys: WriterKeys = attrs.field(factory=WriterKeys)
+    undecided: Undecided = attrs.field(factory=Undecided)
 
     def pruned(self, *_: object) -> dict[TopicPartition, Any]:
         """The notes that a task begins with."""

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from streamlet.processing.edges import held_writer
+from streamlet.processing.edges import undecided
 from tests.simulation.held.code import CodeHistory, LossyCodeHistory, OrderedHistory
 from tests.simulation.held.writer import BOUND
 from tests.simulation.mutation_list import Mutation
@@ -75,8 +75,8 @@ MUTATIONS = (
         "writer 5",
         "a task goes on however much is undecided",
         WRITER,
-        "return self._form and (records > MOST_RECORDS or size > MOST_BYTES)",
-        "return False",
+        "return self.silent or self._changes or (self._form and self._bound.full)",
+        "return self.silent or self._changes",
     ),
     Mutation(
         "zombies-count",
@@ -230,7 +230,7 @@ def run(mutation: Mutation) -> str:
 
 def play() -> str:
     """Play the histories of the code in this process until one goes wrong."""
-    held_writer.MOST_RECORDS = BOUND - 1
+    undecided.MOST_RECORDS = BOUND - 1
     logging.disable()
     for seed in range(HISTORIES):
         for kind in (CodeHistory, OrderedHistory, LossyCodeHistory):

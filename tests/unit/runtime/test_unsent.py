@@ -51,7 +51,7 @@ class World:
         self.sink, self.around, self.clock = SmallSink(), Around(), ManualClock()
         sending = RecordCollector(self.sink, ErrorPolicy.of(retry), "a")
         given: dict[str, Any] = dict.fromkeys(
-            ["actions", "commit", "out_of_range", "meters", "counters", "questions"]
+            ["actions", "commit", "out_of_range", "meters", "counters", "questions", "undecided"]
         )
         around = cast(Any, self.around)
         self.loop = RecordLoop(

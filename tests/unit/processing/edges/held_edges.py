@@ -11,6 +11,7 @@ from streamlet.processing.edges.filter import EdgeFilter
 from streamlet.processing.edges.held_reader import HeldReader
 from streamlet.processing.edges.held_records import writer_of
 from streamlet.processing.edges.held_writer import HeldWriter, Period
+from streamlet.processing.edges.undecided import Undecided
 from streamlet.processing.edges.writer_keys import WriterKey, WriterKeys
 from streamlet.processing.outputs import Output
 from streamlet.types import NO_STATE, StateNumber, TaskId
@@ -36,11 +37,12 @@ class Edges:
         base: StateNumber = NO_STATE,
         agreement: Agreement | None = None,
         exact: bool = True,
+        bound: Undecided | None = None,
     ) -> HeldWriter:
         """The writer of an active period that was claimed, and has told so."""
         self.keys.answer({writer_of(task): WriterKey(BORN, KEY)}, 0)
         period = Period.of(task, BORN, epoch, base, KEY)
-        made = HeldWriter(period, {TOPIC: PARTITIONS}, agreement, exact=exact)
+        made = HeldWriter(period, {TOPIC: PARTITIONS}, agreement, None, bound, exact=exact)
         made.claimed()
         self.tell(made)
         return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.processing.edges import held_writer
+from streamlet.processing.edges import held_writer, undecided
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.held_records import MARK
 from streamlet.processing.edges.held_writer import (
@@ -59,7 +59,7 @@ def test_an_output_with_many_records_is_left_to_the_producer_and_told_everywhere
 def test_too_much_that_is_undecided_stops_the_task_and_asks_for_a_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(held_writer, "MOST_RECORDS", 8)
+    monkeypatch.setattr(undecided, "MOST_RECORDS", 8)
     edges = Edges()
     writer = edges.writer()
     edges.commit(writer, 1)
@@ -73,6 +73,24 @@ def test_too_much_that_is_undecided_stops_the_task_and_asks_for_a_commit(
     assert (writer.wants_commit, writer.blocked) == (False, True)
     writer.accepted(2)
     assert not writer.blocked
+
+
+def test_what_is_undecided_counts_of_all_tasks_of_a_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(undecided, "MOST_RECORDS", 8)
+    edges, bound = Edges(), undecided.Undecided()
+    one, other = (edges.writer(TaskId(0, partition), bound=bound) for partition in (0, 1))
+    for writer in (one, other):
+        edges.commit(writer, 1)
+        edges.write(writer, *[b"v"] * 5)
+    assert (one.blocked, other.blocked, one.hurries) == (True, True, True)
+    edges.commit(one, 2)
+    assert (one.blocked, other.blocked) == (False, False)
+    edges.write(one, *[b"v"] * 4)
+    assert other.blocked
+    bound.count([one.waiting])  # the other one is lost
+    assert (one.blocked, bound.records) == (False, 4)
 
 
 def test_the_first_commit_of_a_period_is_asked_for_and_told_at_once() -> None:
@@ -103,7 +121,7 @@ def test_markers_of_several_tasks_are_one_record_of_each_partition(
 
 
 def test_bytes_count_likewise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_writer, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(undecided, "MOST_BYTES", 1_000)
     edges = Edges()
     writer = edges.writer()
     edges.write(writer, b"v" * 1_000)
