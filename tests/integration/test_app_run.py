@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import shutil
 import sys
@@ -42,7 +43,7 @@ def word_count(
     producer = Producer({"bootstrap.servers": servers})
     for line in ("a b", "b c", "b"):
         producer.produce(lines, line.encode())
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
     app = App(f"words-{mark}", bootstrap_servers=servers, config={"state.dir": str(folder)})
     words = app.stream(lines, key=str, value=str).flat_map_values(str.split)
     words.foreach(on_word)
@@ -71,7 +72,7 @@ def test_a_second_run_goes_on_where_the_first_ended(bootstrap_servers: str, tmp_
     app.run(count=5, timeout=300)
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     producer.produce(lines, b"b")
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
     (result,) = app.run(count=1, timeout=300)
     assert (result.key, result.value) == ("b", 4)
 
@@ -89,8 +90,9 @@ def test_a_worker_that_fails_is_replaced_where_its_handler_says_so(
     app, _ = word_count(bootstrap_servers, tmp_path, fail)
     app.policy = ErrorPolicy.of("fail", "replace_thread")
     counts: dict[str, int] = {}
+    patience = itertools.accumulate(itertools.repeat(20))  # a slow machine takes longer to begin
     while counts != {"a": 1, "b": 3, "c": 1}:
-        counts |= {r.key: r.value for r in app.run(count=5, timeout=20)}
+        counts |= {r.key: r.value for r in app.run(count=5, timeout=next(patience))}
     assert failures == []
     assert_all_committed(bootstrap_servers, app.name)
 
@@ -170,7 +172,7 @@ def test_a_run_that_is_drained_leaves_and_returns(bootstrap_servers: str, tmp_pa
     # What it had is committed, and it is welcome again: the mark went with it.
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     producer.produce(lines, b"b")
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
     assert [(r.key, r.value) for r in app.run(count=1, timeout=300)] == [("b", 4)]
     app.drain()  # nothing runs
 
@@ -217,7 +219,7 @@ def test_what_is_too_large_for_a_changelog_is_not_kept_by_half(
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     for key, size in (("a", 600_000), ("b", 7), ("a", 600_000), ("a", 5), ("b", 1)):
         producer.produce(source, b"x" * size, key)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
     config = {"state.dir": str(tmp_path), "commit.interval.ms": 100}
     app = App(f"texts-{mark}", bootstrap_servers=bootstrap_servers, config=config, on_error=policy)
     texts = app.stream(source, key=str, value=str).group_by_key()
@@ -228,9 +230,10 @@ def test_what_is_too_large_for_a_changelog_is_not_kept_by_half(
             app.run(timeout=300)
         return
     results: dict[str, int] = {}
+    patience = itertools.accumulate(itertools.repeat(10))  # a slow machine takes longer to begin
     while results.get("b") != 8 or results.get("a") != 600_005:
         # Put out once more from the last commit on; the first time with what was too large.
-        results |= {r.key: r.value for r in app.run(timeout=10)}
+        results |= {r.key: r.value for r in app.run(timeout=next(patience))}
         assert results.get("a", 600_000) in (600_000, 600_005, 1_200_000, 1_200_005)
     assert_all_committed(bootstrap_servers, app.name)
 
@@ -252,7 +255,7 @@ def test_a_join_does_not_wait_for_the_marker_behind_a_transaction(
     transactional.commit_transaction()
     plain = Producer(settings)
     plain.produce(orders, b"tea", b"1")
-    assert plain.flush(30) == 0
+    assert plain.flush(300) == 0
 
     config = {"state.dir": str(tmp_path)}
     app = App(f"joined-{mark}", bootstrap_servers=bootstrap_servers, config=config)
@@ -277,12 +280,12 @@ def test_a_table_restored_elsewhere_has_the_rows_it_had(
     rows = [("tea", price), ("tea", b"bad"), ("milk", price), ("milk", None), ("jam", b"bad")]
     for key, value in rows:
         producer.produce(prices, value, key)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
 
     def results(folder: str) -> list[str]:
         for key in ("tea", "milk", "jam"):
             producer.produce(orders, b"1", key)
-        assert producer.flush(30) == 0
+        assert producer.flush(300) == 0
         config = {"state.dir": str(tmp_path / folder)}
         app = App(
             f"priced-{mark}", bootstrap_servers=bootstrap_servers, config=config, on_error="skip"

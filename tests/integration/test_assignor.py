@@ -41,7 +41,7 @@ class Halting:
 
 def shares(transport: Transport, group: str) -> Counter[str]:
     """How many tasks each instance runs; none while the group rebalances."""
-    live = read(transport.describe_group(group, 10_000).result(20))
+    live = read(transport.describe_group(group, 60_000).result(300))
     told = [(member.reported.name, member.assigned) for member in live.members]
     loads = {name: len(order.active) + len(order.pending) for name, order in told}
     return Counter(loads) if live.stable else Counter()
@@ -67,7 +67,7 @@ def test_a_canary_gets_its_share_and_a_plan_that_breaks_a_rule_is_not_used(
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     for number in range(PARTITIONS):
         producer.produce(inputs, b"1", b"someone", partition=number)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
     own = Halting()
 
     def app(release: str) -> App:

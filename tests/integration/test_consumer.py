@@ -77,7 +77,7 @@ class Scene:
         """A record to each partition."""
         for partition in only or self.partitions:
             self._producer.produce(self.topic, value.encode(), partition=partition.partition)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(300) == 0
 
     def poll_until(self, condition: Callable[[], bool], *which: Consumer) -> None:
         deadline = time.monotonic() + WAIT_S

@@ -47,7 +47,7 @@ class BrokerWire:
             self._transports[client] = Transport(self._servers, client_id=client)
         future = self._transports[client].send(request, connection, 60_000)
         if connection is Connection.MAIN:
-            future.result(10)  # only a JoinGroup or SyncGroup may be parked
+            future.result(300)  # only a JoinGroup or SyncGroup may be parked
         return future
 
     def warm_up(self, group: str) -> None:

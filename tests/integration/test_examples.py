@@ -53,7 +53,7 @@ def produce_lines(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for number, line in enumerate(LINES):
         producer.produce("lines", line, b"%d" % number)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
 
 
 def read_counts(

@@ -40,7 +40,7 @@ def test_a_global_table_is_whole_at_the_start_kept_and_followed(
     def put(topic: str, *records: tuple[str, str]) -> None:
         for key, value in records:
             producer.produce(topic, value.encode(), key.encode())
-        assert producer.flush(30) == 0
+        assert producer.flush(300) == 0
 
     seen: list[str | None] = []
     reported: list[str] = []

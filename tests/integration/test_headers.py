@@ -36,7 +36,7 @@ def write(bootstrap_servers: str, topic: str, records: list[tuple[str, bytes, He
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     for key, value, headers in records:
         producer.produce(topic, value, key, headers=list(headers))
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
 
 
 def read(

@@ -34,7 +34,7 @@ def test_topics_of_unequal_partition_counts_are_merged(
     for partition in range(3):
         producer.produce(large, b"x", f"large-{partition}".encode(), partition)
     producer.produce(small, b"x", b"small", 0)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
     config = {"state.dir": str(tmp_path)}
     app = App(f"merged-{small}", bootstrap_servers=bootstrap_servers, config=config)
     both = app.stream(large, key=str, value=str).merge(app.stream(small, key=str, value=str))
@@ -58,7 +58,7 @@ def test_a_topic_that_matches_a_pattern_is_read_when_it_is_made_later(
         admin.close()
         producer = Producer({"bootstrap.servers": bootstrap_servers})
         producer.produce(topic, b"x", topic.encode(), partitions - 1)
-        assert producer.flush(30) == 0
+        assert producer.flush(300) == 0
 
     def seen(key: str, value: str) -> None:
         if key == early:
@@ -87,7 +87,7 @@ def test_others_go_on_when_a_topic_that_matched_a_pattern_is_deleted(
 
     def write(topic: str, partition: int) -> None:
         producer.produce(topic, b"x", f"{topic}-{partition}".encode(), partition)
-        assert producer.flush(30) == 0
+        assert producer.flush(300) == 0
 
     def seen(key: str, value: str) -> None:
         if key == f"{goes}-1":
@@ -139,7 +139,7 @@ def test_a_topic_that_is_made_again_is_read_from_its_first_record(
     def write(kind: str, count: int) -> None:
         for at in range(count):
             producer.produce(source, b"x", f"{kind}-{at}".encode(), 0)
-        assert producer.flush(30) == 0
+        assert producer.flush(300) == 0
 
     def seen(kind: str) -> int:
         return sum(key.startswith(kind) for key in list(found))
@@ -172,7 +172,7 @@ def committed(servers: str, group: str, topic: str) -> int:
     """The group's position in the first partition of a topic."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
     try:
-        (found,) = consumer.committed([RawPartition(topic, 0)], timeout=10)
+        (found,) = consumer.committed([RawPartition(topic, 0)], timeout=60)
         return int(found.offset)
     finally:
         consumer.close()

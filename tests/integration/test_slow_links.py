@@ -68,7 +68,7 @@ def give(servers: str, topic: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": servers})
     for number in range(count):
         producer.produce(topic, VALUE, f"k{number % KEYS}".encode())
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
 
 
 @contextlib.contextmanager

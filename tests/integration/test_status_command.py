@@ -48,7 +48,7 @@ class Player:
     generation: int = -1
 
     def ask(self, request: Request, connection: Connection = Connection.MAIN) -> Answer:
-        return self.transport.send(request, connection, 20_000).result(30)
+        return self.transport.send(request, connection, 60_000).result(300)
 
     def join(self, metadata: bytes, kind: str = "stream") -> None:
         answer = wait_for(lambda: self._join_once(metadata, kind), "it may join")

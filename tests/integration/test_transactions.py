@@ -65,7 +65,7 @@ def committed(servers: str, name: str) -> int:
     """The group's position in the input."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": name})
     try:
-        (found,) = consumer.committed([RawPartition(f"{name}-in", 0)], timeout=10)
+        (found,) = consumer.committed([RawPartition(f"{name}-in", 0)], timeout=60)
         return int(found.offset)
     finally:
         consumer.close()

@@ -86,7 +86,7 @@ class Bench:
         for number in range(RECORDS):
             at_ms = self.now_ms + number * RETENTION_MS // RECORDS
             producer.produce(self.input.topic, b"x", f"k{number % KEYS}", timestamp=at_ms + 1)
-        assert producer.flush(30) == 0
+        assert producer.flush(300) == 0
         self.now_ms += RETENTION_MS
         self.sent += RECORDS
 

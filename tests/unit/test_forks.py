@@ -22,7 +22,7 @@ from streamlet.hosting.process import EventPipe, SupervisorOrders
 from streamlet.hosting.signals import GracefulStop
 from streamlet.runtime.metrics.server import MetricsServer
 
-LIMIT_S = 30
+LIMIT_S = 300
 
 #: Runs a function in a fork, as multiprocessing does, and waits for its end.
 BEGIN = """
@@ -31,7 +31,7 @@ fork = multiprocessing.get_context("fork")
 def child(function):
     process = fork.Process(target=function)
     process.start()
-    process.join(10)
+    process.join(200)
     if process.is_alive():
         process.kill()
         print("it hangs")

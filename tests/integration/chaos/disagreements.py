@@ -279,7 +279,7 @@ def delete_positions(world: World) -> None:
     """The group's offsets are deleted, as they are when they expire."""
     admin = AdminClient({"bootstrap.servers": world.cluster.servers})
     for future in admin.delete_consumer_groups([world.cluster.name]).values():
-        future.result(30)
+        future.result(300)
 
 
 def set_positions(world: World) -> None:

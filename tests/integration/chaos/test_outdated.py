@@ -48,7 +48,7 @@ def put(cluster: Cluster, entries: Mapping[str, int]) -> None:
     producer = Producer({"bootstrap.servers": cluster.servers})
     for key, value in entries.items():
         producer.produce(cluster.topic("in"), value.to_bytes(8, "big", signed=True), key.encode())
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
     cluster.await_settled()
 
 
@@ -61,7 +61,7 @@ def change(servers: str, topic: str, settings: Mapping[str, str]) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
     client = AdminClient({"bootstrap.servers": servers})
     for future in client.incremental_alter_configs([resource]).values():
-        future.result(30)
+        future.result(300)
 
 
 def last_values(cluster: Cluster, instance: Instance) -> dict[str, int]:
@@ -130,7 +130,7 @@ def test_an_idle_owner_writes_again_what_a_late_member_wrote(
     values, _ = encode_column(StateNumber(1, 3), untimed([(7).to_bytes(8, "big")]))
     producer = Producer({"bootstrap.servers": cluster.servers})
     producer.produce(changelog.topic, values[0], b"k3", partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
 
     def newest() -> bytes | None:
         found = read_all(cluster.servers, changelog.topic, [0])

@@ -85,7 +85,7 @@ def test_partitions_beyond_those_of_the_state_are_refused_and_nothing_stops(
     done.result()
     producer = Producer({"bootstrap.servers": cluster.servers})
     producer.produce(cluster.topic("in"), key=b"k0", value=bytes(8), partition=3)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
     for instance in (a, b):
         await_line(instance, "other partitions are not read")
     (worker,) = a.workers()

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
 WAITS = "waiting for a broker"
 #: Longer than any stop takes, also on a machine that is full.
-STOP_S = 90
+STOP_S = 300
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 
 import psutil
@@ -20,20 +19,17 @@ pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 def test_after_one_interrupt_another_takes_over_at_once_and_repeats_nothing(
     make_cluster: Callable[..., Cluster],
 ) -> None:
-    """The first has left the group: its session, which has minutes to go, is not waited for."""
-    cluster = make_cluster("counting", session_timeout_ms="180000")
+    """The first has left the group: its session, of a quarter of an hour, is not waited for."""
+    cluster = make_cluster("counting", session_timeout_ms="900000")
     first = cluster.instance("first", 2).start()
     with Load(cluster.servers, cluster.topic("in")) as load:
         cluster.await_running()
         assert first.stop() == 0, first.log()
-        stopped = time.monotonic()
         second = cluster.instance("second").start()
         wait_for(
             lambda: {owner.split("-")[0] for owner in cluster.owners().values()} == {"second"},
             lambda: f"the second has all tasks\n{cluster.logs()}",
         )
-        print(f"taken over {time.monotonic() - stopped:.1f} s after the first had stopped")
-        assert time.monotonic() - stopped < 150, cluster.logs()
         true = load.finish()
     cluster.await_settled()
     assert second.stop() == 0, second.log()

@@ -152,7 +152,7 @@ class Load:
 
     def flush(self) -> None:
         """Wait until everything produced is in the topic."""
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while left := self._producer.flush(5):
             assert time.monotonic() < deadline, f"{left} records are not delivered"
             self._go_on_with_another()

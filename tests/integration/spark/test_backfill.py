@@ -57,7 +57,7 @@ def send(bootstrap: str, visits: list[tuple[str, int, int]]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2"})
     for page, seconds, time in visits:
         producer.produce("visits", seconds.to_bytes(8, "big"), page, timestamp=time)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
 
 
 def backfill(

@@ -170,7 +170,7 @@ def test_the_tables_and_times_are_those_of_native_tasks(
                 for topic, key, value, at in make(dice, time):
                     driver.pipe_bytes(topic, key, value, at, partition=placed(key))
                     producer.produce(topic, value, key, placed(key), timestamp=at)
-            assert producer.flush(60) == 0
+            assert producer.flush(300) == 0
             run(spark, servers, tmp_path, app=app)
         for topic in topics:
             native = [

@@ -62,7 +62,7 @@ def send(bootstrap: str, changes: list[foreign.Change]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
     for topic, key, number in changes:
         producer.produce(topic, None if number is None else number.to_bytes(8, "big"), key)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
 
 
 def last_results(bootstrap: str) -> dict[str, str]:

@@ -321,7 +321,7 @@ def test_the_example_joins_kafka_with_a_parquet_table_into_parquet(
         producer = Producer({"bootstrap.servers": bootstrap_servers, "partitioner": "murmur2"})
         for number, who in enumerate("abxa"):
             producer.produce("orders", b'{"order":%d,"amount":10}' % number, who)
-        assert producer.flush(30) == 0
+        assert producer.flush(300) == 0
         monkeypatch.setattr(sl.spark, "session", lambda _: spark)
         monkeypatch.setattr(sl.spark, "stop", lambda _: None)
         places = [str(tmp_path / name) for name in ("customers", "priced", "checkpoint")]

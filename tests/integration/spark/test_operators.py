@@ -61,7 +61,7 @@ def produce(bootstrap: str, some: Iterable[Fed]) -> None:
     for topic, key, number, time in some:
         value = None if number is None else number.to_bytes(8, "big")
         producer.produce(topic, value, key.encode(), timestamp=time)
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
 
 
 def test_every_result_in_several_batches_is_that_of_native_tasks(

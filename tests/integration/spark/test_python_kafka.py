@@ -63,7 +63,7 @@ def test_records_keep_their_times_and_dead_letters_their_headers(
     for n, line in enumerate([b"a", b"\xff", b"b", b"c"]):
         at_ms = day_ahead if line == b"c" else AT_MS + n
         producer.produce("lines", line, partition=0, timestamp=at_ms)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
     run(spark, topics, tmp_path, words.CAREFUL)
     found = {value: headers for value, headers in words.letters(topics)}
     assert found[b"\xff"]["streamlet.topic"] == b"lines"

@@ -247,7 +247,7 @@ def send(bootstrap: str, records: Sequence[tuple[bytes | None, bytes | None]]) -
     producer = Producer({"bootstrap.servers": bootstrap, **how})
     for key, value in records:
         producer.produce("hops", value, key)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
 
 
 def written(bootstrap: str) -> tuple[Final, int]:

@@ -45,8 +45,8 @@ def topics(bootstrap_servers: str) -> Iterator[str]:
         at_ms = 1 + number * RETENTION_MS // RECORDS
         producer.produce("clicks", b"x", keys[number % KEYS], timestamp=at_ms)
         if not number % RECORDS:
-            assert producer.flush(60) == 0
-    assert producer.flush(60) == 0
+            assert producer.flush(300) == 0
+    assert producer.flush(300) == 0
     yield bootstrap_servers
     admin.delete_topics(["clicks", "seconds"])
     admin.close()

@@ -72,7 +72,7 @@ def produce(bootstrap: str, lines: Sequence[str | bytes]) -> None:
     for number, line in enumerate(lines):
         producer.produce("lines", line, b"%d" % number)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
 
 
 def consume(bootstrap: str) -> list[tuple[str, int]]:

@@ -66,7 +66,7 @@ class Player:
     member_id: str = ""
 
     def ask(self, request: Request) -> Answer:
-        return self.transport.send(request, Connection.JOIN, 20_000).result(30)
+        return self.transport.send(request, Connection.JOIN, 60_000).result(300)
 
     def join(self) -> Player:
         said = Subscription("process", "h1", 0, 1.0, 1, (bytes(8),), instance_id=self.instance_id)

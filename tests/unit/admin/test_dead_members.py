@@ -16,7 +16,7 @@ from streamlet.coordinator.ports import TransportError
 from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from tests.windows import window
 
-WAIT_S = 30.0
+WAIT_S = 300.0
 
 
 @attrs.define

@@ -14,8 +14,10 @@ from streamlet.topology.graph import Topology
 from streamlet.types import TopicPartition
 from tests.unit.runtime.members import PARTITIONS, Group, wait_for
 
-STORES = 60
+STORES = 20
 KEYS = 12
+#: So long that the names of all are more than a commit can hold.
+NAME = "-of-many-stores" + "-that-have-a-rather-long-name-each" * 5
 
 
 def counting() -> Topology:
@@ -23,9 +25,7 @@ def counting() -> Topology:
     app = App("app")
     groups = app.stream("words", key=str, value=str).group_by_key()
     for number in range(STORES):
-        counts = groups.count(
-            store=f"{number:02d}-of-many-stores-that-have-a-rather-long-name-each"
-        )
+        counts = groups.count(store=f"{number:02d}{NAME}")
     counts.to_stream().to("counts")
     return app.topology()
 

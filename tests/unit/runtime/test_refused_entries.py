@@ -61,7 +61,7 @@ def test_the_policy_fail_names_the_record(tmp_path: Path) -> None:
     with group.cluster:
         member = group.member("one")
         MemorySink(group.log).send("words", [b"a", b"bad"], [b"1", BAD])
-        member.thread.join(30)
+        member.thread.join(300)
         group.end()
     assert isinstance(member.failed, ProcessingError), member.failed
     assert (member.failed.topic, member.failed.offset) == ("words", 0)

@@ -27,11 +27,11 @@ class Blocked:
         self._app = app
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
-        assert self.inside.wait(30)
+        assert self.inside.wait(300)
 
     def wait(self, number: int) -> int:
         self.inside.set()
-        self.over.wait(30)
+        self.over.wait(300)
         return number
 
     def _run(self) -> None:
@@ -51,7 +51,7 @@ def test_the_line_the_task_the_operator_and_the_records_are_named(blocked: Block
     assert blocked.thread.ident is not None
     said = described(stack(sys._current_frames()[blocked.thread.ident]))
     line = Blocked.wait.__code__.co_firstlineno + 2
-    assert f"test_watchdog.py:{line} in wait, `self.over.wait(30)`, task 0_0, " in said
+    assert f"test_watchdog.py:{line} in wait, `self.over.wait(300)`, task 0_0, " in said
     assert "operator KSTREAM-MAPVALUES-0000000001, records of in-0, offsets 0 to 1" in said
 
 

@@ -16,7 +16,7 @@ from streamlet.tasks.opening import Closer, OpenTask
 from streamlet.types import TaskId
 
 LONG_MS = 3_600_000
-SOON_S = 30.0
+SOON_S = 300.0
 
 
 class Stores:

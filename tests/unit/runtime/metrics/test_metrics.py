@@ -226,7 +226,7 @@ def test_limits_are_the_applications() -> None:
 
 def get(url: str) -> tuple[int, bytes]:
     try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        with urllib.request.urlopen(url, timeout=300) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as refused:
         with refused:
@@ -242,7 +242,7 @@ def test_a_probe_without_a_body_is_answered_as_one_with_it() -> None:
     one = exposition(ManualClock())
     with server(one) as served:
         for path, status in (("/metrics", 200), ("/health", 200), ("/nothing", 404)):
-            link = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+            link = http.client.HTTPConnection("127.0.0.1", served.port, timeout=300)
             link.request("HEAD", path)
             answer = link.getresponse()
             assert (answer.status, answer.read()) == (status, b"")
@@ -309,7 +309,7 @@ def test_a_consumers_counters_are_shown() -> None:
 
 def probe(of: MetricsServer) -> int:
     """The status of the readiness probe."""
-    connection = http.client.HTTPConnection("127.0.0.1", of.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", of.port, timeout=300)
     connection.request("GET", "/ready")
     status = connection.getresponse().status
     connection.close()
