@@ -14,10 +14,13 @@ import subprocess
 import tempfile
 import threading
 from pathlib import Path
+from typing import Annotated
 
 import attrs
+import msgspec
 from platformdirs import user_state_path
 
+from streamlet.bounded import INT32_MAX, parsed
 from streamlet.broker.folders import writable
 from streamlet.broker.port import HOST
 from streamlet.broker.probe import serves
@@ -50,8 +53,8 @@ class BrokerRecord:
         alone: it is the only one of its cluster.
     """
 
-    port: int
-    pid: int
+    port: Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+    pid: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)]
     data_dir: str
     ephemeral: bool
     alone: bool = True
@@ -136,8 +139,16 @@ def running_brokers() -> list[BrokerRecord]:
 def _read(file: Path) -> BrokerRecord | None:
     """The record in a file; None if it has none, as after a crash of the machine."""
     try:
-        return BrokerRecord(**json.loads(file.read_text()))
-    except (OSError, ValueError, TypeError):
+        return record_of(file.read_bytes())
+    except OSError:
+        return None
+
+
+def record_of(raw: bytes) -> BrokerRecord | None:
+    """The record that these bytes are; None if they are none."""
+    try:
+        return msgspec.convert(parsed(raw), BrokerRecord)
+    except ValueError:
         return None
 
 

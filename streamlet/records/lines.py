@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.bounded import INT64_MAX
 from streamlet.errors import ConfigError, SerdeError
 from streamlet.kafka.ports import Headers
 from streamlet.records.types import DataType, of_values
@@ -127,7 +128,10 @@ class LineReader:
 
     def _csv_records(self, lines: Iterable[str]) -> Parsed:
         rows = csv.reader(lines, strict=True)
-        columns = next(rows, None)
+        try:
+            columns = next(rows, None)
+        except csv.Error as error:
+            raise ConfigError([f"line 1: {error}"]) from error
         if columns is None:
             return
         self._check_columns(columns)
@@ -180,13 +184,13 @@ def _named(role: str, encode: Callable[[Any], bytes | None], given: Any) -> byte
 
 
 def _number(text: str) -> int | str:
-    return int(text) if text.isascii() and text.isdigit() else text
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text
 
 
 def _timestamp(given: Any) -> int | None:
-    if given is None or (type(given) is int and given >= 0):
+    if given is None or (type(given) is int and 0 <= given <= INT64_MAX):
         return given
-    raise SerdeError(f"timestamp: expected milliseconds since the epoch, got {given!r}")
+    raise SerdeError(f"timestamp: expected milliseconds since the epoch, got {given!r:.100}")
 
 
 def _headers(given: Any) -> Headers | None:

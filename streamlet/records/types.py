@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.bounded import is_deeper
 from streamlet.errors import ConfigError, SerdeError
 from streamlet.records import TYPE_NAMES
 from streamlet.serdes import (
@@ -39,6 +40,10 @@ _WINDOWED: dict[str, tuple[Serde[Windowed[bytes]], tuple[str, ...]]] = {
     "session": (session_windowed(bytes), ("key", "start", "end")),
 }
 _WHOLE = re.compile(r"[+-]?[0-9]+")
+#: Digits of a number in text: more than any type has, and fewer than Python reads.
+_MOST_DIGITS = 40
+#: Levels of a value that are printed; deeper ones would end the command.
+_MOST_LEVELS = 100
 _DOCUMENT = json()
 
 
@@ -84,8 +89,8 @@ class DataType:
         if self.name == "str":
             return self.serde.encode(text)
         if self.name in _WHOLE_NUMBERS:
-            if not _WHOLE.fullmatch(text):
-                raise SerdeError(f"{self.name}: expected a whole number, got {text!r}")
+            if not _WHOLE.fullmatch(text) or len(text) > _MOST_DIGITS:
+                raise SerdeError(f"{self.name}: expected a whole number, got {text[:100]!r}")
             return self.serde.encode(int(text))
         if self.name in _NUMBERS:
             try:
@@ -120,6 +125,8 @@ class DataType:
             value = self.serde.decode(raw)
         except SerdeError as error:
             return base64_text(raw), str(error)
+        if is_deeper(value, _MOST_LEVELS):
+            return base64_text(raw), f"{self.name}: it nests too deeply to be shown"
         return (base64_text(value) if isinstance(value, bytes) else value), None
 
 

@@ -7,9 +7,12 @@ command or another member.
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from collections import deque
 from collections.abc import Callable
+from io import StringIO
 from typing import Any
 
 import attrs
@@ -20,12 +23,21 @@ from streamlet.admin.current import CurrentGroup, loads
 from streamlet.assignor.assign import assign
 from streamlet.assignor.values import Copy, Role, Rules, TaskInfo
 from streamlet.control.records import encode_key, encode_value, place_of
-from streamlet.control.values import Endpoint, Mark, MemberProgress, TaskProgress
+from streamlet.control.values import (
+    Endpoint,
+    Mark,
+    MemberProgress,
+    PauseMark,
+    Shutdown,
+    TaskProgress,
+)
 from streamlet.control.view import ControlView
 from streamlet.coordinator.messages import GroupDescription, MemberDescription
 from streamlet.rebalance import leader, wire
 from streamlet.rebalance import wire_schemas as schemas
 from streamlet.rebalance.values import JoinedMember, RunAssignor
+from streamlet.terminal import console
+from streamlet.tools import status_view
 from streamlet.types import TaskId, TopicPartition
 from tests.fuzz.mutate import mutated
 from tests.fuzz.target import Target
@@ -36,6 +48,7 @@ TASKS = tuple(
     TaskInfo(TaskId(part, number), stateful=bool(part)) for part in range(2) for number in range(3)
 )
 
+_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _INTS = (
     -(1 << 63),
     -(1 << 31),
@@ -135,7 +148,12 @@ def _look(dice: random.Random, said: list[bytes], answers: dict[str, bytes]) -> 
     present = CurrentGroup(group, control)
     lag = {TopicPartition("lines", 0): dice.choice(_INTS)}
     seen = deque(Observation(**_observed(dice, at)) for at in (0, 1))
-    status.document(group, lag, present.violations(), control)
+    document = status.document(group, lag, present.violations(), control)
+    json.dumps(document)
+    for checked in (False, True):
+        people = StringIO()
+        console(people).print(status_view.view(document, checked))
+        assert not _CONTROLS.search(people.getvalue())
     advise(seen, loads(present), len(snapshot.tasks(group)))
 
 
@@ -149,7 +167,12 @@ def _word(dice: random.Random) -> Any:
     pick: Callable[..., Any] = dice.choice
     if pick((0, 0, 1)):
         return pick(
-            (Mark(f"p{pick(range(4))}", pick(_INTS)), Endpoint("p1", pick(_INTS), *"mh", 80))
+            (
+                Mark(f"p{pick(range(4))}", pick(_INTS), successors=(pick(_TEXTS),)),
+                Endpoint("p1", pick(_INTS), *"mh", 80),
+                PauseMark(pick(("all", "0", *_TEXTS)), pick(_INTS), pick(_TEXTS)),
+                Shutdown("p1", pick(_TEXTS), pick(_INTS), pick(_TEXTS)),
+            )
         )
     task = TaskProgress(
         pick((*_TEXTS, "0_1", "1_2")),

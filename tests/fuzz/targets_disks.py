@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import msgspec
 
+from streamlet.broker.record import record_of
 from streamlet.errors import (
     StateError,
     StateMismatchError,
@@ -17,6 +19,8 @@ from streamlet.spark.state.blocks import decoded_block, decoded_node
 from streamlet.state import directory
 from streamlet.state.changelog import encode_column
 from streamlet.state.meta import TaskMeta
+from streamlet.testing.simulation.reading import ScenarioError
+from streamlet.testing.simulation.scenario import read_scenario
 from streamlet.types import StateNumber, TopicPartition
 from tests.fuzz.target import DEEP, INPUT, Target
 
@@ -32,6 +36,15 @@ def _lock(raw: bytes) -> None:
     try:
         os.write(file, raw)
         directory._fields(file)
+    finally:
+        os.close(file)
+
+
+def _scenario(raw: bytes) -> None:
+    file = os.memfd_create("scenario")
+    try:
+        os.write(file, raw)
+        read_scenario(Path(f"/proc/self/fd/{file}"))
     finally:
         os.close(file)
 
@@ -89,6 +102,25 @@ DISKS = (
         (),
         (b'{"host":"h","pid":7,"owner":"x","at_ms":5}',),
         (DEEP, b'{"host":"\xff"}'),
+    ),
+    Target(
+        "record of a broker",
+        record_of,
+        (),
+        (b'{"port":9092,"pid":77,"data_dir":"/d","ephemeral":true,"alone":true}',),
+        (DEEP, b'{"port":1e400}', b'{"port":9092,"pid":"../x","data_dir":7,"ephemeral":0}'),
+    ),
+    Target(
+        "scenario",
+        _scenario,
+        (ScenarioError,),
+        (
+            b'{"tasks":{"A":{"stateful":false},"B":{}},"instances":{"S1":{"capacity":2,"members":2},'
+            b'"S2":{}},"start":{"S1":{"active":["A","B"]}},"network":{"delay_ms":[0,5]},'
+            b'"steps":[{"join":["S2"]},{"settle":{"max_rounds":50}}],"expect":{"rebalances":3}}',
+        ),
+        (DEEP,),
+        batch=100,
     ),
     Target("task on Spark", run._decode_head, (StateError,), (run._encode_head(_HEAD),)),
     Target(

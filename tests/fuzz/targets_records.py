@@ -13,8 +13,11 @@ from streamlet.errors import (
     ConfigError,
     SerdeError,
 )
+from streamlet.records.lines import Format, LineReader
+from streamlet.records.shown import RecordView, as_json, as_line
+from streamlet.records.types import DataType
 from streamlet.serdes import Serde, list_of, serde
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, batch_of
 
 
 @attrs.frozen
@@ -45,6 +48,24 @@ _AVRO = {
         {"name": "more", "type": ["null", {"type": "map", "values": "double"}], "default": None},
     ],
 }
+_TYPES = {name: DataType.of(name, "--value") for name in ("str", "int", "float", "bytes", "json")}
+
+
+def _shown(raw: bytes) -> None:
+    """A record as commands print it, whatever type its value is said to be of."""
+    for kind in (*_TYPES.values(), DataType.of("windowed:int", "--value")):
+        view = RecordView(kind, kind)
+        for document in view.documents(batch_of([raw])):
+            as_line(document, True)
+            as_json(document)
+
+
+def _lines(raw: bytes) -> None:
+    lines = raw.decode(errors="surrogateescape").splitlines(keepends=True)
+    form, name = [*Format][len(raw) % 4], ("int", "json")[len(raw) // 4 % 2]
+    [*LineReader(form, _TYPES["str"], _TYPES[name]).records(lines)]
+
+
 RECORDS = (
     *(
         _serde(str(of.__name__), serde(of), *values)
@@ -65,6 +86,24 @@ RECORDS = (
     _serde("time windowed", sl.time_windowed(str, 1000), sl.Windowed("k", 1000, 2000)),
     _serde("session windowed", sl.session_windowed(str), sl.Windowed("k", 1000, 2000)),
     _serde("changes of a table", changes_of(serde(str)), ("new", None), ("new", "old")),
+    Target(
+        "record shown",
+        _shown,
+        (),
+        (b'{"a":[1,{"b":null}],"c":1e308}', b"12345678", b"caf\xc3\xa9"),
+        (b"[" * 900 + b"]" * 900,),
+    ),
+    Target(
+        "lines to write",
+        _lines,
+        (ConfigError,),
+        (
+            b'{"key":"a","value":1,"timestamp":5,"headers":[["h","x"]]}\n{"value":2}\n',
+            b"key,value,timestamp\na,1,5\nb,2,7\n",
+            b"a:1\nb:2\n",
+        ),
+        (b"9" * 5_000, b"value,timestamp\n1," + b"9" * 5_000),
+    ),
 )
 
 

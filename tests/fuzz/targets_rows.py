@@ -9,6 +9,7 @@ from streamlet.errors import SerdeError, StateError
 from streamlet.serdes import Serde, serde
 from streamlet.spark import error_notes
 from streamlet.spark.rows.blobs import Records, pack, unpack
+from streamlet.state import group_notes
 from streamlet.state.bucket_store import bucket_rows
 from streamlet.state.buffer_rows import buffer_rows
 from streamlet.state.join_store import kept_rows
@@ -47,6 +48,12 @@ ROWS = (
     _rows("of waiting joins", unmatched_rows(serde(str), serde(str)), (LEFT, _TEXTS)),
     _rows("of buffers", buffer_rows(serde(str)), ("a", None, [("h", b"x")], 0), 7),
     _rows("of timers", timer_rows(), 1_766_000_000_000),
+    Target(
+        "notes of groups",
+        group_notes._read,
+        (ValueError,),
+        (group_notes._written({b"v": [None, b"w"], b"x": []}),),
+    ),
     Target("key of a timer", key_and_name, (StateError,), (timer_key(b"key", "name"),)),
     Target(
         "progress of a store",

@@ -8,9 +8,11 @@ from streamlet.control.records import ControlRecordError, decode, encode_key, en
 from streamlet.control.values import (
     ChangelogTypes,
     Command,
+    Description,
     Endpoint,
     Mark,
     MemberProgress,
+    PauseMark,
     ResetEpoch,
     Shutdown,
     TaskProgress,
@@ -25,6 +27,8 @@ from streamlet.errors import (
     StateError,
 )
 from streamlet.kafka.ports import NewTopic
+from streamlet.letters.handled import Handled
+from streamlet.letters.letter import LetterFilter, letters
 from streamlet.origins import ORIGIN_HEADER, Origin, RepeatFilter
 from streamlet.processing.edges import held_records
 from streamlet.processing.edges.filter import EdgeFilter
@@ -41,7 +45,10 @@ from tests.fuzz.target import DEEP, EDGE, INPUT, PREFIXED, SEAM, Target, batch_o
 
 def _control(raw: bytes) -> None:
     key, _, value = raw.partition(SEAM)
-    ControlView().apply(key, value)
+    view = ControlView().apply(key, value).apply(key, value)
+    if view.description is not None:
+        json.dumps(view.description.topology)
+        [part.names for part in view.description.parts]
     decode(key, value)
 
 
@@ -59,6 +66,18 @@ _ENTRIES = (
     Command("x", "scale-down on host-7", 5),
     ChangelogTypes("app-x-changelog", "x", ("str", "int"), "id"),
     ResetEpoch(3, 5, (NewTopic("app-x-repartition", 2, 1, (("cleanup.policy", "delete"),)),)),
+    Description(
+        "one-0",
+        "0.1.0",
+        {
+            "subtopologies": [
+                {"id": 0, "sources": [{"name": "in", "topics": ["t"]}], "stores": [{"name": "s"}]}
+            ]
+        },
+        {"text": "Topologies:"},
+    ),
+    PauseMark("all", 1_766_000_000_000, "host-7"),
+    PauseMark("3"),
 )
 
 
@@ -147,6 +166,27 @@ def _foreign(raw: bytes) -> None:
     wire.partitions_of([raw])
 
 
+def _letter_position(raw: bytes) -> None:
+    """The text beside a position, and what the next replay would write."""
+    found = Handled.of(5, raw.decode(errors="replace"))
+    known = range(4, 12)
+    [(found.has(offset), found.began(offset)) for offset in known]
+    after = found.with_done(known, [4, 6]).beginning(known, [7], found.ends)
+    assert Handled.of(after.low, after.text) == after
+
+
+def _letter(raw: bytes) -> None:
+    """Headers: names and values in turn."""
+    parts = raw.split(SEAM)
+    names = [part.decode(errors="replace") for part in parts[::2]]
+    batch = batch_of([b"v"])
+    batch.headers = [[*zip(names, parts[1::2], strict=False)]]
+    for letter in letters(batch):
+        LetterFilter({"error": "ValueError"}, 0, 0, 5, 7).takes(letter)
+        assert letter.replayed_headers[-1][1] == letter.mark
+        assert letter.source is None or len(letter.source.topic) < 250
+
+
 TOPICS = (
     Target(
         "control topic",
@@ -214,6 +254,38 @@ TOPICS = (
         (),
         (b"in/3/9a0c12f4/0/1042/0/1041.0", SEAM.join((b"in/3/9a/0/1/0/-", b"in/3/9a/9/2/1/1.0"))),
         (b"in/0/s/0/" + b"9" * 5000 + b"/0/-",),
+    ),
+    Target(
+        "positions of dead letters",
+        _letter_position,
+        (ValueError,),
+        (
+            b"",
+            b'{"done":[[6,7],[9,11]],"doing":[[7,8]],"ends":[["t",0,5],["u",3,0]]}',
+        ),
+        (b'{"done":[[1,2' + b"0" * 5_000 + b']],"doing":[],"ends":[]}', b'{"done":' + DEEP),
+    ),
+    Target(
+        "dead letter",
+        _letter,
+        (),
+        (
+            SEAM.join(
+                part
+                for name, said in (
+                    ("topic", b"t"),
+                    ("partition", b"0"),
+                    ("offset", b"7"),
+                    ("error", b"ValueError"),
+                    ("message", b"why"),
+                )
+                for part in (f"streamlet.{name}".encode(), said)
+            ),
+        ),
+        (
+            SEAM.join((b"streamlet.topic", b"t" * 1_000)),
+            SEAM.join((b"streamlet.topic", b"t", b"streamlet.partition", b"9" * 5_000)),
+        ),
     ),
     Target(
         "foreign-key message",

@@ -80,6 +80,11 @@ def test_an_empty_file_has_no_records() -> None:
         (Format.JSON, '{"key": 1, "value": 1}', "key: str: expected str, got int 1"),
         (
             Format.JSON,
+            '{"value": 1, "timestamp": 9223372036854775808}',
+            "timestamp: expected milliseconds since the epoch, got 9223372036854775808",
+        ),
+        (
+            Format.JSON,
             '{"value": 1, "timestamp": -1}',
             "timestamp: expected milliseconds since the epoch, got -1",
         ),
@@ -131,6 +136,7 @@ def test_csv_rows_of_other_lengths_and_broken_quotes_are_bad_lines() -> None:
             "value,other",
             r"line 1: beside the column value there may be key and timestamp: \['other",
         ),
+        ('"value"x', "line 1: ',' expected after '\"'"),
         ("value,value", "line 1: it must name each column once: value,value"),
         ("value,", "line 1: it must name each column once"),
     ],

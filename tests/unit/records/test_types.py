@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 from pathlib import Path
@@ -79,6 +80,7 @@ def test_avro_is_json_on_the_command_line(avro: DataType) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
+        ("int", "9" * 5_000, "expected a whole number, got '9"),
         ("int", "1_000", "expected a whole number, got '1_000'"),
         ("int", str(2**63), "cannot encode"),
         ("int32", "1.0", "int32: expected a whole number, got '1.0'"),
@@ -109,6 +111,15 @@ def test_text_of_another_type_is_refused(name: str, text: str, message: str) -> 
 def test_json_values_of_another_type_are_refused(name: str, value: Any, message: str) -> None:
     with pytest.raises(SerdeError, match=message):
         of(name).encode_json(value)
+
+
+def test_a_value_that_nests_deeply_is_shown_in_base64() -> None:
+    """Printing it would end the command, and any producer can write one."""
+    raw = b"[" * 900 + b"]" * 900
+    assert DataType.of("json", "--value").decode(raw) == (
+        base64.b64encode(raw).decode(),
+        "json: it nests too deeply to be shown",
+    )
 
 
 def test_bytes_that_are_of_another_type_are_shown_in_base64_with_the_reason() -> None:
