@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import timedelta
 from typing import Any, TypeVar, overload
 
 import attrs
@@ -17,6 +16,7 @@ import attrs
 from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.closing import Closing
+from streamlet.dsl.graph.durations import Duration
 from streamlet.dsl.processors.store_builders import StoreBuilder
 from streamlet.dsl.processors.store_faces import GlobalStores
 from streamlet.errors import NotFoundError
@@ -30,8 +30,10 @@ from streamlet.processing.task import Task
 from streamlet.serdes import SerdeLike
 from streamlet.serdes import serde as serde_of
 from streamlet.state.task_state import TaskState
+from streamlet.testing import driver_inputs
+from streamlet.testing.driver_inputs import START_MS, Time
 from streamlet.testing.driver_stores import DriverStores, shown_store
-from streamlet.testing.driver_topics import DriverTopics, OutputRecord, ms_of, ms_on
+from streamlet.testing.driver_topics import DriverTopics, OutputRecord
 from streamlet.topology.nodes import SourceNode
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -40,10 +42,6 @@ S = TypeVar("S")
 
 #: Memory that the stores of one task may use for objects, bytes.
 CACHE_BYTES = 16 * 1024 * 1024
-
-#: Records piped in without a time, and the wall clock, begin here: not 0, so that a time in ms that
-#: was taken for seconds shows.
-START_MS = 1_577_836_800_000  # 2020-01-01T00:00:00Z
 
 
 @attrs.define
@@ -78,14 +76,14 @@ class TopologyTestDriver(Closing):
     """
 
     def __init__(
-        self, app: App, *, start_ms: int = START_MS, partitions: Mapping[str, int] | None = None
+        self, app: App, *, start_ms: Time = START_MS, partitions: Mapping[str, int] | None = None
     ) -> None:
-        self.application = app.name
+        self.application = driver_inputs.checked_app(app).name
         self._topology = app.topology()
         self._policy = app.policy
         self._idle_ms = app.settings.max_task_idle_ms
-        self._wall = ManualClock(start_ms)
-        self._record_ms = start_ms
+        self._record_ms = driver_inputs.time_ms("start_ms=", start_ms)
+        self._wall = ManualClock(self._record_ms)
         self._parts: list[_Part] = []
         self._reader: dict[TopicPartition, _Part] = {}
         self._sources: dict[str, SourceNode] = {}
@@ -113,7 +111,7 @@ class TopologyTestDriver(Closing):
         topic: str,
         key: Any,
         value: Any,
-        timestamp_ms: int | None = None,
+        timestamp_ms: Time | None = None,
         *,
         headers: Headers | None = None,
         partition: int | None = None,
@@ -126,6 +124,7 @@ class TopologyTestDriver(Closing):
         Raises:
             NotFoundError: the application does not read the topic, or that has no such partition.
             SerdeError: the record cannot be encoded.
+            TypeError: time or headers are of another type.
             ProcessingError: it failed under the error policy ``fail``.
         """
         self.pipe_inputs(topic, [(key, value)], timestamp_ms, headers=headers, partition=partition)
@@ -135,7 +134,7 @@ class TopologyTestDriver(Closing):
         topic: str,
         key: bytes | None,
         value: bytes | None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: Time | None = None,
         *,
         headers: Headers | None = None,
         partition: int | None = None,
@@ -148,7 +147,7 @@ class TopologyTestDriver(Closing):
         self,
         topic: str,
         records: Iterable[tuple[Any, Any]],
-        timestamp_ms: int | None = None,
+        timestamp_ms: Time | None = None,
         *,
         headers: Headers | None = None,
         partition: int | None = None,
@@ -159,34 +158,36 @@ class TopologyTestDriver(Closing):
         """
         source = self._reading(topic)
         pairs = list(records)
-        keys = source.key.encode_column([key for key, _ in pairs])
-        values = source.value.encode_column([value for _, value in pairs])
+        keys = driver_inputs.encoded(topic, "key", source.key, [key for key, _ in pairs])
+        values = driver_inputs.encoded(topic, "value", source.value, [value for _, value in pairs])
         self._pipe(topic, keys, values, timestamp_ms, headers, partition)
 
     # Time.
 
-    def set_record_time(self, timestamp_ms: int) -> None:
+    def set_record_time(self, timestamp_ms: Time) -> None:
         """Set the timestamp of later records that are piped in without one, ms since the epoch.
 
         Stream time follows when such a record is processed.
         """
-        self._record_ms = timestamp_ms
+        self._record_ms = driver_inputs.time_ms("set_record_time()", timestamp_ms)
 
-    def advance_record_time(self, by: timedelta | int) -> None:
-        """Make the timestamp of later records that are piped in without one later by this (ms).
+    def advance_record_time(self, by: Duration) -> None:
+        """Make the timestamp of later records that are piped in without one later by this.
 
         Raises:
             ValueError: the time would go back; ``set_record_time`` sets any.
         """
-        self._record_ms += ms_on("advance_record_time", by, "set_record_time() sets any time")
+        any_time = "set_record_time() sets any time"
+        self._record_ms += driver_inputs.length_ms("advance_record_time()", by, any_time)
 
     @property
     def stream_time(self) -> int | None:
         """The highest timestamp that a task has seen, ms since the epoch; None before a record."""
-        return max((t for t in self._stream_times() if t >= 0), default=None)
+        times = (part.task.stream_time for part in self._parts)
+        return max((time for time in times if time >= 0), default=None)
 
-    def advance_stream_time(self, by: timedelta | int) -> None:
-        """Move the stream time of all tasks on without a record, to this (ms) after the highest.
+    def advance_stream_time(self, by: Duration) -> None:
+        """Move the stream time of all tasks on without a record, to this after the highest.
 
         Windows close and updates that ``suppress`` keeps back are sent as by a record of that time.
         It does not change the timestamps of later records. What a left or outer join sends of
@@ -195,19 +196,16 @@ class TopologyTestDriver(Closing):
         Raises:
             ValueError: stream time would move back, or there is none before the first record.
         """
-        highest, step = (
-            self.stream_time,
-            ms_on("advance_stream_time", by, "stream time never moves back"),
-        )
+        highest, step = self.stream_time, driver_inputs.length_ms("advance_stream_time()", by)
         if highest is None:
             raise ValueError("advance_stream_time(): there is no stream time before a first record")
         for part in self._parts:
             self._process(deque(self._taken(part, part.task.advance_stream_time(highest + step))))
             self._commit(part)
 
-    def advance_wall_clock(self, by: timedelta | int) -> None:
-        """Let this much time pass (ms), and tasks do what they were waiting with."""
-        self._wall.advance(ms_of(by))
+    def advance_wall_clock(self, by: Duration) -> None:
+        """Let so much time pass (ms, ``"5s"``, a ``timedelta``); tasks do what is due."""
+        self._wall.advance(driver_inputs.length_ms("advance_wall_clock()", by))
         for part in self._parts:
             self._process(deque(self._taken(part, part.task.resume(self._wall.now_ms()))))
             self._commit(part)
@@ -348,21 +346,23 @@ class TopologyTestDriver(Closing):
             )
         return self._sources[topic]
 
-    def _stream_times(self) -> list[int]:
-        return [part.task.stream_time for part in self._parts]
-
     def _pipe(
         self,
         topic: str,
         keys: list[bytes | None],
         values: list[bytes | None],
-        timestamp_ms: int | None,
+        timestamp_ms: Time | None,
         headers: Headers | None,
         partition: int | None,
     ) -> None:
         self._topics.check_partition(topic, partition)
-        time = self._record_ms if timestamp_ms is None else timestamp_ms
-        heads: list[Headers | None] | None = [list(headers)] * len(keys) if headers else None
+        time = (
+            self._record_ms
+            if timestamp_ms is None
+            else driver_inputs.time_ms("timestamp_ms=", timestamp_ms)
+        )
+        head = driver_inputs.checked_headers(headers)
+        heads: list[Headers | None] | None = [head] * len(keys) if head else None
         places = None if partition is None else [partition] * len(keys)
         times = [time] * len(keys)
         self._process(deque(self._topics.batches(topic, keys, values, times, heads, places)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence, Set
-from datetime import timedelta
 from typing import Any
 
 import attrs
@@ -199,16 +198,3 @@ class DriverTopics:
         parts = self._topology.subtopologies
         sources = (one for part in parts for one in part.sources if one.reads(topic))
         return next((one.partitioner for one in sources), DEFAULT)
-
-
-def ms_of(by: timedelta | int) -> int:
-    """A length of time in ms."""
-    return by // timedelta(milliseconds=1) if isinstance(by, timedelta) else by
-
-
-def ms_on(call: str, by: timedelta | int, why: str) -> int:
-    """The ms of a time that moves on; raises ``ValueError`` if it would move back."""
-    step = ms_of(by)
-    if step < 0:
-        raise ValueError(f"{call}({step}): {why}")
-    return step

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from streamlet.app import App
 from streamlet.errors import ConfigError, NotFoundError, ProcessingError, SerdeError
 from streamlet.kafka.murmur2 import partition_of
-from streamlet.testing.driver import START_MS, TopologyTestDriver
+from streamlet.testing.driver import TopologyTestDriver
+from streamlet.testing.driver_inputs import START_MS
 
 
 def echo(**options: object) -> App:
@@ -32,6 +34,58 @@ def test_records_carry_the_time_given_or_the_drivers_own() -> None:
         driver.pipe_input("in", "a", 1)
         assert [record.timestamp for record in driver.read_output("out")] == [7]
     assert times == [5, START_MS, START_MS + 2000, START_MS + 2001]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda d: d.pipe_input("in", "a", "x"), SerdeError, "pipe to 'in': the value: int: "),
+        (
+            lambda d: d.pipe_inputs("in", [("a", 1), (2, 2)]),
+            SerdeError,
+            "pipe to 'in': the key of record 1: str: ",
+        ),
+        (lambda d: d.pipe_input("in", "a", 1, 1.5), TypeError, "timestamp_ms= expects an int, ms"),
+        (
+            lambda d: d.pipe_input("in", "a", 1, datetime(2020, 1, 1)),  # noqa: DTZ001
+            TypeError,
+            "timestamp_ms= expects .* with a time zone",
+        ),
+        (
+            lambda d: d.pipe_input("in", "a", 1, headers={"h": b"v"}),
+            TypeError,
+            "headers= expects pairs of a name and bytes",
+        ),
+        (
+            lambda d: d.pipe_input("in", "a", 1, headers=[("h", "v")]),
+            TypeError,
+            "headers= expects pairs of a name and bytes",
+        ),
+        (lambda d: d.advance_wall_clock("5 parsecs"), ValueError, "such as .30s"),
+        (lambda d: d.advance_wall_clock(-1), ValueError, "time never moves back"),
+        (lambda d: d.set_record_time("now"), TypeError, "set_record_time.. expects an int"),
+        (lambda d: TopologyTestDriver("a"), TypeError, "expects an App, got 'a'"),
+    ],
+)
+def test_what_a_test_gives_wrongly_is_named(
+    call: Callable[[TopologyTestDriver], object], error: type[Exception], message: str
+) -> None:
+    app = App("given")
+    app.stream("in", key=str, value=int).to("out")
+    with TopologyTestDriver(app) as driver, pytest.raises(error, match=message):
+        call(driver)
+
+
+def test_times_may_be_given_as_such_and_lengths_of_time_as_text() -> None:
+    app = App("given")
+    app.stream("in", key=str, value=int).to("out")
+    start = datetime(2024, 5, 1, tzinfo=UTC)
+    with TopologyTestDriver(app, start_ms=start) as driver:
+        driver.advance_record_time("5s")
+        driver.pipe_input("in", "a", 1)
+        driver.pipe_input("in", "b", 2, datetime(2024, 5, 2, tzinfo=UTC), headers=[("h", None)])
+        times = [record.timestamp for record in driver.read_output("out")]
+    assert times == [1_714_521_605_000, 1_714_608_000_000]
 
 
 def test_stream_time_is_the_highest_record_time_and_moves_on_without_a_record() -> None:

@@ -1,0 +1,96 @@
+"""Checks of what a test gives a ``TopologyTestDriver``: records, times and lengths of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+from streamlet.app import App
+from streamlet.config.values import duration
+from streamlet.dsl.graph.durations import Duration
+from streamlet.errors import SerdeError
+from streamlet.kafka.ports import Headers
+from streamlet.serdes import ColumnError, Serde
+
+#: A time: ms since the epoch, or a ``datetime`` with a time zone.
+Time: TypeAlias = int | datetime
+
+#: Records piped in without a time, and the wall clock, begin here: not 0, so that a time in ms that
+#: was taken for seconds shows.
+START_MS = 1_577_836_800_000  # 2020-01-01T00:00:00Z
+
+
+def checked_app(app: object) -> App:
+    """The application to drive.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(app, App):
+        raise TypeError(f"TopologyTestDriver() expects an App, got {app!r}")
+    return app
+
+
+def encoded(topic: str, what: str, serde: Serde[Any], column: list[Any]) -> list[bytes | None]:
+    """The bytes of keys or values of records that a test writes.
+
+    Raises:
+        SerdeError: one is of another type; topic and record are in the message.
+    """
+    try:
+        return serde.encode_column(column)
+    except ColumnError as error:
+        which = "" if len(column) == 1 else f" of record {error.index}"
+        raise SerdeError(f"pipe to {topic!r}: the {what}{which}: {error.cause}") from error
+
+
+def time_ms(call: str, given: object) -> int:
+    """A time in ms since the epoch, given as such or as a ``datetime`` with a time zone.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(given, datetime) and given.tzinfo is not None:
+        return int(given.timestamp() * 1_000)
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given
+    raise TypeError(
+        f"{call} expects an int, ms since the epoch, or a datetime with a time zone, got {given!r}"
+    )
+
+
+def length_ms(call: str, given: Duration, back: str = "time never moves back") -> int:
+    """A length of time in ms, given as such, as text with a unit or as a ``timedelta``.
+
+    ``back`` says why it cannot be negative.
+
+    Raises:
+        ValueError: it is none, or negative.
+    """
+    if given < timedelta() if isinstance(given, timedelta) else str(given).startswith("-"):
+        raise ValueError(f"{call} {given!r}: {back}")
+    try:
+        return duration().parse(given)
+    except ValueError as error:
+        raise ValueError(f"{call} {given!r}: {error}") from error
+
+
+def checked_headers(given: Iterable[tuple[str, bytes | None]] | None) -> Headers | None:
+    """Headers of a record; None where there are none.
+
+    Raises:
+        TypeError: they are no pairs of a name and bytes.
+    """
+    try:
+        pairs = [(name, value) for name, value in given or ()]
+        fits = all(isinstance(name, str) for name, _ in pairs) and all(
+            isinstance(value, bytes | None) for _, value in pairs
+        )
+    except (TypeError, ValueError):
+        fits = False
+    if not fits or isinstance(given, dict):
+        raise TypeError(
+            f"headers= expects pairs of a name and bytes, such as [('id', b'7')], got {given!r}"
+        )
+    return pairs or None
