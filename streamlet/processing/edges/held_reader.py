@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Sequence
+from operator import itemgetter
 
 import attrs
 
@@ -36,6 +37,7 @@ MOST_MARKS = 256
 _ALWAYS = 1 << 62
 #: All prefixes of repartition topics begin with this.
 _ANY_MARK = MARK[:7]
+_FIRST_OF = itemgetter(0)
 _NO_BASE = (0, 0)
 
 
@@ -222,6 +224,8 @@ class HeldReader:
 
     def _taken(self, raw: PartitionBatch) -> PartitionBatch | None:
         """The new ones of records that do not wait; None if some wait."""
+        if _are_plain(raw.values):
+            return raw
         taken = self._others.take_origins(raw)
         if taken is not None:
             return taken
@@ -233,7 +237,7 @@ class HeldReader:
     def _pass(self, raw: PartitionBatch, now_ms: int) -> None:
         """Release records that do not wait."""
         columns = list(raw.offsets), raw.keys, raw.values, raw.timestamps, raw.headers
-        run = HeldRun(-1, 0, 0, now_ms, [], *columns, dict(raw.unreadable or {}))
+        run = HeldRun(-1, 0, 0, now_ms, *columns, dict(raw.unreadable or {}))
         run.decided = True
         (self._ordering if self._ordered else self._released).append(run)
 
@@ -242,8 +246,8 @@ class HeldReader:
         run, base = None, _NO_BASE
         if head.marker:
             base = read_base(values[0])
-        elif (found := held_records.unpack(values)) is not None:
-            run = HeldRun.of(head, raw, *found, now_ms, alone=self._ordered)
+        elif held_records.are_whole(values):
+            run = HeldRun.of(head, raw, values, now_ms, alone=self._ordered)
             if self._ordered:
                 self._ordering.append(run)
         else:
@@ -346,13 +350,20 @@ class HeldReader:
         if run.unreadable:
             pairs = zip(run.offsets, run.places, strict=True)
             unreadable = {at: run.unreadable[old] for old, at in pairs if old in run.unreadable}
-        columns = run.keys, run.values, run.timestamps, run.headers, unreadable
+        columns = run.keys, run.bodies, run.timestamps, run.headers, unreadable
         part = PartitionBatch(raw.topic, raw.partition, run.places, *columns)
         return self._others.take(part) if run.writer < 0 else part
 
     def _count_wait(self, run: HeldRun, now_ms: int) -> None:
         if run.writer >= 0:
             self.waits.add((now_ms - run.since_ms) / 1000, len(run))
+
+
+def _are_plain(values: Sequence[bytes | None]) -> bool:
+    """True if none of these has a prefix; the first of them mostly tells that some have."""
+    if values and values[0] and values[0][0] == _ANY_MARK[0]:
+        return False
+    return _ANY_MARK[0] not in map(_FIRST_OF, filter(None, values))
 
 
 def _joined(parts: Sequence[Sequence[int]]) -> Sequence[int]:

@@ -29,8 +29,8 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import repeat, takewhile
-from operator import itemgetter
+from itertools import islice, repeat, takewhile
+from operator import ge, itemgetter
 
 import attrs
 
@@ -50,7 +50,7 @@ _BASE = struct.Struct("<QQ")
 _FLAG_BITS = 8
 _LOW = (1 << 32) - 1
 _BYTES = [bytes((byte,)) for byte in range(256)]
-_EVEN = bytes(range(0, 256, 2))
+_LAST = PREFIX_BYTES - 1
 _SEQUENCE_OF = itemgetter(slice(HEAD_BYTES, PREFIX_BYTES))
 _BODY_OF = itemgetter(slice(PREFIX_BYTES, None))
 _JOINED = b"".join
@@ -180,13 +180,25 @@ def read_base(marker: bytes) -> tuple[int, int]:
     return _BASE.unpack(data) if len(data) == _BASE.size else (0, 0)
 
 
-def unpack(values: Sequence[bytes]) -> tuple[list[int], list[bytes | None]] | None:
-    """Sequences and values without the prefix; None if one is too short to have one."""
-    block = b"".join(map(_SEQUENCE_OF, values))
-    if len(block) != 8 * len(values):
-        return None
-    sequences = [*struct.unpack(f">{len(values)}Q", block)]
+def are_whole(values: Sequence[bytes]) -> bool:
+    """True if none of these is too short to have a prefix."""
+    return min(map(len, values)) >= PREFIX_BYTES
+
+
+def sequences_of(values: Sequence[bytes]) -> list[bytes]:
+    """The sequences of these; they compare as the numbers do."""
+    return [*map(_SEQUENCE_OF, values)]
+
+
+def rise(values: Sequence[bytes]) -> bool:
+    """True if these, which have one head, follow each other, so that none is there twice."""
+    return not any(map(ge, values, islice(values, 1, None)))
+
+
+def bodies_of(values: Sequence[bytes]) -> list[bytes | None]:
+    """The values without their prefixes."""
     bodies: list[bytes | None] = [*map(_BODY_OF, values)]
-    if block[7::8].translate(None, _EVEN):
-        bodies = [None if one & 1 else body for one, body in zip(sequences, bodies, strict=True)]
-    return sequences, bodies
+    if not all(bodies):
+        rows = zip(bodies, values, strict=True)
+        bodies = [None if not body and value[_LAST] & 1 else body for body, value in rows]
+    return bodies

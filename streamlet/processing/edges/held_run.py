@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import groupby, islice, pairwise
-from operator import ge, itemgetter
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import TypeVar
 
 import attrs
 
 from streamlet.kafka.ports import Headers, PartitionBatch
-from streamlet.processing.edges.held_records import HEAD_BYTES, MARK, Head, read_head, split_markers
+from streamlet.processing.edges.held_records import (
+    HEAD_BYTES,
+    MARK,
+    Head,
+    bodies_of,
+    read_head,
+    rise,
+    sequences_of,
+    split_markers,
+)
 
 _HEAD_OF = itemgetter(slice(HEAD_BYTES))
 _T = TypeVar("_T")
@@ -21,7 +30,9 @@ _T = TypeVar("_T")
 class HeldRun:
     """Records in the order of the topic that one writer wrote for one commit, in columns.
 
-    Those that do not wait have ``writer`` -1, and no sequences. ``done`` of them were processed.
+    Their values have the prefix. Those that do not wait have ``writer`` -1, and none. ``first`` and
+    ``last`` are sequences; ``rising``: each was written after the one before it, so that no record
+    is there twice. ``done`` of them were processed.
     ``alone``: they stay a run of their own. ``again`` is the offset from which they are read again
     until all are processed; None: that of the first one not processed.
     """
@@ -30,13 +41,15 @@ class HeldRun:
     period: int
     number: int
     since_ms: int
-    sequences: list[int]
     offsets: list[int]
     keys: list[bytes | None]
     values: list[bytes | None]
     timestamps: list[int]
     headers: list[Headers | None] | None = None
     unreadable: dict[int, str] = attrs.field(factory=dict)
+    first: bytes = b""
+    last: bytes = b""
+    rising: bool = True
     places: Sequence[int] = ()
     done: int = 0
     decided: bool = False
@@ -51,27 +64,35 @@ class HeldRun:
         cls,
         head: Head,
         raw: PartitionBatch,
-        sequences: Sequence[int],
-        values: list[bytes | None],
+        values: list[bytes],
         now_ms: int,
         *,
         alone: bool,
     ) -> HeldRun:
-        """The records of a batch that have this head."""
+        """The records of a batch, which all have this head; ``values`` are theirs."""
         unreadable = {}
+        first, last = sequences_of((values[0], values[-1]))
         if raw.unreadable:
             unreadable = {at: raw.unreadable[at] for at in raw.offsets if at in raw.unreadable}
         return cls(
             *(head.writer, head.period, head.number, now_ms),
-            list(sequences),
             list(raw.offsets),
             raw.keys,
-            values,
+            raw.values,
             raw.timestamps,
             raw.headers,
             unreadable,
+            first,
+            last,
+            rise(values),
             alone=alone,
         )
+
+    @property
+    def bodies(self) -> list[bytes | None]:
+        """The values without a prefix."""
+        values: list[bytes] = self.values  # type: ignore[assignment]
+        return self.values if self.writer < 0 else bodies_of(values)
 
     def from_offset(self, offset: int) -> None:
         """Leave out the records before this offset."""
@@ -85,20 +106,18 @@ class HeldRun:
 
     def only(self, rows: Sequence[int]) -> None:
         """Leave out all but these rows."""
-        self.sequences, self.offsets = _at(self.sequences, rows), _at(self.offsets, rows)
+        self.offsets, self.timestamps = _at(self.offsets, rows), _at(self.timestamps, rows)
         self.keys, self.values = _at(self.keys, rows), _at(self.values, rows)
-        self.timestamps = _at(self.timestamps, rows)
         self.headers = self.headers and _at(self.headers, rows)
 
     def given(self) -> None:
         """Keep the offsets only: the task has the records, and their next commit may be far off."""
-        self.sequences, self.keys, self.values, self.timestamps = [], [], [], []
+        self.keys, self.values, self.timestamps = [], [], []
         self.headers, self.unreadable = None, {}
 
     def _keep(self, part: slice) -> None:
-        self.sequences, self.offsets = self.sequences[part], self.offsets[part]
+        self.offsets, self.timestamps = self.offsets[part], self.timestamps[part]
         self.keys, self.values = self.keys[part], self.values[part]
-        self.timestamps = self.timestamps[part]
         self.headers = None if self.headers is None else self.headers[part]
 
     def joins(self, more: HeldRun) -> bool:
@@ -111,7 +130,8 @@ class HeldRun:
         if self.headers is not None or more.headers is not None:
             ours = self.headers or [None] * len(self)
             self.headers = [*ours, *(more.headers or [None] * len(more))]
-        self.sequences += more.sequences
+        self.rising = self.rising and more.rising and self.last < more.first
+        self.last = more.last
         self.offsets += more.offsets
         self.keys += more.keys
         self.values += more.values
@@ -125,25 +145,21 @@ def leave_out_repeated(runs: Sequence[HeldRun]) -> None:
     Where there is any, the commit is read again from its first record on until it is processed: a
     repetition is seen only with what it repeats.
     """
-    if not any(map(_falls, runs)) and not any(
-        one.sequences[-1] >= more.sequences[0] for one, more in pairwise(runs)
-    ):
+    follow = all(one.last < more.first for one, more in pairwise(runs))
+    if follow and all(run.rising for run in runs):
         return
     first = min(run.offsets[0] for run in runs)
-    met: set[tuple[int, bytes | None, bytes | None, int]] = set()
+    met: set[tuple[bytes, bytes | None, bytes | None, int]] = set()
     for run in runs:
         rows = []
-        columns = run.sequences, run.keys, run.values, run.timestamps
+        sequences = sequences_of(run.values)  # type: ignore[arg-type]
+        columns = sequences, run.keys, run.bodies, run.timestamps
         for at, record in enumerate(zip(*columns, strict=True)):
             if record not in met:
                 met.add(record)
                 rows.append(at)
         run.only(rows)
         run.again = first
-
-
-def _falls(run: HeldRun) -> bool:
-    return any(map(ge, run.sequences, islice(run.sequences, 1, None)))
 
 
 def _at(column: Sequence[_T], rows: Sequence[int]) -> list[_T]:

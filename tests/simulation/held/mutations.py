@@ -139,8 +139,8 @@ MUTATIONS = (
         "reader 4",
         "what has the sequence of another record is taken for its repetition",
         RUN,
-        "columns = run.sequences, run.keys, run.values, run.timestamps",
-        "columns = (run.sequences,)",
+        "columns = sequences, run.keys, run.bodies, run.timestamps",
+        "columns = (sequences,)",
     ),
     Mutation(
         "position-of-what-was-read",
