@@ -27,6 +27,7 @@ from typing import Self
 
 import attrs
 
+from streamlet.bounded import INT32_MAX
 from streamlet.errors import StateError, StateFolderError, StateLockedError
 from streamlet.forks import OwnDescriptor, no_fork
 from streamlet.own_files import NotOwnError, make_own_folder, open_no_link, open_own_file
@@ -182,11 +183,11 @@ class StateDirectory:
             StateLockedError: another worker has it.
             StateError: the folder cannot be used.
         """
-        return FolderLock(self.path / str(task) / _TASK_LOCK, f"state of task {task}")
+        return _lock_task(self.path / str(task), task)
 
     def lock_folder(self, found: TaskFolder) -> FolderLock:
         """Take a folder as it was found, whatever its name; raises as ``lock_task``."""
-        return FolderLock(found.path / _TASK_LOCK, f"state of task {found.task}")
+        return _lock_task(found.path, found.task)
 
     def tasks(self) -> list[TaskFolder]:
         """All task folders, by task.
@@ -277,8 +278,20 @@ def _look_at(task: TaskId, path: Path) -> TaskFolder:
     return TaskFolder(task, path, holder_of(lock), size, modified, used)
 
 
+def _lock_task(folder: Path, task: TaskId) -> FolderLock:
+    if folder.is_symlink():  # what it leads to may not be a task's, and would be deleted with it
+        raise StateError(
+            f"cannot use the folder {folder}: it is a symbolic link, which is not followed; "
+            "delete it"
+        )
+    return FolderLock(folder / _TASK_LOCK, f"state of task {task}")
+
+
 def holder_of(file: Path) -> int | None:
-    """Pid of the process that holds a lock; None if none does, 0 if that cannot be seen."""
+    """Pid of the process that holds a lock; None if none does, 0 if that cannot be seen.
+
+    It is what the file says, which can be any number of a process: see ``lock_holders.holds``.
+    """
     try:
         fd = open_no_link(file, os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
@@ -288,7 +301,7 @@ def holder_of(file: Path) -> int | None:
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return number_in(_fields(fd), "pid")
+        return _pid_in(fd)
     finally:
         os.close(fd)
     return None
@@ -303,7 +316,7 @@ def _locked(file: Path, what: str) -> int:
             if os.path.exists(file) and os.path.samestat(os.fstat(fd), os.lstat(file)):
                 return fd
         except BlockingIOError:
-            pid = number_in(_fields(fd), "pid") or None
+            pid = _pid_in(fd) or None
             os.close(fd)
             raise _locked_by(file, what, pid) from None
         except OSError:
@@ -345,6 +358,12 @@ def number_in(fields: Mapping[str, str | int], name: str) -> int:
     """A number in the fields of a lock; 0 if there is none, or something else."""
     value = fields.get(name, 0)
     return value if isinstance(value, int) else 0
+
+
+def _pid_in(fd: int) -> int:
+    """The number of a process in a lock's file; 0 if there is none, or one that no process has."""
+    pid = number_in(_fields(fd), "pid")
+    return pid if 0 < pid <= INT32_MAX else 0
 
 
 def _make(folder: Path) -> None:

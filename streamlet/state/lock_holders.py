@@ -34,6 +34,14 @@ def holder_text(file: Path, taken_by: int | None) -> str:
     return "another process" if taken_by is None else _named(taken_by)
 
 
+def holds(pid: int, file: Path) -> bool:
+    """True if a process has a lock's file open; where the system does not show that, if it runs.
+
+    What the file itself says can be another process, which is not to be signalled.
+    """
+    return _runs(pid) if not _PROC.exists() else _has_open(pid, file)
+
+
 def _locking(file: Path) -> int | None:
     """The process that the system has noted for a lock of the file, if it runs."""
     try:

@@ -160,6 +160,17 @@ class DrainView:
         self._output.answer(document, f"{found.name} {'drained' if waited else 'is leaving'}")
 
     def _signal(self) -> None:
+        from streamlet.state.lock_holders import holds
+
+        file = self._found.file
+        if not self._pid or not holds(self._pid, file):
+            if not self._lives():
+                return  # it has just ended; its folder tells how
+            who = f"process {self._pid}" if self._pid else "a process that is not named"
+            raise RefusedError(
+                f"{file} says that {who} holds it, and that cannot be seen: nothing was signalled; "
+                "run this as the instance's user"
+            )
         try:
             os.kill(self._pid, signal.SIGUSR1)
         except ProcessLookupError:

@@ -15,6 +15,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any, TypeAlias
 
 from prometheus_client import CollectorRegistry, MetricsHandler
+from prometheus_client.exposition import choose_encoder
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.closing import Closing
@@ -195,12 +196,21 @@ def _routed(metrics: Any, pages: dict[str, Page]) -> type:
         def do_GET(self) -> None:
             path = self.path.partition("?")[0].rstrip("/") or "/"
             if path == "/metrics":
-                super().do_GET()
+                self._metrics()
             elif path in pages:
                 document = pages[path]()
                 self._answer(200 if document["ok"] else 503, document)
             else:
                 self._answer(404, {"paths": ["/metrics", *pages]})
+
+        def _metrics(self) -> None:
+            """Answer with the metrics, in the format that the request asks for."""
+            try:
+                choose_encoder(self.headers.get("Accept"))
+            except (TypeError, ValueError):
+                self._answer(400, {"error": "the Accept header cannot be read"})
+            else:
+                super().do_GET()
 
         def do_HEAD(self) -> None:
             """Answer like GET, without the body."""

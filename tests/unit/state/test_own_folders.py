@@ -141,6 +141,19 @@ def test_no_link_is_followed(directory: StateDirectory, tmp_path: Path) -> None:
     assert found.holder == 0
 
 
+def test_a_folder_that_a_link_leads_to_is_not_cleaned(
+    directory: StateDirectory, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere" / "db").mkdir(parents=True)
+    directory.path.mkdir(parents=True)
+    (directory.path / str(T)).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StateError, match="it is a symbolic link"):
+        directory.lock_task(T)
+    with pytest.raises(StateError, match="it is a symbolic link"):
+        directory.clean(*directory.tasks())
+    assert [*(tmp_path / "elsewhere").iterdir()] == [tmp_path / "elsewhere" / "db"]
+
+
 def test_a_pipe_in_place_of_a_lock_holds_nobody_up(directory: StateDirectory) -> None:
     directory.path.mkdir(parents=True)
     os.mkfifo(directory.path / INSTANCE_LOCK)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from streamlet.errors import ConfigError, NotFoundError, StreamletError, TimedOutError
+from streamlet.errors import ConfigError, NotFoundError, RefusedError, StreamletError, TimedOutError
 from streamlet.state.directory import INSTANCE_LOCK, StateDirectory
 from streamlet.state.instances import InstanceFolder, InstanceRecord, instances
 from streamlet.tools.command import Common
@@ -138,6 +138,20 @@ def test_an_instance_that_takes_no_orders_yet_is_not_signalled(tmp_path: Path) -
         InstanceRecord(lock, "h1")
         with pytest.raises(TimedOutError, match="takes no orders yet"):
             drain(tmp_path, timeout_ms=0)
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 1 << 70, "x", os.getppid()])
+def test_no_process_is_signalled_that_does_not_have_the_lock(
+    tmp_path: Path, pid: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """-1 would be each process of the user, 0 those of the terminal."""
+    signalled: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: number and signalled.append(pid))
+    _, lock = StateDirectory(tmp_path, "app").lock_instance()
+    InstanceRecord(lock, "h1").say(drains=1, pid=pid)
+    with pytest.raises(RefusedError, match="nothing was signalled"):
+        drain(tmp_path)
+    assert signalled == []
 
 
 def test_one_of_several_must_be_named(play: object) -> None:

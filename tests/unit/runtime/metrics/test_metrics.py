@@ -250,6 +250,21 @@ def test_a_probe_without_a_body_is_answered_as_one_with_it() -> None:
             link.close()
 
 
+def test_a_request_for_a_format_that_cannot_be_read_is_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each such request had a traceback in the log, and no answer."""
+    with server(exposition()) as served:
+        for version in ("abc", "1.x.0"):
+            accept = {"Accept": f"application/openmetrics-text; version={version}"}
+            asked = urllib.request.Request(f"{served.url}/metrics", headers=accept)
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(asked, timeout=300)
+            with refused.value:
+                assert refused.value.code == 400
+    assert caplog.records == []
+
+
 def test_three_paths_are_served() -> None:
     clock = ManualClock()
     one = exposition(clock)
