@@ -19,7 +19,7 @@ from tests.shares import share_of
 
 # CI has no example database and shared cores: the same examples each run, and no time limit on one.
 hypothesis.settings.register_profile(
-    "ci", deadline=None, derandomize=True, print_blob=True, max_examples=share_of(100)
+    "ci", deadline=None, derandomize=True, print_blob=True, max_examples=share_of(50)
 )
 hypothesis.settings.register_profile("dev", deadline=None, max_examples=share_of(50))
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
