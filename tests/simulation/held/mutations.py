@@ -24,6 +24,7 @@ WRITER = "processing/edges/held_writer.py"
 READER = "processing/edges/held_reader.py"
 LINE = "processing/edges/held_line.py"
 RUN = "processing/edges/held_run.py"
+RECORDS = "processing/edges/held_records.py"
 KEYS = "processing/edges/writer_keys.py"
 METADATA = "coordinator/commit_metadata.py"
 #: Histories of each kind, at most.
@@ -125,6 +126,22 @@ MUTATIONS = (
         LINE,
         "held[0].period == self.period and held[0].number <= self.accepted:",
         "held[0].period == self.period:",
+    ),
+    Mutation(
+        "copies-of-one-poll",
+        "reader 4",
+        "records that came twice in one poll are not looked for",
+        RECORDS,
+        "return not any(map(ge, values, islice(values, 1, None)))",
+        "return True",
+    ),
+    Mutation(
+        "copies-of-two-polls",
+        "reader 4",
+        "records that came again in a later poll are not looked for",
+        RUN,
+        "self.rising = self.rising and more.rising and self.last < more.first",
+        "self.rising = self.rising and more.rising",
     ),
     Mutation(
         "repetitions-count",
