@@ -64,13 +64,11 @@ class Havoc:
 
 def test_kills_under_load_lose_nothing_and_leave_exact_state(
     make_cluster: Callable[..., Cluster],
-    monkeypatch: pytest.MonkeyPatch,
     seed: int,
     rounds: int,
 ) -> None:
     """Also on an empty folder; behind the repartition each over-count is a record read twice."""
-    monkeypatch.setenv("STREAMLET_REPARTITION_PURGE_INTERVAL_MS", "1d")
-    cluster = make_cluster("counting")
+    cluster = make_cluster("counting", repartition_purge_interval_ms="1d")
     instances = [cluster.instance("a", 2).start(), cluster.instance("b").start()]
     with Load(cluster.servers, cluster.topic("in"), seed=seed) as load:
         cluster.await_running()
