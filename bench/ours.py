@@ -101,6 +101,9 @@ class Watch:
     def produced(self, outputs: list[Output]) -> None:
         self.written += sum(len(output.keys) for output in outputs)
 
+    def settled(self, counts: bool) -> None:
+        """Nothing to note: a commit that ends otherwise shows in what was written."""
+
     def restoring(self, progress: RestoreProgress) -> None:
         """Nothing to note."""
 

@@ -177,7 +177,8 @@ class App(Sources, Closing):
         start the run waits until a broker answers, and logs that it does.
 
         Args:
-            count: stop once this many records were written to topics (at a batch's end).
+            count: stop once this many records were written to topics (at a batch's end), and under
+                ``exactly_once`` committed.
             timeout: stop after this time, seconds or a ``timedelta``.
             settings: in place of the program's with ``STREAMLET_…`` variables over them.
             name: of the instance; the host's name if none is given.

@@ -155,6 +155,7 @@ class Host:
         self,
         produced: Callable[[list[Output]], None] = lambda outputs: None,
         *,
+        settled: Callable[[bool], None] = lambda counts: None,
         wanted: Callable[[], bool] = lambda: True,
         leaves: Callable[[], bool] = lambda: False,
     ) -> int:
@@ -162,10 +163,11 @@ class Host:
 
         Args:
             produced: gets the outputs that were handed to the producer.
+            settled: as of ``Observer``.
             wanted: whether to go on; asked once a round.
             leaves: as of ``Worker``.
         """
-        events = WorkerEvents(partial(self.take, 0), produced)
+        events = WorkerEvents(partial(self.take, 0), produced, settled)
         opened = partial(
             open_worker,
             self.app,

@@ -50,9 +50,13 @@ class RunResults:
     Args:
         topology: what runs.
         keep: whether the records are wanted, or only their number.
+        after_commit: whether only those count that are committed.
     """
 
-    def __init__(self, topology: Topology, keep: bool) -> None:
+    def __init__(self, topology: Topology, keep: bool, *, after_commit: bool = False) -> None:
+        self._after_commit = after_commit
+        #: Outputs that are not committed yet, where only those count that are.
+        self._open: list[Output] = []
         self.count = 0
         #: The most tasks that ran at once.
         self.most_tasks = 0
@@ -83,6 +87,18 @@ class RunResults:
 
     def produced(self, outputs: list[Output]) -> None:
         """Take outputs that were handed to the producer."""
+        if self._after_commit:
+            self._open += outputs
+        else:
+            self._count(outputs)
+
+    def settled(self, counts: bool) -> None:
+        """Count what was produced since the last call, or never."""
+        outputs, self._open = self._open, []
+        if counts:
+            self._count(outputs)
+
+    def _count(self, outputs: list[Output]) -> None:
         for out in outputs:
             if out.topic in self._serdes or out.by_record:
                 self.count += len(out.keys)
@@ -160,7 +176,11 @@ class Run:
             StreamletError: what ended the worker.
             TimedOutError: no broker answered in time.
         """
-        results = RunResults(self._app.topology, keep=count is not None or timeout_ms is not None)
+        results = RunResults(
+            self._app.topology,
+            keep=count is not None or timeout_ms is not None,
+            after_commit=self._app.settings.exactly_once,
+        )
         deadline = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
         limits = [ms for ms in (wait_for_broker_ms, timeout_ms) if ms is not None]
 
@@ -183,8 +203,13 @@ class Run:
                     limit_option="wait_for_broker or timeout of run()",
                     clock=self._clock,
                 )
-                produced, leaves = results.produced, lambda: self._leaves
-                work = partial(self._host.work_here, produced, wanted=wanted, leaves=leaves)
+                work = partial(
+                    self._host.work_here,
+                    results.produced,
+                    settled=results.settled,
+                    wanted=wanted,
+                    leaves=lambda: self._leaves,
+                )
                 self._host.run(work)
         finally:
             self._ended.set()

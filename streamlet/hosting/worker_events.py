@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Event: TypeAlias = dict[str, Any]
 
 
-def _ignored(outputs: list[Output]) -> None:
+def _ignored(seen: object) -> None:
     """Take no notice of outputs: readers of the topics see them."""
 
 
@@ -29,10 +29,12 @@ class WorkerEvents:
     Args:
         tell: takes an event, on any of the worker's threads.
         produced: takes outputs that were handed to the producer.
+        settled: as of ``Observer``.
     """
 
     tell: Callable[[Event], None]
     produced: Callable[[list[Output]], None] = _ignored
+    settled: Callable[[bool], None] = _ignored
 
     def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
         """The worker's state or tasks changed."""

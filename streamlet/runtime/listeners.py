@@ -72,6 +72,13 @@ class Observer(Protocol):
         """Take outputs that were handed to the producer."""
         ...
 
+    def settled(self, counts: bool) -> None:
+        """What was produced since the last call is committed, or never will be.
+
+        Called where outputs are committed by transactions.
+        """
+        ...
+
 
 @attrs.define
 class Listeners:
@@ -117,6 +124,10 @@ class _Listening:
     def produced(self, outputs: list[Output]) -> None:
         """Take outputs that were handed to the producer."""
         self.observer.produced(outputs)
+
+    def settled(self, counts: bool) -> None:
+        """What was produced since the last call is committed, or never will be."""
+        self.observer.settled(counts)
 
 
 @contextmanager

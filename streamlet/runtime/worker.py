@@ -110,7 +110,9 @@ class Worker:
         self._activation = outside.activation(
             self._copies, self._edges, self._policy, self._companions.tables
         )
-        self._commit = outside.commit(self._group, self._settle, lambda: self._actions.to_commit())
+        self._commit = outside.commit(
+            self._group, self._settle, lambda: self._actions.to_commit(), self._observer.settled
+        )
         self._purge = outside.purge(self._group.alive)
         closing_ms = close_later_ms(settings.stream_rebalancing_mode, self._siblings)
         self._closer = ports.threads.closer(clock, closing_ms)

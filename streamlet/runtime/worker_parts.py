@@ -72,8 +72,12 @@ class WorkerParts:
         group: GroupSession,
         settle: Callable[[ActiveTask], None],
         tasks: Callable[[], Sequence[ActiveTask]],
+        settled: Callable[[bool], None],
     ) -> CommitPort:
-        """Commits by way of this membership; ``settle`` as of ``CommitPort``, of these tasks."""
+        """Commits by way of this membership; ``settle`` as of ``CommitPort``, of these tasks.
+
+        ``settled`` as of ``Observer``.
+        """
         look_ms = min(LOOK_MS, self.settings.metadata_max_age_ms)
         parts = group, self.ports.delivery, self.ports.clock
         texts, sink = self.catalog.texts, self.ports.transactions
@@ -82,7 +86,13 @@ class WorkerParts:
         if texts.max_bytes is not None:  # the client writes a zero byte behind each
             texts = attrs.evolve(texts, max_bytes=texts.max_bytes - 1)
         return TransactionalCommit(
-            *parts, texts=texts, look_ms=look_ms, settle=settle, sink=sink, tasks=tasks
+            *parts,
+            texts=texts,
+            look_ms=look_ms,
+            settle=settle,
+            sink=sink,
+            tasks=tasks,
+            settled=settled,
         )
 
     def purge(self, alive: Callable[[], bool]) -> Purge:

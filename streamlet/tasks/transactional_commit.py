@@ -38,6 +38,7 @@ class TransactionalCommit(AtLeastOnceCommit):
     Args:
         sink: the producer of all that tasks send.
         tasks: tells the tasks that a commit may cover.
+        settled: called with True once what was sent is committed, with False if it never will be.
 
     Attributes:
         failed: why what was sent since the last commit can never count; empty: it can.
@@ -45,6 +46,7 @@ class TransactionalCommit(AtLeastOnceCommit):
 
     _sink: TransactionSink = attrs.field(kw_only=True)
     _tasks: Callable[[], Sequence[ActiveTask]] = attrs.field(kw_only=True)
+    _settled: Callable[[bool], None] = attrs.field(default=lambda counts: None, kw_only=True)
     failed: str = attrs.field(default="", init=False)
     #: Whether joins wait for the commit, which belongs to no unit.
     _blocks: bool = attrs.field(default=False, init=False)
@@ -92,6 +94,8 @@ class TransactionalCommit(AtLeastOnceCommit):
         if token == self._token and self.sent:
             self._unblock()
         settled = super().done(token, outcome, code, gone)
+        if settled is not None and outcome is CommitOutcome.ACCEPTED:
+            self._settled(True)
         never_left = outcome is CommitOutcome.GATED and not code
         if settled is not None and outcome is not CommitOutcome.ACCEPTED and not never_left:
             self._give_up(f"a transaction was not committed, or it is not known ({outcome})")
@@ -114,6 +118,7 @@ class TransactionalCommit(AtLeastOnceCommit):
         """Begin another epoch: what was sent since the last commit is aborted."""
         self.abort()
         super().forget_queued()
+        self._settled(False)
         self.failed = ""
 
     def _give_up(self, why: str) -> None:

@@ -120,6 +120,9 @@ class SimWorker:
     def produced(self, outputs: list[Output]) -> None:
         """Ignore them: there are none."""
 
+    def settled(self, counts: bool) -> None:
+        """Ignore it."""
+
     def _drained(self) -> None:
         self._member.instance.drained = True
 

@@ -46,6 +46,18 @@ def test_it_says_what_it_did_and_what_would_help(found: RunResults, said: str) -
     assert said in found.explain()
 
 
+def test_where_only_committed_records_count_those_that_never_will_be_are_not_kept() -> None:
+    app = App("words")
+    app.stream("lines", key=bytes, value=bytes).to("copies")
+    found = RunResults(app.topology(), keep=True, after_commit=True)
+    for value, counts in ((b"1", False), (b"2", True)):
+        found.produced([Output("copies", [b"a"], [value], [1])])
+        assert found.count == 0
+        found.settled(counts)
+    found.produced([Output("copies", [b"a"], [b"3"], [1])])
+    assert (found.count, [one.value for one in found.decoded()]) == (1, [b"2"])
+
+
 def test_records_that_were_written_are_counted_where_they_are_not_kept() -> None:
     found = results(1, keep=False)
     found.produced([Output("counts", [b"a"], [bytes(8)], [1])])

@@ -76,6 +76,8 @@ class Nobody:
 
     def produced(self, outputs: list[Output]) -> None: ...
 
+    def settled(self, counts: bool) -> None: ...
+
 
 class Group:
     """An application with its log, its coordinator and its members."""

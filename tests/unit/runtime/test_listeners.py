@@ -128,9 +128,13 @@ def test_everything_still_reaches_the_observer() -> None:
         def produced(self, outputs: list[Any]) -> None:
             self.seen.append("produced")
 
+        def settled(self, counts: bool) -> None:
+            self.seen.append(f"settled {counts}")
+
     watching = Watching()
     observer = Listeners(state=lambda new, old: None, restore=Recorder()).around(watching)
     observer.state_changed("RUNNING", ())
     observer.restoring(progress("batch", 30, 20, 20))
     observer.produced([])
-    assert watching.seen == ["RUNNING", "batch", "produced"]
+    observer.settled(True)
+    assert watching.seen == ["RUNNING", "batch", "produced", "settled True"]

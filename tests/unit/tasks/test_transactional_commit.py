@@ -46,7 +46,13 @@ class ExactOwner(Owner):
         )
         parts: tuple[Any, ...] = (self, delivery, self.clock)
         transactions: Any = self.transactions
-        self.exact = TransactionalCommit(*parts, sink=transactions, tasks=lambda: [self.active])
+        self.settled: list[bool] = []
+        self.exact = TransactionalCommit(
+            *parts,
+            sink=transactions,
+            tasks=lambda: [self.active],
+            settled=self.settled.append,
+        )
 
     def want(self, request: ev.WorkerRequest) -> None:
         self.wanted.append(request)
@@ -85,6 +91,7 @@ def test_the_first_transaction_claims_and_nothing_is_processed_until_it_is_answe
     owner.end(CommitOutcome.ACCEPTED)
     assert owner.wanted == [ev.CommitSoon(), ev.UnblockJoin(ev.COMMIT_TOKEN)]
     assert (owner.exact.sealed, owner.active.claimed, owner.active.number) == (False, True, 1)
+    assert owner.settled == [True]
     owner.exact.finish()
     assert owner.active.state.state == owner.active.contained
     assert owner.state() == fold(owner.world.inputs, 10)
@@ -109,7 +116,7 @@ def test_what_does_not_end_by_a_known_commit_is_given_up(
     with pytest.raises(UndeliveredError):
         owner.exact.begin([])
     owner.exact.forget_queued()
-    assert not owner.exact.under_way
+    assert (owner.exact.under_way, owner.settled) == (False, [False])
 
 
 def test_a_commit_that_never_left_is_sent_again(owner: ExactOwner) -> None:
