@@ -96,7 +96,8 @@ class MemberProgress:
     each with the records that the member's copy lacks; None: it does not say. ``inputs`` are the
     topics that the tasks read, each with the number of partitions that are read, as the leader
     reports them; None: it is another member, or they are too many. ``read_committed``: records of
-    transactions count for it once these were committed; None: it does not say.
+    transactions count for it once these were committed; None: it does not say. ``exactly_once``: it
+    commits by transactions.
     """
 
     instance: str
@@ -114,6 +115,7 @@ class MemberProgress:
     global_tables: tuple[tuple[str, Int64], ...] | None = None
     inputs: tuple[tuple[str, Int32], ...] | None = None
     read_committed: bool | None = None
+    exactly_once: bool = False
 
     @property
     def key(self) -> MemberKey:

@@ -12,6 +12,8 @@ records of expired windows deleted, it had lost records, or the task had to go o
 than that of its last commit:
 ``{"epoch":7,"whole":true,"from":{"app-counts-changelog":{"0":990}}}``.
 
+``txn`` is there, and true, if a transaction made the commit.
+
 ``born`` is there if the task writes records that wait for its commits: s since the epoch when its
 epochs began to count; and ``key``, in base 85, with which it signs what it tells their readers.
 
@@ -189,6 +191,8 @@ class CommitMetadata:
     born: int = 0
     #: With which it signs what it tells the readers of these.
     key: bytes = attrs.field(default=b"", repr=False)
+    #: Whether it was made by a transaction.
+    transaction: bool = False
     #: Of the one partition; the same commit has another one for another input.
     note: InputNote = attrs.field(factory=InputNote, eq=False)
 
@@ -233,6 +237,8 @@ class CommitMetadata:
             record["born"] = self.born
         if self.key:
             record["key"] = base64.b85encode(self.key).decode()
+        if self.transaction:
+            record["txn"] = True
         if (note := self.note.as_json()) is not None:
             record["input"] = note
         if self.release_to is not None:
@@ -380,5 +386,6 @@ def _from_record(record: dict[str, Any]) -> CommitMetadata:
         else Rebuilt(whole(rebuilt["epoch"], 0, EPOCH_MAX), flag_of(rebuilt["whole"]), starts),
         whole(record.get("born", 0), 0, _INCARNATION_MAX),
         key_of(record.get("key", "")),
+        flag_of(record.get("txn", False)),
         InputNote.from_json(record["input"]) if "input" in record else InputNote(),
     )

@@ -114,6 +114,7 @@ def longest_text(changelogs: Collection[str], sources: int, *, signs: bool = Fal
         rebuilt=Rebuilt(_MOST_INT32, whole=False, starts=ends),
         born=_MOST_INT32 if signs else 0,
         key=bytes(_KEY_BYTES if signs else 0),
+        transaction=True,
         note=InputNote(
             _MOST_INT32, applied, open=True, topic_id="" if applied else "i" * _TOPIC_ID
         ),

@@ -54,7 +54,7 @@ from streamlet.runtime.worker_status import Companions
 from streamlet.state.directory import StateDirectory
 from streamlet.tasks.dormant import Cleanup, dormant_copies
 from streamlet.tasks.meters import Meters
-from streamlet.tasks.opening import TaskOpener, changelogs_of
+from streamlet.tasks.opening import TaskOpener, changelogs_of, reads_committed
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 
@@ -98,7 +98,7 @@ def open_worker(
         transport=group_client(settings, member.name),
         open_sink=partial(_sink, settings, member, catalog),
         committing=_committing,
-        abort_of=partial(_abort_of, app.name, settings) if settings.exactly_once else None,
+        abort_of=partial(_abort_of, app.name, settings),
         open_control=partial(open_control, app.name, settings, clock),
         assignor=app.assignor,
         on_leaving=on_leaving,
@@ -201,9 +201,15 @@ class _KafkaWorker:
         )
 
     def _open_source(self, purpose: str) -> KafkaSource:
-        """A consumer that reads what stores are restored from."""
+        """A consumer that reads what stores are restored from, or checks what others wrote."""
         name, topics = f"{self.topology.application}-{purpose}", _changelogs(self.topology)
-        return _source(self.settings, name, "restore.consumer", headers=True, topics=topics)
+        committed = purpose != "check" and reads_committed(self.topology, self.settings)
+        return _source(
+            *(self.settings, name, "restore.consumer"),
+            headers=True,
+            topics=topics,
+            committed=committed,
+        )
 
     def _cleanup(self, directory: StateDirectory) -> Cleanup:
         return Cleanup(
@@ -230,6 +236,7 @@ class _KafkaWorker:
                 (edge.topic, (edge.reason or "") if edge.plain else "") for edge in self.edges.edges
             ),
             read_committed=self.settings.read_committed,
+            exactly_once=self.settings.exactly_once,
         )
 
     def _global_tables(self, directory: StateDirectory, undo: ExitStack) -> GlobalTables | None:
@@ -328,11 +335,16 @@ def _source(
     *,
     headers: bool = False,
     topics: Iterable[str] = (),
+    committed: bool | None = None,
 ) -> KafkaSource:
-    """A consumer that knows its topics already: what it is assigned later flows at once."""
+    """A consumer that knows its topics already: what it is assigned later flows at once.
+
+    ``committed``: whether it gets what is committed only; None: as the settings have it.
+    """
     config = settings.client_config(kind)
-    if settings.read_committed:
-        config["isolation.level"] = "read_committed"
+    if committed is not None or settings.read_committed:
+        level = "read_uncommitted" if committed is False else "read_committed"
+        config["isolation.level"] = level
     source = KafkaSource(settings.bootstrap_servers, config, name=name, headers=headers)
     source.introduce(topics)
     return source

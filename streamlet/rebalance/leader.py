@@ -23,6 +23,7 @@ from streamlet.control.values import MemberKey
 from streamlet.logs import get_logger
 from streamlet.rebalance import type_migration, wire
 from streamlet.rebalance.envelope import CONSUMER, STREAM, Envelope, open_subscription
+from streamlet.rebalance.guarantees import mixed
 from streamlet.rebalance.numbering import UNREAD, difference
 from streamlet.rebalance.values import (
     Assignment,
@@ -109,6 +110,7 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
     refused: dict[str, str] = {}
     try:
         refused = _refused(run.member_id, view, subscriptions) | _too_old(view, read)
+        refused |= mixed(subscriptions)
         if len(subscriptions) == len(read) and not refused:
             decided, flip = _decide(run, view, read, subscriptions, assign)
             gone = _gone(view.before, subscriptions.values())

@@ -148,6 +148,8 @@ def refusal(difference: str, members: str = "") -> str:
             "the others; or set repartition.exact to false in all of them, one after the other, "
             "wait until nothing in the repartition topics is unread, and start this version then"
         )
+    if difference.startswith("processing.guarantee"):
+        return difference
     if TYPES_DIFFER in difference:
         return (
             f"the state has other types here than in the instances that run{members}: "

@@ -23,6 +23,7 @@ from streamlet.errors import FatalGroupError, RefusedError
 from streamlet.logs import get_logger
 from streamlet.rebalance import wire
 from streamlet.rebalance.envelope import CONSUMER, STREAM, Envelope, open_assignment
+from streamlet.rebalance.guarantees import LEADER_TOO_OLD
 from streamlet.rebalance.leader import Assignor, LeaderView, plan
 from streamlet.rebalance.numbering import packed, refusal
 from streamlet.rebalance.values import (
@@ -206,6 +207,8 @@ class TasksProtocol:
             )
         if data:
             self._version = wire.read_head(data).common(self._latest)
+            if self._identity.exactly_once and self._version < wire.GUARANTEE_VERSION:
+                raise RefusedError(LEADER_TOO_OLD)
         if assignment.error == AssignmentError.TOO_NEW:
             known = f"the leader knows version {self._version} at most"
             log.info("%s, we know %d: joining again", known, self._latest)

@@ -44,6 +44,8 @@ class Subscription:
     the wall-clock time its process began: of several that differ the latest counts.
     ``disk_fails``: its stores could not be used for ``task.timeout.ms``, so tasks with state are
     to run at other instances, as far as any can run them.
+    ``exactly_once``: it commits by transactions. ``may_mix``: members that do, and members that do
+    not, may run its topology side by side.
     """
 
     instance: str  # process id, persisted with the state folder
@@ -69,6 +71,8 @@ class Subscription:
     reason: str = ""  # why it asked for this rebalance, "" if it did not; for people
     belongings: tuple[bytes, ...] = ()  # empty: it does not say
     disk_fails: bool = False
+    exactly_once: bool = False
+    may_mix: bool = False
 
 
 def staying(subscriptions: Iterable[Subscription]) -> frozenset[str]:

@@ -38,6 +38,8 @@ PREFIX_VERSION = 7
 COMPACT_VERSION = 8
 #: Programs that know this version read records that wait for a commit.
 HELD_VERSION = 9
+#: Programs that know this version may run beside members that commit by transactions.
+GUARANTEE_VERSION = 10
 
 _HEAD = struct.Struct(">ii")
 _HASH_BYTES = 8
@@ -138,7 +140,8 @@ def identity_of(subscription: Subscription) -> bytes:
     its settings.
     """
     s = subscription
-    program = Subscription(s.instance, "", subtopologies=s.subtopologies, stateful=s.stateful)
+    name = "exactly_once" if s.exactly_once else ""
+    program = Subscription(s.instance, name, subtopologies=s.subtopologies, stateful=s.stateful)
     settings = attrs.evolve(
         s,
         copies={},

@@ -75,6 +75,8 @@ _SUBSCRIPTION: dict[int, dict[str, Any]] = {
     # Lists of tasks are columns of numbers.
     6: {"copies": _array(_record("Copies", **{**_COPIES, "tasks": _COLUMN}, lags=_array("long")))},
     8: {"disk_fails": "boolean"},  # whether its stores cannot be used
+    # Whether it commits by transactions, and may run beside members of the other guarantee.
+    10: {"exactly_once": "boolean", "may_mix": "boolean"},
 }
 _ASSIGNMENT: dict[int, dict[str, Any]] = {
     1: {
@@ -107,7 +109,7 @@ _ASSIGNMENT: dict[int, dict[str, Any]] = {
 }
 
 #: The latest version.
-VERSION = 9
+VERSION = 10
 
 
 def _schemas(name: str, changes: dict[int, dict[str, Any]]) -> dict[int, Any]:

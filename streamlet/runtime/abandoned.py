@@ -28,16 +28,23 @@ class AbandonedTransactions:
 
     Args:
         abort: has the open transaction of a member aborted; blocks.
-        reports: gives the members whose reports are in the control topic; one that ends in order
-            takes its own back.
+        reports: gives the members whose reports in the control topic say that they commit by
+            transactions; one that ends in order takes its own back.
+        before: our own key, where we do not; the process before us may have.
         patience_s: how long to wait for the member before that, s.
     """
 
     _abort: Callable[[MemberKey], None]
     _reports: Callable[[], Collection[MemberKey]]
+    _before: MemberKey | None = None
     _patience_s: float = PATIENCE_S
     _present: frozenset[MemberKey] = attrs.field(factory=frozenset, init=False)
     _awaited: dict[MemberKey, threading.Timer] = attrs.field(factory=dict, init=False)
+
+    def begin(self) -> None:
+        """Abort what the process before us left open under the other guarantee; may block."""
+        if self._before is not None and self._before in self._reports():
+            self._end(self._before)
 
     def planned(self, present: frozenset[MemberKey]) -> None:
         """Take who is in the group by a plan of ours.
@@ -74,8 +81,10 @@ class AbandonedTransactions:
         """
         self._awaited.pop(key, None)
         ended = reported and key not in self._reports()
-        if ended or key in self._present:
-            return
+        if not ended and key not in self._present:
+            self._end(key)
+
+    def _end(self, key: MemberKey) -> None:
         try:
             self._abort(key)
         except StreamletError as error:

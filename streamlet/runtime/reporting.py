@@ -61,6 +61,7 @@ class Reporter:
         plans_by: the settings it plans by, where they are not the defaults.
         repartitions: the repartition topics with the reasons why some are plain.
         read_committed: whether records of open transactions do not count yet.
+        exactly_once: whether it commits by transactions.
     """
 
     _member: MemberKey
@@ -73,6 +74,7 @@ class Reporter:
     _plans_by: tuple[tuple[str, str], ...] | None = None
     _repartitions: tuple[tuple[str, str], ...] | None = None
     _read_committed: bool | None = None
+    _exactly_once: bool = False
     _look_at_ms: int = attrs.field(default=0, init=False)
     _said_at_ms: int = attrs.field(default=0, init=False)
     _traits_said: tuple[object, ...] = attrs.field(default=(), init=False)
@@ -142,6 +144,7 @@ class Reporter:
             repartitions=self._repartitions,
             inputs=inputs,
             read_committed=self._read_committed,
+            exactly_once=self._exactly_once,
             tasks=tuple(_of_record(*item) for item in sorted(manager.records.items())),
         )
 

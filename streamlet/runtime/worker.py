@@ -218,6 +218,8 @@ class Worker:
             log.warning("joining without knowing the control topic: it cannot be read yet")
         if self._link is not None:
             self._link.check_reset(starting=True)
+        if self._companions.abandoned is not None:
+            self._companions.abandoned.begin()
         self._group.start()
         for beside in (self._companions.advisor, self._companions.cleanup):
             if beside is not None:

@@ -32,6 +32,7 @@ from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.control_link import ControlLink
 from streamlet.state.directory import INSTANCE_LOCK, StateDirectory, fields_of
 from streamlet.tasks.manager import TaskManager
+from streamlet.tasks.opening import reads_committed
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_events import HandoverRules
 from streamlet.topology.description import noted
@@ -69,7 +70,7 @@ class GroupPorts:
         transport: the way to the coordinator; closed with the session.
         open_sink: opens the worker's producer, which asks before it writes for our tasks.
         committing: makes a transport of this one that commits by the producer, if that does.
-        abort_of: has the open transaction of a member aborted; None: there are no transactions.
+        abort_of: has the open transaction of a member aborted; None: no member has any.
         open_control: opens the control topic, on a thread of its own; None: there is none.
         assignor: plans where we lead; None: the one that comes with streamlet.
         on_leaving: called when the instance is marked to leave, or is not any more.
@@ -108,13 +109,15 @@ class WorkerGroup:
         self, settings: Settings, member: MemberIdentity, catalog: Catalog, ports: GroupPorts
     ) -> None:
         self._on_leaving = ports.on_leaving
+        self._exactly_once = settings.exactly_once
         self._plan = assign if ports.assignor is None else CustomAssignor(ports.assignor)
         rules = HandoverRules.from_settings(settings)
         self.board = RebalanceEvents(TaskManager(rules), ports.clock)
         self.link = link = self._new_link(settings, member, catalog.topology, ports)
         self.abandoned = None
         if ports.abort_of is not None and link is not None:
-            self.abandoned = AbandonedTransactions(ports.abort_of, lambda: link.view.progress)
+            before = None if settings.exactly_once else member.key
+            self.abandoned = AbandonedTransactions(ports.abort_of, self._reported, before)
         waits = settings.repartition_exact and any(
             edge.after_commit for edge in edges_of(catalog.topology, catalog.counts)
         )
@@ -198,10 +201,21 @@ class WorkerGroup:
         """The plan of a leader; the link knows who is in the group by it."""
         if self.link is not None:
             if self.abandoned is not None:
-                present = frozenset(MemberKey(one.instance, one.number) for one in state.members)
-                self.abandoned.planned(present)
+                present = (MemberKey(one.instance, one.number) for one in state.members)
+                self.abandoned.planned(frozenset(filter(self._opens_transactions, present)))
             self.link.planned(state)
         return self._plan(state)
+
+    def _reported(self) -> set[MemberKey]:
+        """The members that report that they commit by transactions."""
+        assert self.link is not None
+        return {key for key, one in self.link.view.progress.items() if one.exactly_once}
+
+    def _opens_transactions(self, key: MemberKey) -> bool:
+        """True if a member commits by transactions; one without a report does as we do."""
+        assert self.link is not None
+        report = self.link.view.progress.get(key)
+        return self._exactly_once if report is None else report.exactly_once
 
     def _describe(self) -> Mapping[TaskId, Copy]:
         """Our tasks for a JoinGroup; what is said of leaving and of the disk is as of then."""
@@ -257,4 +271,6 @@ def _identity(
         mode=settings.stream_rebalancing_mode,
         imbalance=settings.stream_imbalance_percentage,
         started_ms=clock.wall_ms(),
+        exactly_once=settings.exactly_once,
+        may_mix=reads_committed(topology, settings) and not topology.repartition_topics,
     )

@@ -79,6 +79,7 @@ class ActiveTask:
         remade: whether a topic that it reads was made again: it commits once more, and is then
             brought up again.
         wrote: whether it sent something since its last commit.
+        transacted: whether the commit that its period began at was made by a transaction.
     """
 
     task: TaskId
@@ -112,6 +113,7 @@ class ActiveTask:
     misplaced: str = ""
     remade: bool = False
     wrote: bool = False
+    transacted: bool = False
 
     # On its way up.
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar
 
 import attrs
 
@@ -115,6 +116,9 @@ class AtLeastOnceCommit:
             others wrote to its changelogs, and to note the age of its stores.
         settle: ends the batch of a task (``RecordLoop.settle``); what fails there ends the worker.
     """
+
+    #: Whether positions are committed with what was sent.
+    _transactional: ClassVar[bool] = False
 
     _group: GroupSession
     _delivery: ChangelogDelivery
@@ -307,7 +311,8 @@ class AtLeastOnceCommit:
         current.by = member_id
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         for part in current.parts:
-            texts = part.metadata(member_id, generation, self.texts)
+            made = {"transaction": self._transactional}
+            texts = part.metadata(member_id, generation, self.texts, **made)
             offsets |= {tp: (offset, texts[tp]) for tp, offset in part.offsets.items()}
         self._token += 1
         current.move_to(CommitPhase.SENT)

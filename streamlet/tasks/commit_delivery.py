@@ -52,9 +52,12 @@ class ChangelogDelivery:
         sink: where outputs and changelog records go, one queue for both.
         admin: tells where changelogs end.
         clock: for measuring.
-        open_source: a consumer with headers, to read the zombie writes in a changelog.
+        open_source: a consumer with headers, to read the zombie writes in a changelog, also those
+            that no transaction has committed.
         read_timeout_ms: how long reading the zombie writes may take.
-        alone: no zombie write counts: those of its transaction are never committed.
+        alone: no zombie write counts: those of its transaction are never committed. Only owners
+            before that commit without transactions may have written; what comes of them behind our
+            first record does not count.
     """
 
     _sink: RecordSink
@@ -123,8 +126,12 @@ class ChangelogDelivery:
                 log.debug("%s", error)
                 return False
             self._read_ends(parts)
-            again = not self._alone and self._overwrite_zombie_writes(parts)
+            again = self._overwrite_zombie_writes([p for p in parts if not self._fenced(p)])
         return True
+
+    def _fenced(self, part: TaskCommit) -> bool:
+        """True if no zombie write counts for the task."""
+        return self._alone and (part.number != 1 or part.active.transacted)
 
     def forget_queued(self) -> None:
         """Deliver nothing any more of what was written so far."""
@@ -186,6 +193,8 @@ class ChangelogDelivery:
                 with blamed(part.active.task):
                     keys = self._foreign_keys(changelog, start, end, part.active.epoch)
                 self._checked(part, changelog)  # not before: they may not be readable just now
+                if not keys:  # but markers of transactions
+                    continue
                 log.warning(
                     "%s: a process that lost the task wrote %d keys; writing them again",
                     changelog,
@@ -231,7 +240,7 @@ class ChangelogDelivery:
                                 "another member took the task over"
                             )
                         found[key] = None
-                    position = batch.offsets[-1] + 1
+                position = source.positions([changelog]).get(changelog, position)
         finally:
             source.close()
         return list(found)

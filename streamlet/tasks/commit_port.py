@@ -77,9 +77,9 @@ class TaskCommit:
         return started(self.active.rebuilt, self.starts)
 
     def metadata(
-        self, member_id: str, generation: int, rules: TextRules
+        self, member_id: str, generation: int, rules: TextRules, *, transaction: bool = False
     ) -> dict[TopicPartition, str]:
-        """The metadata to write beside the offset of each input.
+        """The metadata to write beside the offset of each input, by a ``transaction`` or not.
 
         Raises:
             CommitMetadataError: it is longer than the broker takes.
@@ -94,6 +94,7 @@ class TaskCommit:
             rebuilt=self.rebuilt,
             born=0 if self.active.held is None else self.active.held.born,
             key=b"" if self.active.held is None else self.active.held.key,
+            transaction=transaction,
         )
         return rules.texts(plain, dict.fromkeys(self.active.inputs, InputNote()) | self.notes)
 

@@ -92,6 +92,15 @@ def changelogs_of(
     }
 
 
+def reads_committed(topology: Topology, settings: Settings) -> bool:
+    """True if stores are restored from what is committed, whoever wrote it.
+
+    Not under ``read_uncommitted`` where one is restored from a topic of others, which its task read
+    so as well.
+    """
+    return settings.read_committed or not topology.restores_from_sources
+
+
 @attrs.frozen(eq=False)
 class TaskOpener:
     """Opens the stores of a topology's tasks in one folder, each with a cache of so many bytes."""

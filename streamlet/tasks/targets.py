@@ -28,7 +28,7 @@ from streamlet.logs import get_logger
 from streamlet.state.changelog import decode
 from streamlet.state.entries import ChangelogEntries, CommitEntry, newest_complete
 from streamlet.state.task_state import TaskState
-from streamlet.tasks.opening import changelogs_of
+from streamlet.tasks.opening import changelogs_of, reads_committed
 from streamlet.tasks.start import input_ranges
 from streamlet.tasks.target import Target
 from streamlet.topology.graph import Topology
@@ -186,14 +186,16 @@ class Targets:
         )
         logs = {task: self._changelogs(task) for task in tasks}
         starts = self.admin.start_offsets(_all(logs.values()))
-        ends = self.admin.end_offsets(_all(logs.values()))
+        ends = stable = self.admin.end_offsets(_all(logs.values()))
+        if reads_committed(self._topology, self._settings):
+            stable = self.admin.readable_ends(_all(logs.values()), read_committed=True)
         _name_unreadable(committed)
         found = {}
         for task in tasks:
             positions = self._named(task, Positions.of(inputs[task], committed))
             found[task] = Target.of(
                 positions,
-                self._counting(positions, starts, {tp: ends[tp] for tp in logs[task]}),
+                self._counting(positions, starts, {tp: ends[tp] for tp in logs[task]}, stable),
                 starts={tp: starts[tp] for tp in logs[task]},
                 ranges={tp: ranges[tp] for tp in inputs[task]},
             )
@@ -204,16 +206,18 @@ class Targets:
         positions: Positions,
         starts: Mapping[TopicPartition, int],
         ends: dict[TopicPartition, int],
+        stable: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, int]:
         """The ends of what counts: behind that may be an open transaction, which never will.
 
-        Nothing counts before the first commit; a transaction that was aborted leaves offsets.
+        All that is ``stable`` is read: keys that an owner without transactions wrote behind its
+        last commit are written again. Nothing counts before the first commit; a transaction that
+        was aborted leaves offsets.
         """
-        if not self._settings.exactly_once:
-            return ends
         newest = positions.newest
         if newest is not None:
-            return {tp: min(end, newest.ends.get(tp, end)) for tp, end in ends.items()}
+            known = {tp: min(end, newest.ends.get(tp, end)) for tp, end in ends.items()}
+            return {tp: max(end, stable[tp]) for tp, end in known.items()}
         written = {tp: starts[tp] for tp, end in ends.items() if starts[tp] < end}
         return ends if written and self._holds_records(written) else dict.fromkeys(ends, 0)
 

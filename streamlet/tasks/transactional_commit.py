@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar
 
 import attrs
 
@@ -43,6 +44,8 @@ class TransactionalCommit(AtLeastOnceCommit):
     Attributes:
         failed: why what was sent since the last commit can never count; empty: it can.
     """
+
+    _transactional: ClassVar[bool] = True
 
     _sink: TransactionSink = attrs.field(kw_only=True)
     _tasks: Callable[[], Sequence[ActiveTask]] = attrs.field(kw_only=True)

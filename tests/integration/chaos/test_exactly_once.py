@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streamlet.coordinator.commit_metadata import CommitMetadata
 from tests.integration.chaos.checks import (
     assert_complete_and_in_order,
     assert_counts_exact,
@@ -75,3 +76,32 @@ def test_tasks_that_move_by_hand_overs_and_after_kills_lose_and_double_nothing(
         cluster.await_settled()
     assert a.stop() == 0, cluster.logs()
     assert_exact(cluster, true)
+
+
+def test_the_guarantee_changes_by_one_instance_after_the_other_and_counts_stay_exact(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """By hand-overs, and where the other was killed amid its commits, both ways."""
+    cluster = make_cluster("plain", transaction_timeout_ms="600000")
+    a = cluster.instance("a").start()
+    b = cluster.instance("b", more=("--set", "processing.guarantee=exactly_once"))
+    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        cluster.await_running()
+        b.start()
+        await_share(cluster, b)
+        a.kill()
+        wait_for(lambda: all(one.transaction for one in commits(cluster)), cluster.logs)
+        go_on(load)
+        a.start()
+        await_share(cluster, a)
+        b.kill()
+        wait_for(lambda: not any(one.transaction for one in commits(cluster)), cluster.logs)
+        true = load.finish()
+        cluster.await_settled()
+    assert a.stop() == 0, cluster.logs()
+    assert_counts_exact(cluster, contents(cluster, cluster.instances), true)
+
+
+def commits(cluster: Cluster) -> list[CommitMetadata]:
+    """The texts of all commits."""
+    return [one.metadata for one in cluster.committed().values() if one.metadata is not None]

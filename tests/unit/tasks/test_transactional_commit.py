@@ -17,7 +17,7 @@ from streamlet.tasks.task_record import Unit, UnitStage
 from streamlet.tasks.transactional_commit import TransactionalCommit
 from streamlet.testing.ports import MemoryAdmin
 from streamlet.types import TopicPartition
-from tests.unit.tasks.owners import TASK, Owner, World, fold
+from tests.unit.tasks.owners import INPUT, TASK, Owner, World, fold
 
 
 class Transactions:
@@ -35,8 +35,8 @@ class Transactions:
 class ExactOwner(Owner):
     """An owner that commits by transactions."""
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, world: World, host: Path | None = None) -> None:
+        super().__init__(world, host=host)
         self.wanted: list[ev.WorkerRequest] = []
         self.transactions = Transactions()
         delivery = ChangelogDelivery(
@@ -153,6 +153,38 @@ def test_what_no_task_is_known_to_have_sent_is_committed_too(owner: ExactOwner) 
     owner.transactions.begun = True
     owner.exact.begin([])
     assert owner.exact.sent
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_an_owner_without_transactions_wrote_behind_its_last_commit_does_not_count(
+    tmp_path: Path, late: bool
+) -> None:
+    """Whether it comes before its successor begins, or between that and its first record."""
+    world = World(tmp_path, random.Random(1))
+    world.log.create("words", 1)
+    world.log.create("app-counts-changelog", 1)
+    world.produce(40)
+    world.inputs.append(("z", "x"))
+    world.log.append(INPUT, [b"z"], [b"x"])
+    first = Owner(world)
+    first.work(20)
+    list(first.steps())  # the claim
+    list(first.steps())
+    first.work(21)
+    if not late:
+        first.commit_port.begin([first.active])  # its flush, with z; its commit never arrives
+    owner = ExactOwner(world, tmp_path / "exact")
+    if late:
+        first.commit_port.begin([first.active])
+    first.die()
+    assert not owner.active.transacted
+    owner.write(5)
+    owner.exact.begin([])
+    owner.end(CommitOutcome.ACCEPTED)
+    owner.die()
+    reader = Owner(world, host=tmp_path / "new")
+    assert reader.active.transacted
+    assert reader.state() == fold(world.inputs, 25)
 
 
 def test_the_last_commit_of_a_unit_has_all_that_the_worker_sent(owner: ExactOwner) -> None:
