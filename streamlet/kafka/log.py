@@ -13,10 +13,17 @@ from streamlet.logs import get_logger
 _NUMBER = re.compile(r"#(?:producer|consumer)-\d+")
 
 
+#: What librdkafka says of a producer that ends, or looks for its epoch: it raises an error as well,
+#: of which streamlet says what becomes.
+_RAISED = ("FATAL [", "TXNERR [")
+_LOOKING, _AGAIN = "GETPID [", "retrying"
+
+
 class Repeats(logging.Filter):
     """Lets librdkafka say once that it cannot connect, not at each of twenty attempts a second.
 
-    Nor does a client say it again that took the place of one that lost its brokers.
+    Nor does a client say it again that took the place of one that lost its brokers. What is raised
+    or tried again all the same is for debugging, however grave librdkafka thinks it.
     """
 
     def __init__(self) -> None:
@@ -25,7 +32,11 @@ class Repeats(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """False for a repetition of the last message."""
-        who, _, text = record.getMessage().partition("]: ")
+        said = record.getMessage()
+        if said.startswith(_RAISED) or (said.startswith(_LOOKING) and said.endswith(_AGAIN)):
+            record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+            return log.isEnabledFor(logging.DEBUG)
+        who, _, text = said.partition("]: ")
         if not who.startswith("FAIL ["):
             return True
         who, (text, _, _) = _NUMBER.sub("", who), text.partition("(after ")

@@ -41,7 +41,7 @@ class AbandonedTransactions:
     _present: frozenset[MemberKey] = attrs.field(factory=frozenset, init=False)
     _awaited: dict[MemberKey, threading.Timer] = attrs.field(factory=dict, init=False)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Abort what the process before us left open under the other guarantee; may block."""
         if self._before is not None and self._before in self._reports():
             self._end(self._before)

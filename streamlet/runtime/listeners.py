@@ -73,7 +73,7 @@ class Observer(Protocol):
         ...
 
     def settled(self, counts: bool) -> None:
-        """What was produced since the last call is committed, or never will be.
+        """Learn whether what was produced since the last call is committed, or never will be.
 
         Called where outputs are committed by transactions.
         """
@@ -126,7 +126,7 @@ class _Listening:
         self.observer.produced(outputs)
 
     def settled(self, counts: bool) -> None:
-        """What was produced since the last call is committed, or never will be."""
+        """Learn whether what was produced since the last call is committed, or never will be."""
         self.observer.settled(counts)
 
 

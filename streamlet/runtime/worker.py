@@ -105,14 +105,12 @@ class Worker:
         self.counters = RecordCounters()
         application = self._catalog.topology.application
         self._sending = RecordCollector(self._sink, self._policy, application, self.counters)
-        outside = WorkerParts(settings, ports, self._catalog)
+        outside = WorkerParts(settings, ports, self._catalog, self._observer.settled)
         self._copies = outside.state_updater(self._board.wake, self._restoring)
         self._activation = outside.activation(
             self._copies, self._edges, self._policy, self._companions.tables
         )
-        self._commit = outside.commit(
-            self._group, self._settle, lambda: self._actions.to_commit(), self._observer.settled
-        )
+        self._commit = outside.commit(self._group, self._settle, lambda: self._actions.to_commit())
         self._purge = outside.purge(self._group.alive)
         closing_ms = close_later_ms(settings.stream_rebalancing_mode, self._siblings)
         self._closer = ports.threads.closer(clock, closing_ms)
@@ -218,12 +216,11 @@ class Worker:
             log.warning("joining without knowing the control topic: it cannot be read yet")
         if self._link is not None:
             self._link.check_reset(starting=True)
-        if self._companions.abandoned is not None:
-            self._companions.abandoned.begin()
         self._group.start()
-        for beside in (self._companions.advisor, self._companions.cleanup):
-            if beside is not None:
-                beside.start()
+        beside = self._companions
+        for part in (beside.abandoned, beside.advisor, beside.cleanup):
+            if part is not None:
+                part.start()
 
     def step(self) -> None:
         """One round: orders, tasks on their way up, a batch, perhaps a commit."""

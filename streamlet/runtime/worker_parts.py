@@ -32,6 +32,8 @@ class WorkerParts:
     settings: Settings
     ports: WorkerPorts
     catalog: Catalog
+    #: As of ``Observer``.
+    settled: Callable[[bool], None]
     targets: Targets = attrs.field(init=False)
 
     @targets.default
@@ -72,12 +74,8 @@ class WorkerParts:
         group: GroupSession,
         settle: Callable[[ActiveTask], None],
         tasks: Callable[[], Sequence[ActiveTask]],
-        settled: Callable[[bool], None],
     ) -> CommitPort:
-        """Commits by way of this membership; ``settle`` as of ``CommitPort``, of these tasks.
-
-        ``settled`` as of ``Observer``.
-        """
+        """Commits by way of this membership; ``settle`` as of ``CommitPort``, of these tasks."""
         look_ms = min(LOOK_MS, self.settings.metadata_max_age_ms)
         parts = group, self.ports.delivery, self.ports.clock
         texts, sink = self.catalog.texts, self.ports.transactions
@@ -92,7 +90,7 @@ class WorkerParts:
             settle=settle,
             sink=sink,
             tasks=tasks,
-            settled=settled,
+            settled=self.settled,
         )
 
     def purge(self, alive: Callable[[], bool]) -> Purge:

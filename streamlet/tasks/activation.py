@@ -384,11 +384,7 @@ class Activation:
             state.check_entries(largest, self._limits)
         # Without a commit of ours to start from everything counted: this is carried forward.
         contained = max(target.limit or NO_STATE, state.state)
-        epoch = 1 + max([target.epoch, contained.epoch, state.met, *state.epochs.values()])
-        metadata = target.metadata
-        coming.transacted = metadata is not None and metadata.transaction
-        if coming.transacted and not self._settings.exactly_once:
-            epoch += 1  # aborted ones were of that one
+        epoch = target.next_epoch(state, transactions=self._settings.exactly_once)
         part = self.topology.subtopology(opened.task.subtopology)
         begin, wall_ms = target.positions(), self._clock.wall_ms()
         between = {topic.name for topic in part.repartitions}

@@ -165,6 +165,7 @@ class ActiveTask:
         self.committed, self.contained = dict(processor.positions), contained
         self.inputs = tuple(sorted(self.committed))
         self.held = None if processor.edges is None else processor.edges.held
+        self.transacted = self.target is not None and self.target.transacted
         self.mark = self.target = None
         self.come_to(OpeningStage.READY)
 

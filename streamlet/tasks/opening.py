@@ -93,12 +93,13 @@ def changelogs_of(
 
 
 def reads_committed(topology: Topology, settings: Settings) -> bool:
-    """True if stores are restored from what is committed, whoever wrote it.
+    """True if stores are restored from what is committed.
 
     Not under ``read_uncommitted`` where one is restored from a topic of others, which its task read
     so as well.
     """
-    return settings.read_committed or not topology.restores_from_sources
+    stores = [store for part in topology.subtopologies for store in part.stores]
+    return settings.read_committed or all(store.source_topic is None for store in stores)
 
 
 @attrs.frozen(eq=False)

@@ -8,8 +8,9 @@ import attrs
 
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote, Positions, Rebuilt
 from streamlet.logs import get_logger
+from streamlet.state.task_state import TaskState
 from streamlet.tasks.start import InputRange
-from streamlet.types import StateNumber, TopicPartition
+from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 log = get_logger(__name__)
 
@@ -89,6 +90,20 @@ class Target:
     def rebuilt_epoch(self) -> int | None:
         """The epoch before which local copies are outdated; None if there is none."""
         return None if self.metadata is None else self.metadata.rebuilt_epoch
+
+    @property
+    def transacted(self) -> bool:
+        """True if a transaction made the commit."""
+        return self.metadata is not None and self.metadata.transaction
+
+    def next_epoch(self, state: TaskState, *, transactions: bool) -> int:
+        """The epoch of a period that begins here with these stores, above every one that was met.
+
+        Before an owner without ``transactions`` some that were aborted may have been of the next.
+        """
+        met = self.epoch, state.state.epoch, state.met, *state.epochs.values()
+        limit = NO_STATE if self.limit is None else self.limit
+        return 1 + max(limit.epoch, *met) + (self.transacted and not transactions)
 
     def placed(self) -> Target:
         """The target with the first offsets to read worked out once.

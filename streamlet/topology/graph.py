@@ -91,11 +91,6 @@ class Topology:
         return tuple(sorted(t.name for part in self.subtopologies for t in part.repartitions))
 
     @property
-    def restores_from_sources(self) -> bool:
-        """True if a store is restored from a topic that others write."""
-        return any(s.source_topic is not None for part in self.subtopologies for s in part.stores)
-
-    @property
     def topics_with_origins(self) -> frozenset[str]:
         """Topics that are written with the origin of each record in a header."""
         return frozenset(s.topic for part in self.subtopologies for s in part.sinks if s.origin)
