@@ -123,9 +123,10 @@ _AFTER = {
     "COORDINATOR_NOT_AVAILABLE",
     "NOT_COORDINATOR",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "DUPLICATE_SEQUENCE_NUMBER",
 }
-#: Of these it has always done it.
-_ALWAYS_AFTER = frozenset({"NOT_ENOUGH_REPLICAS_AFTER_APPEND"})
+#: Of these it has always done it; clients take the last one as a success.
+_ALWAYS_AFTER = frozenset({"NOT_ENOUGH_REPLICAS_AFTER_APPEND", "DUPLICATE_SEQUENCE_NUMBER"})
 _LOSSES = ("disconnect", "delay", "black hole")
 _CHANGES = frozenset({"Produce", "OffsetCommit", "TxnOffsetCommit", "EndTxn"})
 

@@ -36,7 +36,7 @@ _REMEDIES = {
 }
 _GROUP, _OTHERS = ("<!-- the group's -->", "<!-- seen -->")
 _OR = "; or "
-_NONE = "not sent"
+_NOT_SENT, _NOT_SEEN = "not sent", "not seen"
 
 
 def of_group() -> list[str]:
@@ -59,7 +59,7 @@ def seen_in(text: str) -> Seen:
         api, names, *outcomes = (cell.strip() for cell in line.strip("| ").split(" | "))
         for name in re.findall(r"`[^`]+`(?: done)?", names):
             for guarantee, outcome in zip(GUARANTEES, outcomes, strict=True):
-                if outcome != _NONE:
+                if outcome not in (_NOT_SENT, _NOT_SEEN):
                     found[guarantee, by_name[api, name]] = frozenset(outcome.split(_OR))
     return found
 
@@ -70,8 +70,12 @@ def with_rows(text: str, seen: Seen) -> str:
     text = _with_part(text, _GROUP, "\n".join([head, *of_group()]))
     rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for case in CASES:
-        outcomes = [_OR.join(sorted(seen.get((one, case), ()))) or _NONE for one in GUARANTEES]
-        if set(outcomes) != {_NONE}:
+        outcomes = [
+            _OR.join(sorted(seen.get((one, case), ())))
+            or (_NOT_SEEN if case.sent_under(one) else _NOT_SENT)
+            for one in GUARANTEES
+        ]
+        if not {*outcomes} <= {_NOT_SENT, _NOT_SEEN}:
             rows[case.api, *outcomes].append(_named(case))
     head = f"| request | fault | {' | '.join(GUARANTEES)} |\n|---|---|---|---|"
     lines = [

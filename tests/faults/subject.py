@@ -44,8 +44,9 @@ _AT_START = frozenset(
 #: Kinds that are sent once, when a member begins or ends.
 SENT_ONCE = _AT_START | {"LeaveGroup"}
 _FAILED = re.compile(r"^a-\d+ failed: (.*)$", re.MULTILINE)
-#: What differs from run to run of a sentence: members' ids, and numbers.
+#: What differs from run to run of a sentence: members' ids, numbers, and topics.
 _IDS, _NUMBERS = re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{27}"), re.compile(r"\d+")
+_TOPICS = re.compile(r"\bapp-[a-z-]+")
 
 
 class WrongError(Exception):
@@ -261,7 +262,7 @@ class Subject:
         said = failed[-1].replace(self._cluster.name, "app") if failed else ""
         for server in {*self._servers.split(","), *self.proxy.bootstrap_servers.split(",")}:
             said = said.replace(server, "HOST:PORT")
-        said = _NUMBERS.sub("N", _IDS.sub("", said))
+        said = _NUMBERS.sub("N", _TOPICS.sub("TOPIC", _IDS.sub("", said)))
         return Outcome(self._leads_to(case, said), said, round(took_s, 1))
 
     def _leads_to(self, case: Case, says: str) -> str:
