@@ -84,16 +84,23 @@ def _give_back(control: ControlTopic, ours: Command) -> None:
 
 def _wait(control: ControlTopic, clock: Clock, ours: Command, stopped: threading.Event) -> None:
     since_ms = clock.now_ms()
-    while (first := _first(control, clock, ours)) != ours:
+    seen: dict[str, int] = {}
+    while (first := _first(control, clock, ours, seen)) != ours:
         if stopped.is_set() or clock.now_ms() - since_ms > PATIENCE_MS:
             raise RefusedError(f"another command is at it: {first.what}; try again when it is done")
         control.follow(_FOLLOW_MS)
 
 
-def _first(control: ControlTopic, clock: Clock, ours: Command) -> Command:
-    """The first command that may be alive; those that must be dead are removed."""
+def _first(control: ControlTopic, clock: Clock, ours: Command, seen: dict[str, int]) -> Command:
+    """The first command that may be alive; those that must be dead are removed.
+
+    ``seen`` is since when, by our own clock, each is there: its time may be that of a host whose
+    clock is ahead, which would have others wait for as long.
+    """
+    now_ms, wall_ms = clock.now_ms(), clock.wall_ms()
     for command in control.view.commands.values():
-        if command == ours or clock.wall_ms() - command.at_ms < DEAD_MS:
+        age_ms = max(wall_ms - command.at_ms, now_ms - seen.setdefault(command.id, now_ms))
+        if command == ours or age_ms < DEAD_MS:
             return command
         control.remove(place_of(command))
     return ours

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from streamlet.bounded import TIME_MAX
 from streamlet.clock import ManualClock
 from streamlet.control.records import place_of
 from streamlet.control.topic import ControlTopic, prepare_control
@@ -100,6 +101,16 @@ def test_a_command_that_died_in_its_turn_is_passed_over(log: MemoryLog) -> None:
         pass
     assert commands(log) == []
     assert place_of(dead) == (Command, "dead")
+
+
+def test_a_command_of_a_host_whose_clock_is_ahead_blocks_no_others_for_ever(log: MemoryLog) -> None:
+    clock = Clocked()
+    other = topic(log, clock)
+    other.write(Command("ahead", "scale-down", TIME_MAX))
+    other.flush()
+    with our_turn(topic(log, clock), clock, "replace", threading.Event()):
+        assert commands(log) == ["replace"]
+    assert clock.now_ms() > DEAD_MS
 
 
 def opened(log: MemoryLog) -> tuple[ControlTopic, MemorySink, ManualClock]:
