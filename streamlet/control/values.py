@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 import attrs
 import msgspec
 
-from streamlet.bounded import Int32, Int64, TimeMs
+from streamlet.bounded import INT32_MAX, Int32, Int64, TimeMs
 from streamlet.kafka.ports import NewTopic
 
 #: A task as printed.
@@ -161,6 +161,11 @@ class ResetEpoch:
     sources: tuple[str, ...] = ()
     filled: tuple[str, ...] = ()
     positions: tuple[tuple[str, Int32, Int64], ...] = ()
+
+    @property
+    def next_epoch(self) -> int:
+        """The number of the next reset; behind the highest that is read it begins again."""
+        return self.epoch + 1 if 0 <= self.epoch < INT32_MAX else 1
 
     @property
     def text(self) -> str:

@@ -120,7 +120,7 @@ class Deletion:
         check_stopped(cluster)  # the operator may have been asked for long
         before = control.view.reset
         plan = self._plan(cluster.admin.topics(), cluster.committed(), control.view)
-        epoch = before.epoch + (before.pending is None)
+        epoch = before.next_epoch if before.pending is None else before.epoch
         entry = attrs.evolve(before, epoch=epoch, pending=plan.topics, sources=plan.sources)
         removal.delete(before, entry, removal.ids(plan.names))
         return plan

@@ -197,7 +197,7 @@ class Reset:
         return ResetPlan(
             application=self._name,
             start=self.start,
-            epoch=view.reset.epoch + (pending is None),
+            epoch=view.reset.next_epoch if pending is None else view.reset.epoch,
             highest_epoch=highest_epoch(committed),
             incarnation=next_incarnation(committed),
             moves=self._moves(topics, sources, committed, view.reset),

@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 import streamlet as sl
+from streamlet.bounded import INT32_MAX
 from streamlet.control.values import Mark, ResetEpoch
 from streamlet.control.view import ControlView
 from streamlet.coordinator.commit_metadata import CommitMetadata
@@ -50,6 +51,12 @@ from tests.unit.scaling.group import member
 
 def offsets(plan: ResetPlan) -> list[int]:
     return [move.after for move in plan.moves]
+
+
+def test_the_highest_number_of_a_reset_keeps_no_later_one_from_being_read(scene: Scene) -> None:
+    scene.write(ResetEpoch(INT32_MAX, 5))
+    scene.reset().carry_out()
+    assert scene.view().reset == ResetEpoch(1, 1_000)
 
 
 def test_everything_is_as_if_it_had_never_run(scene: Scene) -> None:
