@@ -70,9 +70,9 @@ def _join_again(member: Member, kind: RequestKind, verdict: Verdict) -> None:
             _shrink(member)
         case Remedy.REFIND:
             member.lose_link(problem)
-            member.prepare(member.backoff.next_ms())
+            member.prepare(member.retries.next_ms())
         case _:
-            member.prepare(member.backoff.next_ms())
+            member.prepare(member.retries.next_ms())
 
 
 def _shrink(member: Member) -> None:
@@ -80,7 +80,7 @@ def _shrink(member: Member) -> None:
     member.reduced = min(member.reduced + 1, MOST_REDUCED)
     member.reduced_until_ms = member.now_ms + member.config.reduced_for_ms
     member.force = True
-    member.prepare(member.size_backoff.next_ms())
+    member.prepare(member.size_retries.next_ms())
 
 
 def on_heartbeat(member: Member, flight: ev.Send, answer: msg.HeartbeatAnswer) -> None:
@@ -147,7 +147,7 @@ def on_leave(member: Member, answer: msg.LeaveGroupAnswer) -> None:
     if verdict.remedy in (Remedy.RETRY, Remedy.REFIND):
         if verdict.remedy is Remedy.REFIND:
             member.lose_link(f"{RequestKind.LEAVE}: {verdict}")
-        member.retry_at_ms = member.now_ms + member.backoff.next_ms()
+        member.retry_at_ms = member.now_ms + member.retries.next_ms()
     elif member.state is MembershipState.FLIPPING:
         member.gone_over()
     else:

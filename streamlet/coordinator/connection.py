@@ -12,13 +12,12 @@ Beside it: the requests in flight on it, and how long to wait before the next tr
 from __future__ import annotations
 
 import enum
-import zlib
 
 import attrs
 
 from streamlet.coordinator.events import Connection, FindCoordinator, Send
 from streamlet.coordinator.messages import Request
-from streamlet.doubling import doubled
+from streamlet.retries import Retries
 
 
 @attrs.define
@@ -59,30 +58,6 @@ class InFlightRequests:
         return len(self._open)
 
 
-@attrs.define
-class Backoff:
-    """Doubling waits up to a bound, spread by ±20 % so that members do not move in step.
-
-    The spread is a checksum of member and attempt, not chance: a run can be repeated.
-    """
-
-    first_ms: int
-    max_ms: int
-    jitter: int = 0
-    attempts: int = 0
-
-    def next_ms(self) -> int:
-        """The wait before the next attempt, in ms."""
-        self.attempts += 1
-        plain = doubled(self.first_ms, self.max_ms, self.attempts - 1)
-        spread = zlib.crc32(f"{self.jitter}:{self.attempts}".encode()) % 401 - 200
-        return max(1, plain + plain * spread // 1000)
-
-    def reset(self) -> None:
-        """Start again with the first wait, after a success."""
-        self.attempts = 0
-
-
 class ConnectionState(enum.StrEnum):
     """The states of the search for the coordinator."""
 
@@ -95,7 +70,7 @@ class ConnectionState(enum.StrEnum):
 class CoordinatorConnection:
     """The state of the coordinator; waits between look-ups until something is answered again."""
 
-    backoff: Backoff
+    retries: Retries
     timeout_ms: int
     state: ConnectionState = ConnectionState.LOST
     #: Last known coordinator; kept while lost, to notice that it moved.
@@ -123,7 +98,7 @@ class CoordinatorConnection:
         """Forget the coordinator; the first loss after an answer is looked up at once."""
         if self.state is ConnectionState.LOST:
             return
-        first = self.backoff.attempts == 0
-        wait_ms = self.backoff.next_ms()
+        first = self.retries.failures == 0
+        wait_ms = self.retries.next_ms()
         self.state = ConnectionState.LOST
         self.due_ms = now_ms if first else now_ms + wait_ms

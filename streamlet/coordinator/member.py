@@ -11,7 +11,6 @@ from streamlet.coordinator import events as ev
 from streamlet.coordinator import messages as msg
 from streamlet.coordinator.codes import Remedy, RequestKind, Verdict
 from streamlet.coordinator.connection import (
-    Backoff,
     ConnectionState,
     CoordinatorConnection,
     InFlightRequests,
@@ -20,6 +19,7 @@ from streamlet.coordinator.member_config import MembershipConfig
 from streamlet.coordinator.states import ENDED, LIVE, MOVES, IllegalMoveError, MembershipState
 from streamlet.errors import FatalGroupError, FencedError, GroupError, GroupRightError
 from streamlet.rebalance.values import NeedMetadata
+from streamlet.retries import Retries
 
 #: How often in succession a group may turn out to be of another type than we tried: it changes its
 #: type at most once while we look.
@@ -101,8 +101,8 @@ class Member:
     last_progress_ms: int = 0
     now_ms: int = 0
     link: CoordinatorConnection = attrs.field(init=False)
-    backoff: Backoff = attrs.field(init=False)
-    size_backoff: Backoff = attrs.field(init=False)
+    retries: Retries = attrs.field(init=False)
+    size_retries: Retries = attrs.field(init=False)
     in_flight: InFlightRequests = attrs.field(factory=InFlightRequests)
     out: list[ev.Command] = attrs.field(factory=list)
 
@@ -112,10 +112,10 @@ class Member:
         self.nonce = c.first_nonce
         self.kind = c.protocol_types[0] if c.protocol_types else ""
         self.link = CoordinatorConnection(
-            Backoff(c.backoff_ms, c.backoff_max_ms, c.jitter), c.request_timeout_ms
+            Retries(c.backoff_ms, c.backoff_max_ms, c.jitter), c.request_timeout_ms
         )
-        self.backoff = Backoff(c.backoff_ms, c.backoff_max_ms, c.jitter)
-        self.size_backoff = Backoff(c.backoff_ms * 4, c.size_backoff_max_ms, c.jitter)
+        self.retries = Retries(c.backoff_ms, c.backoff_max_ms, c.jitter)
+        self.size_retries = Retries(c.backoff_ms * 4, c.size_backoff_max_ms, c.jitter)
 
     def move_to(self, state: MembershipState) -> None:
         """Make a move the table allows.
@@ -163,8 +163,8 @@ class Member:
 
     def pause_ms(self) -> int:
         """Wait for what is expected to work at once: nothing the first time, then with back-off."""
-        wait_ms = self.backoff.next_ms()
-        return 0 if self.backoff.attempts == 1 else wait_ms
+        wait_ms = self.retries.next_ms()
+        return 0 if self.retries.failures == 1 else wait_ms
 
     def want_join(self, reason: str, *, force: bool) -> None:
         """Rejoin when stable; ``force``: a rebalance must come of it, after the present one too."""
@@ -236,7 +236,7 @@ class Member:
             self.forget_id(f"the group is no longer of type {self.kind}")
         if insists:
             self.mismatches = 0
-            self.prepare(min(self.backoff.next_ms(), INSIST_MS))
+            self.prepare(min(self.retries.next_ms(), INSIST_MS))
         else:
             self.insist_until_ms = None
             self.kind = next(kind for kind in c.protocol_types if kind != self.kind)
@@ -308,8 +308,8 @@ class Member:
         self.force = self.force or (self.restarted and self.forced)
         self.join_sent = self.forced = False
         self.insist_until_ms, self.mismatches = None, 0
-        self.backoff.reset()
-        self.size_backoff.reset()
+        self.retries.reset()
+        self.size_retries.reset()
         self.heartbeat_at_ms = self.now_ms + self.config.heartbeat_interval_ms
         self.move_to(MembershipState.STABLE)
         part = (self.generation, self.member_id, assignment, self.leads, self.restarted)

@@ -110,7 +110,7 @@ class Membership:
             case ev.AssignorFailed(generation, reason):
                 if m.state is MembershipState.ASSIGNING and generation == m.newest:
                     m.last_problem = f"assignor: {reason}"
-                    m.prepare(m.backoff.next_ms())
+                    m.prepare(m.retries.next_ms())
             case _:
                 self._worker_request(event)
 
@@ -157,7 +157,7 @@ class Membership:
         flight = m.in_flight.complete(number)
         if flight is None:
             return
-        m.link.backoff.reset()
+        m.link.retries.reset()
         match flight.request, answer:
             case msg.JoinGroup(), msg.JoinGroupAnswer():
                 answers.on_join(m, flight, answer)

@@ -17,6 +17,7 @@ from streamlet.config import Settings
 from streamlet.coordinator.group_client import group_client
 from streamlet.errors import BROKER_ADVICE, StreamletError, TimedOutError
 from streamlet.logs import get_logger
+from streamlet.retries import Retries
 
 log = get_logger(__name__)
 
@@ -78,17 +79,20 @@ class BrokerWait:
             TimedOutError: the time is over.
             StreamletError: what the step raised, if waiting cannot mend it.
         """
-        while True:
-            self._await_broker()
+        self._await_broker()
+        self._check_stopped()
+        tries = Retries(PAUSE_MS, PAUSE_MS)
+        return tries.until_done(step, wait=self._await_again, failed=self._go_on)
+
+    def _await_again(self, pause_s: float) -> None:
+        """Pause, and ask for a broker again."""
+        until_ms = self._clock.now_ms() + pause_s * 1000
+        while self._clock.now_ms() < until_ms:
             self._check_stopped()
-            try:
-                return step()
-            except StreamletError as error:
-                if not error.passing:
-                    raise
-                self._answered = False
-                self._go_on(error)
-                self._pause()
+            threading.Event().wait(LOOK_S)
+        self._answered = False
+        self._await_broker()
+        self._check_stopped()
 
     def _await_broker(self) -> None:
         """Ask until a broker has answered once since the last failure."""
@@ -131,9 +135,3 @@ class BrokerWait:
         if self._logged_ms is None or now_ms - self._logged_ms >= LOG_EVERY_MS - PAUSE_MS:
             self._logged_ms = now_ms
             log.warning("waiting for a broker, for %.0f s so far: %s", waited_s, error)
-
-    def _pause(self) -> None:
-        until_ms = self._clock.now_ms() + PAUSE_MS
-        while self._clock.now_ms() < until_ms:
-            self._check_stopped()
-            threading.Event().wait(LOOK_S)

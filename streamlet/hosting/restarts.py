@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from streamlet.clock import Clock
-from streamlet.doubling import doubled
 from streamlet.logs import get_logger
+from streamlet.retries import Retries
 
 if TYPE_CHECKING:
     from streamlet.runtime.stream_thread import StreamThread
@@ -47,8 +47,10 @@ class RestartPolicy:
         if not passing:
             if failures <= 1 or ran_ms >= self.calm_ms:
                 return 0
-            failures -= 2
-        return doubled(self.first_ms, self.longest_ms, failures)
+            failures -= 1
+        else:
+            failures += 1
+        return Retries(self.first_ms, self.longest_ms).pause_ms(failures)
 
     def no_room_ms(self, last_ms: int) -> int:
         """The pause before the next try where no file descriptor is free for a worker.

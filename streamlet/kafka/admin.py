@@ -33,11 +33,12 @@ from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, STALE_LEADER, UNTOLD, ope
 from streamlet.kafka.log import quiet
 from streamlet.kafka.metadata import topics_in
 from streamlet.kafka.ports import NewTopic, TopicInfo
-from streamlet.kafka.retry_budget import RetryBudget
 from streamlet.kafka.topic_changes import RefusedDeletions, alterations
+from streamlet.retries import Retries
 from streamlet.types import TopicPartition
 
 T = TypeVar("T")
+FIRST_MS = 1_000  # the wait for the first client; a later one may have brokers where it has none
 #: What a request is about, each with the answer to come.
 Answers: TypeAlias = dict[T, Future[Any]]
 
@@ -64,10 +65,9 @@ class KafkaAdmin:
         read_committed: bool = False,
     ) -> None:
         self._before_creating, self._read_committed = before_creating, read_committed
-        self._servers = bootstrap_servers
-        self._timeout = timeout_ms / 1000
-        self._timeout_ms = timeout_ms
-        self._clock = clock or SystemClock()
+        self._servers, self._clock = bootstrap_servers, clock or SystemClock()
+        self._timeout, self._timeout_ms = timeout_ms / 1000, timeout_ms
+        self._tries = partial(Retries, FIRST_MS, timeout_ms, clock=self._clock, limit_ms=timeout_ms)
         own = {"bootstrap.servers": bootstrap_servers, "allow.auto.create.topics": False}
         self._config = quiet({**own, **(config or {})}, name)
         self._refused_deletions = RefusedDeletions()
@@ -310,15 +310,15 @@ class KafkaAdmin:
         if not self._knows_brokers:  # asked for offsets first, it may look for none for seconds
             self.topics()
             self._knows_brokers = True
-        patience = RetryBudget(self._clock, self._timeout_ms)
+        tries = self._tries()
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         while len(found) < len(set(partitions)):
             left = [tp for tp in partitions if tp not in found]
-            began_ms, wait_s = self._clock.now_ms(), patience.next_s()
+            began_ms, wait_s = self._clock.now_ms(), tries.next_ms() / 1000
             stale = self._offsets_once(left, spec, found, wait_s, passing, isolation)
             if stale is None:
                 continue
-            if patience.over:
+            if tries.over:
                 raise stale
             if self._clock.now_ms() - began_ms >= wait_s * 1000:  # it may never answer
                 self._open()
@@ -381,13 +381,13 @@ class KafkaAdmin:
 
     def _metadata(self) -> ClusterMetadata:
         """Topics and brokers as the client knows them."""
-        patience = RetryBudget(self._clock, self._timeout_ms)
+        tries = self._tries()
         while True:
             try:
-                found: ClusterMetadata = self._client.list_topics(timeout=patience.next_s())
+                found: ClusterMetadata = self._client.list_topics(timeout=tries.next_ms() / 1000)
             except KafkaException as error:
                 code = error.args[0].code()
-                if patience.over or code not in NO_ANSWER or self._errors.refusal() is not None:
+                if tries.over or code not in NO_ANSWER or self._errors.refusal() is not None:
                     raise self._errors.unreachable(error) from error
                 self._open()
                 self._opened.poll(0.02)  # it may have failed at once
@@ -403,13 +403,13 @@ class KafkaAdmin:
 
         What was carried out all the same is answered with an error that says so.
         """
-        patience = RetryBudget(self._clock, self._timeout_ms)
+        tries = self._tries()
         while True:
             client = self._client  # held here: requests of a client that is gone fail
             answers = request(client)
-            _, missing = wait(answers.values(), timeout=patience.next_s())
+            _, missing = wait(answers.values(), timeout=tries.next_ms() / 1000)
             if not missing:
                 return answers
-            if patience.over or self._errors.refusal() is not None:
+            if tries.over or self._errors.refusal() is not None:
                 raise self._errors.silent()
             self._open()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Protocol
 
 from streamlet.clock import Clock
@@ -47,10 +47,11 @@ def read_until(
     *,
     begins: Mapping[TopicPartition, int],
     clock: Clock,
-    silent_ms: int = SILENT_MS,
+    silent_ms: float = SILENT_MS,
     most: int = POLL_RECORDS,
     admin: Admin | None = None,
     reads_on: bool = False,
+    keep_going: Callable[[], bool] = lambda: True,
 ) -> Generator[PartitionBatch, None, None]:
     """The records of partitions below their ends; the last offsets of one may be no records.
 
@@ -68,6 +69,7 @@ def read_until(
             an error.
         reads_on: the caller reads on: records behind the ends that come along are not left out, and
             all partitions stay assigned.
+        keep_going: asked before each poll; False ends the reading.
 
     Raises:
         TimedOutError: records that are there do not come.
@@ -78,7 +80,7 @@ def read_until(
     at = _open(begins, ends)
     heard_ms = clock.now_ms()
     try:
-        while at:
+        while at and keep_going():
             left = sum(ends[tp] - offset for tp, offset in at.items())
             batches = poll_on(source, min(most, left), POLL_MS, admin)
             for batch in batches:

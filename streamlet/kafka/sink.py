@@ -32,6 +32,7 @@ from streamlet.kafka.metadata import finds_brokers, look_up
 from streamlet.kafka.ports import Headers
 from streamlet.kafka.queue_bound import QueueBound, mean_size
 from streamlet.kafka.refusals import record_refused, undelivered, unwritable
+from streamlet.retries import Retries
 from streamlet.rights import REFUSED
 
 #: What is written for a timestamp of 0, which the client takes for "now"; it has no other call
@@ -46,7 +47,7 @@ _PUSH_S = 0.001
 #: How often a flush looks whether it may go on.
 _LOOK_S = 0.25
 #: How long to wait for room before it is looked for again, at first and at most.
-_ROOM_S, _MOST_ROOM_S = 0.002, 0.05
+_ROOM_MS, _MOST_ROOM_MS = 2, 50
 #: Records queued at most before it is looked again whether they may be.
 _CHUNK = 2_000
 #: Without any delivery for so many times ``lost_ms`` a client that said nothing is asked, too.
@@ -323,17 +324,16 @@ class KafkaSink:
         if bound.take(wanted, size):
             return wanted
         bound.look(len(self._producer))
-        began_ms, wait_s = self._clock.now_ms(), _ROOM_S
+        began_ms, looks = self._clock.now_ms(), Retries(_ROOM_MS, _MOST_ROOM_MS)
         while bound.records and bound.room < min(wanted * size, bound.bytes // 2):
-            self._await_room(wait_s)
-            wait_s = min(2 * wait_s, _MOST_ROOM_S)
+            self._await_room(looks.next_ms())
         self.waited_ms += self._clock.now_ms() - began_ms
         fitting = max(min(wanted, bound.room // size), 1)
         bound.queued(fitting, fitting * size)
         return fitting
 
-    def _await_room(self, wait_s: float = _MOST_ROOM_S) -> None:
-        self._serve(self._producer.poll, wait_s)
+    def _await_room(self, wait_ms: int = _MOST_ROOM_MS) -> None:
+        self._serve(self._producer.poll, wait_ms / 1000)
         self._look(len(self._producer))
 
     def _look(self, left: int) -> None:

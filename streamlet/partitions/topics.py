@@ -18,6 +18,7 @@ from streamlet.errors import BrokerError, MissingTopicError, NotFoundError, Stre
 from streamlet.kafka.ports import Admin
 from streamlet.logs import get_logger
 from streamlet.partitions.first_offsets import first_offsets
+from streamlet.retries import Retries
 from streamlet.types import TopicPartition
 
 log = get_logger(__name__)
@@ -139,15 +140,13 @@ class ConsumerTopics:
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Ask a broker that may be busy; not for the control thread."""
-        deadline = self._clock.now_ms() + _PATIENCE_MS
-        while True:
-            try:
-                return question()
-            except BrokerError as error:
-                if self._clock.now_ms() >= deadline:
-                    raise
-                log.info("asking again: %s", error)
-                self.closed.wait(_ASK_PAUSE_MS / 1000)
+        tries = Retries(_ASK_PAUSE_MS, _ASK_PAUSE_MS, clock=self._clock, limit_ms=_PATIENCE_MS)
+        return tries.until_done(
+            question,
+            wait=self.closed.wait,
+            failed=lambda error: log.info("asking again: %s", error),
+            passes=lambda error: isinstance(error, BrokerError),
+        )
 
     def watch(
         self,

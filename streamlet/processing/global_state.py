@@ -66,14 +66,14 @@ class GlobalState:
         """The stores by name."""
         return self.state.stores
 
-    def apply(self, raw: PartitionBatch) -> None:
+    def apply(self, raw: PartitionBatch, now_ms: int) -> None:
         """Put the records of a batch into their table, behind those that wait.
 
         Raises:
             ProcessingError: one cannot be decoded, or written, under the policy ``fail``.
         """
         self._waiting.append(raw)
-        self.go_on(self._pause.now_ms)
+        self.go_on(now_ms)
 
     def go_on(self, now_ms: int) -> bool:
         """Put records that wait into their tables, up to one that is to be decoded again later.

@@ -11,6 +11,7 @@ Rows change between two rounds of the worker's loop, never amid a batch.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,12 +24,14 @@ from streamlet.errors import (
     StateMismatchError,
     TaskCorruptedError,
 )
-from streamlet.kafka.ports import Admin, RecordSink, RecordSource
+from streamlet.kafka.ports import Admin, PartitionBatch, RecordSink, RecordSource
+from streamlet.kafka.reading import read_until
 from streamlet.logs import get_logger
 from streamlet.processing.global_state import GlobalState
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.record_collector import RecordCollector
 from streamlet.processing.record_failures import RecordCounters, RetryPause
+from streamlet.retries import Retries
 from streamlet.state.directory import DATABASE, FolderLock
 from streamlet.state.rocksdb import wipe_folder
 from streamlet.state.store_commits import TaskStore
@@ -38,16 +41,14 @@ from streamlet.types import TopicPartition
 
 log = get_logger(__name__)
 
-#: Records of one poll: before the worker runs tasks, and beside them.
-RESTORE_RECORDS, STEP_RECORDS = 10_000, 1_000
-#: The time a poll waits for records before the worker runs tasks, ms.
-RESTORE_POLL_MS = 100
+#: Records of one poll beside tasks.
+STEP_RECORDS = 1_000
 #: Progress is logged so often while tables are read at the start, ms.
 LOG_MS = 5_000
 #: A folder that another process still holds is waited for so long, ms: our own worker before.
 LOCKED_MS = 30_000
-#: Pause before it is tried again, s.
-LOCKED_RETRY_S = 0.02
+#: Pause before it is tried again, ms.
+LOCKED_RETRY_MS = 20
 
 
 class GlobalTables:
@@ -150,18 +151,45 @@ class GlobalTables:
             self._assigned.clear()
             self._global.wipe()
         self._global.state.topic_ids = dict(ids)
-        self._assign({tp: self._global.positions.get(tp, starts[tp]) for tp in partitions})
-        read, began_ms = 0, self._clock.now_ms()
-        log_ms = began_ms + LOG_MS
-        while keep_going() and (left := self._left(ends)):
-            read += self._poll(RESTORE_RECORDS, RESTORE_POLL_MS)
-            if self._clock.now_ms() >= log_ms:
-                log.info("reading global tables: %d records read, %d to come", read, left)
-                log_ms = self._clock.now_ms() + LOG_MS
+        began_ms = self._clock.now_ms()
+        begins = {tp: self._global.positions.get(tp, starts[tp]) for tp in partitions}
+        read = self._read(begins, ends, keep_going)
         self._write()
         self._next_look_ms = self._clock.now_ms() + self._look_ms
         took = (self._clock.now_ms() - began_ms) / 1000
         log.info("read %d records of global tables in %.1f s", read, took)
+
+    def _read(
+        self,
+        begins: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+        keep_going: Callable[[], bool],
+    ) -> int:
+        """Read to the ends, and on from there; how many records that were."""
+        self._note_assigned(begins)
+        read, log_ms = 0, self._clock.now_ms() + LOG_MS
+
+        def goes_on() -> bool:
+            nonlocal log_ms
+            if self._clock.now_ms() >= log_ms:
+                left = self._left(ends)
+                log.info("reading global tables: %d records read, %d to come", read, left)
+                log_ms = self._clock.now_ms() + LOG_MS
+            return keep_going()
+
+        for batch in read_until(
+            *(self._source, ends),
+            begins=begins,
+            clock=self._clock,
+            silent_ms=math.inf,  # a worker outlasts any outage
+            reads_on=True,
+            keep_going=goes_on,
+        ):
+            read += len(batch)
+            self._apply(batch)
+            while self._global.go_on(self._clock.now_ms()):
+                self._pause.sit_out()  # nothing else can be done meanwhile
+        return read
 
     def step(self) -> None:
         """Take the changes that have come, and write them down now and then.
@@ -172,7 +200,9 @@ class GlobalTables:
             StateError: the folder cannot be written.
         """
         try:
-            self._poll(STEP_RECORDS, 0)
+            if not self._global.go_on(self._clock.now_ms()):
+                for batch in self._source.poll(STEP_RECORDS, 0):
+                    self._apply(batch)
         except OutOfRangeError as error:
             log.warning("a global table lost its place: %s", error)
             self._global.wipe()
@@ -221,20 +251,16 @@ class GlobalTables:
     def _assign(self, positions: Mapping[TopicPartition, int]) -> None:
         if positions:
             self._source.assign(positions)
-            self._assigned |= positions.keys()
-            self._global.positions = {**self._global.positions, **positions}
+            self._note_assigned(positions)
 
-    def _poll(self, records: int, wait_ms: int) -> int:
-        if wait_ms:
-            self._pause.sit_out()  # nothing else can be done meanwhile
-        if self._global.go_on(self._clock.now_ms()):
-            return 0
-        batches = self._source.poll(records, 0, wait_ms)
-        for batch in batches:
-            self._global.apply(batch)
+    def _note_assigned(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._assigned |= positions.keys()
+        self._global.positions = {**self._global.positions, **positions}
+
+    def _apply(self, batch: PartitionBatch) -> None:
+        self._global.apply(batch, self._clock.now_ms())
         if self._global.state.dirty_bytes() > self._cache_bytes // 2:
             self._write()
-        return sum(map(len, batches))
 
     def _left(self, ends: Mapping[TopicPartition, int]) -> int:
         """Records still to read; offsets that are no records do not count once all was polled."""
@@ -297,11 +323,10 @@ def _locked(folder: Path, clock: Clock) -> FolderLock:
     Raises:
         StateError: the folder cannot be used.
     """
-    until_ms, pause = clock.now_ms() + LOCKED_MS, threading.Event()
-    while True:
-        try:
-            return FolderLock(folder / "task.lock", f"the folder of global tables {folder}")
-        except StateLockedError:
-            if clock.now_ms() >= until_ms:
-                raise
-            pause.wait(LOCKED_RETRY_S)
+    tries = Retries(LOCKED_RETRY_MS, LOCKED_RETRY_MS, clock=clock, limit_ms=LOCKED_MS)
+    return tries.until_done(
+        lambda: FolderLock(folder / "task.lock", f"the folder of global tables {folder}"),
+        wait=threading.Event().wait,
+        failed=lambda error: log.debug("%s", error),
+        passes=lambda error: isinstance(error, StateLockedError),
+    )

@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import attrs
 
 from streamlet.config.values import duration
-from streamlet.doubling import doubled
 from streamlet.errors import ConfigError, HandlerError, ProcessingError, error_text
 from streamlet.kafka.ports import Headers
 from streamlet.lazy_results import never_runs, refuse_promise
+from streamlet.retries import Retries
 from streamlet.topology.names import is_topic_name
 from streamlet.types import TaskId
 from streamlet.user_code import printable, raised_at, shown, text_of
@@ -167,7 +167,7 @@ class Retry:
 
     def pause_ms(self, attempt: int) -> int:
         """The pause behind the failure of so many tries."""
-        return doubled(self.backoff_ms, self.longest_ms, attempt - 1)
+        return Retries(self.backoff_ms, self.longest_ms).pause_ms(attempt)
 
 
 #: The answer of a handler.

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
 from streamlet.admin.window import ApplicationInfo, GroupWindow
 from streamlet.hosting.clients import open_window
 from streamlet.scaling.follow import ApplicationFollower, Check, no_check
-from streamlet.scaling.outages import UNMARKED_LIMIT_MS, OutagePatience
+from streamlet.scaling.outages import UNMARKED_LIMIT_MS, outlast
 from streamlet.scaling.plan import ScaleDownPlan
 from streamlet.scaling.progress import Progress
 from streamlet.scaling.replace import Replacement, ReplaceResult
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest, ScaleDownResult, cancel
 from streamlet.scaling.succession import SuccessorLostError
+
+T = TypeVar("T")
 
 #: Shown the plan; whether to go on.
 Ask: TypeAlias = Callable[[ScaleDownPlan], bool]
@@ -64,14 +67,13 @@ def scale_down(
     wanted.check()
     with open_window(application, "operator", ways.stopped) as cluster:
         command = ScaleDown(cluster, wanted)
-        patience = _patience(cluster, ways)
         limit_ms = _limit_ms(wanted.timeout_ms) if wait and not dry_run else 0
-        plan = patience.until_done(command.plan, limit_ms)
+        plan = _outlast(cluster, ways, command.plan, limit_ms)
         if not plan.leaving:
             return ScaleDownResult.of(plan, done=True)
         if dry_run or not ways.ask(plan):
             return ScaleDownResult.of(plan, done=False)
-        plan = patience.until_done(lambda: command.mark(plan), limit_ms)
+        plan = _outlast(cluster, ways, lambda: command.mark(plan), limit_ms)
         done = wait and _follow(cluster, plan, ways, wanted.timeout_ms)
         return ScaleDownResult.of(plan, done=done)
 
@@ -93,7 +95,7 @@ def cancel_scale_down(
     ways = ways or CommandPrompts()
     with open_window(application, "operator", ways.stopped) as cluster:
         limit_ms = UNMARKED_LIMIT_MS if wait else 0
-        result, back = _patience(cluster, ways).until_done(lambda: cancel(cluster, names), limit_ms)
+        result, back = _outlast(cluster, ways, lambda: cancel(cluster, names), limit_ms)
         if back and wait:
             done = ApplicationFollower(cluster, ways.note).until_calm(back)
             result = attrs.evolve(result, done=done)
@@ -113,25 +115,22 @@ def replace(
     with open_window(application, "operator", ways.stopped) as cluster:
         wanted.await_new(cluster, ways.note)
         command = ScaleDown(cluster, wanted.scale_down)
-        patience, limit_ms = _patience(cluster, ways), _limit_ms(wanted.timeout_ms)
-        plan = patience.until_done(command.plan, limit_ms)
+        limit_ms = _limit_ms(wanted.timeout_ms)
+        plan = _outlast(cluster, ways, command.plan, limit_ms)
         if not ways.ask(plan):
             return ReplaceResult.of(wanted, plan, done=False)
-        plan = patience.until_done(lambda: command.mark(plan), limit_ms)
+        plan = _outlast(cluster, ways, lambda: command.mark(plan), limit_ms)
         check = wanted.succession(cluster, ways.note).look
         try:
             left = _follow(cluster, plan, ways, wanted.timeout_ms, check)
         except SuccessorLostError as error:
-            lost = error
-            return patience.until_done(
-                lambda: wanted.given_up(cluster, plan, lost), wanted.timeout_ms
-            )
+            given_up = partial(wanted.given_up, cluster, plan, error)
+            return _outlast(cluster, ways, given_up, wanted.timeout_ms)
         if not left:
             return ReplaceResult.of(wanted, plan, done=False)
         follower = ApplicationFollower(cluster, ways.note)
-        return patience.until_done(
-            lambda: wanted.checked(cluster, plan, follower), wanted.timeout_ms
-        )
+        checked = partial(wanted.checked, cluster, plan, follower)
+        return _outlast(cluster, ways, checked, wanted.timeout_ms)
 
 
 def _follow(
@@ -145,8 +144,10 @@ def _follow(
     return follower.until_left(plan, ways.watcher)
 
 
-def _patience(cluster: GroupWindow, ways: CommandPrompts) -> OutagePatience:
-    return OutagePatience(ways.note, cluster.clock, cluster.stopped)
+def _outlast(
+    cluster: GroupWindow, ways: CommandPrompts, step: Callable[[], T], limit_ms: float | None
+) -> T:
+    return outlast(step, limit_ms, note=ways.note, clock=cluster.clock, stopped=cluster.stopped)
 
 
 def _limit_ms(timeout_ms: float | None) -> float:

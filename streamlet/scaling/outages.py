@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,6 +10,7 @@ import attrs
 
 from streamlet.clock import Clock
 from streamlet.errors import StreamletError
+from streamlet.retries import Retries
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 REPORT_EVERY_MS = 10_000
 #: How long an outage may last where the command has no limit of its own and nothing is marked, ms.
 UNMARKED_LIMIT_MS = 60_000
-_PAUSE_S = 0.5
+_PAUSE_MS = 500
 
 
 @attrs.define
@@ -51,39 +51,29 @@ class OutageReport:
         self._noted_ms = None
 
 
-@attrs.frozen
-class OutagePatience:
-    """Repeats the steps of a command that fail for a reason that may pass.
+def outlast(
+    step: Callable[[], T],
+    limit_ms: float | None,
+    *,
+    note: Callable[[str], None],
+    clock: Clock,
+    stopped: threading.Event,
+) -> T:
+    """The result of a command's step, which is tried again while brokers are away.
 
     Args:
+        step: the step, which may be carried out several times.
+        limit_ms: how long to try, from now on; None for no limit.
         note: called with a line for each outage.
         clock: the time.
-        stopped: ends the waiting.
+        stopped: ends the tries.
+
+    Raises:
+        StreamletError: the error of the step, if it does not pass, is not over in time, or the
+            command is stopped.
     """
-
-    note: Callable[[str], None]
-    clock: Clock
-    stopped: threading.Event
-
-    def until_done(self, step: Callable[[], T], limit_ms: float | None) -> T:
-        """The result of a step that may be carried out several times.
-
-        Args:
-            step: the step.
-            limit_ms: how long to try, from now on; None for no limit.
-
-        Raises:
-            StreamletError: the error of the step, if it does not pass, is not over in time, or the
-                command is stopped.
-        """
-        report = OutageReport(self.note, self.clock)
-        until_ms = self.clock.now_ms() + (math.inf if limit_ms is None else limit_ms)
-        while True:
-            try:
-                return step()
-            except StreamletError as error:
-                if not error.passing or self.clock.now_ms() >= until_ms:
-                    raise
-                report.failed(error, "trying again")
-                if self.stopped.wait(_PAUSE_S):
-                    raise
+    report = OutageReport(note, clock)
+    tries = Retries(_PAUSE_MS, _PAUSE_MS, clock=clock, limit_ms=limit_ms)
+    return tries.until_done(
+        step, wait=stopped.wait, failed=lambda error: report.failed(error, "trying again")
+    )

@@ -14,7 +14,7 @@ from streamlet.errors import ConfigError, RefusedError, TimedOutError
 from streamlet.scaling.cluster import running
 from streamlet.scaling.follow import ApplicationFollower
 from streamlet.scaling.leavers import in_order
-from streamlet.scaling.outages import OutagePatience
+from streamlet.scaling.outages import outlast
 from streamlet.scaling.plan import ScaleDownPlan
 from streamlet.scaling.scale_down import ScaleDownRequest, cancel
 from streamlet.scaling.selection import find
@@ -61,10 +61,15 @@ class Replacement:
             TimedOutError: some have not come in time.
         """
         deadline = cluster.clock.now_ms() + self.join_timeout_ms
-        patience = OutagePatience(note, cluster.clock, cluster.stopped)
         waited_for: list[str] = []
         while missing := self._to_come(
-            patience.until_done(lambda: running(cluster), deadline - cluster.clock.now_ms())
+            outlast(
+                lambda: running(cluster),
+                deadline - cluster.clock.now_ms(),
+                note=note,
+                clock=cluster.clock,
+                stopped=cluster.stopped,
+            )
         ):
             if missing != waited_for:
                 note(f"waiting for {', '.join(missing)} to join")

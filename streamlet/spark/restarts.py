@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from streamlet.doubling import doubled
 from streamlet.errors import SparkFailedError
+from streamlet.retries import Retries
 
-#: The first pause, which doubles each time, and the longest, seconds.
-_FIRST_S, _LONGEST_S = 1, 60
+#: The first pause, which doubles each time, and the longest, ms.
+_FIRST_MS, _LONGEST_MS = 1_000, 60_000
 
 
 @attrs.define
@@ -20,14 +20,18 @@ class Restarts:
     """
 
     limit: int
-    #: How many since the last micro-batch that succeeded.
-    in_a_row: int = 0
     #: How many altogether.
     total: int = 0
+    _retries: Retries = attrs.field(factory=lambda: Retries(_FIRST_MS, _LONGEST_MS), init=False)
+
+    @property
+    def in_a_row(self) -> int:
+        """The restarts since the last micro-batch that succeeded."""
+        return self._retries.failures
 
     def succeeded(self) -> None:
         """Note a micro-batch: what failed before it counts no more."""
-        self.in_a_row = 0
+        self._retries.reset()
 
     def pause_s(self, error: SparkFailedError) -> float:
         """The pause before the query begins again, seconds.
@@ -37,6 +41,5 @@ class Restarts:
         """
         if not error.by_chance or self.in_a_row >= self.limit:
             raise error
-        self.in_a_row += 1
         self.total += 1
-        return float(doubled(_FIRST_S, _LONGEST_S, self.in_a_row - 1))
+        return self._retries.next_ms() / 1000

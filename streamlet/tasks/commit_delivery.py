@@ -22,8 +22,10 @@ from streamlet.errors import (
     RecordRefusedError,
     StillQueuedError,
     TaskMigratedError,
+    TimedOutError,
 )
 from streamlet.kafka.ports import Admin, RecordSink, RecordSource
+from streamlet.kafka.reading import read_until
 from streamlet.logs import get_logger
 from streamlet.state.backing import Columns
 from streamlet.state.changelog import encode_column, number_at
@@ -38,8 +40,6 @@ log = get_logger(__name__)
 
 #: How often to check whether the first records of our changelogs were deleted.
 STARTS_MS = 5_000
-#: How long a poll for zombie writes waits.
-POLL_MS = 50
 #: How long one call waits for deliveries.
 DELIVER_MS = 1_000
 
@@ -54,7 +54,7 @@ class ChangelogDelivery:
         clock: for measuring.
         open_source: a consumer with headers, to read the zombie writes in a changelog, also those
             that no transaction has committed.
-        read_timeout_ms: how long reading the zombie writes may take.
+        read_timeout_ms: how long none of the zombie writes may come.
         alone: no zombie write counts: those of its transaction are never committed. Only owners
             before that commit without transactions may have written; what comes of them behind our
             first record does not count.
@@ -217,30 +217,28 @@ class ChangelogDelivery:
             BrokerError: they cannot be read in time.
             StateError: one is not streamlet's.
         """
-        timeout_ms = self._read_timeout_ms
-        deadline = self._clock.now_ms() + timeout_ms
         found: dict[bytes, None] = {}
         source = self._open_source()
         try:
-            source.assign({changelog: start})
-            position = start
-            while position < end:
-                if self._clock.now_ms() > deadline:
-                    raise BrokerError(f"{changelog} could not be read again in {timeout_ms} ms")
-                for batch in source.poll(10_000, POLL_MS):
-                    columns = batch.offsets, batch.values, batch.headers
-                    rows = zip(batch.offsets, batch.keys, strict=True)
-                    for row, (offset, key) in enumerate(rows):
-                        theirs = number_at(str(changelog), row, *columns)[0].epoch
-                        if offset >= end or key is None or theirs == epoch:
-                            continue
-                        if epoch < theirs <= epoch + MOST_CLAIMS:
-                            raise TaskMigratedError(
-                                f"{changelog} has records of epoch {theirs}, ours is {epoch}: "
-                                "another member took the task over"
-                            )
-                        found[key] = None
-                position = source.positions([changelog]).get(changelog, position)
+            for batch in read_until(
+                *(source, {changelog: end}),
+                begins={changelog: start},
+                clock=self._clock,
+                silent_ms=self._read_timeout_ms,
+            ):
+                columns = batch.offsets, batch.values, batch.headers
+                for row, key in enumerate(batch.keys):
+                    theirs = number_at(str(changelog), row, *columns)[0].epoch
+                    if key is None or theirs == epoch:
+                        continue
+                    if epoch < theirs <= epoch + MOST_CLAIMS:
+                        raise TaskMigratedError(
+                            f"{changelog} has records of epoch {theirs}, ours is {epoch}: "
+                            "another member took the task over"
+                        )
+                    found[key] = None
+        except TimedOutError as error:
+            raise BrokerError(f"{changelog} could not be read again: {error}") from error
         finally:
             source.close()
         return list(found)

@@ -22,6 +22,7 @@ import attrs
 from streamlet.config import Settings
 from streamlet.coordinator.session import GroupSession
 from streamlet.logs import get_logger
+from streamlet.retries import Retries
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_actions import TaskActions
@@ -87,8 +88,8 @@ class DiskFailures:
     _activation: Activation
     _actions: TaskActions
     _try_folder: Callable[[Path], None] = try_folder
-    #: How long the member stays without tasks next time, and until when it does.
-    _pause_ms: int = attrs.field(default=TRY_MS, init=False)
+    #: How long the member stays without tasks, and until when it does.
+    _tries: Retries = attrs.field(factory=lambda: Retries(TRY_MS, LONGEST_MS), init=False)
     _try_at_ms: int = attrs.field(default=0, init=False)
     _trying: _Try | None = attrs.field(default=None, init=False)
     #: When it took part again.
@@ -107,8 +108,9 @@ class DiskFailures:
         if not self._board.disk_fails:
             good_since = self._good_since_ms
             again = good_since is not None and now_ms - good_since < LONGEST_MS
-            self._pause_ms = min(self._pause_ms * 2, LONGEST_MS) if again else TRY_MS
-            self._try_at_ms = now_ms + self._pause_ms
+            if not again:
+                self._tries.reset()
+            self._try_at_ms = now_ms + self._tries.next_ms()
             log.error(
                 "stores in %s cannot be used for %d s: other instances are to run the tasks with "
                 "state until they can: %s",

@@ -372,7 +372,7 @@ class TopologyTestDriver(Closing):
         while batches:
             batch = batches.popleft()
             if batch.topic in self._globals.topics:
-                self._globals.apply(batch)
+                self._globals.apply(batch, self._wall.now_ms())
                 batches.extend(self._letters)
                 self._letters.clear()
                 continue

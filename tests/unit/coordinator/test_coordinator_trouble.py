@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from streamlet.coordinator.connection import Backoff
 from streamlet.coordinator.events import (
     Abandon,
     Assigned,
@@ -331,17 +330,3 @@ def test_an_id_found_out_to_be_gone_by_a_join_or_sync_is_given_up(by_hand, answe
     lose, need = member.answer(answer)
     assert isinstance(lose, Lost)
     assert (need.member_id, need.generation) == ("", -1)
-
-
-# -- back-off ----------------------------------------------------------------------------------
-
-
-def test_waits_double_up_to_their_bound_and_are_spread_the_same_way_each_run():
-    waits = [Backoff(100, 1_000, jitter=3), Backoff(100, 1_000, jitter=3)]
-    rows = [[one.next_ms() for _ in range(8)] for one in waits]
-    assert rows[0] == rows[1]
-    for wait, plain in zip(rows[0], [100, 200, 400, 800, 1_000, 1_000, 1_000, 1_000], strict=True):
-        assert plain * 0.8 <= wait <= plain * 1.2
-    assert rows[0] != [Backoff(100, 1_000, jitter=4).next_ms() for _ in range(8)]
-    waits[0].reset()
-    assert waits[0].next_ms() == rows[0][0]

@@ -15,7 +15,6 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 from streamlet.errors import BrokerError, BrokerTooOldError, UnreachableError
 from streamlet.kafka import admin as module
-from streamlet.kafka import retry_budget
 from streamlet.kafka.admin import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.types import TopicPartition
@@ -53,7 +52,7 @@ class Asked:
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> KafkaAdmin:
     monkeypatch.setattr(module, "AdminClient", Asked)
-    monkeypatch.setattr(retry_budget, "FIRST_MS", 1)
+    monkeypatch.setattr(module, "FIRST_MS", 1)
     return KafkaAdmin("localhost:1")
 
 
@@ -111,7 +110,7 @@ def test_who_waits_for_a_client_that_another_thread_replaces_is_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "AdminClient", Mortal)
-    monkeypatch.setattr(retry_budget, "FIRST_MS", 60_000)
+    monkeypatch.setattr(module, "FIRST_MS", 60_000)
     admin = KafkaAdmin("localhost:1", timeout_ms=60_000)
     cast(Mortal, asked(admin)).replaced_by = admin._open
     assert admin.end_offsets([PARTITION]) == {PARTITION: 7}

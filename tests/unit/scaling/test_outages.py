@@ -18,7 +18,7 @@ from streamlet.errors import NotFoundError, StreamletError, TimedOutError, Unrea
 from streamlet.scaling import commands
 from streamlet.scaling.commands import CommandPrompts
 from streamlet.scaling.follow import ApplicationFollower
-from streamlet.scaling.outages import OutagePatience
+from streamlet.scaling.outages import outlast
 from streamlet.scaling.replace import Replacement
 from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest
 from tests.unit.scaling.group import member
@@ -161,9 +161,8 @@ def test_an_error_that_does_not_pass_is_raised_at_once() -> None:
         tries.append(None)
         raise NotFoundError("no such application")
 
-    patience = OutagePatience(print, ManualClock(), threading.Event())
     with pytest.raises(NotFoundError):
-        patience.until_done(step, None)
+        outlast(step, None, note=print, clock=ManualClock(), stopped=threading.Event())
     assert len(tries) == 1
 
 
@@ -175,7 +174,7 @@ def test_a_stop_ends_the_tries() -> None:
         raise AWAY
 
     with pytest.raises(TransportError):
-        OutagePatience(print, ManualClock(), stopped).until_done(step, None)
+        outlast(step, None, note=print, clock=ManualClock(), stopped=stopped)
 
 
 def test_marks_are_still_known_where_the_control_topic_could_not_be_read(scene: Scene) -> None:
