@@ -32,8 +32,10 @@ from streamlet.errors import (
 )
 from streamlet.lazy_results import is_async
 from streamlet.processing.policy import Answer, ErrorHandler, ErrorPolicy, UncaughtRule
+from streamlet.queries.app_queries import Queries
 from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
 from streamlet.serdes import SerdeLike
+from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.topology.explicit_names import check_explicit_names
 from streamlet.topology.graph import Topology
 from streamlet.user_code import working_folder
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 
 
-class App(Sources, Closing):
+class App(Sources, Queries, Closing):
     """An application: a name, settings and a topology.
 
     Args:
@@ -125,6 +127,7 @@ class App(Sources, Closing):
         self.listeners = Listeners()
         self._builder = Builder(name, Kind.default(key, "key"), Kind.default(value, "value"))
         self._run: Run | None = None
+        self._served = ServedTasks()
         self._tables = {}
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
@@ -457,7 +460,8 @@ def hosted(app: App, settings: Settings) -> HostedApp:
     """The parts of an application, over these settings, that a host makes workers of."""
     from streamlet.hosting.hosted import HostedApp
 
-    return HostedApp(app.topology(settings), settings, app.policy, app.assignor, app.listeners)
+    parts = app.policy, app.assignor, app.listeners, app._served
+    return HostedApp(app.topology(settings), settings, *parts)
 
 
 def _ms(duration: timedelta | float) -> int:

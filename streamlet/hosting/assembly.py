@@ -55,6 +55,7 @@ from streamlet.state.directory import StateDirectory
 from streamlet.tasks.dormant import Cleanup, dormant_copies
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import TaskOpener, changelogs_of, reads_committed
+from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 
@@ -118,7 +119,7 @@ def open_worker(
             app.policy,
             app.listeners.around(observer),
             kafka.meters,
-            kafka.companions(admin, measured, endpoint, undo),
+            kafka.companions(admin, measured, endpoint, undo, app.served),
             siblings=member.members > 1,
             leaves=leaves,
             on_drained=on_drained,
@@ -181,6 +182,7 @@ class _KafkaWorker:
         measured: Callable[[Snapshot], None] | None,
         endpoint: tuple[str, int] | None,
         undo: ExitStack,
+        served: ServedTasks,
     ) -> Companions:
         """The parts beside it, once the group knows of the dormant copies in its folder."""
         link = self.group.link
@@ -198,6 +200,7 @@ class _KafkaWorker:
             cleanup=self._cleanup(directory),
             abandoned=self.group.abandoned,
             measured=measured,
+            served=served,
         )
 
     def _open_source(self, purpose: str) -> KafkaSource:

@@ -8,6 +8,7 @@ from streamlet.config import Settings
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.rebalance.leader import Assignor
 from streamlet.runtime.listeners import Listeners
+from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.topology.graph import Topology
 
 
@@ -20,6 +21,7 @@ class HostedApp:
     policy: ErrorPolicy
     assignor: Assignor | None = None
     listeners: Listeners = attrs.field(factory=Listeners)
+    served: ServedTasks = attrs.field(factory=ServedTasks)
 
     @property
     def name(self) -> str:

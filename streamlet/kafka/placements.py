@@ -43,6 +43,8 @@ _PLACES: Mapping[str, Callable[[bytes, int], int]] = {
     "consistent_random": _by_crc32,
     "fnv1a_random": _by_fnv1a,
 }
+#: Full names of all partitioners.
+PARTITIONERS = (*_PLACES,)
 _NAMES = {
     **{name: name for name in _PLACES},
     **{name.removesuffix("_random"): name for name in _PLACES},

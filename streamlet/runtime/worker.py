@@ -103,8 +103,8 @@ class Worker:
         self._link, self._tables = self._companions.link, self._companions.tables
         #: Of the tasks given up so far, all of them once it has stopped.
         self.counters = RecordCounters()
-        application = self._catalog.topology.application
-        self._sending = RecordCollector(self._sink, self._policy, application, self.counters)
+        name = self._catalog.topology.application
+        self._sending = RecordCollector(self._sink, self._policy, name, self.counters)
         outside = WorkerParts(settings, ports, self._catalog, self._observer.settled)
         self._copies = outside.state_updater(self._board.wake, self._restoring)
         self._activation = outside.activation(
@@ -120,6 +120,7 @@ class Worker:
             most_buffered=settings.buffered_records_per_partition,
             forget=self._forget,
             close=self._closer.close,
+            served=self._companions.served,
         )
         self._actions = self._new_actions()
         self._topics = TopicWatch(
@@ -133,8 +134,6 @@ class Worker:
         self._commits = self._commit_loop()
         self._status = self._new_status()
         self._stop_by_ms: int | None = None
-
-    # Its parts.
 
     def _new_actions(self) -> TaskActions:
         return TaskActions(
@@ -340,8 +339,8 @@ class Worker:
                 self._actions.run(active)
             self._actions.give_back(self._activation.given_back())
         self._copies.has_actives = bool(self.holdings.by_partition)
-        running = self._activation.idle and self._actions.generation >= 0
-        self._status.set("RUNNING" if running else "REBALANCING")
+        runs = self._activation.idle and self._actions.generation >= 0
+        self._status.set("RUNNING" if runs else "REBALANCING")
 
     def _restoring(self, progress: RestoreProgress) -> None:
         if progress.phase == "suspended" or progress.task in self._activation.tasks:

@@ -25,6 +25,7 @@ from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.dormant import Cleanup
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
+from streamlet.tasks.served_tasks import ServedTasks, ServingWorker
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
@@ -46,6 +47,7 @@ class Companions:
         cleanup: deletes state that is not needed any more, likewise.
         abandoned: has transactions aborted that lost members left open; ended with the worker.
         measured: is given a snapshot once a second and at every change of state.
+        served: the tasks whose stores may be queried.
     """
 
     link: ControlLink | None = None
@@ -55,9 +57,11 @@ class Companions:
     cleanup: Cleanup | None = None
     abandoned: AbandonedTransactions | None = None
     measured: Callable[[Snapshot], None] | None = None
+    served: ServedTasks = attrs.field(factory=ServedTasks)
 
     def end(self) -> None:
         """End those that end with the worker; the control topic last, which they write to."""
+        self.served.end()
         for one in (self.advisor, self.cleanup, self.abandoned, self.link):
             if one is not None:
                 one.close()
@@ -103,8 +107,19 @@ class WorkerStatus:
     _reported_tasks: tuple[TaskId, ...] = attrs.field(default=(), init=False)
     _next_measure_ms: int = attrs.field(default=0, init=False)
 
+    def __attrs_post_init__(self) -> None:
+        catalog = self._catalog
+        self._companions.served.begin(
+            ServingWorker(catalog.topology, lambda: catalog.counts, self._owns, self._board.wake)
+        )
+
+    def _owns(self) -> bool:
+        group = self._group
+        return not group.loss_unseen and group.fence.in_time(group.view)
+
     def set(self, state: str) -> None:
         """Note the state of the worker, and tell it and the running tasks where they changed."""
+        self._companions.served.state = state
         running = tuple(active.task for active in self._holdings.of_stage(TaskStage.RUNNING))
         if (state, running) != (self.state, self._reported_tasks):
             self.state, self._reported_tasks = state, running
@@ -113,8 +128,9 @@ class WorkerStatus:
                 self._tell_measures(self._companions.measured)
 
     def step(self) -> None:
-        """Report and measure what is due."""
+        """Answer queries that wait, and report and measure what is due."""
         parts = self._companions
+        parts.served.answer()
         if parts.reporter is not None:
             self._report(parts.reporter)
         if parts.measured is not None and self._clock.now_ms() >= self._next_measure_ms:

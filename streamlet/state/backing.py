@@ -59,6 +59,10 @@ class StorageEngine(Protocol):
         """One store; good until ``wipe`` or ``close``."""
         ...
 
+    def snapshot(self, store: str) -> Backing:
+        """One store as it is now, whatever is written later; for any thread."""
+        ...
+
     def read_meta(self) -> bytes | None:
         """Read the ``meta`` of the last write."""
         ...

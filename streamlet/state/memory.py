@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from weakref import WeakSet
 
 from streamlet.state.backing import Columns
 
@@ -20,6 +21,8 @@ class MemoryBacking:
         self._entries: dict[bytes, bytes] = {}
         self._sorted: list[bytes] = []  # all keys but those in _fresh, and some deleted ones
         self._fresh: dict[bytes, None] = {}
+        #: Snapshots that have the same dict, which is copied before it changes under one.
+        self._snapshots: WeakSet[MemorySnapshot] = WeakSet()
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None."""
@@ -42,6 +45,7 @@ class MemoryBacking:
 
     def update(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Set and delete."""
+        self._part_from_snapshots()
         entries, fresh = self._entries, self._fresh
         for key, value in zip(keys, values, strict=True):
             if value is None:
@@ -53,11 +57,22 @@ class MemoryBacking:
 
     def delete_range(self, low: bytes, high: bytes) -> None:
         """Delete from ``low`` (inclusive) to ``high`` (exclusive)."""
+        self._part_from_snapshots()
         keys = self._in_order()
         start, stop = bisect_left(keys, low), bisect_left(keys, high)
         for key in keys[start:stop]:
             self._entries.pop(key, None)
         del keys[start:stop]
+
+    def snapshot(self) -> MemorySnapshot:
+        """The entries as they are now."""
+        taken = MemorySnapshot(self._entries)
+        self._snapshots.add(taken)
+        return taken
+
+    def _part_from_snapshots(self) -> None:
+        if self._snapshots:
+            self._entries, self._snapshots = dict(self._entries), WeakSet()
 
     def _in_order(self) -> list[bytes]:
         if self._fresh or len(self._sorted) > 2 * len(self._entries):
@@ -66,6 +81,24 @@ class MemoryBacking:
             known += sorted(key for key in self._fresh if key in self._entries)
             known.sort()
             self._sorted, self._fresh = known, {}
+        return self._sorted
+
+
+class MemorySnapshot(MemoryBacking):
+    """The entries of a store at one moment; its keys are put in order for the first scan.
+
+    Args:
+        entries: which stay as they are.
+    """
+
+    def __init__(self, entries: dict[bytes, bytes]) -> None:
+        super().__init__()
+        self._entries = entries
+        self._is_sorted = False
+
+    def _in_order(self) -> list[bytes]:
+        if not self._is_sorted:
+            self._sorted, self._is_sorted = sorted(self._entries), True
         return self._sorted
 
 
@@ -81,6 +114,10 @@ class MemoryEngine:
     def backing(self, store: str) -> MemoryBacking:
         """One store."""
         return self._stores[store]
+
+    def snapshot(self, store: str) -> MemorySnapshot:
+        """One store as it is now."""
+        return self._stores[store].snapshot()
 
     def read_meta(self) -> bytes | None:
         """Read the ``meta`` of the last write."""

@@ -40,6 +40,7 @@ from streamlet.logs import get_logger
 from streamlet.own_files import make_own_folder
 from streamlet.state.backing import Columns
 from streamlet.state.rocksdb_errors import state_error
+from streamlet.state.rocksdb_snapshot import FamilySnapshot
 
 log = get_logger(__name__)
 
@@ -68,7 +69,7 @@ _BUGS = (ValueError, TypeError, AssertionError)
 class RocksBacking:
     """One store on disk."""
 
-    def __init__(self, family: Rdict, folder: Path) -> None:
+    def __init__(self, family: Rdict | FamilySnapshot, folder: Path) -> None:
         self._family = family
         self._folder = folder
 
@@ -205,6 +206,10 @@ class RocksEngine:
     def backing(self, store: str) -> RocksBacking:
         """One store."""
         return RocksBacking(self._families[store], self._folder)
+
+    def snapshot(self, store: str) -> RocksBacking:
+        """One store as it is now, whatever is written later; held, it keeps the database open."""
+        return RocksBacking(FamilySnapshot(self._families[store].snapshot()), self._folder)
 
     def read_meta(self) -> bytes | None:
         """Read the ``meta`` of the last write."""

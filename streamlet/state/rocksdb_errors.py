@@ -32,6 +32,8 @@ _HELD_HERE = "IO error: lock hold by current process"
 _HELD = "IO error: While lock file: "
 #: The file in the database's folder that its process has locked.
 _LOCK = "LOCK"
+#: A snapshot has no such key; a database gives None instead.
+_NO_KEY = "key not found"
 #: The system's reasons for a lock that another process holds.
 _BUSY = (errno.EAGAIN, errno.EACCES)
 
@@ -45,6 +47,11 @@ def state_error(folder: Path, error: Exception) -> StateError:
     if reason.startswith(_DAMAGE) or _is_missing(folder, reason):
         return TaskCorruptedError(f"state in {folder} is damaged: {text}")
     return StateError(f"cannot use the state in {folder}: {text}")
+
+
+def is_no_such_key(error: Exception) -> bool:
+    """True of the exception that rocksdict raises where a snapshot lacks a key."""
+    return type(error) is Exception and str(error) == _NO_KEY
 
 
 def _locked(folder: Path, text: str, *, here: bool) -> StateLockedError:

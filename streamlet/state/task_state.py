@@ -27,6 +27,7 @@ from streamlet.state.drained import Drained
 from streamlet.state.load import Loader
 from streamlet.state.memory import MemoryEngine
 from streamlet.state.meta import TaskMeta, layout_of
+from streamlet.state.read_views import ReadViews
 from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.rows import NO_TIME, latest_of
 from streamlet.state.store_commits import StoreCommits, TaskStore
@@ -85,15 +86,15 @@ class TaskState:
         self._latest: Mapping[str, int] = {}  # as the medium says, of stores not yet made
         self._layout, self._unread = layout_of(specs), unread
         memory = [s.name for s in specs if folder is None or not s.persistent]
-        self._in_memory = frozenset(memory)
-        self._memory = MemoryEngine(memory) if engine is None else engine
+        self._in_memory, self._memory = frozenset(memory), engine or MemoryEngine(memory)
         self._disk: StorageEngine | None = None
         if folder is not None and len(memory) < len(specs):
             self._disk = self._opened(folder, [s.name for s in specs if s.persistent])
-        for spec in specs:
-            store = self.stores[spec.name] = store_of(spec, self._backing(spec.name))
-            store.commits.latest = self._latest.get(spec.name, NO_TIME)
-            self._commits[spec.name] = store.commits
+        for name, spec in ((one.name, one) for one in specs):
+            store = self.stores[name] = store_of(spec, self._backing(name))
+            store.commits.latest = self._latest.get(name, NO_TIME)
+            self._commits[name] = store.commits
+        self.views = ReadViews(self)
 
     @classmethod
     def open(
@@ -274,11 +275,11 @@ class TaskState:
         if columns.keys:
             self.inputs = None  # the stores are between two commits
             self.reach = max(self.reach, newest)
-        engine = self._engine(columns.store)
-        if len(columns.keys) >= engine.bulk_records:
-            engine.bulk(columns)
-            self._write([attrs.evolve(columns, keys=[], values=[])])
-        else:
+        engine = self.engine(columns.store)
+        with self.views.writing():
+            if len(columns.keys) >= engine.bulk_records:
+                engine.bulk(columns)
+                columns = attrs.evolve(columns, keys=[], values=[])
             self._write([columns])
 
     def restored(
@@ -324,6 +325,7 @@ class TaskState:
         Raises:
             StateError: the files cannot be deleted.
         """
+        self.views.close()
         for engine in self._engines():
             engine.wipe()
         self.state, self.positions, self.epochs, self.topic_ids = NO_STATE, {}, {}, {}
@@ -336,25 +338,24 @@ class TaskState:
 
     def close(self) -> None:
         """Close the files. What was not written is lost, as in a crash."""
-        for engine in self._engines():
-            engine.close()
+        self.views.close()
+        for medium in self._engines():
+            medium.close()
 
     # Inside.
 
     def _write(self, columns: Sequence[Columns]) -> None:
         """Entries and meta; the disk first, since memory cannot refuse."""
-        if self._disk is not None:
-            disk = [part for part in columns if part.store not in self._in_memory]
-            self._disk.write(disk, self._meta().to_bytes())
-        self._memory.write([part for part in columns if part.store in self._in_memory], b"")
+        with self.views.writing():
+            if self._disk is not None:
+                disk = [part for part in columns if part.store not in self._in_memory]
+                self._disk.write(disk, self._meta().to_bytes())
+            self._memory.write([part for part in columns if part.store in self._in_memory], b"")
 
     def _meta(self) -> TaskMeta:
-        volatile = {self.changelogs.get(name) for name in self._in_memory}
-        positions = {
-            tp: min(offset, self._held.get(tp, offset))
-            for tp, offset in self.positions.items()
-            if tp not in volatile
-        }
+        volatile, held = {self.changelogs.get(name) for name in self._in_memory}, self._held
+        kept = {tp: at for tp, at in self.positions.items() if tp not in volatile}
+        positions = {tp: min(at, held.get(tp, at)) for tp, at in kept.items()}
         epochs = {tp: epoch for tp, epoch in self.epochs.items() if tp in positions}
         return TaskMeta(
             self.state,
@@ -403,11 +404,8 @@ class TaskState:
         """Delete what an earlier version wrote, to restore it from the changelogs."""
         lost = sorted(self._layout.keys() - self.changelogs.keys() - self._in_memory)
         then = f", but {', '.join(lost)}, which begin empty for want of one" if lost else ""
-        log.warning(
-            "the state in %s was written by an earlier version, without the times of rows: stores "
-            "are restored from their changelogs%s",
-            *(folder, then),
-        )
+        why = "of an earlier version, without the times of rows"
+        log.warning(f"the state in %s is {why}: it is restored from changelogs%s", folder, then)
         disk.wipe()
 
     def _lost(self, store: str, meta: TaskMeta, disk: RocksEngine) -> bool:
@@ -428,7 +426,8 @@ class TaskState:
             for known in (self.positions, self.epochs, self.times):
                 known.pop(tp, None)
 
-    def _engine(self, store: str) -> StorageEngine:
+    def engine(self, store: str) -> StorageEngine:
+        """The medium of a store."""
         if store in self._in_memory or self._disk is None:
             return self._memory
         return self._disk
@@ -437,4 +436,4 @@ class TaskState:
         return [self._memory] if self._disk is None else [self._disk, self._memory]
 
     def _backing(self, store: str) -> Backing:
-        return self._engine(store).backing(store)
+        return self.engine(store).backing(store)

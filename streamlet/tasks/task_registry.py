@@ -19,6 +19,7 @@ from streamlet.garbage import GarbageCollection
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.opening import OpenTask
+from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.tasks.task_record import TaskStage
 from streamlet.types import TaskId, TopicPartition
 
@@ -151,6 +152,7 @@ class TaskRegistry:
         most_buffered: ``buffered.records.per.partition``.
         forget: called with a task that is about to be closed.
         close: closes stores, now or soon.
+        served: those whose stores may be queried.
     """
 
     _source: RecordSource
@@ -158,6 +160,7 @@ class TaskRegistry:
     _most_buffered: int
     _forget: Callable[[ActiveTask], None]
     _close: Callable[[OpenTask], None] = OpenTask.close
+    _served: ServedTasks = attrs.field(factory=ServedTasks)
     #: All tasks held, in whatever stage, in order.
     tasks: dict[TaskId, ActiveTask] = attrs.field(factory=dict, init=False)
     #: Running tasks by input partition.
@@ -213,6 +216,7 @@ class TaskRegistry:
         """Let a restored or stopped task process, from where it is."""
         active.move_to(TaskStage.RUNNING)
         active.halted, active.paused = "", False
+        self._served.add(active)
         self.by_partition |= dict.fromkeys(active.inputs, active)
         kept = self.ahead.give(active.task, active.processor.received)
         if kept is None:
@@ -257,6 +261,7 @@ class TaskRegistry:
 
     def drop(self, active: ActiveTask) -> None:
         """Close a task as of the last commit that was accepted; its folder stays."""
+        self._served.remove(active.task)
         self._stop_fetching([active])
         active.processor.close()
         self._forget(active)

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from streamlet.spark.state.segments import Segments
-from streamlet.state.backing import Columns
+from streamlet.state.backing import Backing, Columns
+from streamlet.state.query_errors import InvalidStateStoreError
 
 
 class SegmentBacking:
@@ -47,6 +48,10 @@ class SegmentEngine:
     def backing(self, store: str) -> SegmentBacking:
         """One store."""
         return SegmentBacking(self.segments, store)
+
+    def snapshot(self, store: str) -> Backing:
+        """Refuse: stores on Spark are read by the batches that change them, and by no others."""
+        raise InvalidStateStoreError(f"store {store} cannot be queried while it runs on Spark")
 
     def read_meta(self) -> bytes | None:
         """None: positions and marks are in the header."""

@@ -1,0 +1,175 @@
+"""``store`` and ``query``: the part of ``App`` that reads the stores of a run in this process."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from streamlet.queries.position import Position
+from streamlet.tasks.served_tasks import ServedTasks
+
+if TYPE_CHECKING:
+    from streamlet.config import Settings
+    from streamlet.dsl.processors.store_builders import StoreBuilder
+    from streamlet.queries.requests import StateQueryRequest, StateQueryResult
+    from streamlet.topology.graph import Topology
+
+S = TypeVar("S")
+R = TypeVar("R")
+
+
+class Queries:
+    """Reads of the stores of the application that runs in this process, from any thread."""
+
+    _served: ServedTasks
+
+    if TYPE_CHECKING:
+
+        def topology(self, settings: Settings | None = None) -> Topology:
+            """The finished topology, of ``App``."""
+            ...
+
+    @overload
+    def store(
+        self,
+        store: str,
+        /,
+        *,
+        partition: int | None = None,
+        local: bool = False,
+        newest: bool = False,
+        at_least: Position | None = None,
+        max_staleness: timedelta | int | None = None,
+        timeout: timedelta | float = 1.0,
+    ) -> Any: ...
+    @overload
+    def store(
+        self,
+        store: str,
+        kind: type[S],
+        /,
+        *,
+        partition: int | None = None,
+        local: bool = False,
+        newest: bool = False,
+        at_least: Position | None = None,
+        max_staleness: timedelta | int | None = None,
+        timeout: timedelta | float = 1.0,
+    ) -> S: ...
+    @overload
+    def store(
+        self,
+        store: StoreBuilder[S],
+        /,
+        *,
+        partition: int | None = None,
+        local: bool = False,
+        newest: bool = False,
+        at_least: Position | None = None,
+        max_staleness: timedelta | int | None = None,
+        timeout: timedelta | float = 1.0,
+    ) -> S: ...
+    def store(
+        self,
+        store: Any,
+        kind: Any = None,
+        /,
+        *,
+        partition: int | None = None,
+        local: bool = False,
+        newest: bool = False,
+        at_least: Position | None = None,
+        max_staleness: timedelta | int | None = None,
+        timeout: timedelta | float = 1.0,
+    ) -> Any:
+        """A store of the run in this process, to be read from any thread while it goes on.
+
+        It is the class that processors and ``TopologyTestDriver.store`` have. Each call of its
+        methods reads the state as of the last commit; a call without a key reads all partitions. A
+        store that is not here now, or moves, raises an error, and is never taken for an empty one.
+
+        Args:
+            store: its name, or what it was made with.
+            kind: such as ``WindowStore[str, int]``; it is checked, the types are believed.
+            partition: of the task that is asked; None: that of the key, or all.
+            local: whether calls without a key may leave out partitions of other instances.
+            newest: whether to read what is not committed yet. The worker's loop answers, between
+                two batches.
+            at_least: the position that each answer contains at least, as ``query`` gave it.
+            max_staleness: how old the state of a copy may be that answers in place of the task's
+                owner, ms or a ``timedelta``; None: copies do not answer.
+            timeout: how long each call waits for the task and the position, seconds or a
+                ``timedelta``.
+
+        Raises:
+            UnknownStateStoreError: there is no store of that name.
+            TypeError: it is of another kind.
+            StreamsNotStartedError: by a call: nothing runs here.
+            StreamsRebalancingError: by a call: the task is not ready in time.
+            StateStoreMigratedError: by a call: another instance has the task, or gets it.
+            NotUpToBoundError: by a call: the state is not as far, or as fresh, as asked for.
+            QueryRefusedError: by a call: too many reads of newest state, or too large a one.
+        """
+        from streamlet.queries.local import LocalStore, ReadOptions
+
+        options = ReadOptions(
+            *(partition, local, newest, at_least or Position()),
+            max_staleness_ms=_ms_or_none(max_staleness),
+            timeout_ms=_timeout_ms(timeout),
+        )
+        name = store if isinstance(store, str) else store.name
+        return LocalStore(self._served, self._running(), name, kind, options).face()
+
+    def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
+        """The answers to a query by the partitions that are here, each with its position.
+
+        A reader that gives the position of each result to its next query as ``position_bound``
+        never sees a key go back.
+
+        Raises:
+            InvalidStateStoreError: a partition cannot answer, as of ``store``.
+            TypeError: the store is of another kind than the query.
+        """
+        from streamlet.queries.local import LocalStore, ReadOptions
+        from streamlet.queries.requests import QueryResult, StateQueryResult
+
+        query = request.query
+        options = ReadOptions(
+            local=True,
+            newest=request.newest,
+            at_least=request.position_bound.position,
+            max_staleness_ms=_ms_or_none(request.max_staleness),
+            timeout_ms=_timeout_ms(request.timeout),
+        )
+        store = LocalStore(self._served, self._running(), request.store, query.kind, options)
+        store.face()  # of the query's kind
+        if request.partitions is not None:
+            partitions = sorted(set(request.partitions))
+        elif query.partition_key is not None:
+            partitions = [store.partition_of(query.partition_key)]
+        else:
+            partitions = store.wanted()
+        found = {number: store.ask(number, query.read) for number in partitions}
+        return StateQueryResult(
+            {
+                number: QueryResult(one.result, one.position, one.staleness_ms, one.is_active)
+                for number, one in found.items()
+            }
+        )
+
+    def _running(self) -> Topology:
+        worker = self._served.worker
+        return self.topology() if worker is None else worker.topology
+
+
+def _ms_or_none(given: timedelta | int | None) -> int | None:
+    return None if given is None else _ms(given)
+
+
+def _ms(given: timedelta | int) -> int:
+    return round(given.total_seconds() * 1000) if isinstance(given, timedelta) else int(given)
+
+
+def _timeout_ms(given: timedelta | float) -> int:
+    seconds = given.total_seconds() if isinstance(given, timedelta) else given
+    return round(seconds * 1000)

@@ -1,0 +1,386 @@
+"""Reads of the stores of this process: which task answers, from what state, and by when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from itertools import islice
+from typing import Any
+
+import attrs
+
+from streamlet.clock import Clock, SystemClock
+from streamlet.dsl.processors.queried_views import over_tasks, queried_face
+from streamlet.dsl.processors.store_faces import OperatorStore
+from streamlet.kafka.placements import PARTITIONERS, place
+from streamlet.queries.position import Position
+from streamlet.state.memory import MemoryBacking
+from streamlet.state.query_errors import (
+    InvalidStateStoreError,
+    InvalidStateStorePartitionError,
+    NotUpToBoundError,
+    QueryRefusedError,
+    StateStoreMigratedError,
+    StreamsNotStartedError,
+    StreamsRebalancingError,
+    UnknownStateStoreError,
+)
+from streamlet.state.read_views import StateView
+from streamlet.state.store_kinds import store_of
+from streamlet.tasks.served_tasks import ServedTask, ServedTasks, ServingWorker
+from streamlet.topology.graph import Topology
+from streamlet.topology.nodes import StoreSpec
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.types import TopicPartition
+
+#: Entries that one read of newest state gives at most: the worker's loop waits for it.
+MOST_NEWEST = 10_000
+#: Keys of a store, or of one of its tasks, that show by which partitioner they lie.
+ENOUGH_KEYS = 20
+#: How long a reader waits before it looks again without being called, ms.
+_LOOK_MS = 50
+
+
+@attrs.frozen
+class ReadOptions:
+    """The way in which a store is read.
+
+    Attributes:
+        partition: of the task; None: that of the key, or all.
+        local: whether reads without a key are of the partitions that are here, if not all are.
+        newest: whether to read what is not committed yet.
+        at_least: the position that an answer contains at least.
+        max_staleness_ms: how old the state of a copy may be; None: copies do not answer.
+        timeout_ms: how long to wait for a task, and for the position.
+    """
+
+    partition: int | None = None
+    local: bool = False
+    newest: bool = False
+    at_least: Position = attrs.field(factory=Position)
+    max_staleness_ms: int | None = None
+    timeout_ms: int = 1_000
+
+
+@attrs.frozen
+class TaskAnswer:
+    """An answer of one task.
+
+    Attributes:
+        result: of the read.
+        position: that it contains; None: unknown, as of a copy.
+        staleness_ms: age of the state, ms; 0 of the task's owner.
+        is_active: whether the owner answered; if not, a copy did.
+    """
+
+    result: Any
+    position: Position | None
+    staleness_ms: int
+    is_active: bool
+
+
+class _ViewedTask:
+    """The stores of one view, or empty ones without a view, asked for as those of a task are."""
+
+    def __init__(self, part: Subtopology, view: StateView | None = None) -> None:
+        self._part, self._view = part, view
+        self._made: dict[str, Any] = {}
+
+    def store(self, name: str) -> Any:
+        """A store over the view, with nothing in memory yet."""
+        if name not in self._made:
+            view, spec = self._view, self._part.store(name)
+            made = store_of(spec, MemoryBacking() if view is None else view.backing(name))
+            if view is not None:
+                made.commits.latest = view.contents.latest[name]
+            self._made[name] = made
+        return self._made[name]
+
+
+@attrs.frozen(eq=False)
+class LocalStore:
+    """One store of the application, as far as tasks of this process have it; a ``TaskReads``.
+
+    Args:
+        served: the tasks here.
+        topology: the application's.
+        name: of the store.
+        kind: that it is seen as; None: its own.
+        options: how it is read.
+        clock: the time.
+    """
+
+    served: ServedTasks
+    topology: Topology
+    name: str
+    kind: Any = None
+    options: ReadOptions = attrs.field(factory=ReadOptions)
+    clock: Clock = attrs.field(factory=SystemClock)
+    part: Subtopology = attrs.field(init=False)
+
+    @part.default
+    def _found(self) -> Subtopology:
+        for part in self.topology.subtopologies:
+            if any(spec.name == self.name for spec in part.stores):
+                return part
+        if any(table.store.name == self.name for table in self.topology.global_tables):
+            raise InvalidStateStoreError(
+                f"store {self.name!r} is of a global table, whose rows are read by processors; "
+                "query a table of the same topic"
+            )
+        known = sorted(spec.name for part in self.topology.subtopologies for spec in part.stores)
+        raise UnknownStateStoreError(
+            f"no store {self.name!r}; there are: {', '.join(known) or 'none'}"
+        )
+
+    @property
+    def spec(self) -> StoreSpec:
+        """The store as the topology has it."""
+        return self.part.store(self.name)
+
+    def face(self) -> Any:
+        """The store with the methods of its kind.
+
+        Raises:
+            TypeError: it is not of the kind.
+        """
+        return over_tasks(queried_face(self.spec, _ViewedTask(self.part), self.kind), self)
+
+    def key_bytes(self, key: Any) -> bytes:
+        """The bytes of a record key."""
+        spec = self.spec
+        if spec.window is not None:
+            raw: bytes = spec.window.key.encode(key)
+        else:
+            raw = spec.record_key.encode(key)
+        return raw
+
+    def partition_of(self, key: Any) -> int:
+        """The partition that has a key, as the producers of the input place it.
+
+        Raises:
+            InvalidStateStoreError: the keys that are here lie as no known partitioner puts them.
+        """
+        count, raw = self.partitions(), self.key_bytes(key)
+        return 0 if count == 1 else place(self._partitioner(count))(raw, count)
+
+    def partitions(self) -> int:
+        """Number of the store's tasks.
+
+        Raises:
+            StreamsNotStartedError: no worker runs here.
+        """
+        return self.part.task_count(self._worker().counts())
+
+    # As ``TaskReads``.
+
+    def of_key(self, key: Any, read: Callable[[Any], Any]) -> Any:
+        """The result of ``read`` on the store of the task that has a key."""
+        partition = self.options.partition
+        return self.ask(self.partition_of(key) if partition is None else partition, read).result
+
+    def of_all(self, read: Callable[[Any], Any]) -> list[Any]:
+        """The results of ``read`` on the store of each task."""
+        return [self.ask(number, read).result for number in self.wanted()]
+
+    def wanted(self) -> list[int]:
+        """The partitions of a read without a key."""
+        if self.options.partition is not None:
+            return [self.options.partition]
+        every = range(self.partitions())
+        if not self.options.local:
+            return list(every)
+        here = self.served.tasks(self.part.id).keys() | (
+            self.served.copies(self.part.id).keys()
+            if self.options.max_staleness_ms is not None
+            else set()
+        )
+        return [number for number in every if number in here]
+
+    # One task.
+
+    def ask(self, partition: int, read: Callable[[Any], Any]) -> TaskAnswer:
+        """The answer of one partition's task, once there is one that may answer.
+
+        Raises:
+            InvalidStateStoreError: there is none in time; the subclass says why.
+        """
+        count = self.partitions()
+        if not 0 <= partition < count:
+            raise InvalidStateStorePartitionError(
+                f"store {self.name!r} has partitions 0 to {count - 1}, not {partition}"
+            )
+        deadline = self.clock.now_ms() + self.options.timeout_ms
+        while True:
+            try:
+                return self._ask(partition, read)
+            except InvalidStateStoreError as error:
+                left_ms = deadline - self.clock.now_ms()
+                if not error.passing or left_ms <= 0 or isinstance(error, QueryRefusedError):
+                    raise
+            self.served.wait(min(left_ms, _LOOK_MS) / 1000)
+
+    def _ask(self, partition: int, read: Callable[[Any], Any]) -> TaskAnswer:
+        worker, options = self._worker(), self.options
+        task = self.served.tasks(self.part.id).get(partition)
+        if task is not None and worker.owns():
+            return (self._newest if options.newest else self._committed)(task, read, worker)
+        if options.max_staleness_ms is not None:
+            copy = self.served.copies(self.part.id).get(partition)
+            if copy is not None:
+                return self._committed(copy, read, worker)
+        raise self._absent(partition)
+
+    def _committed(
+        self, task: ServedTask, read: Callable[[Any], Any], worker: ServingWorker
+    ) -> TaskAnswer:
+        view = task.views.take()
+        if view is None:
+            raise self._absent(task.task.partition)
+        found = task.position(view)
+        position = None if found is None else Position(found)
+        age_ms = task.staleness_ms(view, self.clock.wall_ms())
+        if task.active is None:
+            self._check_age(age_ms)
+        self._check_position(position, self._inputs(task, worker))
+        self._check_places(task)
+        result = read(queried_face(self.spec, _ViewedTask(self.part, view), self.kind))
+        if task.active is not None and not worker.owns():
+            raise self._absent(task.task.partition)
+        return TaskAnswer(result, position, age_ms or 0, task.active is not None)
+
+    def _newest(
+        self, task: ServedTask, read: Callable[[Any], Any], worker: ServingWorker
+    ) -> TaskAnswer:
+        active = task.active
+        assert active is not None
+
+        def on_loop() -> TaskAnswer:
+            if self.served.tasks(self.part.id).get(task.task.partition) is not task:
+                raise self._absent(task.task.partition)
+            position = Position(dict(active.positions))
+            self._check_position(position, active.inputs)
+            self._check_places(task)
+            result = read(queried_face(self.spec, active.processor, self.kind))
+            if isinstance(result, Iterator):
+                result = iter(self._bounded(result))
+            return TaskAnswer(result, position, 0, is_active=True)
+
+        future = self.served.ask(on_loop)
+        try:
+            answered: TaskAnswer = future.result(self.options.timeout_ms / 1000)
+        except (TimeoutError, CancelledError) as error:
+            future.cancel()
+            raise NotUpToBoundError(
+                f"the worker did not come to a query of {self.name!r} within "
+                f"{self.options.timeout_ms} ms; ask for committed state, or wait longer"
+            ) from error
+        return answered
+
+    def _bounded(self, entries: Iterator[Any]) -> list[Any]:
+        found = list(islice(entries, MOST_NEWEST + 1))
+        if len(found) > MOST_NEWEST:
+            raise QueryRefusedError(
+                f"a read of newest state gives {MOST_NEWEST:,} entries at most; take a smaller "
+                "range, or committed state"
+            )
+        return found
+
+    def _partitioner(self, count: int) -> str:
+        """The partitioner by which keys lie: that of the input, or the one that fits the rows.
+
+        A producer of another partitioner than the topology names would else make a store look
+        empty for half of its keys.
+        """
+        known = self.served.partitioners.get(self.name)
+        if known is not None:
+            return known
+        named = self.part.sources[0].partitioner
+        found = [(number, key) for number, task in self._here() for key in self._sample(task)]
+        fitting = [
+            name
+            for name in dict.fromkeys((named, *PARTITIONERS))
+            if all(place(name)(key, count) == number for number, key in found)
+        ]
+        if not fitting:
+            raise InvalidStateStoreError(
+                f"keys of store {self.name!r} lie in other partitions than any known partitioner "
+                "puts them into: name the partition (partition=)"
+            )
+        if len(found) >= ENOUGH_KEYS:
+            self.served.partitioners[self.name] = fitting[0]
+        return fitting[0]
+
+    def _here(self) -> list[tuple[int, ServedTask]]:
+        part = self.part.id
+        return sorted((self.served.copies(part) | self.served.tasks(part)).items())
+
+    def _sample(self, task: ServedTask) -> list[bytes]:
+        """The bytes of some record keys of a task."""
+        view = task.views.take()
+        if view is None or self.spec.versions is not None:
+            return []
+        rows = queried_face(self.spec, _ViewedTask(self.part, view), None)
+        if isinstance(rows, OperatorStore):
+            return []
+        keys = (key for key, _ in islice(rows.range(), ENOUGH_KEYS))
+        return [self.key_bytes(key.key if self.spec.window is not None else key) for key in keys]
+
+    # Who may answer.
+
+    def _worker(self) -> ServingWorker:
+        worker = self.served.worker
+        if worker is None:
+            raise StreamsNotStartedError(
+                f"{self.topology.application} does not run in this process: stores are read while "
+                "App.run or streamlet run is under way"
+            )
+        return worker
+
+    def _absent(self, partition: int) -> InvalidStateStoreError:
+        what = f"store {self.name!r}, partition {partition}"
+        worker = self.served.worker
+        if self.served.state != "RUNNING":
+            return StreamsRebalancingError(
+                f"{what}: the worker is {self.served.state}; ask again, or allow for copies "
+                "(max_staleness)"
+            )
+        if worker is not None and not worker.owns():
+            return StateStoreMigratedError(
+                f"{what}: the group has not heard of this worker for so long that others may have "
+                "its tasks; ask another instance"
+            )
+        return StateStoreMigratedError(
+            f"{what}: its task is not in this process; ask the instance that has it "
+            "(App.metadata), or read what is here with local=True"
+        )
+
+    def _inputs(self, task: ServedTask, worker: ServingWorker) -> tuple[TopicPartition, ...]:
+        if task.active is not None:
+            return task.active.inputs
+        return self.part.inputs(task.task.partition, worker.counts())
+
+    def _check_age(self, age_ms: int | None) -> None:
+        most = self.options.max_staleness_ms
+        if most is None or age_ms is None or age_ms > most:
+            age = "of unknown age" if age_ms is None else f"{age_ms:,} ms old"
+            raise NotUpToBoundError(
+                f"the copy of store {self.name!r} is {age}, and {most:,} ms are allowed"
+            )
+
+    def _check_position(
+        self, position: Position | None, inputs: tuple[TopicPartition, ...]
+    ) -> None:
+        bound = self.options.at_least
+        missing = (position or Position()).missing(bound, inputs)
+        if missing:
+            raise NotUpToBoundError(
+                f"store {self.name!r} is not as far as the query asks for: {missing}"
+            )
+
+    def _check_places(self, task: ServedTask) -> None:
+        misplaced = "" if task.active is None else task.active.misplaced
+        if misplaced and self.options.partition is None:
+            raise InvalidStateStoreError(
+                f"{misplaced}. Until then name the partition in queries (partition=)"
+            )

@@ -1,0 +1,82 @@
+"""Positions of stores in their input: Kafka Streams' ``Position`` and ``PositionBound``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import attrs
+
+from streamlet.bounded import INT32_MAX, INT64_MAX, whole
+from streamlet.types import TopicPartition
+
+
+@attrs.frozen
+class Position:
+    """Per input partition the offset behind the last record that an answer contains.
+
+    It is what consumers commit: the offset of the next record. Partitions that are not in it are
+    unknown.
+    """
+
+    offsets: Mapping[TopicPartition, int] = attrs.field(factory=dict)
+
+    def merged(self, other: Position) -> Position:
+        """The later of both in each partition: what a reader has seen of two answers."""
+        found = dict(self.offsets)
+        for tp, offset in other.offsets.items():
+            found[tp] = max(offset, found.get(tp, 0))
+        return Position(found)
+
+    def missing(self, bound: Position, inputs: Iterable[TopicPartition]) -> str:
+        """Describe what it lacks of a bound in some partitions; empty: nothing."""
+        short = [
+            f"{tp} at {self.offsets.get(tp, 0)} of {bound.offsets[tp]}"
+            for tp in sorted(inputs)
+            if self.offsets.get(tp, 0) < bound.offsets.get(tp, 0)
+        ]
+        return ", ".join(short)
+
+    def to_json(self) -> dict[str, dict[str, int]]:
+        """Offsets by topic and partition, as JSON has them."""
+        found: dict[str, dict[str, int]] = {}
+        for (topic, partition), offset in sorted(self.offsets.items()):
+            found.setdefault(topic, {})[str(partition)] = offset
+        return found
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """Read what ``to_json`` made.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        try:
+            return cls(
+                {
+                    TopicPartition(str(topic), whole(int(number), 0, INT32_MAX)): whole(
+                        offset, 0, INT64_MAX
+                    )
+                    for topic, offsets in document.items()
+                    for number, offset in offsets.items()
+                }
+            )
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ValueError(f"no position: {error}") from error
+
+
+@attrs.frozen
+class PositionBound:
+    """The position that an answer has to contain at least."""
+
+    position: Position = attrs.field(factory=Position)
+
+    @classmethod
+    def at(cls, position: Position) -> Self:
+        """Answers that contain this position."""
+        return cls(position)
+
+    @classmethod
+    def unbounded(cls) -> Self:
+        """Any answer."""
+        return cls()

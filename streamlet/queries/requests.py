@@ -1,0 +1,270 @@
+"""Queries as values, with the words of Kafka Streams' interactive queries (version 2)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from datetime import timedelta
+from typing import Any, ClassVar, Generic, TypeVar
+
+import attrs
+
+from streamlet.dsl.processors.store_views import (
+    KeyValueStore,
+    TimestampedStore,
+    ValueAndTimestamp,
+    VersionedKeyValueStore,
+)
+from streamlet.dsl.processors.window_views import SessionStore, WindowStore
+from streamlet.queries.position import Position, PositionBound
+from streamlet.serdes.windowed import Windowed
+from streamlet.state.version_rows import VersionedRecord
+
+K = TypeVar("K")
+V = TypeVar("V")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Query(ABC, Generic[R_co]):
+    """A question to one store; the classes below are all there are.
+
+    ``kind`` is the class of the stores that answer it; None: any that has the method.
+    """
+
+    kind: ClassVar[Any] = None
+
+    @property
+    def partition_key(self) -> Any:
+        """The key whose partition has the answer; None: each partition has a part of it."""
+        return None
+
+    @abstractmethod
+    def read(self, store: Any) -> R_co:
+        """The answer of the store of one task."""
+
+
+@attrs.frozen
+class KeyQuery(Query[V | None], Generic[K, V]):
+    """The value of a key."""
+
+    kind: ClassVar[Any] = KeyValueStore
+    key: K
+
+    @property
+    def partition_key(self) -> Any:
+        """The key."""
+        return self.key
+
+    def read(self, store: Any) -> V | None:
+        """The value, or None."""
+        found: V | None = store.get(self.key)
+        return found
+
+
+@attrs.frozen
+class TimestampedKeyQuery(Query[ValueAndTimestamp[V] | None], Generic[K, V]):
+    """The value of a key and its time."""
+
+    kind: ClassVar[Any] = TimestampedStore
+    key: K
+
+    @property
+    def partition_key(self) -> Any:
+        """The key."""
+        return self.key
+
+    def read(self, store: Any) -> ValueAndTimestamp[V] | None:
+        """The value and its time, or None."""
+        found: ValueAndTimestamp[V] | None = store.get(self.key)
+        return found
+
+
+@attrs.frozen
+class RangeQuery(Query[Iterator[tuple[K, V]]], Generic[K, V]):
+    """The entries from one key to another, both inclusive; None is an open end."""
+
+    kind: ClassVar[Any] = KeyValueStore
+    lower: K | None = None
+    upper: K | None = None
+    descending: bool = False
+
+    def read(self, store: Any) -> Iterator[tuple[K, V]]:
+        """Keys and values, in the order of key bytes."""
+        scan = store.reverse_range if self.descending else store.range
+        found: Iterator[tuple[K, V]] = scan(self.lower, self.upper)
+        return found
+
+
+@attrs.frozen
+class TimestampedRangeQuery(Query[Iterator[tuple[K, ValueAndTimestamp[V]]]], Generic[K, V]):
+    """The entries from one key to another with their times; as ``RangeQuery``."""
+
+    kind: ClassVar[Any] = TimestampedStore
+    lower: K | None = None
+    upper: K | None = None
+    descending: bool = False
+
+    def read(self, store: Any) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
+        """Keys with values and times, in the order of key bytes."""
+        scan = store.reverse_range if self.descending else store.range
+        found: Iterator[tuple[K, ValueAndTimestamp[V]]] = scan(self.lower, self.upper)
+        return found
+
+
+@attrs.frozen
+class WindowKeyQuery(Query[Iterator[tuple[int, V]]], Generic[K, V]):
+    """The windows of a key that begin from one time to another, both inclusive, ms."""
+
+    kind: ClassVar[Any] = WindowStore
+    key: K
+    first: int | None = None
+    last: int | None = None
+
+    @property
+    def partition_key(self) -> Any:
+        """The key."""
+        return self.key
+
+    def read(self, store: Any) -> Iterator[tuple[int, V]]:
+        """Starts and values, the first window first."""
+        found: Iterator[tuple[int, V]] = store.fetch(self.key, self.first, self.last)
+        return found
+
+
+@attrs.frozen
+class WindowRangeQuery(Query[Iterator[tuple[Windowed[K], V]]], Generic[K, V]):
+    """The windows of all keys that begin from one time to another, both inclusive, ms."""
+
+    kind: ClassVar[Any] = WindowStore
+    first: int | None = None
+    last: int | None = None
+
+    def read(self, store: Any) -> Iterator[tuple[Windowed[K], V]]:
+        """Windows and values, the first window first."""
+        found: Iterator[tuple[Windowed[K], V]] = store.fetch_all(self.first, self.last)
+        return found
+
+
+@attrs.frozen
+class SessionKeyQuery(Query[Iterator[tuple[Windowed[K], V]]], Generic[K, V]):
+    """The sessions of a key."""
+
+    kind: ClassVar[Any] = SessionStore
+    key: K
+
+    @property
+    def partition_key(self) -> Any:
+        """The key."""
+        return self.key
+
+    def read(self, store: Any) -> Iterator[tuple[Windowed[K], V]]:
+        """Sessions and values, in the order of their ends."""
+        found: Iterator[tuple[Windowed[K], V]] = store.fetch(self.key)
+        return found
+
+
+@attrs.frozen
+class VersionedKeyQuery(Query[VersionedRecord[V] | None], Generic[K, V]):
+    """The newest version of a key, or the one that was valid at a time, ms."""
+
+    kind: ClassVar[Any] = VersionedKeyValueStore
+    key: K
+    as_of: int | None = None
+
+    @property
+    def partition_key(self) -> Any:
+        """The key."""
+        return self.key
+
+    def read(self, store: Any) -> VersionedRecord[V] | None:
+        """The version, or None."""
+        found: VersionedRecord[V] | None = store.get(self.key, as_of=self.as_of)
+        return found
+
+
+@attrs.frozen
+class MultiVersionedKeyQuery(Query[Iterator[VersionedRecord[V]]], Generic[K, V]):
+    """The versions of a key that were valid at some time from one to another, inclusive, ms."""
+
+    kind: ClassVar[Any] = VersionedKeyValueStore
+    key: K
+    first: int | None = None
+    last: int | None = None
+
+    @property
+    def partition_key(self) -> Any:
+        """The key."""
+        return self.key
+
+    def read(self, store: Any) -> Iterator[VersionedRecord[V]]:
+        """The versions, the oldest one first."""
+        found: Iterator[VersionedRecord[V]] = store.get(self.key, self.first, self.last)
+        return found
+
+
+@attrs.frozen
+class StateQueryRequest(Generic[R]):
+    """A query of a store, and what its answer has to be like.
+
+    Attributes:
+        store: its name.
+        query: what is asked.
+        position_bound: the position that the answer contains at least.
+        partitions: those that are asked; None: that of the key, or all that are here.
+        newest: whether to read what is not committed yet.
+        max_staleness: how old the state of a copy may be, ms or a ``timedelta``; None: only the
+            task's owner answers.
+        timeout: how long to wait for the task and the position, seconds or a ``timedelta``.
+    """
+
+    store: str
+    query: Query[R]
+    position_bound: PositionBound = attrs.field(factory=PositionBound)
+    partitions: Collection[int] | None = None
+    newest: bool = False
+    max_staleness: timedelta | int | None = None
+    timeout: timedelta | float = 1.0
+
+
+@attrs.frozen
+class QueryResult(Generic[R]):
+    """The answer of one partition.
+
+    Attributes:
+        result: what was found.
+        position: how far into its input the answer is; None: unknown, as of a copy.
+        staleness_ms: age of the state, ms: 0 where the task's owner answered.
+        is_active: whether the owner answered; if not, a copy did.
+    """
+
+    result: R
+    position: Position | None
+    staleness_ms: int
+    is_active: bool
+
+
+@attrs.frozen
+class StateQueryResult(Generic[R]):
+    """The answers of a query by partition. No partition that was asked is missing."""
+
+    partition_results: Mapping[int, QueryResult[R]]
+
+    @property
+    def only_partition_result(self) -> QueryResult[R]:
+        """The answer of the one partition that was asked.
+
+        Raises:
+            ValueError: it was not one.
+        """
+        if len(self.partition_results) != 1:
+            raise ValueError(f"{len(self.partition_results)} partitions answered, not one")
+        return next(iter(self.partition_results.values()))
+
+    @property
+    def position(self) -> Position:
+        """The position of all answers; a next query with it as its bound never goes back."""
+        found = Position()
+        for one in self.partition_results.values():
+            found = found.merged(one.position or Position())
+        return found

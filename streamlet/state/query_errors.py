@@ -1,0 +1,64 @@
+"""The errors of queries of stores, with the names that Kafka Streams has for them."""
+
+from __future__ import annotations
+
+from streamlet.errors import NotFoundError, StreamletError, TimedOutError
+
+
+class InvalidStateStoreError(StreamletError):
+    """A store cannot be queried now; the message says what to do."""
+
+
+class StreamsNotStartedError(InvalidStateStoreError):
+    """No run of the application is under way in this process."""
+
+
+class StreamsRebalancingError(InvalidStateStoreError):
+    """The task of a store is on its way up here, or the group is rebalancing; ask again."""
+
+    exit_code = 4
+
+    @property
+    def passing(self) -> bool:
+        """True: it ends by itself."""
+        return True
+
+
+class StateStoreMigratedError(InvalidStateStoreError):
+    """The task of a store is, or is about to be, with another instance."""
+
+    exit_code = 4
+
+    @property
+    def passing(self) -> bool:
+        """True: the new owner answers."""
+        return True
+
+
+class UnknownStateStoreError(InvalidStateStoreError, NotFoundError):
+    """The application has no store of this name."""
+
+    exit_code = 3
+
+
+class InvalidStateStorePartitionError(InvalidStateStoreError):
+    """No task has this partition of a store."""
+
+    exit_code = 2
+
+
+class NotUpToBoundError(InvalidStateStoreError, TimedOutError):
+    """The state did not get as far, or is not as fresh, as a query asked for in its time."""
+
+    exit_code = 4
+
+    @property
+    def passing(self) -> bool:
+        """True: it goes on."""
+        return True
+
+
+class QueryRefusedError(InvalidStateStoreError):
+    """A query that is too large, or one too many at a time."""
+
+    exit_code = 5

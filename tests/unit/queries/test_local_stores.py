@@ -1,0 +1,357 @@
+"""``App.store``: the stores of a process, read from any thread as tests and processors see them."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from operator import methodcaller
+from typing import Any
+
+import pytest
+
+import streamlet as sl
+from streamlet.dsl.processors.record import Record
+from streamlet.kafka.placements import place
+from streamlet.state.query_errors import (
+    InvalidStateStoreError,
+    InvalidStateStorePartitionError,
+    NotUpToBoundError,
+    QueryRefusedError,
+    StateStoreMigratedError,
+    StreamsNotStartedError,
+    StreamsRebalancingError,
+    UnknownStateStoreError,
+)
+from streamlet.tasks.served_tasks import MOST_WAITING
+from streamlet.types import TaskId, TopicPartition
+from tests.unit.queries.served import Serving, serving
+
+KEYS = [f"k{number}" for number in range(40)]
+HOUR = 3_600_000
+
+
+def _keep(record: Record[str, int], context: Any) -> None:
+    for name in ("plain", "latest", "timed", "windowed", "versions"):
+        store, put = context.store(name), (record.key, record.value)
+        store.put(*put, *(() if name in ("plain", "latest") else (record.timestamp,)))
+    context.store("sessions").put(
+        sl.Windowed(record.key, record.timestamp, record.timestamp + 5), record.value
+    )
+
+
+class _Keeps(sl.Processor[str, int, str, int]):
+    def process(self, record: Record[str, int]) -> None:
+        _keep(record, self.context)
+
+
+def _every_kind() -> sl.App:
+    """An application with a store of each kind that can be queried."""
+    app = sl.App("all")
+    stream = app.stream("in", key=str, value=int)
+    by_key = stream.group_by_key()
+    by_key.count(store="counts")
+    by_key.windowed_by(sl.tumbling(60_000)).count(store="windows")
+    by_key.windowed_by(sl.session(1_000)).count(store="key-sessions")
+    keyed: dict[str, Any] = {"key": str, "value": int}
+    stores = [
+        sl.key_value_store("plain", **keyed),
+        sl.lru_store("latest", max_entries=30, **keyed),
+        sl.timestamped_store("timed", **keyed),
+        sl.window_store("windowed", retention=HOUR, size=1_000, **keyed),
+        sl.session_store("sessions", retention=HOUR, **keyed),
+        sl.versioned_store("versions", history=HOUR, **keyed),
+    ]
+    stream.process(_Keeps, stores=stores)
+    return app
+
+
+@pytest.fixture(scope="module")
+def every_kind() -> Iterator[Serving]:
+    made = serving(_every_kind(), {"in": 3})
+    chance = random.Random(1)
+    for number in range(400):
+        at = made.driver._record_ms + number * 700
+        made.driver.pipe_input("in", chance.choice(KEYS), number, at)
+    made.serve()
+    yield made
+    made.driver.close()
+
+
+def _merged(made: Serving, name: str, kind: Any, read: Callable[[Any], Any]) -> list[Any]:
+    """The answers of the tasks of the driver, one behind another."""
+    stores = (made.driver.store(name, *kind, partition=number) for number in range(3))
+    return [entry for store in stores for entry in read(store)]
+
+
+Order = Callable[[Any], Any]
+
+BY_KEY: tuple[Order, list[tuple[str, str, tuple[Any, ...]]]] = (
+    lambda entry: entry[0].encode(),
+    [
+        ("range", "reverse_range", ()),
+        ("range", "reverse_range", ("k2", "k31")),
+        ("all", "reverse_all", ()),
+        ("prefix_scan", "", ("k1",)),
+    ],
+)
+BY_START: tuple[Order, list[tuple[str, str, tuple[Any, ...]]]] = (
+    lambda entry: (entry[0].start, entry[0].key.encode()),
+    [
+        ("all", "backward_all", ()),
+        ("fetch", "backward_fetch", ("k1", "k3", None, None)),
+        ("fetch_all", "backward_fetch_all", (1_577_837_030_000, None)),
+    ],
+)
+BY_END: tuple[Order, list[tuple[str, str, tuple[Any, ...]]]] = (
+    lambda entry: (entry[0].end, entry[0].key.encode(), entry[0].start),
+    [
+        ("all", "backward_all", ()),
+        ("fetch", "backward_fetch", ("k1", "k3")),
+        ("find_sessions", "backward_find_sessions", (1_577_837_030_000, None)),
+        ("find_sessions", "backward_find_sessions", ("k1", "k3", None, None)),
+    ],
+)
+
+
+@pytest.mark.parametrize("newest", [False, True])
+@pytest.mark.parametrize(
+    ("name", "kind", "how"),
+    [
+        ("counts", (), BY_KEY),
+        ("counts", (sl.TimestampedStore,), BY_KEY),
+        ("plain", (), BY_KEY),
+        ("latest", (), BY_KEY),
+        ("timed", (), BY_KEY),
+        ("windows", (), BY_START),
+        ("windowed", (), BY_START),
+        ("sessions", (), BY_END),
+        ("key-sessions", (), BY_END),
+    ],
+)
+def test_reads_of_all_tasks_come_in_the_order_of_one(
+    every_kind: Serving, name: str, kind: tuple[Any, ...], how: Any, newest: bool
+) -> None:
+    order, reads = how
+    store = every_kind.store(name, *kind, newest=newest, timeout_ms=60_000)
+    for there, back, given in reads:
+        forward = _merged(every_kind, name, kind, methodcaller(there, *given))
+        assert forward
+        with _loop(every_kind):
+            assert list(getattr(store, there)(*given)) == sorted(forward, key=order)
+            if back:
+                wanted = sorted(forward, key=order, reverse=True)
+                assert list(getattr(store, back)(*given)) == wanted
+
+
+class _loop:
+    """A thread that answers queries of newest state, as a worker's loop does."""
+
+    def __init__(self, made: Serving) -> None:
+        self._made, self._over = made, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            self._made.served.answer()
+            self._made.served.wait(0.001)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def test_reads_of_a_key_are_answered_by_its_task(every_kind: Serving) -> None:
+    for key in KEYS:
+        at = every_kind.driver.tasks
+        places = [every_kind.driver.store("counts", partition=one.partition) for one in at]
+        (count,) = (found for store in places if (found := store.get(key)) is not None)
+        assert every_kind.store("counts").get(key) == count
+        timed = every_kind.store("counts", sl.TimestampedStore[str, int]).get(key)
+        assert (timed.value, timed.timestamp) == (
+            count,
+            every_kind.store("counts").timestamp(key),
+        )
+        versions = list(every_kind.store("versions").get(key, None, None))
+        assert versions[-1] == every_kind.store("versions").get(key)
+        start, value = next(every_kind.store("windowed").fetch(key, None, None))
+        assert every_kind.store("windowed").fetch(key, start) == value
+        session, value = next(every_kind.store("sessions").fetch(key))
+        assert every_kind.store("sessions").get(session) == value
+        assert every_kind.store("sessions").fetch_session(*session[:3]) == value
+    assert every_kind.store("counts").get("never") is None
+    assert every_kind.store("counts").approximate_num_entries() == len(KEYS)
+
+
+def test_a_query_writes_nothing(every_kind: Serving) -> None:
+    for name, put in {
+        "plain": ("k", 1),
+        "latest": ("k", 1),
+        "timed": ("k", 1, 5),
+        "windowed": ("k", 1, 5),
+        "versions": ("k", 1, 5),
+        "counts": ("k", 1),
+    }.items():
+        with pytest.raises(sl.StreamletError, match="can only be read"):
+            every_kind.store(name).put(*put)
+
+
+def test_a_store_is_of_the_kind_that_is_asked_for(every_kind: Serving) -> None:
+    with pytest.raises(TypeError, match=r"is a Queried|is a WindowStore, not a SessionStore"):
+        every_kind.store("windows", sl.SessionStore[str, int])
+    assert isinstance(every_kind.store("windows", sl.WindowStore[str, int]), sl.WindowStore)
+
+
+def _counting(counts: dict[str, int] | None = None) -> Serving:
+    app = sl.App("words")
+    app.stream("in", key=str, value=int).group_by_key().count(store="counts")
+    return serving(app, counts or {"in": 2})
+
+
+def test_what_is_not_here_raises_and_is_never_empty() -> None:
+    made = _counting()
+    made.driver.pipe_inputs("in", [(key, 1) for key in KEYS])
+    part = made.driver.tasks[0].subtopology
+    made.serve(TaskId(part, 0))
+    store = made.store("counts")
+    found = {}
+    for key in KEYS:
+        try:
+            found[key] = store.get(key)
+        except StateStoreMigratedError:
+            found[key] = 0
+    assert set(found.values()) == {0, 1}
+    with pytest.raises(StateStoreMigratedError, match="partition 1"):
+        store.all()
+    here = dict(made.store("counts", local=True).all())
+    assert here == {key: 1 for key, count in found.items() if count}
+    with pytest.raises(InvalidStateStorePartitionError, match="partitions 0 to 1, not 2"):
+        made.store("counts", partition=2).all()
+    with pytest.raises(UnknownStateStoreError, match="no store 'count'; there are: counts"):
+        made.store("count")
+    made.served.state = "REBALANCING"
+    with pytest.raises(StreamsRebalancingError, match="is REBALANCING"):
+        made.store("counts", partition=1).get("k1")
+    made.served.end()
+    with pytest.raises(StreamsNotStartedError, match="does not run in this process"):
+        store.get("k1")
+
+
+def test_a_worker_that_the_group_does_not_hear_of_answers_nothing() -> None:
+    made = _counting()
+    made.driver.pipe_input("in", "k", 1)
+    made.serve()
+    assert made.store("counts").get("k") == 1
+    made.owns = False
+    with pytest.raises(StateStoreMigratedError, match="others may have"):
+        made.store("counts").get("k")
+
+
+def test_a_scan_ends_by_an_error_where_its_task_goes() -> None:
+    made = _counting({"in": 1})
+    made.driver.pipe_inputs("in", [(str(number), 1) for number in range(2_500)])
+    made.serve()
+    scan = made.store("counts").all()
+    read = [next(scan) for _ in range(900)]
+    made.served.remove(made.driver.tasks[0])
+    with pytest.raises(StateStoreMigratedError, match="was closed while it was read"):
+        read += scan
+    assert len(read) == 900 or len(read) % 1_000 == 0
+
+
+def test_a_scan_is_of_one_commit() -> None:
+    made = _counting({"in": 1})
+    made.driver.pipe_inputs("in", [(str(number), 1) for number in range(2_500)])
+    made.serve()
+    scan = made.store("counts").all()
+    first = next(scan)
+    made.driver.pipe_inputs("in", [(str(number), 1) for number in range(3_000)])
+    assert {value for _, value in (first, *scan)} == {1}
+    assert made.store("counts").approximate_num_entries() == 3_000
+
+
+@pytest.mark.parametrize("partitioner", ["consistent_random", "fnv1a_random"])
+def test_keys_are_found_by_the_partitioner_by_which_they_lie(partitioner: str) -> None:
+    """As Python's client places them, whose default is not Java's."""
+    made = _counting({"in": 3})
+    for key in KEYS:
+        made.driver.pipe_input("in", key, 1, partition=place(partitioner)(key.encode(), 3))
+    made.serve()
+    assert [made.store("counts").get(key) for key in KEYS] == [1] * len(KEYS)
+
+
+def test_keys_that_lie_by_no_partitioner_are_read_by_partition() -> None:
+    made = _counting({"in": 3})
+    for number, key in enumerate(KEYS):
+        made.driver.pipe_input("in", key, 1, partition=number % 3)
+    made.serve()
+    with pytest.raises(InvalidStateStoreError, match="name the partition"):
+        made.store("counts").get(KEYS[0])
+    assert made.store("counts", partition=1).get(KEYS[1]) == 1
+    assert made.store("counts").approximate_num_entries() == len(KEYS)
+
+
+def test_keys_that_lie_elsewhere_are_not_looked_for_by_the_partitioner() -> None:
+    made = _counting()
+    task: Any = made.task(made.driver.tasks[0])
+    task.misplaced = "in"
+    made.served.add(task)
+    part = task.task.partition
+    key = next(key for key in KEYS if made.driver.pipe_input("in", key, 1, partition=part) is None)
+    other = [one for one in KEYS if _answers(made, one)]
+    assert other == []
+    assert made.store("counts", partition=part).get(key) == 1
+
+
+def _answers(made: Serving, key: str) -> bool:
+    try:
+        made.store("counts").get(key)
+    except InvalidStateStoreError:
+        return False
+    return True
+
+
+def test_an_answer_has_its_position_and_a_bound_waits_for_it() -> None:
+    made = _counting({"in": 1})
+    made.serve()
+    app, tp = made.app, TopicPartition("in", 0)
+    app._served = made.served
+    made.driver.pipe_input("in", "k", 1)
+    made.driver._parts[0].state.inputs = None
+
+    def asked(offset: int, timeout: float) -> sl.StateQueryResult[Any]:
+        bound = sl.PositionBound.at(sl.Position({tp: offset}))
+        request = sl.StateQueryRequest("counts", sl.KeyQuery("k"), bound, timeout=timeout)
+        return app.query(request)
+
+    assert asked(0, 0).only_partition_result.result == 1
+    with pytest.raises(NotUpToBoundError, match="in-0 at 0 of 2"):
+        asked(2, 0)
+    found: list[Any] = []
+    waiting = threading.Thread(target=lambda: found.append(asked(2, 60)))
+    waiting.start()
+    _commit(made, {tp: 2})
+    waiting.join(60)
+    assert found[0].position == sl.Position({tp: 2})
+    merged = found[0].position.merged(sl.Position({tp: 1}))
+    assert sl.Position.from_json(merged.to_json()) == merged
+
+
+def _commit(made: Serving, inputs: dict[TopicPartition, int]) -> None:
+    state = made.driver._parts[0].state
+    state.write(state.drain(), state.state, {}, inputs=inputs)
+
+
+def test_newest_reads_wait_for_the_loop_and_so_many_at_most() -> None:
+    made = _counting({"in": 1})
+    made.driver.pipe_input("in", "k", 1)
+    made.serve()
+    with pytest.raises(NotUpToBoundError, match="did not come to a query"):
+        made.store("counts", newest=True).get("k")
+    for _ in range(MOST_WAITING - 1):
+        made.served.ask(lambda: None)
+    with pytest.raises(QueryRefusedError, match="wait already"):
+        made.store("counts", newest=True).get("k")
