@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamlet.coordinator.commit_metadata import CommitMetadata
+from streamlet.types import TopicPartition
 from tests.integration.chaos.checks import (
     assert_complete_and_in_order,
     assert_counts_exact,
@@ -82,7 +83,8 @@ def test_the_guarantee_changes_by_one_instance_after_the_other_and_counts_stay_e
     make_cluster: Callable[..., Cluster],
 ) -> None:
     """By hand-overs, and where the other was killed amid its commits, both ways."""
-    cluster = make_cluster("plain", transaction_timeout_ms="600000")
+    cluster = make_cluster("plain")
+    changelog = cluster.partitions(cluster.topic("counts-changelog"))
     a = cluster.instance("a").start()
     b = cluster.instance("b", more=("--set", "processing.guarantee=exactly_once"))
     with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
@@ -98,8 +100,15 @@ def test_the_guarantee_changes_by_one_instance_after_the_other_and_counts_stay_e
         wait_for(lambda: not any(one.transaction for one in commits(cluster)), cluster.logs)
         true = load.finish()
         cluster.await_settled()
+        wait_for(lambda: all_stable(cluster, changelog), cluster.logs)
     assert a.stop() == 0, cluster.logs()
     assert_counts_exact(cluster, contents(cluster, cluster.instances), true)
+
+
+def all_stable(cluster: Cluster, partitions: list[TopicPartition]) -> bool:
+    """Whether no transaction is open on any of these partitions."""
+    stable = cluster.admin.readable_ends(partitions, read_committed=True)
+    return stable == cluster.admin.end_offsets(partitions)
 
 
 def commits(cluster: Cluster) -> list[CommitMetadata]:
