@@ -7,6 +7,8 @@ from typing import NamedTuple, TypeAlias
 
 import attrs
 
+from streamlet.processing.edges.held_records import HEAD_BYTES
+
 #: Incarnation of a writer task, and epoch of its active period.
 Period: TypeAlias = tuple[int, int]
 #: A period, and a number of its commits.
@@ -66,3 +68,8 @@ class Word(NamedTuple):
     base: Place | None = None
     data: bytes = b""
     signed: bool = True
+
+    @property
+    def commit(self) -> tuple[object, ...]:
+        """What tells which commit contains it."""
+        return self.writer, self.period, self.number, self.data[:HEAD_BYTES]

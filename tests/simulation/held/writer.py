@@ -23,6 +23,7 @@ class OnTheWay:
     told: int = 0  # highest number that a word said was accepted
     delivered: int = 0  # words that are no longer in the queue
     late: list[Word] = attrs.field(factory=list)
+    again: Word | None = None  # comes a second time behind the next one of the same commit
 
 
 class Writer:
@@ -159,5 +160,11 @@ class Writer:
                 one.late.append(word)
             return
         yield partition, word
-        if faulty and dice.random() < 0.03:
-            yield partition, word
+        again, one.again = one.again, None
+        if again is not None and again.commit == word.commit:
+            yield partition, again
+        if faulty and dice.random() < 0.06:
+            if word.base is not None or dice.random() < 0.5:
+                yield partition, word
+            else:
+                one.again = word
