@@ -46,6 +46,8 @@ class Writer:
         self._share = self._accepted = 0
         self._undecided: list[int] = []
         self.failed = False
+        #: The input record that what is written stems from.
+        self.place = 0
 
     # What the task does.
 
@@ -65,7 +67,12 @@ class Writer:
         one.written, one.told = number, accepted
         self._undecided.append(number)
 
-    def shared(self, number: int) -> None:
+    @property
+    def origins(self) -> frozenset[int]:
+        """Numbers of the topics to which a commit is to say that origins are written."""
+        return frozenset()
+
+    def shared(self, number: int, position: int) -> None:
         """A commit of this number contains what was written so far."""
         self._share = number
 
