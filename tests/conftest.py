@@ -107,14 +107,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
 
 #: Files of Spark's tests whose sessions are their own programs'; each may run anywhere.
 _PROGRAMS = ("bench", "example", "run_command")
+#: Files whose tests parse all sources, which each process would do again.
+_ALL_SOURCES = ("tests/test_tidy.py::", "tests/unit/docs/test_names.py::")
 #: The group of all others, which share a session: it takes half a processor's minute to start one.
 _SESSION = "spark"
 
 
 def group(nodeid: str) -> str:
     """Of the tests that one process runs one after the other."""
-    if nodeid.startswith("tests/test_tidy.py::"):
-        return "tidy"  # each process would parse all sources
+    if nodeid.startswith(_ALL_SOURCES):
+        return nodeid.partition("::")[0]
     _, _, rest = nodeid.partition("integration/spark/test_")
     if not rest:
         return nodeid
