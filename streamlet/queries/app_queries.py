@@ -39,7 +39,6 @@ class Queries:
         local: bool = False,
         newest: bool = False,
         at_least: Position | None = None,
-        max_staleness: timedelta | int | None = None,
         timeout: timedelta | float = 1.0,
     ) -> Any: ...
     @overload
@@ -53,7 +52,6 @@ class Queries:
         local: bool = False,
         newest: bool = False,
         at_least: Position | None = None,
-        max_staleness: timedelta | int | None = None,
         timeout: timedelta | float = 1.0,
     ) -> S: ...
     @overload
@@ -66,7 +64,6 @@ class Queries:
         local: bool = False,
         newest: bool = False,
         at_least: Position | None = None,
-        max_staleness: timedelta | int | None = None,
         timeout: timedelta | float = 1.0,
     ) -> S: ...
     def store(
@@ -79,7 +76,6 @@ class Queries:
         local: bool = False,
         newest: bool = False,
         at_least: Position | None = None,
-        max_staleness: timedelta | int | None = None,
         timeout: timedelta | float = 1.0,
     ) -> Any:
         """A store of the run in this process, to be read from any thread while it goes on.
@@ -96,8 +92,6 @@ class Queries:
             newest: whether to read what is not committed yet. The worker's loop answers, between
                 two batches.
             at_least: the position that each answer contains at least, as ``query`` gave it.
-            max_staleness: how old the state of a copy may be that answers in place of the task's
-                owner, ms or a ``timedelta``; None: copies do not answer.
             timeout: how long each call waits for the task and the position, seconds or a
                 ``timedelta``.
 
@@ -107,14 +101,13 @@ class Queries:
             StreamsNotStartedError: by a call: nothing runs here.
             StreamsRebalancingError: by a call: the task is not ready in time.
             StateStoreMigratedError: by a call: another instance has the task, or gets it.
-            NotUpToBoundError: by a call: the state is not as far, or as fresh, as asked for.
+            NotUpToBoundError: by a call: the state is not as far as asked for.
             QueryRefusedError: by a call: too many reads of newest state, or too large a one.
         """
         from streamlet.queries.local import LocalStore, ReadOptions
 
         options = ReadOptions(
             *(partition, local, newest, at_least or Position()),
-            max_staleness_ms=_ms_or_none(max_staleness),
             timeout_ms=_timeout_ms(timeout),
         )
         name = store if isinstance(store, str) else store.name
@@ -138,7 +131,6 @@ class Queries:
             local=True,
             newest=request.newest,
             at_least=request.position_bound.position,
-            max_staleness_ms=_ms_or_none(request.max_staleness),
             timeout_ms=_timeout_ms(request.timeout),
         )
         store = LocalStore(self._served, self._running(), request.store, query.kind, options)
@@ -151,23 +143,12 @@ class Queries:
             partitions = store.wanted()
         found = {number: store.ask(number, query.read) for number in partitions}
         return StateQueryResult(
-            {
-                number: QueryResult(one.result, one.position, one.staleness_ms, one.is_active)
-                for number, one in found.items()
-            }
+            {number: QueryResult(one.result, one.position) for number, one in found.items()}
         )
 
     def _running(self) -> Topology:
         worker = self._served.worker
         return self.topology() if worker is None else worker.topology
-
-
-def _ms_or_none(given: timedelta | int | None) -> int | None:
-    return None if given is None else _ms(given)
-
-
-def _ms(given: timedelta | int) -> int:
-    return round(given.total_seconds() * 1000) if isinstance(given, timedelta) else int(given)
 
 
 def _timeout_ms(given: timedelta | float) -> int:

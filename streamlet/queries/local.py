@@ -50,7 +50,6 @@ class ReadOptions:
         local: whether reads without a key are of the partitions that are here, if not all are.
         newest: whether to read what is not committed yet.
         at_least: the position that an answer contains at least.
-        max_staleness_ms: how old the state of a copy may be; None: copies do not answer.
         timeout_ms: how long to wait for a task, and for the position.
     """
 
@@ -58,7 +57,6 @@ class ReadOptions:
     local: bool = False
     newest: bool = False
     at_least: Position = attrs.field(factory=Position)
-    max_staleness_ms: int | None = None
     timeout_ms: int = 1_000
 
 
@@ -68,15 +66,11 @@ class TaskAnswer:
 
     Attributes:
         result: of the read.
-        position: that it contains; None: unknown, as of a copy.
-        staleness_ms: age of the state, ms; 0 of the task's owner.
-        is_active: whether the owner answered; if not, a copy did.
+        position: that it contains.
     """
 
     result: Any
-    position: Position | None
-    staleness_ms: int
-    is_active: bool
+    position: Position
 
 
 class _ViewedTask:
@@ -190,11 +184,7 @@ class LocalStore:
         every = range(self.partitions())
         if not self.options.local:
             return list(every)
-        here = self.served.tasks(self.part.id).keys() | (
-            self.served.copies(self.part.id).keys()
-            if self.options.max_staleness_ms is not None
-            else set()
-        )
+        here = self.served.tasks(self.part.id).keys()
         return [number for number in every if number in here]
 
     # One task.
@@ -225,10 +215,6 @@ class LocalStore:
         task = self.served.tasks(self.part.id).get(partition)
         if task is not None and worker.owns():
             return (self._newest if options.newest else self._committed)(task, read, worker)
-        if options.max_staleness_ms is not None:
-            copy = self.served.copies(self.part.id).get(partition)
-            if copy is not None:
-                return self._committed(copy, read, worker)
         raise self._absent(partition)
 
     def _committed(
@@ -237,23 +223,18 @@ class LocalStore:
         view = task.views.take()
         if view is None:
             raise self._absent(task.task.partition)
-        found = task.position(view)
-        position = None if found is None else Position(found)
-        age_ms = task.staleness_ms(view, self.clock.wall_ms())
-        if task.active is None:
-            self._check_age(age_ms)
-        self._check_position(position, self._inputs(task, worker))
+        position = Position(task.position(view))
+        self._check_position(position, task.active.inputs)
         self._check_places(task)
         result = read(queried_face(self.spec, _ViewedTask(self.part, view), self.kind))
-        if task.active is not None and not worker.owns():
+        if not worker.owns():
             raise self._absent(task.task.partition)
-        return TaskAnswer(result, position, age_ms or 0, task.active is not None)
+        return TaskAnswer(result, position)
 
     def _newest(
         self, task: ServedTask, read: Callable[[Any], Any], worker: ServingWorker
     ) -> TaskAnswer:
         active = task.active
-        assert active is not None
 
         def on_loop() -> TaskAnswer:
             if self.served.tasks(self.part.id).get(task.task.partition) is not task:
@@ -264,7 +245,7 @@ class LocalStore:
             result = read(queried_face(self.spec, active.processor, self.kind))
             if isinstance(result, Iterator):
                 result = iter(self._bounded(result))
-            return TaskAnswer(result, position, 0, is_active=True)
+            return TaskAnswer(result, position)
 
         future = self.served.ask(on_loop)
         try:
@@ -312,8 +293,7 @@ class LocalStore:
         return fitting[0]
 
     def _here(self) -> list[tuple[int, ServedTask]]:
-        part = self.part.id
-        return sorted((self.served.copies(part) | self.served.tasks(part)).items())
+        return sorted(self.served.tasks(self.part.id).items())
 
     def _sample(self, task: ServedTask) -> list[bytes]:
         """The bytes of some record keys of a task."""
@@ -341,10 +321,7 @@ class LocalStore:
         what = f"store {self.name!r}, partition {partition}"
         worker = self.served.worker
         if self.served.state != "RUNNING":
-            return StreamsRebalancingError(
-                f"{what}: the worker is {self.served.state}; ask again, or allow for copies "
-                "(max_staleness)"
-            )
+            return StreamsRebalancingError(f"{what}: the worker is {self.served.state}; ask again")
         if worker is not None and not worker.owns():
             return StateStoreMigratedError(
                 f"{what}: the group has not heard of this worker for so long that others may have "
@@ -355,31 +332,16 @@ class LocalStore:
             "(App.metadata), or read what is here with local=True"
         )
 
-    def _inputs(self, task: ServedTask, worker: ServingWorker) -> tuple[TopicPartition, ...]:
-        if task.active is not None:
-            return task.active.inputs
-        return self.part.inputs(task.task.partition, worker.counts())
-
-    def _check_age(self, age_ms: int | None) -> None:
-        most = self.options.max_staleness_ms
-        if most is None or age_ms is None or age_ms > most:
-            age = "of unknown age" if age_ms is None else f"{age_ms:,} ms old"
-            raise NotUpToBoundError(
-                f"the copy of store {self.name!r} is {age}, and {most:,} ms are allowed"
-            )
-
-    def _check_position(
-        self, position: Position | None, inputs: tuple[TopicPartition, ...]
-    ) -> None:
+    def _check_position(self, position: Position, inputs: tuple[TopicPartition, ...]) -> None:
         bound = self.options.at_least
-        missing = (position or Position()).missing(bound, inputs)
+        missing = position.missing(bound, inputs)
         if missing:
             raise NotUpToBoundError(
                 f"store {self.name!r} is not as far as the query asks for: {missing}"
             )
 
     def _check_places(self, task: ServedTask) -> None:
-        misplaced = "" if task.active is None else task.active.misplaced
+        misplaced = task.active.misplaced
         if misplaced and self.options.partition is None:
             raise InvalidStateStoreError(
                 f"{misplaced}. Until then name the partition in queries (partition=)"

@@ -213,8 +213,6 @@ class StateQueryRequest(Generic[R]):
         position_bound: the position that the answer contains at least.
         partitions: those that are asked; None: that of the key, or all that are here.
         newest: whether to read what is not committed yet.
-        max_staleness: how old the state of a copy may be, ms or a ``timedelta``; None: only the
-            task's owner answers.
         timeout: how long to wait for the task and the position, seconds or a ``timedelta``.
     """
 
@@ -223,7 +221,6 @@ class StateQueryRequest(Generic[R]):
     position_bound: PositionBound = attrs.field(factory=PositionBound)
     partitions: Collection[int] | None = None
     newest: bool = False
-    max_staleness: timedelta | int | None = None
     timeout: timedelta | float = 1.0
 
 
@@ -233,15 +230,11 @@ class QueryResult(Generic[R]):
 
     Attributes:
         result: what was found.
-        position: how far into its input the answer is; None: unknown, as of a copy.
-        staleness_ms: age of the state, ms: 0 where the task's owner answered.
-        is_active: whether the owner answered; if not, a copy did.
+        position: how far into its input the answer is.
     """
 
     result: R
-    position: Position | None
-    staleness_ms: int
-    is_active: bool
+    position: Position
 
 
 @attrs.frozen
@@ -266,5 +259,5 @@ class StateQueryResult(Generic[R]):
         """The position of all answers; a next query with it as its bound never goes back."""
         found = Position()
         for one in self.partition_results.values():
-            found = found.merged(one.position or Position())
+            found = found.merged(one.position)
         return found

@@ -48,7 +48,7 @@ class InvalidStateStorePartitionError(InvalidStateStoreError):
 
 
 class NotUpToBoundError(InvalidStateStoreError, TimedOutError):
-    """The state did not get as far, or is not as fresh, as a query asked for in its time."""
+    """The state did not get as far as a query asked for in its time."""
 
     exit_code = 4
 

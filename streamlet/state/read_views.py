@@ -21,7 +21,7 @@ import attrs
 
 from streamlet.state.backing import Backing
 from streamlet.state.query_errors import StateStoreMigratedError
-from streamlet.types import StateNumber, TopicPartition
+from streamlet.types import TopicPartition
 
 if TYPE_CHECKING:
     from streamlet.state.task_state import TaskState
@@ -39,17 +39,14 @@ class Contents:
     ``latest`` is per store a time, ms, that no row is younger than.
     """
 
-    state: StateNumber
     inputs: Mapping[TopicPartition, int] | None
-    positions: Mapping[TopicPartition, int]
-    times: Mapping[TopicPartition, int]
     latest: Mapping[str, int]
 
     @classmethod
     def of(cls, state: TaskState) -> Self:
         """The contents of a task's stores, as the task's thread knows them."""
         latest = {name: store.commits.latest for name, store in state.stores.items()}
-        return cls(state.state, state.inputs, state.positions, state.times, latest)
+        return cls(state.inputs, latest)
 
 
 class StateView:

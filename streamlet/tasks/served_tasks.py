@@ -18,7 +18,6 @@ import attrs
 from streamlet.state.query_errors import QueryRefusedError, StateStoreMigratedError
 from streamlet.state.read_views import ReadViews, StateView
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.opening import OpenTask
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
 
@@ -35,31 +34,19 @@ class ServedTask:
     Attributes:
         task: its id.
         views: of its stores.
-        active: the task, where it is ours; None: a copy.
+        active: the task.
         begins: its committed input positions when it became ours.
     """
 
     task: TaskId
     views: ReadViews
-    active: ActiveTask | None = None
-    begins: Mapping[TopicPartition, int] = attrs.field(factory=dict)
+    active: ActiveTask
+    begins: Mapping[TopicPartition, int]
 
-    def position(self, view: StateView) -> Mapping[TopicPartition, int] | None:
-        """The input positions that a view contains; None: unknown, as of a copy that follows."""
+    def position(self, view: StateView) -> Mapping[TopicPartition, int]:
+        """The input positions that a view contains."""
         inputs = view.contents.inputs
-        return self.begins if inputs is None and self.active is not None else inputs
-
-    def staleness_ms(self, view: StateView, now_ms: int) -> int | None:
-        """Wall-clock time since a view had all that there was, ms; None: unknown.
-
-        0 of a task that is ours: others have nothing newer that is committed.
-        """
-        if self.active is not None:
-            return 0
-        times = view.contents.times
-        if not view.contents.positions.keys() <= times.keys() or not times:
-            return None
-        return max(0, now_ms - min(times.values()))
+        return self.begins if inputs is None else inputs
 
 
 @attrs.frozen(eq=False)
@@ -90,7 +77,6 @@ class ServedTasks:
         #: The partitioner by which keys lie, of stores whose rows have shown it.
         self.partitioners: dict[str, str] = {}
         self._tasks: dict[TaskId, ServedTask] = {}
-        self._copies: dict[TaskId, ServedTask] = {}
         self._changed = threading.Condition()
         self._waiting: queue.Queue[tuple[Callable[[], Any], Future[Any]]] = queue.Queue(
             MOST_WAITING
@@ -106,7 +92,7 @@ class ServedTasks:
         """Serve nothing more."""
         self.worker, self.partitioners = None, {}
         with self._changed:
-            self._tasks, self._copies = {}, {}
+            self._tasks = {}
             self._changed.notify_all()
         self._refuse_calls()
 
@@ -122,24 +108,11 @@ class ServedTasks:
         views.open(self.written)
         self.written()
 
-    def add_copy(self, opened: OpenTask) -> None:
-        """Serve a copy, to those that allow for its age."""
-        with self._changed:
-            self._copies[opened.task] = ServedTask(opened.task, opened.state.views)
-        opened.state.views.open(self.written)
-
     def remove(self, task: TaskId) -> None:
         """Serve a task no more, before its stores are closed or another member has it."""
         with self._changed:
             gone = self._tasks.pop(task, None)
             self._changed.notify_all()
-        if gone is not None:
-            gone.views.close()
-
-    def remove_copy(self, task: TaskId) -> None:
-        """Serve a copy no more."""
-        with self._changed:
-            gone = self._copies.pop(task, None)
         if gone is not None:
             gone.views.close()
 
@@ -164,12 +137,6 @@ class ServedTasks:
         """The tasks of a subtopology that are ours, by partition."""
         with self._changed:
             found = [one for one in self._tasks.values() if one.task.subtopology == subtopology]
-        return {one.task.partition: one for one in found}
-
-    def copies(self, subtopology: int) -> dict[int, ServedTask]:
-        """The copies of a subtopology, by partition."""
-        with self._changed:
-            found = [one for one in self._copies.values() if one.task.subtopology == subtopology]
         return {one.task.partition: one for one in found}
 
     def wait(self, timeout_s: float) -> None:
