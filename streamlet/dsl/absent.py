@@ -16,10 +16,7 @@ _WINDOWS = (
     "session()"
 )
 _PROCESSORS = "call process(processor, stores=[...]) on a stream"
-_QUERIES = (
-    "queries of a running application's stores are not in streamlet yet; write the table to a "
-    "topic with to_stream().to(topic)"
-)
+_QUERIES = "call App.store(name) while the application runs; the table needs a store="
 _GROUP_FIRST = "group the records first, with group_by_key() or group_by(function)"
 _STREAM_FIRST = "call to_stream() first, which makes a stream of the table's changes"
 _PAIRS = "functions take (key, value): pass one to foreach(), peek() or map()"
@@ -82,7 +79,8 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "add_processor": _PROCESSORS,
         "add_source": _SOURCES,
         "add_sink": "call to(topic) on a stream",
-        **_each(_QUERIES, "store", "query", "query_metadata_for_key"),
+        "query_metadata_for_key": "owners of keys are not in streamlet yet; App.metadata() lists "
+        "the tasks of each instance",
         **_each(_METADATA, "metadata_for_all_streams_clients", "metadata_for_local_threads"),
         "all_local_store_partition_lags": "run `streamlet status`, which shows each task's lag",
         "set_uncaught_exception_handler": "run() raises what ended it, and App(on_error=...) "

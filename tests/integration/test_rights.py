@@ -50,6 +50,7 @@ def topics(app: str, on: str) -> list[Right]:
         "the topic": [Right("", "topic", "lines"), Right("", "topic", "new")],
         "a topic": [Right("", "topic", "lines")],
         "cluster": [Right("", "cluster")],
+        "topics of the records": [],
         "group of letters": [Right("", "group", "lines-streamlet-letters")],
     }[on]
 
@@ -119,6 +120,8 @@ COMMANDS = {
     "pause": ["pause", WATCHED],
     "delete": ["delete", WATCHED, "--yes"],
     "dead-letters list": ["dead-letters", "list", "lines"],
+    "dead-letters replay": ["dead-letters", "replay", "lines", "--yes"],
+    "dead-letters skip": ["dead-letters", "skip", "lines", "--yes"],
 }
 
 

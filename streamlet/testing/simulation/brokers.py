@@ -84,6 +84,12 @@ class SimBroker:
             for tp in partitions
         }
 
+    def readable_ends(
+        self, partitions: Sequence[TopicPartition], *, read_committed: bool | None = None
+    ) -> dict[TopicPartition, int]:
+        """The ends: the simulated members write no transactions."""
+        return self.end_offsets(partitions)
+
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """No ids: the simulated brokers know none."""
         return {}

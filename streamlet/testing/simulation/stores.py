@@ -5,7 +5,7 @@ The state of a task is the count of its inputs, so a wrong restore shows at once
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 
 #: The one store of a stateful task.
 STORE = "counts"
+
+
+class SimViews:
+    """The views of a task's stores that queries would read; no history has queries."""
+
+    def open(self, written: Callable[[], None]) -> None:
+        """Begin to give views: there is no reader."""
+
+    def close(self) -> None:
+        """Give no more."""
 
 
 @attrs.define(eq=False)
@@ -47,6 +57,7 @@ class SimStores:
     plain: frozenset[str] = frozenset()
     time_indexes: tuple[TopicPartition, ...] = ()
     on_disk: bool = True
+    views: SimViews = attrs.field(factory=SimViews)
     rewrites: bool = False  # its changelog lost records: it is written again as a whole
 
     @property
