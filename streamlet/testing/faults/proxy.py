@@ -201,13 +201,18 @@ class FaultProxy:
             await self._door(*address)
 
     async def _close(self) -> None:
-        for server in self._servers:
-            server.close()
-        for _ in ("accepted", "its transport is made", "it is served, and so is closed below"):
-            await asyncio.sleep(0)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        ours = asyncio.current_task()
+        while True:  # what is cancelled may just have opened a door
+            for server in self._servers:
+                server.close()
+            for _ in ("accepted", "its transport is made", "it is served, and so is closed below"):
+                await asyncio.sleep(0)
+            tasks = [task for task in asyncio.all_tasks() if task is not ours]
+            if not tasks:
+                return
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _freeze(self) -> None:
         for one in self._connections:
@@ -224,8 +229,9 @@ class FaultProxy:
                     task.add_done_callback(self._tasks.discard)
                     task.add_done_callback(lambda _: writer.transport.abort())  # never begun
 
-                server = await asyncio.start_server(accept, _HOST, 0)
-                self._servers.append(server)
+                server = await asyncio.start_server(accept, _HOST, 0, start_serving=False)
+                self._servers.append(server)  # before it listens: else none closes it if cancelled
+                await server.start_serving()
                 self._doors[host, port] = server.sockets[0].getsockname()[:2]
         return self._doors[host, port]
 
