@@ -12,12 +12,13 @@ import attrs
 from streamlet.clock import Clock, SystemClock
 from streamlet.dsl.processors.queried_views import over_tasks, queried_face
 from streamlet.dsl.processors.store_faces import OperatorStore
-from streamlet.kafka.placements import PARTITIONERS, place
+from streamlet.kafka.placements import DEFAULT, PARTITIONERS, place
 from streamlet.queries.position import Position
 from streamlet.state.memory import MemoryBacking
 from streamlet.state.query_errors import (
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
+    KeyPlaceUnknownError,
     NotUpToBoundError,
     QueryRefusedError,
     StateStoreMigratedError,
@@ -153,10 +154,19 @@ class LocalStore:
         """The partition that has a key, as the producers of the input place it.
 
         Raises:
-            InvalidStateStoreError: the keys that are here lie as no known partitioner puts them.
+            InvalidStateStoreError: the keys that are here do not show by which partitioner they
+                lie, or lie as no known one puts them.
         """
         count, raw = self.partitions(), self.key_bytes(key)
-        return 0 if count == 1 else place(self._partitioner(count))(raw, count)
+        if count == 1:
+            return 0
+        places = {place(name)(raw, count) for name in self._partitioners(count)}
+        if len(places) > 1:
+            raise KeyPlaceUnknownError(
+                f"store {self.name!r} has too few keys here to show by which partitioner they lie; "
+                "ask again, or name the partition (partition=)"
+            )
+        return places.pop()
 
     def partitions(self) -> int:
         """Number of the store's tasks.
@@ -267,30 +277,36 @@ class LocalStore:
             )
         return found
 
-    def _partitioner(self, count: int) -> str:
-        """The partitioner by which keys lie: that of the input, or the one that fits the rows.
+    def _partitioners(self, count: int) -> tuple[str, ...]:
+        """The partitioners by which the keys may lie.
 
-        A producer of another partitioner than the topology names would else make a store look
-        empty for half of its keys.
+        That of a repartition topic is known, and so is one that its source names in place of the
+        default. Else the rows that are here show it: a producer of another partitioner would make
+        a store look empty for half of its keys.
         """
         known = self.served.partitioners.get(self.name)
         if known is not None:
-            return known
-        named = self.part.sources[0].partitioner
-        found = [(number, key) for number, task in self._here() for key in self._sample(task)]
-        fitting = [
+            return (known,)
+        source = self.part.sources[0]
+        sample = [(number, key) for number, task in self._here() for key in self._sample(task)]
+        fitting = tuple(
             name
-            for name in dict.fromkeys((named, *PARTITIONERS))
-            if all(place(name)(key, count) == number for number, key in found)
-        ]
+            for name in dict.fromkeys((source.partitioner, *PARTITIONERS))
+            if all(place(name)(key, count) == number for number, key in sample)
+        )
         if not fitting:
             raise InvalidStateStoreError(
                 f"keys of store {self.name!r} lie in other partitions than any known partitioner "
                 "puts them into: name the partition (partition=)"
             )
-        if len(found) >= ENOUGH_KEYS:
+        ours = self.topology.repartition_topics
+        named = source.partitioner != DEFAULT or any(topic in ours for topic in source.topics)
+        named = named or self.spec.versions is not None  # whose keys are not looked at
+        if fitting[0] == source.partitioner and named:
+            return fitting[:1]
+        if len(fitting) == 1 and len(sample) >= ENOUGH_KEYS:
             self.served.partitioners[self.name] = fitting[0]
-        return fitting[0]
+        return fitting
 
     def _here(self) -> list[tuple[int, ServedTask]]:
         return sorted(self.served.tasks(self.part.id).items())

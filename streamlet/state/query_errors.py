@@ -35,6 +35,17 @@ class StateStoreMigratedError(InvalidStateStoreError):
         return True
 
 
+class KeyPlaceUnknownError(InvalidStateStoreError):
+    """The partition of a key is not known yet: too few keys are here; ask again, or name it."""
+
+    exit_code = 4
+
+    @property
+    def passing(self) -> bool:
+        """True: it ends as keys come."""
+        return True
+
+
 class UnknownStateStoreError(InvalidStateStoreError, NotFoundError):
     """The application has no store of this name."""
 

@@ -23,6 +23,7 @@ from streamlet.errors import FINAL_CODES, StreamletError
 from streamlet.hosting.clients import open_window
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
+from streamlet.processing.policy import REASONS
 from streamlet.reset.backfill import Backfill
 from streamlet.rights import Right
 from streamlet.tools.main import build
@@ -34,6 +35,8 @@ pytestmark = pytest.mark.integration
 #: What it takes to look into a topic.
 LOOKS = ("READ", "DESCRIBE_CONFIGS")
 RECORDS = 3
+#: With which a record is a dead letter, too, of the first one of its own topic.
+LETTER = [(header, {"topic": b"lines"}.get(name, b"0")) for header, name in REASONS.items()]
 TIMEOUT_S = 60
 
 
@@ -211,7 +214,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
         admin.close()
         producer = Producer({"bootstrap.servers": made.open_door})
         for number in range(RECORDS):
-            producer.produce("lines", b"word-%d" % number, b"k")
+            producer.produce("lines", b"word-%d" % number, b"k", headers=LETTER)
         producer.flush()
         made.allow(
             {

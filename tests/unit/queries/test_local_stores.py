@@ -12,10 +12,11 @@ import pytest
 
 import streamlet as sl
 from streamlet.dsl.processors.record import Record
-from streamlet.kafka.placements import place
+from streamlet.kafka.placements import PARTITIONERS, place
 from streamlet.state.query_errors import (
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
+    KeyPlaceUnknownError,
     NotUpToBoundError,
     QueryRefusedError,
     StateStoreMigratedError,
@@ -280,6 +281,19 @@ def test_keys_are_found_by_the_partitioner_by_which_they_lie(partitioner: str) -
     for key in KEYS:
         made.driver.pipe_input("in", key, 1, partition=place(partitioner)(key.encode(), 3))
     made.serve()
+    assert [made.store("counts").get(key) for key in KEYS] == [1] * len(KEYS)
+
+
+def test_a_key_is_not_taken_for_absent_while_too_few_show_where_keys_lie() -> None:
+    made = _counting({"in": 3})
+    made.serve()
+    unsure = [key for key in KEYS if len({place(n)(key.encode(), 3) for n in PARTITIONERS}) > 1]
+    with pytest.raises(KeyPlaceUnknownError, match="name the partition"):
+        made.store("counts").get(unsure[0])
+    assert made.store("counts", partition=0).get(unsure[0]) is None
+    for key in KEYS:
+        where = place("consistent_random")(key.encode(), 3)
+        made.driver.pipe_input("in", key, 1, partition=where)
     assert [made.store("counts").get(key) for key in KEYS] == [1] * len(KEYS)
 
 
