@@ -12,7 +12,6 @@ from tests.simulation.held.code import CodeHistory, LossyCodeHistory, OrderedHis
 from tests.simulation.held.history import History, LossyHistory
 from tests.simulation.held.reader import Reader
 from tests.simulation.held.rules import Rules, Word
-from tests.simulation.held.switch import RULES, SwitchHistory
 from tests.simulation.held.writer import BOUND
 from tests.simulation.histories import faults_of
 
@@ -41,21 +40,6 @@ def test_the_code_applies_once_what_was_committed(
     """Prefixes, markers and notes; the second kind of reader keeps the order of its topic."""
     monkeypatch.setattr(undecided, "MOST_RECORDS", BOUND - 1)
     faults_of(kind, range(SEED, SEED + HISTORIES // 10), 10)
-
-
-def test_changes_of_form_neither_lose_nor_double(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kills, hand-overs and former owners at each step, while tasks go over to another form."""
-    monkeypatch.setattr(undecided, "MOST_RECORDS", BOUND - 1)
-    faults_of(SwitchHistory, range(SEED, SEED + HISTORIES // 20), 20)
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_without_a_rule_a_change_of_form_loses_or_doubles(
-    rule: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first of these histories that goes wrong is found soon."""
-    monkeypatch.setattr(undecided, "MOST_RECORDS", BOUND - 1)
-    assert any(SwitchHistory(seed, rule).run() for seed in range(SEED, SEED + 1000))
 
 
 @pytest.mark.parametrize("rule", sorted(attrs.fields_dict(Rules).keys() - _ALONE))

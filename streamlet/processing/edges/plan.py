@@ -18,7 +18,6 @@ from streamlet.coordinator.commit_texts import longest_text
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.filter import KINDS, EdgeFilter
-from streamlet.processing.edges.forms import OriginForms
 from streamlet.processing.edges.held_reader import HeldReader
 from streamlet.processing.edges.held_records import KEY_BYTES, task_of, writer_of
 from streamlet.processing.edges.held_writer import HeldWriter, Period
@@ -26,7 +25,6 @@ from streamlet.processing.edges.records import edge_of, source_of
 from streamlet.processing.edges.undecided import Undecided
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.edges.writer_keys import WriterKeys
-from streamlet.state.log_numbers import number_of
 from streamlet.topology.edges import MOST_SOURCES, Edge, edges_of, sources_into
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
@@ -59,15 +57,10 @@ class Start:
     key: bytes = attrs.field(factory=partial(token_bytes, KEY_BYTES), repr=False)
 
     @property
-    def signs(self) -> bool:
-        """True if the commit says that its task wrote records that wait for its commits."""
-        return self.commit is not None and bool(self.commit.born and self.commit.key)
-
-    @property
     def period(self) -> Period:
         """The period, which goes on from the commit if its epochs count on."""
         commit = self.commit
-        if commit is None or not self.signs:
+        if commit is None or not (commit.born and commit.key):
             return Period.of(self.task, self.now_s, self.epoch, NO_STATE, self.key)
         return Period.of(self.task, commit.born, self.epoch, self.contained, commit.key)
 
@@ -122,15 +115,15 @@ class TaskEdges:
 
     @property
     def silent(self) -> bool:
-        """True if the task may write nothing, until a claim or a commit is accepted."""
-        held, writer = self.held, self.writer
-        return (held is not None and held.silent) or (writer is not None and writer.forms.silent)
+        """True if the task may write nothing: the claim of its period is not accepted."""
+        held = self.held
+        return held is not None and held.silent
 
     @property
     def blocked(self) -> bool:
         """True if the task is to begin no batch."""
-        held, writer = self.held, self.writer
-        return (held is not None and held.blocked) or (writer is not None and writer.forms.silent)
+        held = self.held
+        return held is not None and held.blocked
 
     @property
     def notes(self) -> dict[TopicPartition, InputNote]:
@@ -233,7 +226,6 @@ class EdgePlan:
         topic_ids: of the topics that tasks read.
         exact: ``repartition.exact``.
         transactions: tasks commit by transactions: they write neither prefixes nor markers.
-        timeout_ms: ``session.timeout.ms``.
     """
 
     def __init__(
@@ -244,12 +236,8 @@ class EdgePlan:
         *,
         exact: bool,
         transactions: bool = False,
-        timeout_ms: int = 0,
     ) -> None:
         exact = exact and not transactions
-        self._timeout_ms = timeout_ms
-        #: The repartition topics that may have records in the forms of earlier commits.
-        self._between = frozenset(() if transactions else topology.repartition_topics)
         self._topology = topology
         self._counts = dict(counts)
         self._ids = dict(topic_ids)
@@ -311,15 +299,12 @@ class EdgePlan:
 
         ``topic_ids`` as far as just read.
         """
-        read = {topic.name for topic in part.repartitions}
-        sources = {topic: self._sources(topic) for topic in read}
-        writer = self._writer(part, notes, topic_ids, start)
-        writers = {topic: self._writers_of(topic) for topic in read}
-        for topic in read & self._held.keys():
+        sources = {topic.name: self._sources(topic.name) for topic in part.repartitions}
+        writer = self._writer(part, notes, topic_ids, start.period)
+        writers = {topic.name: self._writers_of(topic.name) for topic in part.repartitions}
+        for topic in writers.keys() & self._held.keys():
             self.keys.expect(self._tasks_of(writers[topic]))
-        # Origins are made of offsets, as places have to be then, also where some waited before.
-        origins = read if self._begun(part, start) else read - self._held.keys()
-        facts = writer, sources, writers, self.keys, self.ordered | origins
+        facts = writer, sources, writers, self.keys, self.ordered
         return TaskEdges(part, positions, notes, *facts)
 
     def _writers_of(self, topic: str) -> frozenset[int]:
@@ -329,6 +314,7 @@ class EdgePlan:
         )
 
     def _tasks_of(self, subtopologies: Collection[int]) -> list[int]:
+        """The numbers of their tasks."""
         return [
             writer_of(TaskId(number, partition))
             for number in subtopologies
@@ -340,34 +326,20 @@ class EdgePlan:
         part: Subtopology,
         notes: Mapping[TopicPartition, InputNote],
         topic_ids: Mapping[str, str],
-        start: Start,
+        period: Period,
     ) -> EdgeWriter | None:
-        begun = self._begun(part, start)
-        counts = {**self._prefixed, **self._headed, **{one: self._counts[one] for one in begun}}
+        counts = {**self._prefixed, **self._headed}
         writes = {topic: counts[topic] for topic in part.output_topics if topic in counts}
         waits = {topic: self._held[topic] for topic in part.output_topics if topic in self._held}
-        # Where nothing waits any more, what did is still to be decided.
-        written = self._between.intersection(part.output_topics)
-        tells = {one: self._counts[one] for one in written} if start.signs else waits
-        if not writes and not tells:
+        if not writes and not waits:
             return None
         ids = {**self._ids, **topic_ids}
         edges = {
             tp: edge_of(tp, ids.get(tp.topic, ""), note.incarnation) for tp, note in notes.items()
         }
-        agreement, held = self.agreement, None
-        if tells:
-            known = start.period, tells, agreement, self.keys, self.undecided
-            held = HeldWriter(*known, exact=self._exact, holds=waits)
-        wanted = [topic for topic in part.output_topics if topic in self._prefixed]
-        forms = OriginForms(wanted, begun, agreement, held, self._timeout_ms)
-        return EdgeWriter(writes, edges, self._headed, agreement, held, forms)
-
-    def _begun(self, part: Subtopology, start: Start) -> frozenset[str]:
-        """The topics to which records bear origins as of the commit of a start."""
-        named = frozenset() if start.commit is None else start.commit.origins
-        written = self._between.intersection(part.output_topics)
-        return frozenset(topic for topic in written if number_of(topic) in named)
+        agreement, known = self.agreement, (self.keys, self.undecided)
+        held = HeldWriter(period, waits, agreement, *known, exact=self._exact)
+        return EdgeWriter(writes, edges, self._headed, agreement, held if waits else None)
 
     def _in_order(self, part: Subtopology, topic: str) -> bool:
         """True if places in a topic are to be offsets: origins are made of them, or marks are many.
@@ -376,8 +348,7 @@ class EdgePlan:
         """
         writers = [one for one in self._topology.subtopologies if topic in one.output_topics]
         count = sum(one.task_count(self._counts) for one in writers)
-        between = len(self._between.intersection(part.output_topics))
-        size = longest_text(part.changelog_topics, count, signs=True, between=between)
+        size = longest_text(part.changelog_topics, count, signs=True)
         if count > MOST_SOURCES or size > METADATA_MAX_BYTES:
             return True
         return any(sink.origin for sink in part.sinks)

@@ -32,7 +32,7 @@ from tests.simulation.held.rules import NO_PERIOD, Place, Rules, Word
 from tests.simulation.held.tasks import Task
 from tests.simulation.held.writer import Writer
 
-TOPIC = "between"
+_TOPIC = "between"
 #: One value of so many is null; then the key alone tells which record it is.
 _NULLS = 5
 #: A time at which every marker is due, ms.
@@ -49,8 +49,8 @@ class CodeWriter(Writer):
         (born, epoch), number = base
         of_base = (period_of(born, epoch), number) if number else (0, 0)
         key = _key(writer, period[0])
-        self._own = Period(TaskId(0, writer), period_of(*period), of_base, key)
-        self._code = HeldWriter(self._own, {TOPIC: partitions})
+        own = Period(TaskId(0, writer), period_of(*period), of_base, key)
+        self._code = HeldWriter(own, {_TOPIC: partitions})
         self._late_ms = 0
 
     def begin(self, dice: random.Random) -> None:
@@ -61,13 +61,13 @@ class CodeWriter(Writer):
     def emit(self, partition: int, value: Hashable) -> None:
         """Write a record, behind the markers that are due."""
         self._send_markers(0)
-        key, text = key_of(partition, self.partitions, value)
-        written = self._code.prefixed(Output(TOPIC, [key], [text], [0]))
+        key, text = _key_of(partition, self.partitions, value)
+        written = self._code.prefixed(Output(_TOPIC, [key], [text], [0]))
         assert written.partitions in ([partition], None)
         assert written.values[0] is not None
         self._queue(partition, value, written.values[0])
 
-    def shared(self, number: int, position: int) -> None:
+    def shared(self, number: int) -> None:
         """A commit of this number contains what was written so far."""
         self._code.taken(number)
 
@@ -111,7 +111,7 @@ class CodeWriter(Writer):
         self._ways[partition].queue.append(word)
 
 
-def key_of(partition: int, partitions: int, value: Hashable) -> tuple[bytes, bytes | None]:
+def _key_of(partition: int, partitions: int, value: Hashable) -> tuple[bytes, bytes | None]:
     """A key that lies in that partition, and a value."""
     text = repr(value).encode()
     keys = (b"%s %d" % (text, at) for at in count())
@@ -139,7 +139,7 @@ class CodeReader(Reader):
         assert isinstance(notes, str)
         found = CommitMetadata.from_text(notes)
         note = InputNote() if found is None else found.note
-        facts = note, position, EdgeFilter(note, buffered=True), self._keys, frozenset({0})
+        facts = note, position, EdgeFilter(note), self._keys, frozenset({0})
         self._code = HeldReader(*facts, ordered=self.ordered)
         self._words: list[Word] = []
         self._given: deque[tuple[int, Word]] = deque()
@@ -169,11 +169,6 @@ class CodeReader(Reader):
         return word
 
     @property
-    def place(self) -> int:
-        """That of the record which was processed last."""
-        return self._place - 1
-
-    @property
     def position(self) -> int:
         """The position of a commit."""
         self._read_on()
@@ -193,7 +188,7 @@ class CodeReader(Reader):
         offsets = range(self.read - len(taken), self.read)
         keys = [None if word.value is None else repr(word.value).encode() for word in taken]
         data: list[bytes | None] = [word.data for word in taken]
-        raw = PartitionBatch(TOPIC, 0, offsets, [*keys], data, [0] * len(taken))
+        raw = PartitionBatch(_TOPIC, 0, offsets, [*keys], data, [0] * len(taken))
         given, self._behind = self._code.take(raw, self._now_ms)
         by_key = dict(zip(keys, taken, strict=True))
         for place, key, value in zip(given.offsets, given.keys, given.values, strict=True):

@@ -46,8 +46,6 @@ class Writer:
         self._share = self._accepted = 0
         self._undecided: list[int] = []
         self.failed = False
-        #: The input record that what is written stems from.
-        self.place = 0
 
     # What the task does.
 
@@ -67,12 +65,7 @@ class Writer:
         one.written, one.told = number, accepted
         self._undecided.append(number)
 
-    @property
-    def origins(self) -> frozenset[int]:
-        """Numbers of the topics to which a commit is to say that origins are written."""
-        return frozenset()
-
-    def shared(self, number: int, position: int) -> None:
+    def shared(self, number: int) -> None:
         """A commit of this number contains what was written so far."""
         self._share = number
 
