@@ -38,6 +38,7 @@ from streamlet.serdes import SerdeLike
 from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.topology.explicit_names import check_explicit_names
 from streamlet.topology.graph import Topology
+from streamlet.types import ms_of
 from streamlet.user_code import working_folder
 
 if TYPE_CHECKING:
@@ -209,11 +210,11 @@ class App(Sources, Queries, Closing):
         try:
             return self._run.run(
                 count=count,
-                timeout_ms=None if timeout is None else _ms(timeout),
+                timeout_ms=None if timeout is None else ms_of(timeout),
                 name=name,
                 metrics_port=metrics_port,
                 metrics_host=metrics_host,
-                wait_for_broker_ms=None if wait_for_broker is None else _ms(wait_for_broker),
+                wait_for_broker_ms=None if wait_for_broker is None else ms_of(wait_for_broker),
             )
         finally:
             self._run = None
@@ -428,7 +429,7 @@ class App(Sources, Queries, Closing):
         """
         run = self._run
         if run is not None:
-            run.drain(None if timeout in (None, math.inf) else _ms(timeout))
+            run.drain(None if timeout in (None, math.inf) else ms_of(timeout))
 
 
 def load_app(reference: str) -> App:
@@ -464,14 +465,9 @@ def hosted(app: App, settings: Settings) -> HostedApp:
     return HostedApp(app.topology(settings), settings, *parts)
 
 
-def _ms(duration: timedelta | float) -> int:
-    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
-    return round(seconds * 1000)
-
-
 def _limit_ms(duration: timedelta | float) -> float:
     """A time limit, ``math.inf`` for none."""
-    return math.inf if duration == math.inf else _ms(duration)
+    return math.inf if duration == math.inf else ms_of(duration)
 
 
 def _module(name: str) -> ModuleType:

@@ -16,9 +16,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self
 
 import attrs
 
@@ -43,7 +42,7 @@ from streamlet.partitions.protocol import VERSIONS, PartitionsProtocol
 from streamlet.partitions.reading import ConsumerRecord, Reading
 from streamlet.partitions.sticky import ConsumerMember, PartitionAssignor, sticky
 from streamlet.partitions.topics import ConsumerTopics
-from streamlet.types import TopicPartition
+from streamlet.types import Seconds, TopicPartition, ms_of
 
 __all__ = ["Consumer", "ConsumerMember", "PartitionAssignor", "ConsumerRecord", "sticky"]
 
@@ -56,8 +55,6 @@ _READ_AHEAD = 500
 #: Less than half of the shortest session that brokers allow by default: the leader asks for
 #: partition counts on the thread that sends its heartbeats.
 _ADMIN_TIMEOUT_MS = 2_500
-
-Seconds: TypeAlias = float | timedelta
 
 
 @attrs.frozen
@@ -176,7 +173,7 @@ class Consumer:
             BrokerError: the broker does not answer or refuses.
             GroupError: the membership has ended for good; every later call raises the same.
         """
-        deadline = self._clock.now_ms() + _ms(timeout)
+        deadline = self._clock.now_ms() + ms_of(timeout)
         self._begin()
         while True:
             self._follower.go_round()
@@ -277,7 +274,7 @@ class Consumer:
         if not wanted:
             return
         if sync:
-            self._follower.commit(wanted, _ms(timeout))
+            self._follower.commit(wanted, ms_of(timeout))
         else:
             self._follower.send_commit(wanted).add_done_callback(log_failure)
 
@@ -325,7 +322,7 @@ class Consumer:
         self._closed.set()
         try:
             if self._started:
-                self._follower.leave(_ms(timeout))
+                self._follower.leave(ms_of(timeout))
         finally:
             self._session.close()
             self._source.close()
@@ -386,11 +383,6 @@ def _membership(group_id: str, settings: Settings, wall_ms: int) -> MembershipCo
         hold_timeout_ms=most_ms,
         rebalance_timeout_ms=max(config.rebalance_timeout_ms, least_ms),
     )
-
-
-def _ms(duration: Seconds) -> int:
-    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
-    return round(seconds * 1000)
 
 
 def _nothing(partitions: list[TopicPartition]) -> None:

@@ -5,7 +5,8 @@ Nothing here knows Kafka, a clock or a file.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self, TypeGuard
+from datetime import timedelta
+from typing import NamedTuple, Self, TypeAlias, TypeGuard
 
 
 class TopicPartition(NamedTuple):
@@ -22,6 +23,16 @@ class TopicPartition(NamedTuple):
 LATEST_MS = (1 << 62) - 1
 #: The longest span of time, ms. A time and several spans add up to less than 64 bits.
 LONGEST_MS = 1 << 59
+
+
+#: A length of time where users give seconds.
+Seconds: TypeAlias = float | timedelta
+
+
+def ms_of(duration: Seconds) -> int:
+    """Seconds in ms, rounded."""
+    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
+    return round(seconds * 1000)
 
 
 def is_time(given: object) -> TypeGuard[int]:
