@@ -29,7 +29,7 @@ def run(*, records: int, keys: int, runs: int) -> dict[str, Any]:
 
 
 def variants(bench: Bench) -> dict[str, Variant]:
-    """What is measured in each round."""
+    """The runs of each round, by name."""
     found: dict[str, Variant] = {
         "bare": bench.bare,
         "streamlet": partial(bench.streamlet, 1),

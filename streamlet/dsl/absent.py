@@ -1,9 +1,9 @@
 """Names from other libraries that streamlet does not have, and what to do instead.
 
 ``no_operator`` is the ``__getattr__`` of ``App`` and of the DSL's classes, and ``elsewhere`` is for
-names of the package. Type checkers do not see
-it, so they still refuse these names. An operator that arrives leaves ``ABSENT``, and its row in
-docs/coming-from.md changes; tests compare the three.
+names of the package. Type checkers do not see ``no_operator``, so they still refuse these names. An
+operator that arrives leaves ``ABSENT``, and its row in docs/coming-from.md changes; tests compare
+the three.
 """
 
 from __future__ import annotations

@@ -337,9 +337,11 @@ class EdgePlan:
         edges = {
             tp: edge_of(tp, ids.get(tp.topic, ""), note.incarnation) for tp, note in notes.items()
         }
-        agreement, known = self.agreement, (self.keys, self.undecided)
-        held = HeldWriter(period, waits, agreement, *known, exact=self._exact)
-        return EdgeWriter(writes, edges, self._headed, agreement, held if waits else None)
+        held, agreement = None, self.agreement
+        if waits:
+            known = self.keys, self.undecided
+            held = HeldWriter(period, waits, agreement, *known, exact=self._exact)
+        return EdgeWriter(writes, edges, self._headed, agreement, held)
 
     def _in_order(self, part: Subtopology, topic: str) -> bool:
         """True if places in a topic are to be offsets: origins are made of them, or marks are many.
