@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from streamlet.queries.position import Position
 from streamlet.tasks.served_tasks import ServedTasks
+from streamlet.types import ms_of
 
 if TYPE_CHECKING:
     from streamlet.config import Settings
@@ -108,7 +109,7 @@ class Queries:
 
         options = ReadOptions(
             *(partition, local, newest, at_least or Position()),
-            timeout_ms=_timeout_ms(timeout),
+            timeout_ms=ms_of(timeout),
         )
         name = store if isinstance(store, str) else store.name
         return LocalStore(self._served, self._running(), name, kind, options).face()
@@ -124,14 +125,14 @@ class Queries:
             TypeError: the store is of another kind than the query.
         """
         from streamlet.queries.local import LocalStore, ReadOptions
-        from streamlet.queries.requests import QueryResult, StateQueryResult
+        from streamlet.queries.requests import StateQueryResult
 
         query = request.query
         options = ReadOptions(
             local=True,
             newest=request.newest,
             at_least=request.position_bound.position,
-            timeout_ms=_timeout_ms(request.timeout),
+            timeout_ms=ms_of(request.timeout),
         )
         store = LocalStore(self._served, self._running(), request.store, query.kind, options)
         store.face()  # of the query's kind
@@ -141,16 +142,8 @@ class Queries:
             partitions = [store.partition_of(query.partition_key)]
         else:
             partitions = store.wanted()
-        found = {number: store.ask(number, query.read) for number in partitions}
-        return StateQueryResult(
-            {number: QueryResult(one.result, one.position) for number, one in found.items()}
-        )
+        return StateQueryResult({number: store.ask(number, query.read) for number in partitions})
 
     def _running(self) -> Topology:
         worker = self._served.worker
         return self.topology() if worker is None else worker.topology
-
-
-def _timeout_ms(given: timedelta | float) -> int:
-    seconds = given.total_seconds() if isinstance(given, timedelta) else given
-    return round(seconds * 1000)

@@ -14,6 +14,7 @@ from streamlet.dsl.processors.queried_views import over_tasks, queried_face
 from streamlet.dsl.processors.store_faces import OperatorStore
 from streamlet.kafka.placements import DEFAULT, PARTITIONERS, place
 from streamlet.queries.position import Position
+from streamlet.queries.requests import QueryResult
 from streamlet.state.memory import MemoryBacking
 from streamlet.state.query_errors import (
     InvalidStateStoreError,
@@ -30,7 +31,7 @@ from streamlet.state.read_views import StateView
 from streamlet.state.store_kinds import store_of
 from streamlet.tasks.served_tasks import ServedTask, ServedTasks, ServingWorker
 from streamlet.topology.graph import Topology
-from streamlet.topology.nodes import StoreSpec
+from streamlet.topology.nodes import SourceNode, StoreSpec
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TopicPartition
 
@@ -59,19 +60,6 @@ class ReadOptions:
     newest: bool = False
     at_least: Position = attrs.field(factory=Position)
     timeout_ms: int = 1_000
-
-
-@attrs.frozen
-class TaskAnswer:
-    """An answer of one task.
-
-    Attributes:
-        result: of the read.
-        position: that it contains.
-    """
-
-    result: Any
-    position: Position
 
 
 class _ViewedTask:
@@ -199,7 +187,7 @@ class LocalStore:
 
     # One task.
 
-    def ask(self, partition: int, read: Callable[[Any], Any]) -> TaskAnswer:
+    def ask(self, partition: int, read: Callable[[Any], Any]) -> QueryResult[Any]:
         """The answer of one partition's task, once there is one that may answer.
 
         Raises:
@@ -220,7 +208,7 @@ class LocalStore:
                     raise
             self.served.wait(min(left_ms, _LOOK_MS) / 1000)
 
-    def _ask(self, partition: int, read: Callable[[Any], Any]) -> TaskAnswer:
+    def _ask(self, partition: int, read: Callable[[Any], Any]) -> QueryResult[Any]:
         worker, options = self._worker(), self.options
         task = self.served.tasks(self.part.id).get(partition)
         if task is not None and worker.owns():
@@ -229,7 +217,7 @@ class LocalStore:
 
     def _committed(
         self, task: ServedTask, read: Callable[[Any], Any], worker: ServingWorker
-    ) -> TaskAnswer:
+    ) -> QueryResult[Any]:
         view = task.views.take()
         if view is None:
             raise self._absent(task.task.partition)
@@ -239,14 +227,14 @@ class LocalStore:
         result = read(queried_face(self.spec, _ViewedTask(self.part, view), self.kind))
         if not worker.owns():
             raise self._absent(task.task.partition)
-        return TaskAnswer(result, position)
+        return QueryResult(result, position)
 
     def _newest(
         self, task: ServedTask, read: Callable[[Any], Any], worker: ServingWorker
-    ) -> TaskAnswer:
+    ) -> QueryResult[Any]:
         active = task.active
 
-        def on_loop() -> TaskAnswer:
+        def on_loop() -> QueryResult[Any]:
             if self.served.tasks(self.part.id).get(task.task.partition) is not task:
                 raise self._absent(task.task.partition)
             position = Position(dict(active.positions))
@@ -255,11 +243,11 @@ class LocalStore:
             result = read(queried_face(self.spec, active.processor, self.kind))
             if isinstance(result, Iterator):
                 result = iter(self._bounded(result))
-            return TaskAnswer(result, position)
+            return QueryResult(result, position)
 
         future = self.served.ask(on_loop)
         try:
-            answered: TaskAnswer = future.result(self.options.timeout_ms / 1000)
+            answered: QueryResult[Any] = future.result(self.options.timeout_ms / 1000)
         except (TimeoutError, CancelledError) as error:
             future.cancel()
             raise NotUpToBoundError(
@@ -299,14 +287,20 @@ class LocalStore:
                 f"keys of store {self.name!r} lie in other partitions than any known partitioner "
                 "puts them into: name the partition (partition=)"
             )
-        ours = self.topology.repartition_topics
-        named = source.partitioner != DEFAULT or any(topic in ours for topic in source.topics)
-        named = named or self.spec.versions is not None  # whose keys are not looked at
-        if fitting[0] == source.partitioner and named:
-            return fitting[:1]
+        if fitting[0] == source.partitioner and self._is_named(source):
+            fitting = fitting[:1]
         if len(fitting) == 1 and len(sample) >= ENOUGH_KEYS:
             self.served.partitioners[self.name] = fitting[0]
         return fitting
+
+    def _is_named(self, source: SourceNode) -> bool:
+        """True if the partitioner of a source counts, unless the rows show another one."""
+        ours = self.topology.repartition_topics
+        return (
+            source.partitioner != DEFAULT
+            or any(topic in ours for topic in source.topics)
+            or self.spec.versions is not None  # whose keys are not looked at
+        )
 
     def _here(self) -> list[tuple[int, ServedTask]]:
         return sorted(self.served.tasks(self.part.id).items())

@@ -44,17 +44,23 @@ class Query(ABC, Generic[R_co]):
         """The answer of the store of one task."""
 
 
-@attrs.frozen
-class KeyQuery(Query[V | None], Generic[K, V]):
-    """The value of a key."""
+class KeyedQuery(Query[R_co]):
+    """A question about one key."""
 
-    kind: ClassVar[Any] = KeyValueStore
-    key: K
+    key: Any
 
     @property
     def partition_key(self) -> Any:
         """The key."""
         return self.key
+
+
+@attrs.frozen
+class KeyQuery(KeyedQuery[V | None], Generic[K, V]):
+    """The value of a key."""
+
+    kind: ClassVar[Any] = KeyValueStore
+    key: K
 
     def read(self, store: Any) -> V | None:
         """The value, or None."""
@@ -63,16 +69,11 @@ class KeyQuery(Query[V | None], Generic[K, V]):
 
 
 @attrs.frozen
-class TimestampedKeyQuery(Query[ValueAndTimestamp[V] | None], Generic[K, V]):
+class TimestampedKeyQuery(KeyedQuery[ValueAndTimestamp[V] | None], Generic[K, V]):
     """The value of a key and its time."""
 
     kind: ClassVar[Any] = TimestampedStore
     key: K
-
-    @property
-    def partition_key(self) -> Any:
-        """The key."""
-        return self.key
 
     def read(self, store: Any) -> ValueAndTimestamp[V] | None:
         """The value and its time, or None."""
@@ -113,18 +114,13 @@ class TimestampedRangeQuery(Query[Iterator[tuple[K, ValueAndTimestamp[V]]]], Gen
 
 
 @attrs.frozen
-class WindowKeyQuery(Query[Iterator[tuple[int, V]]], Generic[K, V]):
+class WindowKeyQuery(KeyedQuery[Iterator[tuple[int, V]]], Generic[K, V]):
     """The windows of a key that begin from one time to another, both inclusive, ms."""
 
     kind: ClassVar[Any] = WindowStore
     key: K
     first: int | None = None
     last: int | None = None
-
-    @property
-    def partition_key(self) -> Any:
-        """The key."""
-        return self.key
 
     def read(self, store: Any) -> Iterator[tuple[int, V]]:
         """Starts and values, the first window first."""
@@ -147,16 +143,11 @@ class WindowRangeQuery(Query[Iterator[tuple[Windowed[K], V]]], Generic[K, V]):
 
 
 @attrs.frozen
-class SessionKeyQuery(Query[Iterator[tuple[Windowed[K], V]]], Generic[K, V]):
+class SessionKeyQuery(KeyedQuery[Iterator[tuple[Windowed[K], V]]], Generic[K, V]):
     """The sessions of a key."""
 
     kind: ClassVar[Any] = SessionStore
     key: K
-
-    @property
-    def partition_key(self) -> Any:
-        """The key."""
-        return self.key
 
     def read(self, store: Any) -> Iterator[tuple[Windowed[K], V]]:
         """Sessions and values, in the order of their ends."""
@@ -165,17 +156,12 @@ class SessionKeyQuery(Query[Iterator[tuple[Windowed[K], V]]], Generic[K, V]):
 
 
 @attrs.frozen
-class VersionedKeyQuery(Query[VersionedRecord[V] | None], Generic[K, V]):
+class VersionedKeyQuery(KeyedQuery[VersionedRecord[V] | None], Generic[K, V]):
     """The newest version of a key, or the one that was valid at a time, ms."""
 
     kind: ClassVar[Any] = VersionedKeyValueStore
     key: K
     as_of: int | None = None
-
-    @property
-    def partition_key(self) -> Any:
-        """The key."""
-        return self.key
 
     def read(self, store: Any) -> VersionedRecord[V] | None:
         """The version, or None."""
@@ -184,18 +170,13 @@ class VersionedKeyQuery(Query[VersionedRecord[V] | None], Generic[K, V]):
 
 
 @attrs.frozen
-class MultiVersionedKeyQuery(Query[Iterator[VersionedRecord[V]]], Generic[K, V]):
+class MultiVersionedKeyQuery(KeyedQuery[Iterator[VersionedRecord[V]]], Generic[K, V]):
     """The versions of a key that were valid at some time from one to another, inclusive, ms."""
 
     kind: ClassVar[Any] = VersionedKeyValueStore
     key: K
     first: int | None = None
     last: int | None = None
-
-    @property
-    def partition_key(self) -> Any:
-        """The key."""
-        return self.key
 
     def read(self, store: Any) -> Iterator[VersionedRecord[V]]:
         """The versions, the oldest one first."""

@@ -148,26 +148,23 @@ def _counted(store: Any) -> int:
 # -- the stores ------------------------------------------------------------------------------------
 
 
-class QueriedKeyValueStore(KeyValueStore[Any, Any]):
+class _QueriedEntries:
+    """Reads of entries by key."""
+
+    get: Any = _by_key("get")
+    timestamp: Any = _by_key("timestamp")
+    range: Any = _in_all("range", _by_bytes)
+    reverse_range: Any = _in_all("reverse_range", _by_bytes, backward=True)
+    prefix_scan: Any = _in_all("prefix_scan", _by_bytes)
+    approximate_num_entries: Any = _counted
+
+
+class QueriedKeyValueStore(_QueriedEntries, KeyValueStore[Any, Any]):
     """The values by key of several tasks."""
 
-    get: Any = _by_key("get")
-    timestamp: Any = _by_key("timestamp")
-    range: Any = _in_all("range", _by_bytes)
-    reverse_range: Any = _in_all("reverse_range", _by_bytes, backward=True)
-    prefix_scan: Any = _in_all("prefix_scan", _by_bytes)
-    approximate_num_entries: Any = _counted
 
-
-class QueriedTimestampedStore(TimestampedStore[Any, Any]):
+class QueriedTimestampedStore(_QueriedEntries, TimestampedStore[Any, Any]):
     """The values by key, with their times, of several tasks."""
-
-    get: Any = _by_key("get")
-    timestamp: Any = _by_key("timestamp")
-    range: Any = _in_all("range", _by_bytes)
-    reverse_range: Any = _in_all("reverse_range", _by_bytes, backward=True)
-    prefix_scan: Any = _in_all("prefix_scan", _by_bytes)
-    approximate_num_entries: Any = _counted
 
 
 class QueriedVersionedStore(VersionedKeyValueStore[Any, Any]):
