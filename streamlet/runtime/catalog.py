@@ -187,12 +187,18 @@ class Catalog:
     def _named(self) -> frozenset[str]:
         return frozenset((*self._topology.source_topics, *self._topology.repartition_topics))
 
+    @property
+    def _changelogs(self) -> frozenset[str]:
+        parts = self._topology.subtopologies
+        return frozenset(topic for part in parts for topic in part.changelog_topics)
+
     def look(self, now_ms: int, *, at_once: bool = False) -> bool:
         """Look again, at most once each ``metadata.max.age.ms``; whether there are other tasks now.
 
         Counts that the topology cannot run with (a stateful subtopology would outgrow its
         changelog) are refused: the tasks there are go on. A topic that a pattern matched and that
-        is gone is not read any more.
+        is gone is not read any more. A changelog that is gone is made again: a task that is about
+        to begin waits for it, and its owner may be gone or have lost it.
 
         Raises:
             BrokerError: the broker does not answer, or lost a topic.
@@ -205,8 +211,8 @@ class Catalog:
         counts = {name: info.partitions for name, info in self._admin.topics().items()}
         self._look_for_made_again()
         self._leave_out(counts)
-        same = self._read_among(counts) == self._read and self._named <= counts.keys()
-        if not same or self.doubted:
+        needed = self._named | self._changelogs
+        if self.doubted or self._read_among(counts) != self._read or not needed <= counts.keys():
             try:
                 self._take(self._prepared())
             except TopologyError as error:

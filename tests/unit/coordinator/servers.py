@@ -19,7 +19,7 @@ def answering(answer: Callable[[socket.socket], None]) -> Iterator[str]:
                 connection, _ = server.accept()
             except OSError:
                 return
-            with connection:
+            with connection, contextlib.suppress(ConnectionError):  # the client may be gone
                 answer(connection)
 
     thread = threading.Thread(target=serve)

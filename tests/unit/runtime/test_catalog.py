@@ -366,6 +366,15 @@ def test_a_topic_that_is_read_by_name_is_missed(log: MemoryLog) -> None:
         catalog.check_named(["in"])
 
 
+@pytest.mark.parametrize("at_once", [True, False], ids=["a task waits for it", "in time"])
+def test_a_changelog_that_is_gone_is_made_again(log: MemoryLog, at_once: bool) -> None:
+    """A task that begins asks where it ends, and only its owner's failing commit ended a worker."""
+    catalog = prepared(log, stateful())
+    log.delete("app-counts-changelog")
+    assert not (catalog.look(0, at_once=True) if at_once else looked(catalog))
+    assert log.infos()["app-counts-changelog"].partitions == 2
+
+
 @pytest.mark.parametrize("by", ["pattern", "name"])
 def test_a_topic_that_was_made_again_between_two_looks_is_named_once(
     log: MemoryLog, caplog: pytest.LogCaptureFixture, by: str
