@@ -320,7 +320,8 @@ class KafkaAdmin:
                 continue
             if tries.over:
                 raise stale
-            if self._clock.now_ms() - began_ms >= wait_s * 1000:  # it may never answer
+            silent = self._clock.now_ms() - began_ms >= wait_s * 1000  # it may never answer
+            if silent or isinstance(stale, MissingTopicError):
                 self._open()
             # The client asks by what it remembers of leaders, and does not look again by itself.
             self.topics()
@@ -340,7 +341,8 @@ class KafkaAdmin:
 
         The client may forget a request whose leaders it did not know, whatever its time-out: what
         is not answered in time is to be asked again, of another. Where the connection broke it
-        answers, of librdkafka 2.16 at least, with no error and no offset.
+        answers, of librdkafka 2.16 at least, with no error and no offset. And it may remember for
+        good that a topic is missing which was asked for between its deletion and its creation.
         """
         client = self._client
         futures = client.list_offsets(
@@ -357,10 +359,11 @@ class KafkaAdmin:
             try:
                 offset = int(future.result().offset)
             except KafkaException as error:
-                failed = self._errors.offsets(raw, error)
-                if error.args[0].code() not in passing:
-                    if error.args[0].code() in NO_TOPIC:
-                        raise MissingTopicError(str(failed), [raw.topic]) from error
+                failed, code = self._errors.offsets(raw, error), error.args[0].code()
+                if code in NO_TOPIC:
+                    failed = MissingTopicError(str(failed), [raw.topic])
+                known = code in NO_TOPIC and raw.topic in self._metadata().topics
+                if code not in passing and not known:
                     raise failed from error
                 stale = failed
                 continue

@@ -13,7 +13,12 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
-from streamlet.errors import BrokerError, BrokerTooOldError, UnreachableError
+from streamlet.errors import (
+    BrokerError,
+    BrokerTooOldError,
+    MissingTopicError,
+    UnreachableError,
+)
 from streamlet.kafka import admin as module
 from streamlet.kafka.admin import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
@@ -81,6 +86,42 @@ def test_a_request_for_offsets_that_is_forgotten_is_made_again_by_another(
 def test_no_offset_at_all_is_no_answer(admin: KafkaAdmin) -> None:
     """That is what librdkafka makes of a connection that breaks."""
     asked(admin).breaks = 2
+    assert admin.end_offsets([PARTITION]) == {PARTITION: 7}
+
+
+class Remembering(Asked):
+    """The first client knows of no topic for as long as it lives; those after it know one."""
+
+    made = 0
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        Remembering.made += 1
+        self.unknowing = Remembering.made == 1
+
+    def list_topics(self, timeout: float) -> Any:
+        return SimpleNamespace(topics={"in": SimpleNamespace(partitions=[0])})
+
+    def list_offsets(self, wanted: Mapping[Any, Any], **options: Any) -> dict[Any, Future[Any]]:
+        if not self.unknowing:
+            return super().list_offsets(wanted, **options)
+        unknown = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        answers: dict[Any, Future[Any]] = {partition: Future() for partition in wanted}
+        for answer in answers.values():
+            answer.set_exception(unknown)
+        return answers
+
+
+def test_a_client_that_remembers_a_topic_as_missing_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It lists a topic that was made again, and says of its offsets that there is none."""
+    monkeypatch.setattr(module, "AdminClient", Remembering)
+    monkeypatch.setattr(Remembering, "made", 0)
+    admin = KafkaAdmin("localhost:1")
+    with pytest.raises(MissingTopicError) as missing:
+        admin.end_offsets([TopicPartition("gone", 0)])
+    assert missing.value.topics == {"gone"}
     assert admin.end_offsets([PARTITION]) == {PARTITION: 7}
 
 
