@@ -19,7 +19,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ClusterMetadata,
     ConfigResource,
-    ConfigSource,
     NewPartitions,
     OffsetSpec,
 )
@@ -29,9 +28,9 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.errors import BrokerError, DeletionDisabledError, MissingTopicError, TimedOutError
 from streamlet.kafka.admin_errors import AdminErrors
 from streamlet.kafka.broker_loss import BrokerLossDetector
-from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, STALE_LEADER, UNTOLD, opened
+from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, STALE_LEADER, opened
 from streamlet.kafka.log import quiet
-from streamlet.kafka.metadata import topics_in
+from streamlet.kafka.metadata import definition, settings_in, topics_in, without_leaders
 from streamlet.kafka.ports import NewTopic, TopicInfo
 from streamlet.kafka.topic_changes import RefusedDeletions, alterations
 from streamlet.retries import Retries
@@ -174,18 +173,7 @@ class KafkaAdmin:
     def topic_settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """All settings of each of these topics that exists and whose settings we may see."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
-        if not resources:
-            return {}
-        settings = {}
-        for resource, future in self._described(resources).items():
-            try:
-                entries = future.result().items()
-            except KafkaException as error:
-                if error.args[0].code() not in UNTOLD:
-                    raise self._errors.settings(resource.name, error) from error
-            else:
-                settings[resource.name] = {key: str(entry.value) for key, entry in entries}
-        return settings
+        return settings_in(self._described(resources), self._errors) if resources else {}
 
     def definitions(self, names: Sequence[str]) -> dict[str, NewTopic]:
         """The definitions that would create each of these topics again, own settings included."""
@@ -205,10 +193,7 @@ class KafkaAdmin:
                 entries = settings[resource].result().values()
             except KafkaException as error:
                 raise self._errors.settings(name, error) from error
-            own = [e for e in entries if e.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value]
-            config = tuple(sorted((e.name, str(e.value)) for e in own))
-            replicas = len(topic.partitions[0].replicas)
-            made[name] = NewTopic(name, len(topic.partitions), replicas, config)
+            made[name] = definition(name, topic, entries)
         return made
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
@@ -244,17 +229,10 @@ class KafkaAdmin:
         deadline = self._clock.now_ms() + self._timeout_ms
         while True:
             found = self._metadata().topics
-            ready = [
-                name
-                for name, partitions in least.items()
-                if name in found
-                and len(found[name].partitions) >= partitions
-                and all(p.leader >= 0 for p in found[name].partitions.values())
-            ]
-            if len(ready) == len(least):
+            missing = without_leaders(found, least)
+            if not missing:
                 return {name: len(found[name].partitions) for name in least}
             if self._clock.now_ms() > deadline:
-                missing = sorted(set(least) - set(ready))
                 raise TimedOutError(f"topics without a leader after creation: {missing}")
             self._client.poll(0.02)
 

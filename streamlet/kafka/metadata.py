@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    ConfigResource,
+    ConfigSource,
+    TopicMetadata,
+)
 
 from streamlet.errors import BrokerError
 from streamlet.kafka.admin_errors import AdminErrors
-from streamlet.kafka.codes import broker_error
-from streamlet.kafka.ports import TopicInfo
+from streamlet.kafka.codes import UNTOLD, broker_error
+from streamlet.kafka.ports import NewTopic, TopicInfo
 
 #: How long to wait for a topic's metadata.
 METADATA_S = 10.0
@@ -56,3 +61,42 @@ def topics_in(answers: Mapping[str, Future[Any]], errors: AdminErrors) -> dict[s
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise errors.settings(name, error, "DESCRIBE") from error
     return found
+
+
+def settings_in(
+    answers: Mapping[ConfigResource, Future[Any]], errors: AdminErrors
+) -> dict[str, dict[str, str]]:
+    """The settings of each topic that exists and whose settings we may see.
+
+    Raises:
+        BrokerError: a topic's settings are refused for another reason.
+    """
+    settings = {}
+    for resource, future in answers.items():
+        try:
+            entries = future.result().items()
+        except KafkaException as error:
+            if error.args[0].code() not in UNTOLD:
+                raise errors.settings(resource.name, error) from error
+        else:
+            settings[resource.name] = {key: str(entry.value) for key, entry in entries}
+    return settings
+
+
+def definition(name: str, topic: TopicMetadata, settings: Iterable[Any]) -> NewTopic:
+    """The definition that would create a topic again, with the settings that are its own."""
+    own = [e for e in settings if e.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value]
+    config = tuple(sorted((e.name, str(e.value)) for e in own))
+    replicas = len(topic.partitions[0].replicas)
+    return NewTopic(name, len(topic.partitions), replicas, config)
+
+
+def without_leaders(found: Mapping[str, TopicMetadata], least: Mapping[str, int]) -> list[str]:
+    """The topics that lack partitions of the number they have at least, or leaders of some."""
+    return sorted(
+        name
+        for name, partitions in least.items()
+        if name not in found
+        or len(found[name].partitions) < partitions
+        or any(p.leader < 0 for p in found[name].partitions.values())
+    )
