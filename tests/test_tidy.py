@@ -37,7 +37,6 @@ LONG_FILES = {
     "streamlet/state/rocksdb.py": 430,
     "streamlet/state/task_state.py": 440,
     "streamlet/testing/coordinator_group.py": 410,
-    "streamlet/kafka/admin.py": 415,
     "tests/integration/chaos/disagreements.py": 420,
     "tests/integration/test_session.py": 545,
     "tests/unit/coordinator/test_commits.py": 510,
