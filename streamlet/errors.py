@@ -23,8 +23,8 @@ BROKER_ADVICE = "Is the broker running, and is the address right (--bootstrap-se
 
 def error_text(error: BaseException) -> str:
     """Describe an error of the user's program, its own line first, without traceback."""
-    said = text_of(error)
-    text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = text_of(error)
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     place = raised_at(error)
     return text if place is None else f"{place}: {text}"
 

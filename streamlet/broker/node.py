@@ -239,8 +239,8 @@ class BrokerNode:
         """The broker's log of this run from the first error on; its end if there is none."""
         text = self.log_file.read_bytes()[self._log_begins :].decode(errors="replace")
         error = _ERROR_LINE.search(text)
-        said = text[error.start() :][:_LOG_BYTES] if error else text[-_LOG_BYTES:]
-        return f"its log says:\n{said.rstrip()}"
+        shown = text[error.start() :][:_LOG_BYTES] if error else text[-_LOG_BYTES:]
+        return f"its log says:\n{shown.rstrip()}"
 
     def signal(self, how: signal.Signals) -> None:
         """Send its process a signal, if it runs; SIGSTOP freezes it, SIGCONT lets it go on."""

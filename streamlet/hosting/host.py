@@ -53,12 +53,12 @@ class MetricsPlace:
     Attributes:
         port: None: no metrics are served.
         host: the interface.
-        told: gets the URL once they are served.
+        on_served: gets the URL once they are served.
     """
 
     port: int | None = None
     host: str = LOCAL_HOST
-    told: Callable[[str], None] = lambda url: None
+    on_served: Callable[[str], None] = lambda url: None
 
 
 @attrs.define
@@ -128,7 +128,7 @@ class Host:
         served = serving(
             *(self.app.name, self.name, self.members or 1, settings, self.metrics.port),
             host=self.metrics.host,
-            told=self.metrics.told,
+            on_served=self.metrics.on_served,
         )
         with lock, served as self._exposition:
             self._record = InstanceRecord(lock, self.name)

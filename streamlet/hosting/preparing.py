@@ -124,8 +124,8 @@ def clear_left_over(
         return
     lock.set(instance_id=now[0], members=members)
     for one, problem in removed.items():
-        said = "it was removed" if problem is None else f"it could not be removed: {problem}"
-        log.warning("%s is a member of an earlier run of this instance, %s", one, said)
+        outcome = "it was removed" if problem is None else f"it could not be removed: {problem}"
+        log.warning("%s is a member of an earlier run of this instance, %s", one, outcome)
 
 
 def prepare_instance(

@@ -39,14 +39,14 @@ class BrokerLossDetector:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._said = False
+        self._all_down = False
         #: The last refusal of a login or certificate, the broker's or ours.
         self.refusal: KafkaError | None = None
         self._heard_ms = self._clock.now_ms()
 
     def __call__(self, error: KafkaError) -> None:
         """Take an error that concerns the whole client."""
-        self._said |= error.code() == KafkaError._ALL_BROKERS_DOWN
+        self._all_down |= error.code() == KafkaError._ALL_BROKERS_DOWN
         if error.code() in _REFUSALS or _REFUSED_BY_TLS.search(error.str()):
             self.refusal = error
 
@@ -57,7 +57,7 @@ class BrokerLossDetector:
 
     def __bool__(self) -> bool:
         """True if it lost all brokers, as far as it reported."""
-        return self._said
+        return self._all_down
 
     def heard(self) -> None:
         """Note that the client was used: it is not asked for a while."""

@@ -32,11 +32,13 @@ class Repeats(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """False for a repetition of the last message."""
-        said = record.getMessage()
-        if said.startswith(_RAISED) or (said.startswith(_LOOKING) and said.endswith(_AGAIN)):
+        message = record.getMessage()
+        if message.startswith(_RAISED) or (
+            message.startswith(_LOOKING) and message.endswith(_AGAIN)
+        ):
             record.levelno, record.levelname = logging.DEBUG, "DEBUG"
             return log.isEnabledFor(logging.DEBUG)
-        who, _, text = said.partition("]: ")
+        who, _, text = message.partition("]: ")
         if not who.startswith("FAIL ["):
             return True
         who, (text, _, _) = _NUMBER.sub("", who), text.partition("(after ")

@@ -368,10 +368,10 @@ class KafkaSink:
 
     def _ended(self, why: KafkaError) -> DeliveryError:
         where = ", ".join(sorted(self._topics)) or "any topic"
-        said = f"nothing can be written to {where}"
+        failure = f"nothing can be written to {where}"
         if why.code() in REFUSED:
-            return unwritable(said, why, self._topics)
-        return DeliveryError(f"{said}: {why.str()}")
+            return unwritable(failure, why, self._topics)
+        return DeliveryError(f"{failure}: {why.str()}")
 
     def _refusal(self, topic: str, index: int, why: KafkaError) -> DeliveryError:
         """The reason why a record was refused.

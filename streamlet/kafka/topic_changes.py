@@ -42,7 +42,7 @@ class RefusedDeletions:
     """Warns of topics whose records the broker does not delete, once for each reason."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, int]] = set()
+        self._warned: set[tuple[str, int]] = set()
 
     def watch(self, answers: Mapping[RawPartition, Future[Any]]) -> None:
         """Look at the answers when they come."""
@@ -56,8 +56,8 @@ class RefusedDeletions:
         cause = error.args[0]
         code = cause.code()
         passing = code in NO_ANSWER or code in NOT_NOW or code in STALE_LEADER
-        if not passing and (topic, code) not in self._told:
-            self._told.add((topic, code))
+        if not passing and (topic, code) not in self._warned:
+            self._warned.add((topic, code))
             log.warning(
                 "the broker does not delete records of %s that are not needed any more, so it "
                 "grows: %s (%s)",

@@ -46,7 +46,7 @@ class Letter:
         """The headers with which the record is given back."""
         return [*(one for one in self.headers if one[0] != REPLAYED), (REPLAYED, self.mark)]
 
-    def said(self, name: str) -> str:
+    def detail(self, name: str) -> str:
         """A word of the reason: application, operator, error, message; empty if it has none."""
         return self.reason.get(name, "")
 
@@ -114,7 +114,7 @@ class LetterFilter:
     def takes(self, letter: Letter) -> bool:
         """True if a letter is meant."""
         return (
-            all(letter.said(name) == word for name, word in self.words.items())
+            all(letter.detail(name) == word for name, word in self.words.items())
             and self.partition in (None, letter.partition.partition)
             and self.offset in (None, letter.offset)
             and (self.since_ms is None or letter.timestamp >= self.since_ms)

@@ -260,7 +260,7 @@ class DeadLetters:
             return TopicPartition(to, at)
         if source is None:
             return "its headers do not say where its record was read"
-        if self._is_internal(source.topic, letter.said("application")):
+        if self._is_internal(source.topic, letter.detail("application")):
             return f"its record is from {source.topic}, which only the application writes"
         if source.partition >= self._counts.get(source.topic, 0):
             return f"there is no {source.topic}-{source.partition}"

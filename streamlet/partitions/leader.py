@@ -28,11 +28,11 @@ from streamlet.types import TopicPartition
 
 @attrs.frozen
 class Described:
-    """A member and what it said; ``said`` is None if that cannot be read."""
+    """A member with its subscription; None if that cannot be read."""
 
     member_id: str
     instance_id: str | None
-    said: wire.PartitionsSubscription | None
+    subscription: wire.PartitionsSubscription | None
 
 
 def read(members: Iterable[JoinedMember]) -> list[Described]:
@@ -40,10 +40,10 @@ def read(members: Iterable[JoinedMember]) -> list[Described]:
     found = []
     for member in members:
         try:
-            said = wire.decode_subscription(member.metadata)
+            subscription = wire.decode_subscription(member.metadata)
         except ConsumerProtocolError:
-            said = None
-        found.append(Described(member.member_id, member.instance_id, said))
+            subscription = None
+        found.append(Described(member.member_id, member.instance_id, subscription))
     return sorted(found, key=lambda m: (m.instance_id or "", m.member_id))
 
 
@@ -61,37 +61,40 @@ def plan(
         ValueError: the assignor's answer is none: see ``checked``.
         Exception: whatever the assignor raises.
     """
-    said = {m.member_id: m.said for m in members if m.said is not None}
-    versions = {each.version for each in said.values()}
-    if len(said) < len(members):
+    subscriptions = {m.member_id: m.subscription for m in members if m.subscription is not None}
+    versions = {each.version for each in subscriptions.values()}
+    if len(subscriptions) < len(members):
         # One that cannot be read may hold anything: no member gains a partition.
-        return {m.member_id: _as_it_is(m.said) for m in members}
+        return {m.member_id: _as_it_is(m.subscription) for m in members}
     version = max(versions, default=wire.V0_EAGER)
-    planned = [m for m in members if said[m.member_id].version == version]
+    planned = [m for m in members if subscriptions[m.member_id].version == version]
     target = _target(planned, partitions, assign)
     error = wire.PartitionsError.INCOMPATIBLE if len(versions) > 1 else wire.PartitionsError.NONE
-    keepers = _keepers({name: said[name] for name in target}, target)
-    parts = {name: _part(name, said[name], target[name], keepers, error) for name in target}
-    for name, each in said.items():
+    keepers = _keepers({name: subscriptions[name] for name in target}, target)
+    parts = {
+        name: _part(name, subscriptions[name], target[name], keepers, error) for name in target
+    }
+    for name, each in subscriptions.items():
         parts.setdefault(name, _answer(each, error=error))
     return parts
 
 
 def _part(
     name: str,
-    said: wire.PartitionsSubscription,
+    subscription: wire.PartitionsSubscription,
     wanted: frozenset[TopicPartition],
     keepers: Mapping[TopicPartition, str],
     error: wire.PartitionsError,
 ) -> wire.PartitionsAssignment:
     mixed = error is wire.PartitionsError.INCOMPATIBLE
-    kept = {p for p in said.owned if keepers[p] == name and (mixed or p in wanted)}
+    kept = {p for p in subscription.owned if keepers[p] == name and (mixed or p in wanted)}
     gained = {p for p in wanted if p not in keepers}
-    return _answer(said, kept | gained, said.owned - kept, error)
+    return _answer(subscription, kept | gained, subscription.owned - kept, error)
 
 
 def _keepers(
-    said: Mapping[str, wire.PartitionsSubscription], target: Mapping[str, frozenset[TopicPartition]]
+    subscriptions: Mapping[str, wire.PartitionsSubscription],
+    target: Mapping[str, frozenset[TopicPartition]],
 ) -> dict[TopicPartition, str]:
     """The members that keep each claimed partition if nothing is taken away.
 
@@ -99,29 +102,34 @@ def _keepers(
     counts then, or, of one generation, that of whom the plan names.
     """
     best: dict[TopicPartition, tuple[int, bool, str]] = {}
-    for name in sorted(said):
-        for partition in said[name].owned:
-            claim = (said[name].generation, partition in target[name], name)
+    for name in sorted(subscriptions):
+        for partition in subscriptions[name].owned:
+            claim = (subscriptions[name].generation, partition in target[name], name)
             best[partition] = max(best.get(partition, claim), claim)
     return {partition: name for partition, (_, _, name) in best.items()}
 
 
 def _answer(
-    said: wire.PartitionsSubscription,
+    subscription: wire.PartitionsSubscription,
     assigned: Iterable[TopicPartition] = (),
     revoked: Iterable[TopicPartition] = (),
     error: wire.PartitionsError = wire.PartitionsError.NONE,
 ) -> wire.PartitionsAssignment:
-    version = min(said.version, wire.V1_COOPERATIVE)
+    version = min(subscription.version, wire.V1_COOPERATIVE)
     return wire.PartitionsAssignment(
-        version, frozenset(assigned), frozenset(revoked), error, said.nonce, said.identity
+        version,
+        frozenset(assigned),
+        frozenset(revoked),
+        error,
+        subscription.nonce,
+        subscription.identity,
     )
 
 
-def _as_it_is(said: wire.PartitionsSubscription | None) -> wire.PartitionsAssignment:
-    if said is None:
+def _as_it_is(subscription: wire.PartitionsSubscription | None) -> wire.PartitionsAssignment:
+    if subscription is None:
         return wire.PartitionsAssignment(wire.V0_EAGER, error=wire.PartitionsError.UNREADABLE)
-    return _answer(said, said.owned)
+    return _answer(subscription, subscription.owned)
 
 
 def _target(
@@ -129,11 +137,9 @@ def _target(
 ) -> dict[str, frozenset[TopicPartition]]:
     """The partitions that the assignor gives each member."""
     seen = [
-        ConsumerMember(
-            m.member_id, frozenset(m.said.topics), m.said.owned, m.instance_id, dict(m.said.tags)
-        )
+        ConsumerMember(m.member_id, frozenset(one.topics), one.owned, m.instance_id, dict(one.tags))
         for m in members
-        if m.said is not None
+        if (one := m.subscription) is not None
     ]
     topics = sorted({topic for member in seen for topic in member.topics})
     partitions = [TopicPartition(t, n) for t in topics for n in range(counts.get(t, 0))]

@@ -76,7 +76,7 @@ class PartitionsProtocol:
 
     def __attrs_post_init__(self) -> None:
         self._lock = threading.Lock()
-        self._said: wire.PartitionsSubscription | None = None
+        self._subscription: wire.PartitionsSubscription | None = None
         #: Partitions that the group counts on no other member to read.
         self._claims: frozenset[TopicPartition] = frozenset()
         #: The part of the claims that is ours until further notice; the rest is to be given up.
@@ -104,19 +104,20 @@ class PartitionsProtocol:
             overtaken = self._version == wire.V0_EAGER and bool(self._claims)
             if overtaken or need.generation < 0:
                 self._claims = self._assigned = frozenset()
-            self._said = wire.PartitionsSubscription(
+            self._subscription = wire.PartitionsSubscription(
                 self._version, self._topics, self._claims, need.nonce, need.generation, self._tags
             )
             if need.reduced:
-                self._said = attrs.evolve(self._said, tags={})
+                self._subscription = attrs.evolve(self._subscription, tags={})
         if overtaken:
             self._overtaken(f"the group rebalances: {need.reason}")
-        return ((PROTOCOL, wire.encode_subscription(self._said)),)
+        return ((PROTOCOL, wire.encode_subscription(self._subscription)),)
 
     def assign(self, run: RunAssignor) -> dict[str, bytes]:
         """Plan as the leader; raises what ``leader.plan`` does."""
         members = read(run.members)
-        topics = sorted({t for m in members if m.said is not None for t in m.said.topics})
+        known = [one.subscription for one in members if one.subscription is not None]
+        topics = sorted({topic for one in known for topic in one.topics})
         self.planned_for = dict(self._partitions(topics))
         plans = plan(members, self.planned_for, self._assign)
         return {name: wire.encode_assignment(part) for name, part in plans.items()}
@@ -138,10 +139,10 @@ class PartitionsProtocol:
                 "the group's leader cannot read what this member says of itself;"
                 " is another program using this group?"
             )
-        said = self._said
-        cached = said is not None and given.answers != said.nonce
-        if cached and said is not None:
-            given = self._predecessors(given, said)
+        subscription = self._subscription
+        cached = subscription is not None and given.answers != subscription.nonce
+        if cached and subscription is not None:
+            given = self._predecessors(given, subscription)
         with self._lock:
             stays = self._claims - given.revoked
             if not stays <= given.assigned:
@@ -191,14 +192,14 @@ class PartitionsProtocol:
     # -- inside --------------------------------------------------------------------------------
 
     def _predecessors(
-        self, cached: wire.PartitionsAssignment, said: wire.PartitionsSubscription
+        self, cached: wire.PartitionsAssignment, subscription: wire.PartitionsSubscription
     ) -> wire.PartitionsAssignment:
         """The assignment of a process with our static id before us, as far as it is of use.
 
         The coordinator hands it out without asking the leader. It is exclusively ours; but if the
         leader would answer us otherwise, or has partitions to move, it must be asked.
         """
-        if cached.identity != said.identity or cached.revoked:
+        if cached.identity != subscription.identity or cached.revoked:
             self._rejoin("restarted, and the group does not know what has changed")
         mine = frozenset(p for p in cached.assigned if p.topic in self._topics)
         return attrs.evolve(cached, assigned=mine, revoked=frozenset())

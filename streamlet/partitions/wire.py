@@ -51,8 +51,8 @@ class PartitionsSubscription:
     @property
     def identity(self) -> bytes:
         """Tells apart members whose answers differ though they own the same."""
-        said = (self.version, self.topics, sorted(self.tags.items()))
-        return blake2b(repr(said).encode(), digest_size=_IDENTITY_BYTES).digest()
+        facts = (self.version, self.topics, sorted(self.tags.items()))
+        return blake2b(repr(facts).encode(), digest_size=_IDENTITY_BYTES).digest()
 
 
 @attrs.frozen
@@ -67,11 +67,16 @@ class PartitionsAssignment:
     identity: bytes = bytes(_IDENTITY_BYTES)
 
 
-def encode_subscription(said: PartitionsSubscription) -> bytes:
+def encode_subscription(member: PartitionsSubscription) -> bytes:
     """Write a subscription in the layout of its version."""
-    ours = _MAGIC + _LONG.pack(said.nonce) + _INT.pack(said.generation) + _INT.pack(len(said.tags))
-    ours += b"".join(kafka.text(k) + kafka.text(value) for k, value in sorted(said.tags.items()))
-    layout = kafka.ConsumerSubscription(said.version, said.topics, ours, said.owned)
+    ours = (
+        _MAGIC
+        + _LONG.pack(member.nonce)
+        + _INT.pack(member.generation)
+        + _INT.pack(len(member.tags))
+    )
+    ours += b"".join(kafka.text(k) + kafka.text(value) for k, value in sorted(member.tags.items()))
+    layout = kafka.ConsumerSubscription(member.version, member.topics, ours, member.owned)
     return kafka.encode_subscription(layout)
 
 

@@ -153,19 +153,19 @@ def _in_rounds(parts: Sequence[Batch], order: list[int]) -> list[Batch]:
         return [part for part in parts if len(part)]
     count = len(parts)
     counts = [0] * count
-    #: Turn number ``r * count + at`` is round ``r`` of input ``at``.
+    #: Slot number ``r * count + at`` is round ``r`` of input ``at``.
     last: dict[Any, int] = {}
-    turns: defaultdict[int, list[int]] = defaultdict(list)
+    slots: defaultdict[int, list[int]] = defaultdict(list)
     for at, key in zip(order, _in_order([part.keys for part in parts], order), strict=True):
-        turn = last.get(key, at)
-        if turn % count != at:
-            turn += count + at - turn % count
-        last[key] = turn
-        turns[turn].append(counts[at])
+        slot = last.get(key, at)
+        if slot % count != at:
+            slot += count + at - slot % count
+        last[key] = slot
+        slots[slot].append(counts[at])
         counts[at] += 1
     return [
         part if len(ones) == len(part) else part.pick(ones)
-        for part, ones in ((parts[turn % count], turns[turn]) for turn in sorted(turns))
+        for part, ones in ((parts[slot % count], slots[slot]) for slot in sorted(slots))
     ]
 
 

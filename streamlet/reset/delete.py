@@ -23,7 +23,7 @@ from streamlet.reset.own_topics import InternalTopicFinder
 from streamlet.reset.removal import TopicRemoval, check_stopped
 from streamlet.reset.waiting import Progress, silent
 from streamlet.rights import GROUP_REFUSED, Right, missing
-from streamlet.scaling.turn import our_turn
+from streamlet.scaling.command_lock import command_lock
 from streamlet.types import TopicPartition
 
 _REQUEST_MS = 10_000
@@ -105,7 +105,7 @@ class Deletion:
         """
         cluster, removal = self.cluster, TopicRemoval(self.cluster, self.progress, UNFINISHED)
         what = f"deletion of {cluster.name}"
-        with our_turn(cluster.control, cluster.clock, what, cluster.stopped):
+        with command_lock(cluster.control, cluster.clock, what, cluster.stopped):
             plan = self._begin(removal)
             self._delete_group()
         cluster.clients.close_control()  # its producer would make the topic again

@@ -46,7 +46,7 @@ from streamlet.reset.removal import (
 from streamlet.reset.start import StartPosition
 from streamlet.reset.waiting import Progress, silent
 from streamlet.rights import GROUP_REFUSED, TOPIC_REFUSED, Right, missing, on_topics
-from streamlet.scaling.turn import our_turn
+from streamlet.scaling.command_lock import command_lock
 from streamlet.topology.internal_topics import known_settings
 from streamlet.types import TopicPartition
 
@@ -103,7 +103,7 @@ class Reset:
             BrokerError: the broker does not answer, or refuses.
             KeyboardInterrupt: stopped before anything was changed.
         """
-        with self._turn():
+        with self._command_lock():
             plan = self._emptied()
             self._finish(plan, plan.positions())
         return plan
@@ -116,7 +116,7 @@ class Reset:
         Returns:
             What was planned, and the ids of the internal topics, which are empty now.
         """
-        with self._turn():
+        with self._command_lock():
             plan = self._emptied()
             return plan, self._ids(plan)
 
@@ -136,7 +136,7 @@ class Reset:
         Raises:
             RefusedError: another command has ended or begun it again meanwhile.
         """
-        with self._turn():
+        with self._command_lock():
             reset = self.cluster.control.view.reset
             if reset.pending is None or reset.epoch != plan.epoch or self._ids(plan) != ids:
                 raise RefusedError(
@@ -145,9 +145,11 @@ class Reset:
             check_stopped(self.cluster)
             self._finish(plan, positions, tuple(filled), types)
 
-    def _turn(self) -> AbstractContextManager[None]:
+    def _command_lock(self) -> AbstractContextManager[None]:
         cluster = self.cluster
-        return our_turn(cluster.control, cluster.clock, f"reset of {self._name}", cluster.stopped)
+        return command_lock(
+            cluster.control, cluster.clock, f"reset of {self._name}", cluster.stopped
+        )
 
     def _emptied(self) -> ResetPlan:
         """Make the internal topics again, empty, in our turn."""

@@ -61,7 +61,7 @@ class Catalog:
     _known: Mapping[str, int] | None = None
     _tasks: tuple[TaskInfo, ...] = attrs.field(default=(), init=False)
     #: The tasks as of the last look that a broker did not end.
-    _told: tuple[TaskInfo, ...] = attrs.field(default=(), init=False)
+    _reported: tuple[TaskInfo, ...] = attrs.field(default=(), init=False)
     #: Partitions by topic; ids of the topics that are read.
     counts: dict[str, int] = attrs.field(factory=dict, init=False)
     topic_ids: dict[str, str] = attrs.field(factory=dict, init=False)
@@ -101,7 +101,7 @@ class Catalog:
             known = self._known.items()
             self._take({**counts, **{t: n for t, n in known if t in counts or t in self._named}})
             self._tell_refused(error)
-        self._told = self._tasks
+        self._reported = self._tasks
         self.topic_ids = self._admin.topic_ids(sorted(self.inputs))
         self.texts.max_bytes = commit_limit(self._admin)
         if self._known is None:  # else the instance has said so
@@ -218,7 +218,7 @@ class Catalog:
             except TopologyError as error:
                 self._tell_refused(error)
             self.doubted = False
-        changed, self._told = self._tasks != self._told, self._tasks
+        changed, self._reported = self._tasks != self._reported, self._tasks
         return changed
 
     def _leave_out(self, counts: Mapping[str, int]) -> None:

@@ -71,7 +71,7 @@ class PlacementCheck:
     _count: Callable[[str, int], None]
     _left: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
     _samples: dict[str, _Sample] = attrs.field(factory=dict, init=False)
-    _told: dict[str, str] = attrs.field(factory=dict, init=False)
+    _findings: dict[str, str] = attrs.field(factory=dict, init=False)
     #: Names of joined sources, whether streamlet writes one of their group, and that group.
     _joined: dict[str, tuple[bool, tuple[SourceNode, ...]]] = attrs.field(init=False)
 
@@ -100,8 +100,8 @@ class PlacementCheck:
         where = TopicPartition(batch.topic, batch.partition)
         left = self._left.get(where, SAMPLE)
         if not left:
-            if self._told and not active.misplaced:  # a task that was away
-                active.misplaced = self._told.get(batch.topic, "")
+            if self._findings and not active.misplaced:  # a task that was away
+                active.misplaced = self._findings.get(batch.topic, "")
             return
         source = active.subtopology.source_of(batch.topic)
         joined = self._joined.get(source.name)
@@ -115,10 +115,10 @@ class PlacementCheck:
         sample.seen += len(keys)
         sample.elsewhere += elsewhere
         if not elsewhere:
-            active.misplaced = active.misplaced or self._told.get(batch.topic, "")
+            active.misplaced = active.misplaced or self._findings.get(batch.topic, "")
             return
         if self._matters(sample, joined, filled):
-            known = batch.topic in self._told
+            known = batch.topic in self._findings
             self._count(batch.topic, elsewhere if known else sample.elsewhere)
             self._tell(active, source, keys, where)
 
@@ -153,7 +153,7 @@ class PlacementCheck:
         where: TopicPartition,
     ) -> None:
         topic = where.topic
-        if topic not in self._told:
+        if topic not in self._findings:
             fitting = [
                 name
                 for name in (DEFAULT, "consistent_random", "fnv1a_random")
@@ -161,7 +161,7 @@ class PlacementCheck:
             ]
             sample = self._samples[topic]
             name = fitting[0] if fitting else "consistent_random"
-            self._told[topic] = (
+            self._findings[topic] = (
                 f"{topic}: {sample.elsewhere} of {sample.seen} records "
                 f"({100 * sample.elsewhere // sample.seen} %) are not in the partition where "
                 f"{source.partitioner} puts their keys, so they do not meet the other records and "
@@ -169,5 +169,5 @@ class PlacementCheck:
                 f'and write the topic again, or read it with partitioner="{name}"'
                 + (", by which it is written" if fitting else ", if it is written by that")
             )
-            log.warning("%s", self._told[topic])
-        active.misplaced = self._told[topic]
+            log.warning("%s", self._findings[topic])
+        active.misplaced = self._findings[topic]

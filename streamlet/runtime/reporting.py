@@ -76,12 +76,12 @@ class Reporter:
     _read_committed: bool | None = None
     _exactly_once: bool = False
     _look_at_ms: int = attrs.field(default=0, init=False)
-    _said_at_ms: int = attrs.field(default=0, init=False)
-    _traits_said: tuple[object, ...] = attrs.field(default=(), init=False)
+    _reported_at_ms: int = attrs.field(default=0, init=False)
+    _traits_reported: tuple[object, ...] = attrs.field(default=(), init=False)
     _moving: bool = attrs.field(default=False, init=False)
     _open: OpenTransactions = attrs.field(factory=OpenTransactions, init=False)
     _calls: LongCalls = attrs.field(factory=LongCalls, init=False)
-    #: The positions of copies when something was said last, to compute their rates from.
+    #: The positions of copies in the last report, to compute their rates from.
     _reached: dict[TaskId, int] = attrs.field(factory=dict, init=False)
 
     def look(
@@ -122,7 +122,7 @@ class Reporter:
             )
             for t in outline.tasks
         )
-        self._traits_said, self._said_at_ms = traits, now_ms
+        self._traits_reported, self._reported_at_ms = traits, now_ms
         self._reached = {task: offset for task, (offset, _) in reads.items()}
         wall, busy = self._clock.wall_ms(), self._busy(now_ms)
         self._publish(attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy, global_tables=lags))
@@ -150,34 +150,34 @@ class Reporter:
 
     def _due(self, traits: tuple[object, ...], now_ms: int) -> bool:
         pause_ms = MOVING_MS if self._moving else RESTING_MS
-        return traits != self._traits_said or now_ms - self._said_at_ms >= pause_ms
+        return traits != self._traits_reported or now_ms - self._reported_at_ms >= pause_ms
 
     def _measured(
         self,
-        said: TaskProgress,
+        progress: TaskProgress,
         now_ms: int,
         reads: Reads,
         holdings: TaskRegistry,
         source: RecordSource,
     ) -> TaskProgress:
         """With how far it is."""
-        task = TaskId.parse(said.task)
-        if said.stage == "running":
+        task = TaskId.parse(progress.task)
+        if progress.stage == "running":
             lag, active = _input_lag(task, holdings, source), holdings.tasks.get(task)
             if active is None:
-                return attrs.evolve(said, lag=lag)
-            said = attrs.evolve(said, paused=active.paused)
+                return attrs.evolve(progress, lag=lag)
+            progress = attrs.evolve(progress, paused=active.paused)
             counters = active.processor.counters
             late, dropped = counters.late or None, counters.dropped or None  # none is shorter
             misplaced = active.misplaced or None
-            return attrs.evolve(said, lag=lag, late=late, dropped=dropped, misplaced=misplaced)
-        if task not in reads or said.role == "released":
-            return said
+            return attrs.evolve(progress, lag=lag, late=late, dropped=dropped, misplaced=misplaced)
+        if task not in reads or progress.role == "released":
+            return progress
         restored, end = reads[task]
         left = max(end - restored, 0)
         rate = self._rate(task, restored, now_ms)
         return attrs.evolve(
-            said,
+            progress,
             lag=left,
             restored=restored,
             end=end,
@@ -186,8 +186,8 @@ class Reporter:
         )
 
     def _rate(self, task: TaskId, restored: int, now_ms: int) -> float | None:
-        """Records per second since it was said last; None the first time."""
-        before, since_ms = self._reached.get(task), self._said_at_ms
+        """Records per second since the last report; None the first time."""
+        before, since_ms = self._reached.get(task), self._reported_at_ms
         if before is None or now_ms <= since_ms:
             return None
         return max(restored - before, 0) * 1000 / (now_ms - since_ms)

@@ -102,7 +102,7 @@ def described(frames: list[FrameType]) -> str:
     steps = [(frame.f_code, frame.f_lineno) for frame in inside]
     own = users_line(steps) if _task_of(inside[0]) is not None else None
     code, line = steps[-1]
-    said = [str(own or Place(code.co_filename, line, code.co_name))]
+    parts = [str(own or Place(code.co_filename, line, code.co_name))]
     task, operator, records = _task_of(inside[0]), "", ""
     for frame in inside:
         for value in list(frame.f_locals.values()):
@@ -112,8 +112,8 @@ def described(frames: list[FrameType]) -> str:
                 where = f"{value.topic}-{value.partition}"
                 records = f"records of {where}, offsets {value.offsets[0]} to {value.offsets[-1]}"
     if task is not None:
-        said += [f"task {task.task}", operator, records]
-    return ", ".join(part for part in said if part)
+        parts += [f"task {task.task}", operator, records]
+    return ", ".join(part for part in parts if part)
 
 
 def _task_of(frame: FrameType) -> Task | None:

@@ -13,7 +13,7 @@ from streamlet.control.records import place_of
 from streamlet.control.values import ALL, PauseMark
 from streamlet.control.view import ControlView
 from streamlet.errors import NotFoundError, RefusedError
-from streamlet.scaling.turn import our_turn
+from streamlet.scaling.command_lock import command_lock
 
 
 @attrs.frozen
@@ -55,7 +55,9 @@ class PauseCommand:
         """
         cluster = self.cluster
         check_known(cluster, cluster.admin.topics())
-        with our_turn(cluster.control, cluster.clock, f"pause of {cluster.name}", cluster.stopped):
+        with command_lock(
+            cluster.control, cluster.clock, f"pause of {cluster.name}", cluster.stopped
+        ):
             view = cluster.control.view
             wanted = PauseMark(self._what(view), cluster.clock.wall_ms(), by)
             if wanted.what in view.pauses or ALL in view.pauses:
@@ -75,7 +77,9 @@ class PauseCommand:
         """
         cluster = self.cluster
         check_known(cluster, cluster.admin.topics())
-        with our_turn(cluster.control, cluster.clock, f"resume of {cluster.name}", cluster.stopped):
+        with command_lock(
+            cluster.control, cluster.clock, f"resume of {cluster.name}", cluster.stopped
+        ):
             view = cluster.control.view
             what = self._what(view)
             if what != ALL and ALL in view.pauses:

@@ -46,7 +46,7 @@ _KEEPERS: dict[str, _Keeper] = {}
 
 @contextmanager
 def locked(
-    spark: SparkSession, checkpoint: str, told: Callable[[str], None] = log.info
+    spark: SparkSession, checkpoint: str, notify: Callable[[str], None] = log.info
 ) -> Iterator[Callable[[StreamingQuery], None]]:
     """Hold a checkpoint until the query ends that the result is called with.
 
@@ -55,7 +55,7 @@ def locked(
     Args:
         spark: the query's session.
         checkpoint: folder or URL.
-        told: gets a line if a lease has to be watched.
+        notify: gets a line if a lease has to be watched.
 
     Raises:
         StateLockedError: another query holds it; the message says which process.
@@ -68,7 +68,7 @@ def locked(
     if url.getScheme() == "file":
         lock = FolderLock(Path(url.getPath()), "the checkpoint")
     else:
-        lock = Lease(HadoopFile(files, path), checkpoint, threading.Event().wait, told)
+        lock = Lease(HadoopFile(files, path), checkpoint, threading.Event().wait, notify)
     kept = False
 
     def keep(query: StreamingQuery) -> None:

@@ -62,11 +62,11 @@ def noted(text: str) -> tuple[str | None, str] | None:
         return None
     line = lines[-1].removeprefix(_NOTE).replace("%5C", "\\").replace("%25", "%")
     try:
-        kind, said = parsed(line)
+        kind, message = parsed(line)
     except (ValueError, TypeError):
         return None
     known = kind is None or (isinstance(kind, str) and isinstance(getattr(errors, kind, 0), type))
-    return (kind, said) if known and isinstance(said, str) else None
+    return (kind, message) if known and isinstance(message, str) else None
 
 
 def _note(error: Exception) -> None:

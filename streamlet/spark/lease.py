@@ -57,7 +57,7 @@ class Lease:
         file: the lease's file in the checkpoint.
         checkpoint: its name, for messages.
         wait: blocks for so many seconds.
-        told: gets a line if it has to be waited.
+        notify: gets a line if it has to be waited.
 
     Raises:
         StateLockedError: a live process holds it; names its host and pid.
@@ -68,7 +68,7 @@ class Lease:
         file: LeaseFile,
         checkpoint: str,
         wait: Callable[[float], object],
-        told: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
         self._file, self._checkpoint, self._wait = file, checkpoint, wait
         self._fields: dict[str, Any] = {
@@ -77,7 +77,7 @@ class Lease:
             "pid": os.getpid(),
             "renewed": 0,
         }
-        if self._is_left_behind(told):
+        if self._is_left_behind(notify):
             self._file.write(self._content())
         elif not self._file.create(self._content()):
             raise self._held_by(self._file.read())
@@ -99,12 +99,12 @@ class Lease:
         if self._owner(self._file.read()) == self._fields["owner"]:
             self._file.delete()
 
-    def _is_left_behind(self, told: Callable[[str], None]) -> bool:
+    def _is_left_behind(self, notify: Callable[[str], None]) -> bool:
         """True if there is a lease of a process that has died; False if there is none."""
         found = self._file.read()
         if found is None:
             return False
-        told(
+        notify(
             f"{self._held_by(found)}; seeing for {WATCH_S:.0f} s whether that process lives: "
             "one that was killed leaves its lease behind"
         )

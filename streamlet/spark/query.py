@@ -133,7 +133,7 @@ def start(
     aggregations: Aggregations | None = None,
     name: str | None = None,
     shuffle_partitions: int | None = None,
-    told: Callable[[str], None] = log.info,
+    notify: Callable[[str], None] = log.info,
 ) -> StreamingQuery:
     """Run an application as a Structured Streaming query from Kafka to Kafka.
 
@@ -154,7 +154,7 @@ def start(
             application, unless a query that runs has it.
         shuffle_partitions: over which the tasks of a stage are dealt out; a checkpoint keeps its
             first number. None: as many as there are cores, at most one per task.
-        told: gets a line about aggregations by Spark SQL; the log if not given.
+        notify: gets a line about aggregations by Spark SQL; the log if not given.
 
     Raises:
         StateError: the checkpoint is of something else, or another query has it (StateLockedError).
@@ -165,8 +165,8 @@ def start(
     topics.require_classic(spark)
     where = Where(bootstrap_servers, settings)
     request = (output, aggregations, max_records_per_batch)
-    with checkpoint_lock.locked(spark, str(checkpoint), told) as keep:
-        ready, writer = _writer(app, spark, where, str(checkpoint), *request, told)
+    with checkpoint_lock.locked(spark, str(checkpoint), notify) as keep:
+        ready, writer = _writer(app, spark, where, str(checkpoint), *request, notify)
         writer = _named(writer, spark, ready.topology.application, name)
         chosen = query_settings.of_query(spark, ready, str(checkpoint), shuffle_partitions)
         with query_settings.settings(spark, chosen):
@@ -183,7 +183,7 @@ def _writer(
     output: OutputKind,
     aggregations: Aggregations | None,
     max_records: int | None,
-    told: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> tuple[Prepared, DataStreamWriter]:
     """A query that fits its checkpoint and its executors, ready to be started."""
     begun = checkpoints.begun(spark, checkpoint)
@@ -193,7 +193,7 @@ def _writer(
     ids = topics.topic_ids(ready)
     now = checkpoints.described(ready.topology, ready.plan, ready.aggregations, ids)
     checkpoints.check(spark, checkpoint, now, ready.reason)
-    told(ready.text)
+    notify(ready.text)
     return ready, _sink(frame, ready).option("checkpointLocation", checkpoint)
 
 

@@ -36,8 +36,8 @@ class MemorySource(AssignedPartitions):
         open_ = [p for p in self._positions if p not in self._paused]
         batches: list[PartitionBatch] = []
         left = max_records
-        for turn, partition in enumerate(open_):
-            share = max(1, left // (len(open_) - turn))
+        for index, partition in enumerate(open_):
+            share = max(1, left // (len(open_) - index))
             try:
                 records, self._positions[partition] = self._log.read(
                     partition, self._positions[partition], min(share, left)

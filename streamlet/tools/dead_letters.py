@@ -101,7 +101,7 @@ def list_(
     counts: Counter[tuple[str, ...]] = Counter()
     with _opened(common, topic) as (found, _):
         for letter, state in found.read(chosen, every=handled):
-            words = (*(letter.said(name) for name in _GROUPED), state)
+            words = (*(letter.detail(name) for name in _GROUPED), state)
             if words in counts or len(counts) < _MOST_GROUPS:
                 counts[words] += 1
     rows: list[tuple[object, ...]] = [(*words, count) for words, count in counts.most_common()]

@@ -66,7 +66,7 @@ def remove_(
                 {"instance_id": r.instance_id, "ok": r.ok, "error": r.error} for r in removed
             ]
         },
-        "\n".join(_said(one) for one in removed),
+        "\n".join(_outcome_text(one) for one in removed),
     )
     if any(one.refused for one in removed):
         common.output.note(right_to_remove(window.name))
@@ -74,7 +74,7 @@ def remove_(
         raise typer.Exit(1)
 
 
-def _said(removal: Removal) -> str:
+def _outcome_text(removal: Removal) -> str:
     if removal.ok:
         return f"removed: {removal.instance_id}"
     hint = " (no member of the group has this id)" if removal.error == "UNKNOWN_MEMBER_ID" else ""

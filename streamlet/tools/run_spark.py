@@ -231,7 +231,7 @@ class SparkQuery:
             max_records_per_batch=self.options.max_records_per_batch or None,
             output=self.options.output,
             aggregations=self.options.aggregations,
-            told=self.report.output.note,
+            notify=self.report.output.note,
         )
 
     def _follow(self, query: Any, session: Any, stop: GracefulStop) -> Any | None:

@@ -104,7 +104,7 @@ def clean(
             "kept": [_document(one) for one in found if one not in shown],
             "done": not dry_run,
         },
-        _said(common, shown, found, now_ms, dry_run),
+        _summary(common, shown, found, now_ms, dry_run),
     )
 
 
@@ -132,7 +132,7 @@ def _ask(common: Common, goes: list[Listed], now_ms: int, yes: bool) -> None:
         confirm(common.output, [f"delete {_count(goes)}?"], "nothing was deleted")
 
 
-def _said(
+def _summary(
     common: Common, shown: list[Listed], found: list[Listed], now_ms: int, dry_run: bool
 ) -> str:
     if dry_run and shown:

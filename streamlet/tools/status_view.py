@@ -40,7 +40,7 @@ def view(document: dict[str, Any], checked: bool) -> RenderableType:
     if not checked:
         parts += [Text(text, "bold red") for text in _problems(document["instances"])]
     for violation in document["violations"]:
-        text = _said(violation, names)
+        text = _violation_text(violation, names)
         parts.append(Text.assemble((f"violated {violation['rule']}: ", "bold red"), text))
     if checked and not document["violations"]:
         parts.append(Text("all checks hold", "green"))
@@ -220,7 +220,7 @@ def _names(instances: list[dict[str, Any]]) -> dict[str, str]:
     return {one["member_id"]: one["member"] for one in members if one["member_id"]}
 
 
-def _said(violation: dict[str, Any], names: dict[str, str]) -> str:
+def _violation_text(violation: dict[str, Any], names: dict[str, str]) -> str:
     """A violation with its tasks and members, which have their names in place of their ids."""
     members = [names.get(member, member) for member in violation["members"]]
     text: str = violation["text"]

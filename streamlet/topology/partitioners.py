@@ -33,18 +33,6 @@ def with_partitioners(nodes: Mapping[str, Node], parts: Iterable[Subtopology]) -
     }
 
 
-def checked_sources(part: Subtopology) -> tuple[SourceNode, ...]:
-    """Sources of the user's topics whose records meet those of others by their partitions."""
-    ours = {topic.name for topic in part.repartitions}
-    return tuple(
-        source
-        for group in joined_sources(part)
-        if len(group) > 1
-        for source in group
-        if not ours.intersection(source.topics)
-    )
-
-
 def _wanted(parts: Iterable[Subtopology]) -> dict[str, str]:
     """The partitioner of each repartition topic that is joined with a topic of the user's."""
     found: dict[str, str] = {}

@@ -31,13 +31,13 @@ class Noticed:
     function: Callable[..., Any]
     at: int
     operator: str = ""
-    _said: bool = attrs.field(default=False, init=False)
+    _warned: bool = attrs.field(default=False, init=False)
 
     def __call__(self, *arguments: Any) -> Any:
         """The function's result."""
         result = self.function(*arguments)
-        if result is None and not self._said and _holds_something(arguments[self.at]):
-            self._said = True
+        if result is None and not self._warned and _holds_something(arguments[self.at]):
+            self._warned = True
             log.warning(
                 "operator %s: %s returned None for a %s that it was given, and None deletes the "
                 "row. If it was to change that value, it has to return it; if the row was to go, "

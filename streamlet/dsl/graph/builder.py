@@ -273,8 +273,8 @@ class Builder:
             return self._unnamed[alike]
         if not how.named:
             self._unnamed[alike] = source
-        wish = self._null_keys[filter_] = NullKeyWish()
-        add_repartition(self.graph, parent, how, topic, (filter_, sink, source), wish)
+        null_keys = self._null_keys[filter_] = NullKeyWish()
+        add_repartition(self.graph, parent, how, topic, (filter_, sink, source), null_keys)
         return source
 
     def _repartition_names(self, prefix: str, how: Repartition) -> tuple[str, str, str]:

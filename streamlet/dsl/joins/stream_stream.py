@@ -153,11 +153,11 @@ class _Join:
             self._add_join(builder, names[side], kept, stores, side)
         builder.named_processor(merge, names, lambda _: PassOn(), values="passed on")
         if self.kind == "inner":
-            alone = self._alone(builder, merge, windowed[0], stores.records[0])
-            builder.graph.add_inner_join(InnerJoin(windowed, names, stores.records, alone))
+            self_join = self._self_join(builder, merge, windowed[0], stores.records[0])
+            builder.graph.add_inner_join(InnerJoin(windowed, names, stores.records, self_join))
         return StreamNode(builder, merge)
 
-    def _alone(self, builder: Builder, name: str, kept: str, store: str) -> ProcessorNode:
+    def _self_join(self, builder: Builder, name: str, kept: str, store: str) -> ProcessorNode:
         """The operator that joins a stream with itself, with one store."""
         left, right = (self._matching(store, side, but_itself=side == 0) for side in (0, 1))
         return builder.node(

@@ -186,11 +186,11 @@ class MatchOrWait:
                     begun = len(out.keys)
                     try:
                         self._join(at, (key, value, time), row, stream, out)
-                    except GeneratorExit as failure:  # as in _alone
+                    except GeneratorExit as failure:  # as in _without_match
                         raise RuntimeError(EXITED) from failure
                 elif self.waits and key is None and value is not None:
                     begun = len(out.keys)
-                    out.add(at, None, self._alone(None, value, self.side.left), time)
+                    out.add(at, None, self._without_match(None, value, self.side.left), time)
                 else:
                     self.dropped(1)
                 done = at + 1
@@ -260,7 +260,7 @@ class MatchOrWait:
         if matches or not self.waits:
             return
         if max(0, time + self.side.after_ms) < stream:
-            out.add(at, key, self._alone(key, value, self.side.left), time)
+            out.add(at, key, self._without_match(key, value, self.side.left), time)
         else:
             self.unmatched.wait(time, own + raw, copy_own(value) if copy_own else value)
 
@@ -285,7 +285,7 @@ class MatchOrWait:
                 copy = self._tried(left)
                 for value in values:
                     try:
-                        made = self._alone(key, copy(value) if copy else value, left)
+                        made = self._without_match(key, copy(value) if copy else value, left)
                     except (StateError, KeyboardInterrupt):
                         raise
                     except BaseException as error:
@@ -336,7 +336,7 @@ class MatchOrWait:
                 return
             yield None
             try:
-                made = self._alone(key, copy(value) if copy else value, left)
+                made = self._without_match(key, copy(value) if copy else value, left)
             except (StateError, KeyboardInterrupt):
                 raise
             except BaseException as failure:
@@ -345,7 +345,7 @@ class MatchOrWait:
                 out.add(at, key, made, time)
                 return
 
-    def _alone(self, key: Any, value: Any, left: bool) -> Any:
+    def _without_match(self, key: Any, value: Any, left: bool) -> Any:
         """The result of a record of a side without a match."""
         pair = (value, None) if left else (None, value)
         try:

@@ -54,11 +54,11 @@ def _role(call: str, function: Callable[..., Any], name: str, of_state: bool, fi
     if known is None and of_state:
         known = "state"
     if known is None or kind is RecordContext:
-        told = name if hint is UNKNOWN else f"{name}: {getattr(kind, '__name__', hint)}"
+        shown = name if hint is UNKNOWN else f"{name}: {getattr(kind, '__name__', hint)}"
         raise TopologyError(
             f"{call} calls its function as ({first}), ({first}, state), ({first}, context) or "
             f"({first}, state, context), but it takes ({', '.join(parameters(function))}): name "
-            f"{told!r} 'state' for the dict of the key, or 'context' for the ProcessorContext, or "
+            f"{shown!r} 'state' for the dict of the key, or 'context' for the ProcessorContext, or "
             "annotate it with sl.State or sl.ProcessorContext"
         )
     return known

@@ -244,11 +244,11 @@ def serving(
     port: int | None,
     *,
     host: str = LOCAL_HOST,
-    told: Callable[[str], None],
+    on_served: Callable[[str], None],
 ) -> Iterator[Exposition | None]:
     """An exposition that is served for as long as the block lasts; None without a port.
 
-    ``told`` is given the server's address.
+    ``on_served`` is given the server's address.
 
     Raises:
         ConfigError: it cannot listen there.
@@ -262,5 +262,5 @@ def serving(
     registry.register(exposition)
     with MetricsServer(registry, exposition.alive, exposition.ready, port, host) as server:
         exposition.address = server.address
-        told(server.url)
+        on_served(server.url)
         yield exposition

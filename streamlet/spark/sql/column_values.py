@@ -56,27 +56,27 @@ class _Way:
     gaps: Callable[[kinds.Type], Change]
 
 
-def _changed(kind: kinds.Type, turn: _Way, above: tuple[Any, ...]) -> Change:
+def _changed(kind: kinds.Type, way: _Way, above: tuple[Any, ...]) -> Change:
     """The change of a described type."""
     kind = bare_kind(kind)
     if isinstance(kind, kinds.UnionType):
         rest = [one for one in kind.types if not isinstance(one, kinds.NoneType)]
-        return _changed(rest[0], turn, above) if len(rest) == 1 else None
+        return _changed(rest[0], way, above) if len(rest) == 1 else None
     if isinstance(kind, _LISTS):
-        return _each(_changed(kind.item_type, turn, above))
+        return _each(_changed(kind.item_type, way, above))
     if isinstance(kind, kinds.DictType):
-        return _each_value(_changed(kind.value_type, turn, above))
+        return _each_value(_changed(kind.value_type, way, above))
     fields: tuple[kinds.Field, ...] = getattr(kind, "fields", ())
     cls = getattr(kind, "cls", None)
     if not fields or cls in above:
         return None
-    inner = {one.encode_name: _changed(one.type, turn, (*above, cls)) for one in fields}
+    inner = {one.encode_name: _changed(one.type, way, (*above, cls)) for one in fields}
     if isinstance(kind, kinds.NamedTupleType) or getattr(kind, "array_like", False):
         tag = getattr(kind, "tag", None)
-        change = turn.lists(inner, () if tag is None else (getattr(kind, "tag_field", ""), tag))
+        change = way.lists(inner, () if tag is None else (getattr(kind, "tag_field", ""), tag))
     else:
         change = _by_name(inner)
-    return _in_turn(*((change, turn.gaps(kind)) if turn is _INTO else (turn.gaps(kind), change)))
+    return _in_turn(*((change, way.gaps(kind)) if way is _INTO else (way.gaps(kind), change)))
 
 
 def _in_turn(one: Change, other: Change) -> Change:

@@ -121,7 +121,7 @@ class Checks:
     def started(self, member: SimMember, task: TaskId) -> None:
         """S2, and where the task is now."""
         if self._world.accepts(member):
-            self._alone(member, task)
+            self._check_single_owner(member, task)
         here = member.instance.spec.name
         before = self.owner.get(task)
         self.owner[task] = here
@@ -134,7 +134,7 @@ class Checks:
         self.stateful_moves += 1
         self.cold_moves += self._given_cold.get((task, member.machine.view.member_id), False)
 
-    def _alone(self, member: SimMember, task: TaskId) -> None:
+    def _check_single_owner(self, member: SimMember, task: TaskId) -> None:
         """S2. Who was thrown out while it stood still cannot know it yet, but commits nothing."""
         others = [
             other.name
@@ -164,7 +164,7 @@ class Checks:
                 )
             self._committed[partition] = (offset, metadata.epoch)
             self._world.protocol.accepted(member, partition, offset, text)
-            self._alone(member, task)
+            self._check_single_owner(member, task)
 
     def refused(self, name: str, code: int) -> None:
         """The coordinator will never take a commit."""

@@ -78,32 +78,38 @@ class ProtocolChecks:
         self, member: SimMember, partition: TopicPartition, offset: int, text: str
     ) -> None:
         """M4, M5 and M7, of a commit that the coordinator took."""
-        said = CommitMetadata.from_text(text)
-        assert said is not None
+        metadata = CommitMetadata.from_text(text)
+        assert metadata is not None
         task, before = task_of(partition), self._committed.get(partition, 0)
         epoch, claimant = self._claimed.get(partition, (0, 0))
-        if said.epoch > epoch:
-            self._claimed[partition] = said.epoch, member.uid
-            if said.state.epoch >= said.epoch or offset != before or said.release_to is not None:
-                self._note("M4", f"epoch {said.epoch} begins without a claim", task, member)
-        elif said.epoch == epoch and claimant != member.uid:
+        if metadata.epoch > epoch:
+            self._claimed[partition] = metadata.epoch, member.uid
+            if (
+                metadata.state.epoch >= metadata.epoch
+                or offset != before
+                or metadata.release_to is not None
+            ):
+                self._note("M4", f"epoch {metadata.epoch} begins without a claim", task, member)
+        elif metadata.epoch == epoch and claimant != member.uid:
             self._note("M4", f"epoch {epoch} was claimed by another process", task, member)
-        elif said.epoch == epoch and self._by.get(partition, said.by) != said.by:
+        elif metadata.epoch == epoch and self._by.get(partition, metadata.by) != metadata.by:
             self._note("F4", f"it goes on in epoch {epoch} under another member id", task, member)
-        self._by[partition] = said.by
+        self._by[partition] = metadata.by
         marked = self._marked.get(partition, (0, 0, ""))
-        if said.epoch == marked[0] and (offset, text) != marked[1:]:
+        if metadata.epoch == marked[0] and (offset, text) != marked[1:]:
             self._note("M5", "it commits behind its marker", task, member)
-        if said.release_to is not None:
-            self._marked[partition] = said.epoch, offset, text
-            if not self._ordered(member.machine.view.member_id, task, said):
+        if metadata.release_to is not None:
+            self._marked[partition] = metadata.epoch, offset, text
+            if not self._ordered(member.machine.view.member_id, task, metadata):
                 self._note("M7", "its marker answers no order of its generation", task, member)
         self._committed[partition] = offset
 
-    def _ordered(self, member_id: str, task: TaskId, said: CommitMetadata) -> bool:
-        plans = [one.plan for key, one in self._world.planned.items() if key[0] == said.generation]
-        parts = [plan.members[said.by] for plan in plans if said.by in plan.members]
-        return any(part.release.get(task) == said.release_to for part in parts)
+    def _ordered(self, member_id: str, task: TaskId, metadata: CommitMetadata) -> bool:
+        plans = [
+            one.plan for key, one in self._world.planned.items() if key[0] == metadata.generation
+        ]
+        parts = [plan.members[metadata.by] for plan in plans if metadata.by in plan.members]
+        return any(part.release.get(task) == metadata.release_to for part in parts)
 
     def wrote(self, member: SimMember, active: ActiveTask) -> None:
         """M4: nothing goes to a changelog before the claim of its epoch."""
@@ -199,11 +205,11 @@ class ProtocolChecks:
         """F: leaders plan nothing before all members have come into the other group."""
         there = [self._world.by_id[member.member_id] for member in state.members]
         for member in there:
-            flip = member.protocol.migration
-            if flip is None or flip.protocol_type != leader.protocol.protocol_type:
+            migration = member.protocol.migration
+            if migration is None or migration.protocol_type != leader.protocol.protocol_type:
                 continue
-            if len(there) < flip.members and self._world.now_ms < flip.until_ms:
-                text = f"{leader.name} plans for {len(there)} members of {flip.members}"
+            if len(there) < migration.members and self._world.now_ms < migration.until_ms:
+                text = f"{leader.name} plans for {len(there)} members of {migration.members}"
                 self._world.checks.note("F", text, members=(leader.name,))
 
     def ordered_over(self, member: SimMember, generation: int) -> None:
@@ -214,10 +220,12 @@ class ProtocolChecks:
                 text = f"{member.name} is ordered over while tasks move"
                 self._world.checks.note("F1", text, members=(member.name,))
 
-    def gathered(self, said: Mapping[str, Subscription], given: Mapping[str, Assignment]) -> None:
+    def gathered(
+        self, subscriptions: Mapping[str, Subscription], given: Mapping[str, Assignment]
+    ) -> None:
         """F5, L5: the newest claim on each task counts."""
         claims: dict[TaskId, list[tuple[int, str]]] = {}
-        for member_id, one in said.items():
+        for member_id, one in subscriptions.items():
             for task, copy in one.copies.items():
                 if copy.role is Role.ACTIVE:
                     claims.setdefault(task, []).append((copy.generation, member_id))

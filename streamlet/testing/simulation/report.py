@@ -55,7 +55,7 @@ class Recorder:
         world = self._world
         planned = world.planned.get((finished.generation, finished.leader))
         kind = finished.protocol_type
-        said = {
+        subscriptions = {
             i: wire.decode_subscription(open_subscription(data, kind).data)
             for i, _, data in finished.members
         }
@@ -64,7 +64,7 @@ class Recorder:
             for i, data in finished.assignments.items()
         }
         self._count(finished, given)
-        world.protocol.gathered(said, given)
+        world.protocol.gathered(subscriptions, given)
         if planned is not None:
             self.last_plan = planned.plan
             self.known_tasks |= {info.task for info in planned.state.tasks}
@@ -74,7 +74,9 @@ class Recorder:
             "reason": "" if planned is None else planned.reason,
             "leader": world.name_of(finished.leader),
             "now_ms": finished.now_ms,
-            "joined": {world.name_of(i): self._joined(i, one) for i, one in sorted(said.items())},
+            "joined": {
+                world.name_of(i): self._joined(i, one) for i, one in sorted(subscriptions.items())
+            },
             "assigned": self._assigned(given),
             "follow_up": _follow_up(planned, finished.now_ms),
             "violations": [] if planned is None else self._violations(planned),
@@ -92,11 +94,11 @@ class Recorder:
         if total >= MOST_METADATA_BYTES:
             world.checks.note("U12", f"{total} bytes of metadata are too many")
 
-    def _joined(self, member_id: str, said: Subscription) -> dict[str, Any]:
+    def _joined(self, member_id: str, subscription: Subscription) -> dict[str, Any]:
         member = self._world.by_id.get(member_id)
         surrendered = frozenset() if member is None else member.surrendered
         roles: dict[Role, set[TaskId]] = {role: set() for role in Role}
-        for task, copy in said.copies.items():
+        for task, copy in subscription.copies.items():
             roles[copy.role].add(task)
         released = roles[Role.RELEASED]
         learner = roles[Role.LEARNER]
@@ -105,11 +107,11 @@ class Recorder:
             "active": names(roles[Role.ACTIVE]),
             "surrendered": names(released & surrendered),
             "learner": names(learner),
-            "ready": names(task for task in learner if said.copies[task].ready),
+            "ready": names(task for task in learner if subscription.copies[task].ready),
             "standby": names(roles[Role.STANDBY]),
             "pending": names(roles[Role.PENDING]),
             "released": names(released - surrendered),
-            "leaving": said.leaving is not None,
+            "leaving": subscription.leaving is not None,
         }
 
     def _assigned(self, given: Mapping[str, Assignment]) -> dict[str, Any]:
@@ -222,7 +224,7 @@ def _part(part: Mapping[str, Any], joined: Mapping[str, Any]) -> str:
     words += [f"({task}{'!' if task in ready else ''})" for task in part["learner"]]
     words += [f"[{task}]" for task in part["standby"]]
     ends = [
-        word for word, said in (("leave", part["leave"]), ("leaving", joined["leaving"])) if said
+        word for word, holds in (("leave", part["leave"]), ("leaving", joined["leaving"])) if holds
     ]
     return " ".join([*words, *ends]) or "-"
 

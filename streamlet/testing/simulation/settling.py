@@ -126,8 +126,8 @@ class Settler:
         In a group that gathers after a change of its type that is the end of the change: until then
         leaders plan nothing, however often they are asked.
         """
-        flips = (m.protocol.migration for m in self._world.members if m.protocol.gathering)
-        ends = [flip.until_ms for flip in flips if flip is not None]
+        migrations = (m.protocol.migration for m in self._world.members if m.protocol.gathering)
+        ends = [one.until_ms for one in migrations if one is not None]
         due = max(ends) if ends else plan.follow_up_ms
         timers = [m.manager.due_ms() for m in self._world.members if not m.paused]
         later = [at for at in timers if at is not None and at > self._world.now_ms]

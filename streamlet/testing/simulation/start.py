@@ -93,8 +93,8 @@ def _join(
     answer = JoinGroupAnswer(0, GENERATION, kind, PROTOCOL, leader, member_id, True)
     sync = _only(Send, _tell(member, Answered(join.number, answer)))
     opened = open_subscription(protocols[0][1], kind)
-    said = wire.decode_subscription(opened.data)
-    orders = _orders(world, held, said, learned)
+    subscription = wire.decode_subscription(opened.data)
+    orders = _orders(world, held, subscription, learned)
     version = wire.read_head(opened.data).version
     assignment = wire.encode_assignment(orders, version)
     if kind == CONSUMER:
@@ -110,15 +110,15 @@ def _join(
     return attrs.evolve(join.request, member_id=member_id), assignment
 
 
-def _orders(world: World, held: Held, said: Subscription, learned: set[str]) -> Assignment:
+def _orders(world: World, held: Held, subscription: Subscription, learned: set[str]) -> Assignment:
     tasks = {label: spec.task for label, spec in world.cluster.by_label.items()}
     return Assignment(
         active=frozenset(tasks[label] for label in held.active),
         learner=frozenset(tasks[label] for label in held.learner),
         standby=frozenset(tasks[label] for label in held.standby),
         being_learned=frozenset(tasks[label] for label in held.active if label in learned),
-        answers_nonce=said.nonce,
-        answers_identity=wire.identity_of(said),
+        answers_nonce=subscription.nonce,
+        answers_identity=wire.identity_of(subscription),
     )
 
 

@@ -171,7 +171,7 @@ class World:
             assert count < _TOO_MANY, f"time stands still at {here} ms"
             here = max(here, at_ms)
             self.clock.advance(max(at_ms - self.now_ms, 0))
-            self._turn()
+            self._do_next()
         return True
 
     def _next_ms(self) -> int | None:
@@ -182,7 +182,7 @@ class World:
             times.append(self._hold_until_ms)
         return min(times, default=None)
 
-    def _turn(self) -> None:
+    def _do_next(self) -> None:
         """Do one thing that is due."""
         timer = self.coordinator.next_deadline()
         if timer is not None and timer <= self.now_ms:

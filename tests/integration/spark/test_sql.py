@@ -283,7 +283,7 @@ def by_spark(
         trigger="available-now",
         bootstrap_servers=bootstrap,
         max_records_per_batch=100,
-        told=told.append,
+        notify=told.append,
         **how,
     )
     try:

@@ -133,7 +133,7 @@ def test_a_request_that_comes_before_there_is_a_worker_ends_the_start(
 
 def test_what_workers_measure_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     urls = list[str]()
-    instance = Hosted(tmp_path, monkeypatch, MetricsPlace(0, told=urls.append))
+    instance = Hosted(tmp_path, monkeypatch, MetricsPlace(0, on_served=urls.append))
     measured = Snapshot((Sample("streamlet_stream_thread_process_total", (), 3),))
 
     def work(host: Host) -> int:

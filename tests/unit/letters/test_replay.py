@@ -256,7 +256,7 @@ def test_reasons_of_many_forged_letters_are_bounded() -> None:
     assert unfit["its record is from elsewhere"] == 99
     scene.letter(1, "no topic\n")
     assert "its headers do not say where its record was read" in scene.replay().unfit
-    assert all(len(one.said("operator")) <= 500 for one, _ in scene.letters().read(EVERY))
+    assert all(len(one.detail("operator")) <= 500 for one, _ in scene.letters().read(EVERY))
 
 
 def test_a_noted_end_behind_the_topic_is_not_waited_for() -> None:

@@ -267,7 +267,7 @@ class Member:
         error: int = 0,
     ) -> None:
         """The leader's answer to what was said last."""
-        said = self.protocol._said
+        said = self.protocol._subscription
         assert said is not None
         answer = PartitionsAssignment(
             said.version, assigned, revoked, error, said.nonce, said.identity
@@ -389,7 +389,7 @@ def test_a_group_too_large_to_store_loses_its_tags_not_its_claims() -> None:
 
 def test_a_static_member_that_restarts_takes_what_its_predecessor_had() -> None:
     """Nothing has changed, so nobody is asked."""
-    before = settled(0, 1).protocol._said
+    before = settled(0, 1).protocol._subscription
     assert before is not None
     member = Member()
     said = member.says(generation=-1, nonce=1_000)

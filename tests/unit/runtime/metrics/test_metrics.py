@@ -306,7 +306,7 @@ def test_what_cannot_be_listened_on_is_refused(port: int, host: str) -> None:
 
 def test_without_a_port_nothing_is_served() -> None:
     told: list[str] = []
-    with serving("flights", "h1", 1, Settings.load(), None, told=told.append) as one:
+    with serving("flights", "h1", 1, Settings.load(), None, on_served=told.append) as one:
         assert one is None
     assert told == []
 

@@ -12,7 +12,7 @@ from streamlet.control.records import place_of
 from streamlet.control.topic import ControlTopic, prepare_control
 from streamlet.control.values import Command, Mark
 from streamlet.errors import DeliveryError, RefusedError
-from streamlet.scaling.turn import DEAD_MS, our_turn
+from streamlet.scaling.command_lock import DEAD_MS, command_lock
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 
 
@@ -43,7 +43,7 @@ def commands(log: MemoryLog) -> list[str]:
 
 def test_a_turn_is_announced_and_taken_back(log: MemoryLog) -> None:
     clock = Clocked()
-    with our_turn(topic(log, clock), clock, "scale-down", threading.Event()):
+    with command_lock(topic(log, clock), clock, "scale-down", threading.Event()):
         assert commands(log) == ["scale-down"]
     assert commands(log) == []
 
@@ -52,7 +52,7 @@ def test_it_is_taken_back_also_when_the_command_fails(log: MemoryLog) -> None:
     clock = Clocked()
     with (
         pytest.raises(RefusedError),
-        our_turn(topic(log, clock), clock, "scale-down", threading.Event()),
+        command_lock(topic(log, clock), clock, "scale-down", threading.Event()),
     ):
         raise RefusedError("no")
     assert commands(log) == []
@@ -60,12 +60,12 @@ def test_it_is_taken_back_also_when_the_command_fails(log: MemoryLog) -> None:
 
 def test_who_comes_second_is_told_of_the_first(log: MemoryLog) -> None:
     clock = ManualClock()
-    with our_turn(topic(log, clock), clock, "scale-down on h7", threading.Event()):
+    with command_lock(topic(log, clock), clock, "scale-down on h7", threading.Event()):
         told_to_stop = threading.Event()
         told_to_stop.set()
         with (
             pytest.raises(RefusedError, match="another command is at it: scale-down on h7"),
-            our_turn(topic(log, clock), clock, "replace", told_to_stop),
+            command_lock(topic(log, clock), clock, "replace", told_to_stop),
         ):
             pytest.fail("two at once")
         assert commands(log) == ["scale-down on h7"]
@@ -73,12 +73,12 @@ def test_who_comes_second_is_told_of_the_first(log: MemoryLog) -> None:
 
 def test_who_comes_second_gets_its_turn_after_the_first(log: MemoryLog) -> None:
     clock = ManualClock()
-    first = our_turn(topic(log, clock), clock, "scale-down", threading.Event())
+    first = command_lock(topic(log, clock), clock, "scale-down", threading.Event())
     first.__enter__()
     order: list[str] = []
 
     def second() -> None:
-        with our_turn(topic(log, clock), clock, "replace", threading.Event()):
+        with command_lock(topic(log, clock), clock, "replace", threading.Event()):
             order.append("second")
 
     thread = threading.Thread(target=second)
@@ -97,7 +97,7 @@ def test_a_command_that_died_in_its_turn_is_passed_over(log: MemoryLog) -> None:
     other = topic(log, clock)
     other.write(dead)
     other.flush()
-    with our_turn(topic(log, clock), clock, "replace", threading.Event()):
+    with command_lock(topic(log, clock), clock, "replace", threading.Event()):
         pass
     assert commands(log) == []
     assert place_of(dead) == (Command, "dead")
@@ -108,7 +108,7 @@ def test_a_command_of_a_host_whose_clock_is_ahead_blocks_no_others_for_ever(log:
     other = topic(log, clock)
     other.write(Command("ahead", "scale-down", TIME_MAX))
     other.flush()
-    with our_turn(topic(log, clock), clock, "replace", threading.Event()):
+    with command_lock(topic(log, clock), clock, "replace", threading.Event()):
         assert commands(log) == ["replace"]
     assert clock.now_ms() > DEAD_MS
 
@@ -130,7 +130,7 @@ def test_what_could_not_be_delivered_in_a_turn_is_not_delivered_after_it(log: Me
     deliver = sink.flush
 
     def marking() -> None:
-        with our_turn(control, clock, "scale-down", threading.Event()):
+        with command_lock(control, clock, "scale-down", threading.Event()):
             control.write(Mark("h1", 1))
             sink.flush = flush  # type: ignore[method-assign]
             control.flush()
@@ -145,7 +145,7 @@ def test_what_was_done_in_a_turn_stands_though_its_end_cannot_be_told(
     log: MemoryLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     control, sink, clock = opened(log)
-    with our_turn(control, clock, "scale-down", threading.Event()):
+    with command_lock(control, clock, "scale-down", threading.Event()):
         control.write(Mark("h1", 1))
         control.flush()
         sink.fail("the broker is away")

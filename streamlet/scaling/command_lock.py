@@ -1,8 +1,8 @@
 """One command at a time changes marks: a lock by the order of the control topic.
 
 A command writes that it is there, reads to the end and looks who was first; the others wait until
-that one has taken its entry back. One that died in its turn is passed over after a while, so a turn
-must be short: the operator is asked before it.
+that one has taken its entry back. One that died with the lock is passed over after a while, so it
+must be held shortly: the operator is asked before.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _FOLLOW_MS = 100
 
 
 @contextmanager
-def our_turn(
+def command_lock(
     control: ControlTopic, clock: Clock, what: str, stopped: threading.Event
 ) -> Iterator[None]:
-    """Let the block run while no other command's does; the topic has been read when it begins.
+    """Run the block while no other command changes marks; the topic is read when it begins.
 
     What the block queued and could not deliver is not delivered any more when it has ended.
 
@@ -73,7 +73,7 @@ def our_turn(
 
 
 def _give_back(control: ControlTopic, ours: Command) -> None:
-    """End our turn. What was done in it stands, also if the others do not hear of its end."""
+    """Release the lock. What was done under it stands, also if others do not hear of the end."""
     try:
         control.remove(place_of(ours))
         control.flush()
