@@ -41,7 +41,7 @@ class GarbageCollection:
         self._closed = True
 
     def due(self, now_ms: int) -> bool:
-        """True if young garbage is to be collected whatever goes on."""
+        """True if young garbage must be collected now, even while records wait."""
         return now_ms >= self._young_by_ms
 
     def collect(self, now_ms: int, *, busy: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def load_name(package: str, modules: Mapping[str, str], name: str) -> Any:
-    """A public name, from the module that has it.
+    """Import a public name from the module that defines it.
 
     Args:
         package: the package that is asked for it.

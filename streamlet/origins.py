@@ -246,7 +246,7 @@ class RepeatFilter:
                 yield record
 
     def is_new(self, record: RecordWithOrigin) -> bool:
-        """True if a record repeats no other; False again if it is given a second time."""
+        """True if no earlier record had this one's origin; counts the record as read."""
         return self.takes(record.topic, record.partition, record.offset, record.headers)
 
     def takes(self, topic: str, partition: int, offset: int, headers: _Headers | None) -> bool:

@@ -88,7 +88,7 @@ class _Rates:
 def advise(
     observations: Sequence[Observation], instances: Sequence[InstanceSample], tasks: int
 ) -> Advice:
-    """Advise, from observations in the order of their time; the first and the last count.
+    """Advice on the number of instances, from the first and the last of these observations.
 
     ``tasks`` is how many there are.
     """

@@ -149,7 +149,7 @@ def check_known(window: GroupWindow, topics: Collection[str], hint: str = "") ->
 
 
 def _views(window: GroupWindow, names: Iterable[str]) -> dict[str, ControlView]:
-    """The views of the control topics of these applications; one consumer reads all."""
+    """The control topics' views of these applications, read by one consumer."""
     places = {TopicPartition(control_topic_name(name), 0): name for name in names}
     views = dict.fromkeys(places.values(), ControlView())
     if not places:

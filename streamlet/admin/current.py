@@ -107,7 +107,7 @@ class CurrentGroup:
         }
 
     def problem(self, report: TaskProgress | None) -> str | None:
-        """The reason why a task stands still; None: it does not."""
+        """The reason why a task stands still; None if it does not."""
         waits = self.waits(report)
         if report is None or report.problem is not None or waits is None:
             return None if report is None else report.problem

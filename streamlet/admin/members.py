@@ -159,7 +159,7 @@ def left_over(
     instance_id: str | None,
     recorded: frozenset[str],
 ) -> list[str]:
-    """Static ids in a group that belong to an instance, and none of its members has any more.
+    """Static ids of an instance in a group that none of its members uses any more.
 
     They are those that bear its id with a number too high, and those that say they are its process.
     While the group rebalances nothing is known; then those count that it had when it ran last.

@@ -13,7 +13,7 @@ RELEASE_MS = 1000
 
 @attrs.define
 class Allowance:
-    """Moves left in this round; None: as many as there are. ``refused`` counts what must wait."""
+    """Moves left in this round, None without a limit; ``refused`` counts moves that must wait."""
 
     left: int | None
     refused: int = 0

@@ -22,7 +22,7 @@ from streamlet.assignor.values import Role
 
 @attrs.frozen
 class Ownership:
-    """The claims on one task. ``owner`` is a member that may be running it, or absent.
+    """The claims on one task; ``owner`` is the member that may be running it, or absent.
 
     ``outright`` says that the owner's claim is only a pending one: it is to be made active without
     an order to another member. ``pending`` lists the members that hold an order for a task that its

@@ -81,7 +81,7 @@ def _lost(view: View, claims: Sequence[Ownership]) -> frozenset[int]:
 
 
 def _has_nothing(view: View, member: int) -> bool:
-    """By its own account the member has no part in the work yet; state on disk does not count."""
+    """True if the member reports no tasks; state on its disk does not count."""
     stays = view.instances[view.instance_of[member]].stays
     copies = view.members[member].copies.values()
     return stays and all(copy.role is Role.DORMANT for copy in copies)

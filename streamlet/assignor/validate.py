@@ -187,7 +187,7 @@ def _leavers_gain_nothing(facts: Facts) -> Iterator[Violation]:
 
 
 def _settled_is_silent(facts: Facts) -> Iterator[Violation]:
-    """U9, as far as one plan shows it."""
+    """Check U9: no further round is asked for where the plan changes nothing."""
     asks = facts.plan.follow_up_ms is not None and facts.plan.deferral_deadline_ms is None
     if asks and not facts.plan.unassigned and all(map(_changes_nothing(facts), facts.members)):
         yield Violation("U9", "nothing changes, yet another round is asked for")

@@ -148,7 +148,7 @@ class MemberPlan:
 
 @attrs.frozen
 class Plan:
-    """The answer of ``assign``.
+    """The answer of ``assign``: the part of each member in one generation.
 
     ``follow_up_ms``: wall-clock time of the next rebalance the plan itself needs, None for none; 0
     means at once, and is brought about by the members with something to revoke, which rejoin as

@@ -17,7 +17,7 @@ OLDEST_WITH_CACHE = 25
 
 
 def cache_file(java: Path, jars: str) -> Path | None:
-    """The place of the cache for this ``java``, made or not; None: this Java has none.
+    """Path of the cache for this ``java``, which may not exist yet; None if it cannot have one.
 
     Args:
         java: the executable.

@@ -181,7 +181,7 @@ class BrokerNode:
         self.await_end()
 
     def restart(self) -> BrokerNode:
-        """Stop it if it runs, and start it again on the same port and data."""
+        """Restart the broker on the same port and data, also if it does not run."""
         self.stop()
         return self.start()
 
@@ -243,7 +243,7 @@ class BrokerNode:
         return f"its log says:\n{shown.rstrip()}"
 
     def signal(self, how: signal.Signals) -> None:
-        """Send its process a signal, if it runs; SIGSTOP freezes it, SIGCONT lets it go on."""
+        """Send a running broker a signal; SIGSTOP freezes it, SIGCONT lets it go on."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(how)
 

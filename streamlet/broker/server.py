@@ -165,7 +165,7 @@ class KafkaBroker(Closing):
         return self
 
     def stop(self) -> None:
-        """End all in order; data and ports are kept for another ``start``."""
+        """Stop all brokers in order; data and ports are kept for another ``start``."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:

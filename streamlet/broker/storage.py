@@ -214,7 +214,7 @@ def _fresh_id() -> str:
 
 
 def _bootstrap_records() -> Path:
-    """The file of feature levels that Kafka's own formatter writes, made once per version."""
+    """The file of feature levels as Kafka's formatter writes it, made once per version."""
     kept = cache_folder() / f"kafka-{KAFKA_VERSION}.checkpoint"
     if not kept.exists():
         with locked(kept.with_name(f"{kept.name}.lock")):

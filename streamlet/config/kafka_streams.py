@@ -45,7 +45,7 @@ CLIENT_WIDE: Mapping[str, ClientWide] = {
 
 
 def client_property(key: str, value: object) -> tuple[str, object]:
-    """The property of librdkafka that a client-wide setting is, and its value there.
+    """The librdkafka property of a client-wide setting of Kafka, with its value.
 
     Raises:
         ValueError: the value is not of its kind.

@@ -52,7 +52,7 @@ def settings_of(view: ControlView, leader: MemberKey) -> Settings | None:
 
 
 def disagreement(view: ControlView, us: MemberKey, members: Iterable[MemberKey]) -> str:
-    """The settings that others have set otherwise; empty if none, or before our first report.
+    """The settings that differ between members; empty if none, or before our first report.
 
     Members of a version that does not say what it plans by are left out.
     """

@@ -44,7 +44,7 @@ def check_types(now: Iterable[ChangelogTypes], view: ControlView, ids: Mapping[s
 def unnoted(
     now: Iterable[ChangelogTypes], view: ControlView, ids: Mapping[str, str]
 ) -> list[ChangelogTypes]:
-    """The entries that the control topic lacks of these changelogs."""
+    """The entries for these changelogs that are missing in the control topic."""
     return [
         attrs.evolve(one, topic_id=ids[one.changelog])
         for one in now

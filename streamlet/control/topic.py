@@ -160,7 +160,7 @@ class ControlTopic(Closing):
         self._was_read = True
 
     def follow(self, timeout_ms: int) -> bool:
-        """Take what has come since, waiting for the first record; whether the view changed.
+        """Read new records, waiting for the first one; True if the view changed.
 
         ``read`` comes first, and again after an error.
 
@@ -220,7 +220,7 @@ class ControlTopic(Closing):
         self._sink.send(self.name, keys, [encode_value(entry) for entry in entries], None, 0)
 
     def remove(self, *places: Place) -> None:
-        """Queue that there are no entries at these places any more."""
+        """Queue tombstones that remove the entries at these places."""
         keys = [encode_key(place) for place in places]
         self._sink.send(self.name, keys, [None] * len(keys), None, 0)
 

@@ -1,4 +1,4 @@
-"""The control topic folded up: what holds after all of its records. Pure."""
+"""The state that the records of the control topic add up to. Pure."""
 
 from __future__ import annotations
 

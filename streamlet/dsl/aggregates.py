@@ -79,12 +79,12 @@ def min_(of: Expression) -> Aggregation:
 
 
 def max_(of: Expression) -> Aggregation:
-    """Largest of what is not None."""
+    """The largest of the values that are not None."""
     return Aggregation("max", of)
 
 
 def first(of: Expression) -> Aggregation:
-    """The first that came and is not None."""
+    """The first value that is not None, in the order of arrival."""
     return Aggregation("first", of)
 
 
@@ -219,7 +219,7 @@ def _finite(total: Any) -> Any:
 
 
 def _of_document(of: Function, name: str) -> Function:
-    """A function that refuses results that would not come back as they are from an open dict."""
+    """Wraps a function to refuse results that an untyped dict would not give back unchanged."""
 
     def checked(key: Any, value: Any) -> Any:
         new = of(key, value)
@@ -316,7 +316,7 @@ def result_type(wanted: Aggregations, key_type: Any, value_type: Any) -> Any:
 
 
 def is_aggregations(given: object) -> bool:
-    """True if ``aggregate`` was given these and not an initializer."""
+    """True if ``aggregate`` was given named aggregations instead of an initializer."""
     return isinstance(given, Aggregation) or (
         isinstance(given, Mapping)
         and bool(given)

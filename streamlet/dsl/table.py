@@ -51,7 +51,7 @@ class KTable(Generic[K, V]):
 
     @property
     def store(self) -> str:
-        """Name of the store that holds the rows, or those they are worked out from."""
+        """Name of the store with the rows, or with the rows that they are derived from."""
         return self._node.store.name
 
     # Row by row.

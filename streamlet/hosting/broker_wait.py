@@ -72,7 +72,7 @@ class BrokerWait:
         self._answered = False
 
     def until_done(self, step: Callable[[], T]) -> T:
-        """The result of a step, which is repeated if the broker goes away in the middle of it.
+        """The result of a step, which is repeated while the broker is away.
 
         Raises:
             StartStoppedError: a stop or a drain came first.

@@ -121,7 +121,7 @@ class ForkServer:
             os.waitpid(self.pid, 0)
 
     def launch(self) -> Launched:
-        """Fork a worker's process; it does nothing before its orders come.
+        """Fork a worker's process, which waits for its orders.
 
         Raises:
             StreamletError: the server is gone.
@@ -201,7 +201,7 @@ class ForkedProcess:
         return self.returncode
 
     def wait(self) -> int:
-        """The exit code, once it has ended; it is killed if its end could not be seen."""
+        """Wait for the exit code; kill the process if the fork server cannot report its end."""
         while self.returncode is None:
             if not self._server.read_ends(None):
                 self.kill()
@@ -288,7 +288,7 @@ def _work(
 
 
 def _leave_the_server(channel: Connection, servers: tuple[int, int]) -> None:
-    """Let go of what the process has of the server that it was forked from."""
+    """Close what a forked worker inherited from the fork server."""
     # The session is the supervisor's: where Linux shares processors out among sessions first, no
     # priority counts between two of them (autogroups, the usual setting outside of containers and
     # services). With a session each, the background threads of eight workers had nine tenths of a

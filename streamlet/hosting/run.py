@@ -79,7 +79,7 @@ class RunResults:
         }
 
     def take(self, member: int, event: Event) -> None:
-        """Take an event of the worker."""
+        """Add up the tasks and records that a worker reports."""
         if event["event"] == "state":
             self.most_tasks = max(self.most_tasks, len(event["tasks"]))
         elif event["event"] == "ended":

@@ -28,7 +28,7 @@ class AdminErrors:
     refusal: Callable[[], KafkaError | None]
 
     def silent(self, reason: str = "") -> BrokerError:
-        """The error where no answer came in time."""
+        """The error for a request that no broker answered in time."""
         refused = self.refusal()
         if refused is not None:
             return refused_connection(self.where, refused)

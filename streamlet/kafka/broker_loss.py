@@ -64,7 +64,7 @@ class BrokerLossDetector:
         self._heard_ms = self._clock.now_ms()
 
     def lost(self, client: Consumer | Producer, topic: str) -> bool:
-        """True if it finds no broker; it is asked where nothing was heard for ``ALONE_MS``.
+        """True if the client finds no broker; asks it only after ``ALONE_MS`` without an answer.
 
         That takes a moment where it has brokers, and ``metadata.ANSWER_S`` where it has none.
         """

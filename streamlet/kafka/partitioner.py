@@ -15,7 +15,7 @@ _REMEMBERED = 100_000
 
 
 class KeyPartitioner:
-    """Partitions of one topic.
+    """Chooses the partitions of one topic's records.
 
     Args:
         partitions: how many it has.

@@ -184,7 +184,7 @@ class RecordSink(Protocol):
         ...
 
     def reset(self) -> None:
-        """Forget what is queued and every failure; later records go out as ever."""
+        """Forget what is queued and every failure; later records are sent as usual."""
         ...
 
     def close(self) -> None:

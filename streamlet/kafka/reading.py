@@ -29,7 +29,7 @@ class Readable(Protocol):
         ...
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """Read them no further."""
+        """Stop reading these partitions."""
         ...
 
     def poll(self, max_records: int, timeout_ms: int) -> list[PartitionBatch]:

@@ -172,7 +172,7 @@ class KafkaSink:
         timestamps: Sequence[int] | None,
         headers: Sequence[Headers | None] | None,
     ) -> RecordRefusedError | None:
-        """The refusal of the first record that the topic does not take, as far as is known."""
+        """The error of the first record that the topic is known to refuse."""
         most, limit = self._limits.of(topic)
         large = None if most is None else first_too_large(keys, values, headers, most)
         if limit is not None and timestamps is not None:

@@ -101,7 +101,7 @@ class KafkaSource:
         self._consumer = opened(Consumer, "consumer", {**self._config, "error_cb": self._loss})
 
     def introduce(self, topics: Iterable[str]) -> None:
-        """Have the client learn where topics lie before they are assigned.
+        """Have the client look up the leaders of topics before they are assigned.
 
         Left to itself librdkafka looks for leaders of new topics once a second.
 
@@ -200,7 +200,7 @@ class KafkaSource:
         self._consumer.close()
 
     def _go_on_with_another(self) -> None:
-        """Replace a silent client that finds no broker by another one that reads on from here."""
+        """Replace a client that finds no broker by a new one at the same positions."""
         topic = next(iter(self._introduced), None)
         if topic is None or not self._loss.lost(self._consumer, topic):
             return

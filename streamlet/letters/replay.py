@@ -68,7 +68,7 @@ class ReplayResult:
 
     @property
     def count(self) -> int:
-        """The number of letters."""
+        """The number of letters that match."""
         return sum(self.topics.values())
 
 

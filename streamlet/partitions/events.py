@@ -21,7 +21,7 @@ from streamlet.partitions.wire import PartitionsAssignment
 
 @attrs.frozen
 class Ordered:
-    """An assignment to carry out. ``leads``: we made it."""
+    """An assignment to carry out; ``leads`` if this member planned it."""
 
     received: PartitionsAssignment
     leads: bool

@@ -188,7 +188,7 @@ class PartitionsFollower:
             self._callbacks.assigned(sorted(starts))
 
     def _begin_again(self) -> None:
-        """Look up the positions in topics that were made again since they are read."""
+        """Look up positions in topics that were deleted and made again while they were read."""
         self._seen = self._topics.ids
         made = {one for one, had in self._ids.items() if self._seen.get(one, had) != had}
         if not made:

@@ -169,7 +169,7 @@ class PartitionsProtocol:
     # ---------------------------------------------------------
 
     def gave_up(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reading these has ended and what was read is committed: others may have them.
+        """Give up partitions whose records are processed and committed; others may have them.
 
         What an assignment gave back to us meanwhile stays claimed.
         """

@@ -69,7 +69,7 @@ class Reading:
         self.positions.update(ends)
 
     def take_back(self) -> None:
-        """Return to the positions before the records handed out last, which may not be done."""
+        """Return to the positions before the last records, whose processing may have failed."""
         self.positions.update(self._before)
 
     # -- partitions ----------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class Reading:
         self.paused.update(self.stop(partitions))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on where they were paused."""
+        """Resume reading these partitions where they were paused."""
         back = [tp for tp in partitions if tp in self.paused]
         self._source.assign({tp: self.positions[tp] for tp in back})
         self.paused.difference_update(back)

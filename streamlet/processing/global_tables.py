@@ -125,7 +125,7 @@ class GlobalTables:
 
     @property
     def counters(self) -> RecordCounters:
-        """The records that the error policy took out."""
+        """Counts of the records that the error policy dropped."""
         return self._global.counters
 
     # Reading.
@@ -192,7 +192,7 @@ class GlobalTables:
         return read
 
     def step(self) -> None:
-        """Take the changes that have come, and write them down now and then.
+        """Apply new changes, and write tables and positions to disk at intervals.
 
         Raises:
             BrokerError: what the client reports as fatal.
@@ -318,7 +318,7 @@ class GlobalTables:
 
 
 def _locked(folder: Path, clock: Clock) -> FolderLock:
-    """The lock of the folder; our worker before may still be ending.
+    """Lock the folder, waiting for a former worker of this instance that still ends.
 
     Raises:
         StateError: the folder cannot be used.

@@ -309,7 +309,7 @@ def _in_parts(process: Callable[[Batch], Iterator[Batch | None]], forward: Step)
 
 
 def _sent(parts: Iterator[Batch | None], forward: Step) -> Iterator[None]:
-    """Send parts of an output on; others may go on between two of them, and in a pause (None)."""
+    """Send an output on part by part; other tasks run between parts and in a pause (None)."""
     for number, out in enumerate(parts):
         if number or out is None:
             yield

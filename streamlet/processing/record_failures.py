@@ -127,7 +127,7 @@ class RetryPause:
 
     @property
     def lasts(self) -> bool:
-        """True if the pause is not over and need not be waited for; else it ends."""
+        """True if the caller is to come back later; otherwise waits for the end of the pause."""
         if self.due_ms is None:
             return False
         if self.in_parts and self.now_ms < self.due_ms:

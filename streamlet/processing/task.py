@@ -193,7 +193,7 @@ class Task:
         return self._take_outputs()
 
     def close(self) -> None:
-        """End the user code of operators that have some to end; what it sends is lost."""
+        """Close processors and other user code of the operators; what these send is lost."""
         self._nodes.end()
 
     def advance_stream_time(self, time_ms: int) -> list[Output]:
@@ -321,7 +321,7 @@ class Task:
         return True
 
     def _begin_timed(self, now_ms: int, known_end: KnownEnd) -> bool:
-        """Let operators act by the clock, if all there is was processed."""
+        """Start what operators have due by the clock, once all received records are processed."""
         if self._ticked:
             return False
         self._ticked, self._tick_ms = True, now_ms + TICK_MS
@@ -332,7 +332,7 @@ class Task:
         return True
 
     def _punctuates(self) -> bool:
-        """True if operators are to act by the clock, whether there are records or not."""
+        """True if an operator has something due by the wall clock, with or without records."""
         if not self._punctuated:
             return False
         due = self._nodes.clock_due_ms

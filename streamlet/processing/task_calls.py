@@ -134,7 +134,7 @@ class OperatorCalls:
         return True
 
     def _pause_ms(self, call: Call) -> int | None:
-        """The pause before a call is made again, by the error policy; None: it is left out."""
+        """The error policy's pause before a failed call is repeated; None: skip its record."""
         one = next(_batches([call])).with_values([own(call.value)])
         failed = OperatorFailed(0, one.slice(0, 0), again=True)
         failed.__cause__ = call.error
@@ -257,7 +257,7 @@ class TaskCalls:
     # Commits.
 
     def can_commit(self) -> bool:
-        """True if a commit can cover the task now; else the task comes to that, and asks for one.
+        """True if a commit can cover the task now; otherwise it ends its calls, then asks for one.
 
         Not each commit has it do so where calls take long. One that takes too long is left for
         later, and the task goes on.

@@ -47,7 +47,7 @@ class ResetStep:
     unfinished: str = UNFINISHED
 
     def finish(self, clock: Clock, stopped: threading.Event, progress: Progress) -> None:
-        """Return once all of it is done.
+        """Wait until all requests are done.
 
         Raises:
             TimedOutError: it takes too long, or was stopped.

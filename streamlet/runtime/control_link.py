@@ -117,7 +117,7 @@ class ControlLink:
         self._broke: StreamletError | None = None
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start the thread that reads the control topic."""
         self._thread.start()
 
     def wait_read(self, timeout_ms: int) -> bool:

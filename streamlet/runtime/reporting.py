@@ -48,7 +48,7 @@ _MOVING = frozenset({"learning", "waiting", "restoring", "stopped"})
 
 @attrs.define(eq=False)
 class Reporter:
-    """Says what one member does.
+    """Reports the tasks and the progress of one member to the control topic.
 
     Args:
         member: who it is.

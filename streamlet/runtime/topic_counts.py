@@ -10,7 +10,7 @@ from streamlet.topology.graph import Topology
 
 
 def check_count(topology: Topology, topic: NewTopic, counts: Mapping[str, int]) -> None:
-    """Refuse another number of tasks than the state, or a topic between tasks, was made for.
+    """Refuse a number of tasks that differs from that of the state or of a topic between tasks.
 
     Raises:
         TopologyError: ``topic``, as it would be made now, exists with other partitions.

@@ -1,4 +1,4 @@
-"""Settings that topics have and that go wrong with an application: each as a line of its own."""
+"""Topic settings that conflict with an application, described one per line."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class OffsetGaps:
     def look(
         self, now_ms: int, running: Iterable[ActiveTask], source: RecordSource, *, own: bool = False
     ) -> None:
-        """Move positions, if it is time to look; a poll has just found no record.
+        """Move idle tasks' positions over offsets without records, now and then after empty polls.
 
         ``own``: the topics between tasks are written in transactions, too.
         """

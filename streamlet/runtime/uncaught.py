@@ -60,7 +60,7 @@ class UncaughtErrors:
         return self._link is not None and self._link.shutdown is not None
 
     def check(self) -> None:
-        """End the worker, which has left in order, if the application is to shut down.
+        """Raise in a stopped worker if the whole application is to shut down.
 
         Raises:
             ApplicationShutdownError: it is.

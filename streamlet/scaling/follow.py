@@ -128,7 +128,7 @@ class ApplicationFollower:
         return progress(plan, self._group, view)
 
     def _checked(self, group: GroupSnapshot) -> None:
-        """Make the check, which is made again at the next look if a broker is away."""
+        """Run the check; if a broker is away, the next look runs it again."""
         try:
             self.check(group)
         except StreamletError as error:
@@ -180,7 +180,7 @@ def _succeeded(departures: Departures) -> bool:
 
 
 def _stirred(group: GroupSnapshot, keys: Collection[str]) -> bool:
-    """True if any of these is still treated as leaving, or any member learns a task."""
+    """True while any of these instances counts as leaving, or any member learns a task."""
     return any(
         member.assigned.learner
         or (member.reported.leaving is not None and member.reported.instance in keys)

@@ -187,7 +187,7 @@ def _lags(source: Mapping[str, Any], ends: Ends | None) -> Iterator[tuple[TopicP
 
 
 def _parsed(offsets: Any) -> dict[str, Any]:
-    """The JSON that a source reported, read; nothing if it is something else."""
+    """The offsets that a source reported as JSON; empty if they are no JSON object."""
     found = json.loads(offsets) if isinstance(offsets, str) and offsets.startswith("{") else offsets
     return found if isinstance(found, dict) else {}
 

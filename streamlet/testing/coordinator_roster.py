@@ -40,12 +40,12 @@ class Roster:
         return self.members.get(member_id)
 
     def add(self, member: CoordinatorMember) -> None:
-        """The first to come leads."""
+        """Add a member; the first one leads."""
         self.members[member.member_id] = member
         self.leader = self.leader or member.member_id
 
     def remove(self, member_id: str) -> None:
-        """Strike a member off the list."""
+        """Remove a member from the group."""
         self.members.pop(member_id, None)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
@@ -97,7 +97,7 @@ class Roster:
         return votes.most_common(1)[0][0]
 
     def listed(self, protocol: str | None) -> tuple[JoinedMember, ...]:
-        """The members as the leader gets to see them."""
+        """The members in the form that the leader receives."""
         return tuple(JoinedMember(m.member_id, m.instance_id, m.metadata(protocol)) for m in self)
 
     def rebalance_timeout_ms(self) -> int:

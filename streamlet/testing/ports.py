@@ -206,7 +206,7 @@ class MemoryAdmin:
             self._log.create(topic.name, topic.partitions, dict(topic.config))
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete what is there."""
+        """Delete the topics that exist."""
         for name in names:
             self._log.delete(name)
 

@@ -85,7 +85,7 @@ def settings_of(common: Common, app: str | None) -> Settings:
 
 
 def state_root(common: Common, app: str | None, state_dir: Path | None) -> Path:
-    """The folder of state: as given, as APP has it where that is a program, or by the settings.
+    """The state folder: from the option, else from the settings of APP, else by default.
 
     Raises:
         AppNotFoundError: ``module:attribute`` leads to no application.

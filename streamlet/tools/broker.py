@@ -93,7 +93,7 @@ def _started(kafka: KafkaBroker, ephemeral: bool, *, detached: bool) -> list[Bro
 
 
 def _stay(common: Common, kafka: KafkaBroker, records: Sequence[BrokerRecord]) -> None:
-    """Wait until the brokers are to end or have ended, and forget them.
+    """Wait until the brokers end or are to be stopped, then remove their record.
 
     Raises:
         BrokerError: one ended by itself.

@@ -67,7 +67,7 @@ class StartOptions:
     ] = False
 
     def position(self) -> StartPosition:
-        """The start that they say.
+        """The position that the options name.
 
         Raises:
             ConfigError: they contradict each other, or cannot be read.

@@ -63,7 +63,7 @@ def status(
 
 
 def look_once(common: Common, look: StatusLook, window_s: float = 0.0) -> bool:
-    """Look once, after watching the lag for so long; whether what was checked held."""
+    """Show the status once, after measuring the lag; False if a check failed."""
     if look.history is not None:
         look.exists()
         look.history.append(look.observe())

@@ -153,7 +153,7 @@ def _parsed(reader: LineReader, lines: TextIO, file: Path) -> Iterator[InputReco
 
 
 def _opened(file: Path) -> TextIO:
-    """The lines as they are: whatever is not UTF-8 stays in them for the serde to refuse."""
+    """The lines of the input; bytes that are no UTF-8 are kept for the serde to refuse."""
     try:
         source: int | Path = sys.stdin.fileno() if file == _STDIN else file
         return open(

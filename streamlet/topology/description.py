@@ -1,4 +1,4 @@
-"""A topology as the control topic has it, for commands that do not have the program."""
+"""The topology's description in the control topic, for commands without the program."""
 
 from __future__ import annotations
 

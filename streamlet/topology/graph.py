@@ -254,7 +254,7 @@ class Graph:
         self._repartitions[topic.name] = topic
 
     def above(self, name: str) -> Iterator[str]:
-        """The names of a node and of all nodes whose results may reach it, topics of ours between.
+        """The names of a node and of all above it, also through repartition topics.
 
         Each once, in no order that means anything.
         """

@@ -40,7 +40,7 @@ def joined_before(part: Subtopology, topic: str) -> ProcessorNode | None:
 
 
 def reaches(part: Subtopology, start: Node, topic: str) -> bool:
-    """True if records of a node may reach a topic, or change those that do by a store."""
+    """True if records of a node may reach a topic, directly or through a store."""
     met: set[str] = set()
     waiting = [start.name]
     while waiting:

@@ -186,7 +186,7 @@ def on_commit(
 
 
 def check_emit(call: str, emit: str) -> bool:
-    """True for ``on_commit``.
+    """True for ``emit="on_commit"``; an unknown ``emit`` is refused.
 
     Raises:
         TopologyError: it is neither that nor ``updates``.

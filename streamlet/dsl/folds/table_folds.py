@@ -261,7 +261,7 @@ class TableFold:
         return row
 
     def _still_there(self, key: Any, ckey: Any, raw: bytes | None) -> Any:
-        """The value to take out for one that stands for it; None if that fails once more."""
+        """The noted old value if it can be subtracted now; None if subtracting fails again."""
         if raw is None:
             return None
         old, _ = self.change.decode(raw)
@@ -273,7 +273,7 @@ class TableFold:
         return old if error is None else None
 
     def _left_out(self, ckey: Any, new: Any, old: Any) -> None:
-        """Note that a new value is not in its group, and that the old one still is."""
+        """Note that a failed change left the old value in its group and the new one out."""
         raw = self._bytes(new)
         if raw is not None:
             self._notes.add(self._group(ckey), raw, self._bytes(old))

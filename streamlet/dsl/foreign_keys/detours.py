@@ -64,7 +64,7 @@ class CopiedTable:
         return TableRows(context.store(self.store), (), (), owner(self.serdes[1]))
 
     def replaced(self, context: TaskContext) -> ReplacedRows:
-        """The rows that copies have replaced in the present batch of a task."""
+        """The rows that later copies replaced in the batch that a task processes."""
         found = self._replaced.get(context)
         if found is None:
             found = self._replaced[context] = ReplacedRows(wire.digests(self.serdes[1]))

@@ -268,7 +268,7 @@ class _ForeignJoin:
 
 
 def _between(builder: Builder, name: str, named: bool) -> str:
-    """Declare a topic of a join; its name."""
+    """Declare a topic between both sides of a join, and return its name."""
     topic = subscription_topic(builder.application, name)
     builder.graph.add_repartition(InternalTopic(topic, "repartition", named=named, follows=True))
     return topic

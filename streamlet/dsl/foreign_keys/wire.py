@@ -78,7 +78,7 @@ def opaque(text: str) -> Serde[bytes]:
 
 
 def digests(value: Serde[Any]) -> Digests:
-    """A function of a column of rows' values, which gives their digests, bytes; None of None.
+    """A function from a column of row values to their digests (bytes); None stays None.
 
     They are the same before a value is written and after it was read again, in whatever process: an
     int where a float is declared returns as a float, and a set in another order. So a value is
@@ -170,7 +170,7 @@ def has_value_of(digest: bytes | None, content: bytes | None) -> bool:
 
 
 def names_the_same(digest: bytes | None, own: bytes | None) -> bool:
-    """True if an answer is to a row with the foreign key of that with the digest ``own``."""
+    """True if both digests are of rows with the same foreign key."""
     if digest is None or own is None:
         return False
     return digest[_HALF:] == own[_HALF:]

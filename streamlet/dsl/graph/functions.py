@@ -105,7 +105,7 @@ def takes_async(call: str, function: Callable[..., Any], *arguments: str) -> int
 
 
 def form_of(call: str, function: Callable[..., Any], *forms: tuple[str, ...]) -> int:
-    """The number of arguments a function takes, which are those of one of the forms.
+    """The number of arguments of a function, checked against the allowed forms.
 
     These go from the longest to the shortest. A function that requires as many as a form has gets
     that one, anything else the last one.

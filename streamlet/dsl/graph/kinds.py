@@ -51,7 +51,7 @@ class Kind:
 
     @classmethod
     def of_result(cls, given: Any, inferred: Any, call: str, role: str) -> Kind:
-        """The given kind, else the inferred one, else unknown since this call."""
+        """The given kind, else the inferred one, else one that is unknown because of this call."""
         if given is not None:
             return cls.given(given, call, role)
         if inferred is UNKNOWN:

@@ -63,7 +63,7 @@ class RecordContext:
 
     @property
     def headers(self) -> tuple[tuple[str, bytes | None], ...]:
-        """Its headers in order, pairs of name and value; a name may be there several times.
+        """The record's headers in order, as pairs of name and value; names may repeat.
 
         Set to other pairs, they are the headers of what the operator makes of the record.
 

@@ -42,7 +42,7 @@ class Side:
     own: Own
 
     def joined(self, keys: Any, own: Any, other: Any) -> Iterable[Any]:
-        """The results for columns of keys and of values of both sides, lazily."""
+        """An iterator over the joiner's results for columns of keys and of both sides' values."""
         return snapshots(map(self.joiner, *self.columns(keys, own, other)), self.own)
 
     def columns(self, keys: Any, own: Any, other: Any) -> tuple[Any, ...]:

@@ -265,7 +265,7 @@ class MatchOrWait:
             self.unmatched.wait(time, own + raw, copy_own(value) if copy_own else value)
 
     def _is_due(self, stream: int) -> bool:
-        """True if something may have waited for long enough."""
+        """True if a record without a match may have waited to the end of its window."""
         least = self.unmatched.least
         return least is not None and least + self.side.after_ms + self.grace_ms < stream
 

@@ -79,7 +79,7 @@ def not_null(column: Iterable[Any]) -> list[bool]:
 
 
 def nth(mask: Iterable[Any], count: int) -> int:
-    """The index of entry number ``count`` of those that are set."""
+    """The index of true entry number ``count`` of a mask, counted from 0."""
     return next(islice((index for index, kept in enumerate(mask) if kept), count, None))
 
 

@@ -80,7 +80,7 @@ class LruStore(KeyValueStore[K, V], Generic[K, V]):
 
 
 def object_of(task: Any, name: str, make: Callable[[], Any]) -> Any:
-    """The object that is the store of a task, made when it is asked for first.
+    """A task's store as an object of the user's, made on first use.
 
     Raises:
         StreamletError: the user's function failed, or gave None.

@@ -101,7 +101,7 @@ class Processing:
     def added(
         self, given: Any, options: StateOptions, scheduled: bool | None, fixed_key: bool
     ) -> AddedProcessor:
-        """Add a processor, or state functions.
+        """Add the node of a processor, or of functions with state, below the stream.
 
         Raises:
             TopologyError: it is neither, or a store is not there.

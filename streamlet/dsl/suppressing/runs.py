@@ -156,7 +156,7 @@ class Planner:
         return size is not None and self._size > size
 
     def _send(self, index: int) -> int | None:
-        """Plan what goes with a record; the buffer time of the next one, None to end the run."""
+        """Plan the updates sent with a record; the next buffer time, or None to end the run."""
         for time, ckey in self._lately:
             heappush(self._new, (time, self.store.order.raw_key(ckey), ckey))
         self._lately.clear()

@@ -57,7 +57,7 @@ class LateHeaders:
     application: str
 
     def process(self, batch: Batch) -> Batch:
-        """The records with the headers behind their own.
+        """The records with headers that name operator, place, window and stream time.
 
         Those of an earlier time at which the record was late are left out.
         """

@@ -56,5 +56,5 @@ def delivered(packed: DataFrame, clients: Clients, mode: str) -> DataStreamWrite
 
 
 def written(rows: DataFrame, mode: str) -> DataStreamWriter:
-    """A query whose operators have written to Kafka what it makes, in this output mode."""
+    """A query without a sink, since its operators write to Kafka; in this output mode."""
     return rows.writeStream.format(_NO_SINK).outputMode(mode)

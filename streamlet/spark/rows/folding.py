@@ -161,7 +161,7 @@ class Folder:
         )
 
     def _collecting(self, number: int, node: ProcessorNode | SinkNode) -> ProcessorNode:
-        """A node that takes the place of an aggregation, or of what writes for it."""
+        """A node in place of an aggregation, or of the sink before it, that collects its input."""
         fold, inside = self.folds[number], isinstance(node, SinkNode)
 
         def take(

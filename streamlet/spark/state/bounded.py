@@ -70,7 +70,7 @@ class MemoryState:
         return None
 
     def set_head(self, head: bytes) -> None:
-        """Forget it: there is no batch behind."""
+        """Do nothing: no batch follows."""
 
     def get(self, number: int) -> bytes:
         """Read a segment."""

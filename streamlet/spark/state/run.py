@@ -237,7 +237,7 @@ class Runner:
         return task, segments
 
     def _forget(self, batch: int) -> None:
-        """Drop tasks that went to other workers: their marks will not come back."""
+        """Drop tasks that Spark gave to other workers."""
         for which in [w for w, warm in self._warm.items() if batch - warm.batch > _BATCHES_KEPT]:
             task = self._warm.pop(which).task
             task.close()

@@ -107,7 +107,7 @@ class ProxiedConnection:
                 await broken(writer)
 
     def _end(self, fault: Fault) -> None:
-        """Note once that a request is done with which a fault happened to."""
+        """Record the end of a request that a fault was applied to, once."""
         if fault in self._under_way:
             self._under_way.remove(fault)
             fault.end()

@@ -146,7 +146,7 @@ class Fault:
         self.topics: Counter[str] = Counter()
 
     def meets(self, request: ProxiedRequest) -> bool:
-        """Decide whether it happens to this request; it counts then."""
+        """True if the fault applies to this request, which is counted then."""
         if not self._matches(request):
             return False
         with self._changed:

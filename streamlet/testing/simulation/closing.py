@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class _Closing:
-    """Stores that are to be closed then, or sooner: ``hurried``."""
+    """Stores to be closed at a time, or earlier when ``hurried``."""
 
     opened: OpenTask
     hurried: bool = False
@@ -40,7 +40,7 @@ class SimCloser:
 
     @property
     def paused(self) -> frozenset[TaskId]:
-        """Tasks among them whose stores are closed only after the pause."""
+        """Tasks whose stores are closed only after the member's pause."""
         return frozenset(task for task, one in self._waiting.items() if not one.hurried)
 
     def close(self, opened: OpenTask) -> None:

@@ -162,7 +162,7 @@ class Drain:
 
 @attrs.frozen
 class DrainPercent:
-    """The instances beyond so many percent are marked as leaving."""
+    """Scale down: instances beyond this percentage are marked as leaving."""
 
     percent: float
     timeout_ms: int | None = None
@@ -170,7 +170,7 @@ class DrainPercent:
 
 @attrs.frozen
 class CancelDrain:
-    """The marks of these are taken away."""
+    """Drain requests of these instances are withdrawn."""
 
     instances: tuple[str, ...]
 

@@ -243,7 +243,7 @@ class SimMember:
             self.wake_worker(max(due_ms, self.world.now_ms + 1))
 
     def later(self, ms: int, action: Callable[[], None]) -> None:
-        """Have the worker do something after so long, and come round."""
+        """Schedule an action and then a step of the worker, after some ms."""
 
         def run() -> None:
             action()

@@ -65,7 +65,7 @@ class SimDelivery:
         raise UnreachableError("the broker takes no records")
 
     def forget_queued(self) -> None:
-        """Keep it: it is in the logs already."""
+        """Do nothing: queued records are in the logs already."""
 
 
 @attrs.frozen

@@ -25,7 +25,7 @@ def check_presence(
     instances: Mapping[str, InstanceSpec],
     start: Mapping[str, Held],
 ) -> None:
-    """Note joins of instances that are there, and whatever happens to those that are not."""
+    """Report steps that start a running instance, or that need an instance which does not run."""
     watch = PresenceWatch(reader, instances, start)
     for number, step in enumerate(steps):
         watch.see_all(f"steps[{number}]", step)

@@ -118,7 +118,7 @@ class _Cluster:
         return config
 
     def _start(self, tasks: Json, names: list[str]) -> Json:
-        """The start: most tasks run somewhere, some copies lie about."""
+        """A random start: most tasks run, and some instances have copies on disk."""
         dice = self._dice
         start: Json = {name: {"active": []} for name in names}
         for label, task in tasks.items():

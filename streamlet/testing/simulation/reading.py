@@ -131,7 +131,7 @@ class ProblemCollector:
 
 
 def any_of(names: Iterable[str]) -> str:
-    """Names for a message, not too many."""
+    """A list of names for an error message, shortened where it is long."""
     listed = list(names)
     more = f" or {len(listed) - 12} more" if len(listed) > 12 else ""
     return ", ".join(listed[:12]) + more if listed else "none: there are none"

@@ -59,7 +59,7 @@ class SimReader:
         return not self._preferred.isdisjoint(self._runs)
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
-        """Note the preference: all are read at once."""
+        """Do nothing: the simulator reads all changelogs at once."""
         self._preferred = tasks
 
     def add(self, job: RestoreJob) -> None:

@@ -243,7 +243,7 @@ class _Parser:
             return Settings.load()
 
     def _start(self, value: object) -> dict[str, Held]:
-        """By member; an instance of several members has its tasks dealt out to them in turn."""
+        """The start of each member; tasks of an instance are dealt out to its members in turn."""
         start: dict[str, Held] = {}
         members = self._names.member_names()
         for key, one in self._reader.mapping("start", value).items():

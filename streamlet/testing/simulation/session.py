@@ -216,7 +216,7 @@ class SimEvents(RebalanceEvents):
         self._member = member
 
     def wake(self) -> None:
-        """Have the worker come round: its copies have something to say."""
+        """Schedule a step of the worker, because its copies have news."""
         super().wake()
         self._member.worker.unheard = True
         self._member.wake_worker()

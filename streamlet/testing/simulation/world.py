@@ -373,7 +373,7 @@ class World:
     # -- planning ------------------------------------------------------------------------------
 
     def plan(self, leader: SimMember, state: GroupState) -> Plan:
-        """Plan for a leader, and look the plan over."""
+        """Plan for a leader, and validate the plan."""
         self.protocol.planned(leader, state)
         plan = self._assign(state)
         violations = self.checks.planned(state, plan, self._assign)
