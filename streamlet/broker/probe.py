@@ -58,7 +58,7 @@ def _ask(connection: socket.socket, key: int, version: int, body: bytes) -> byte
     connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
     size, correlation = struct.unpack(">ii", _read(connection, 8))
     if correlation != _CORRELATION or not 4 <= size <= _LARGEST_REPLY:
-        raise ConnectionError("an answer to something we did not ask")
+        raise ConnectionError("the broker answered another request than ours")
     return _read(connection, size - 4)
 
 
@@ -67,6 +67,6 @@ def _read(connection: socket.socket, size: int) -> bytes:
     while len(data) < size:
         part = connection.recv(size - len(data))
         if not part:
-            raise ConnectionError("closed in the middle of an answer")
+            raise ConnectionError("the connection was closed in the middle of an answer")
         data += part
     return data

@@ -139,7 +139,7 @@ def _place(key: _Key) -> Place | None:
         return kind, None
     whose = key.id if kind in _BY_ID else key.instance
     if whose is None:
-        raise ValueError(f"a key of {key.kind} without whose it is")
+        raise ValueError(f"a key of {key.kind} without an instance or id")
     if kind in (*_BY_ID, Mark):
         return kind, whose
     if key.number is None:

@@ -283,7 +283,7 @@ class KGroupedStream(Generic[K, V]):
         """
         if emit not in ("updates", "on_commit", "final"):
             kinds = "'updates', 'on_commit' or 'final'"
-            raise TopologyError(f"windowed_by(emit={emit!r}): it is {kinds}")
+            raise TopologyError(f"windowed_by(emit={emit!r}): expected {kinds}")
         if emit == "final" and isinstance(windows, UnlimitedWindows):
             raise TopologyError("windowed_by(emit='final'): an unlimited window never closes")
         idle_ms, interval_ms = None, milliseconds("windowed_by(): emit_interval", emit_interval)

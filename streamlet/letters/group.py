@@ -87,7 +87,7 @@ class LetterGroup:
         """Become the group's only member.
 
         Raises:
-            RefusedError: another replay is at it, or was killed a moment ago.
+            RefusedError: another replay is running, or was killed a moment ago.
             BrokerError: the coordinator does not answer, or refuses.
         """
         if self.transport.describe_group(self.name, _REQUEST_MS).result().members:
@@ -178,6 +178,6 @@ class LetterGroup:
 
     def _busy(self) -> RefusedError:
         return RefusedError(
-            f"another replay of {self.topic} is at it; one that was killed is out of the group "
+            f"another replay of {self.topic} is running; one that was killed is out of the group "
             f"{SESSION_MS // 1000} s later"
         )

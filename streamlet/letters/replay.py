@@ -314,8 +314,8 @@ class DeadLetters:
                 return some, begun
             if count == 1:
                 raise StreamletError(
-                    f"too many letters of {partition.topic}-{partition.partition} are dealt with "
-                    "one by one among others; replay or skip the older ones first"
+                    f"too many single letters of {partition.topic}-{partition.partition} were "
+                    "replayed or skipped among others; replay or skip the older ones first"
                 )
             count //= 2
 

@@ -97,7 +97,7 @@ class Deletion:
         """Do it; when this returns nothing is left but what the plan leaves.
 
         Raises:
-            RefusedError: it is running, or another command is at it.
+            RefusedError: it is running, or another command is running.
             DeletionDisabledError: the brokers delete no topics; nothing was changed.
             TimedOutError: brokers took too long; the same command again goes on.
             BrokerError: the broker does not answer, or refuses.

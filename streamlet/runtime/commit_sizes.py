@@ -65,6 +65,6 @@ def check_commits(
                 "fewer stores in one subtopology"
             )
         log.warning(
-            "%s; brokers take %d unless their %s says otherwise, which they do not tell us",
+            "%s; brokers take %d by default, and do not say whether their %s is another",
             *(text, METADATA_MAX_BYTES, LIMIT),
         )

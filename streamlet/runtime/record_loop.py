@@ -218,7 +218,9 @@ class RecordLoop:
         self._holdings.any_delays_stop([active.task for active in running])
         for active in running:
             if not self._ends(active):
-                log.info("task %s: its next owner does again what it has begun", active.task)
+                log.info(
+                    "task %s stops within a batch, which its next owner reads again", active.task
+                )
                 self._holdings.drop(active)
         self._holdings.stop(self._holdings.of_stage(TaskStage.RUNNING))
 

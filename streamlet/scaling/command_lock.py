@@ -87,7 +87,9 @@ def _wait(control: ControlTopic, clock: Clock, ours: Command, stopped: threading
     seen: dict[str, int] = {}
     while (first := _first(control, clock, ours, seen)) != ours:
         if stopped.is_set() or clock.now_ms() - since_ms > PATIENCE_MS:
-            raise RefusedError(f"another command is at it: {first.what}; try again when it is done")
+            raise RefusedError(
+                f"another command is running: {first.what}; try again when it has ended"
+            )
         control.follow(_FOLLOW_MS)
 
 

@@ -120,7 +120,7 @@ class ScaleDown:
         marked.
 
         Raises:
-            RefusedError: the group changed, another command is at it, or we were stopped.
+            RefusedError: the group changed, another command is running, or we were stopped.
             BrokerError: the broker does not answer, or refuses.
             DeliveryError: the marks were not taken.
         """

@@ -70,7 +70,7 @@ def warn_of_many(spark: SparkSession, plan: SparkPlan, rows: DataFrame) -> None:
     number, enough = int(spark.conf.get(SHUFFLE) or 1), spread_over(spark, tasks)
     if number > _MANY * enough:
         log.warning(
-            "%s is %d, and %d do for %d tasks: each partition costs time in each micro-batch. "
+            "%s is %d; %d are enough for %d tasks, and each costs time in each micro-batch. "
             'Before the query starts first, call spark.conf.set("%s", %d); a checkpoint keeps its '
             "number",
             *(SHUFFLE, number, enough, tasks, SHUFFLE, enough),

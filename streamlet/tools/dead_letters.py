@@ -167,7 +167,7 @@ def replay(
     Records of repartition topics, which only the application writes, can be given
     to another topic (--to).
 
-    Exit 3: no such topic. 5: refused, another replay is at it, or needs --yes. 130:
+    Exit 3: no such topic. 5: refused, another replay is running, or needs --yes. 130:
     Ctrl-C before it began; later it ends with what was given back.
     """
     chosen = choice.chosen()
@@ -200,7 +200,7 @@ def skip(
 
     They stay in their topic; --handled of list and show has them.
 
-    Exit 3: no such topic. 5: refused, a replay is at it, or needs --yes. 130:
+    Exit 3: no such topic. 5: refused, a replay is running, or needs --yes. 130:
     Ctrl-C before it began.
     """
     chosen = choice.chosen()

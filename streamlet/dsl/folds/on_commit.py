@@ -192,5 +192,5 @@ def check_emit(call: str, emit: str) -> bool:
         TopologyError: it is neither that nor ``updates``.
     """
     if emit not in ("updates", "on_commit"):
-        raise TopologyError(f"{call}: emit={emit!r}: it is 'updates' or 'on_commit'")
+        raise TopologyError(f"{call}: emit={emit!r}: expected 'updates' or 'on_commit'")
     return emit == "on_commit"

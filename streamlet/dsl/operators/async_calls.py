@@ -31,7 +31,7 @@ def check_calls(concurrency: int, order: str) -> None:
     if type(concurrency) is not int or not 1 <= concurrency <= _MOST:
         raise TopologyError(f"{CALL}: concurrency {concurrency!r}: expected 1 to {_MOST:,}")
     if order not in ("key", "partition"):
-        raise TopologyError(f"{CALL}: order {order!r}: it is 'key' or 'partition'")
+        raise TopologyError(f"{CALL}: order={order!r}: expected 'key' or 'partition'")
 
 
 def retry_rule(retry: Any) -> RetryRule | None:
@@ -46,8 +46,8 @@ def retry_rule(retry: Any) -> RetryRule | None:
         raise TopologyError(f"{CALL}: retry {retry!r}: expected a streamlet.Retry")
     if retry.then.action != "fail":
         raise TopologyError(
-            f"{CALL}: retry {retry!r}: what becomes of a record whose calls have all failed is "
-            "decided by processing_handler or on_error of the App; leave out then="
+            f"{CALL}: retry {retry!r}: leave out then=. What becomes of a record when its last "
+            "call failed is decided by processing_handler or on_error of the App"
         )
     return retry
 

@@ -183,8 +183,8 @@ class Processing:
             one, spec = known[given.name]
             if one is not given:
                 raise TopologyError(
-                    f"{self.call}: there are two stores named {given.name!r}; processors share "
-                    "one that is made once"
+                    f"{self.call}: two builders make a store named {given.name!r}; give the "
+                    "processors that share it the same builder"
                 )
             return spec, given
         if not isinstance(given, str):

@@ -140,7 +140,7 @@ class ProcessorContext(Generic[KOut, VOut]):
                 of punctuators.
         """
         if by not in self._punctuators:
-            raise TopologyError(f"schedule(by={by!r}): it is 'stream_time' or 'wall_clock'")
+            raise TopologyError(f"schedule(by={by!r}): expected 'stream_time' or 'wall_clock'")
         if not self._schedules:
             raise TopologyError(
                 f"{self._name}: schedule() was not seen in the code of the processor's class, but "

@@ -109,7 +109,7 @@ def state_spec(
     """
     if options.timers not in ("stream_time", "wall_clock"):
         raise TopologyError(
-            f"{call}: timers={options.timers!r}: it is 'stream_time' or 'wall_clock'"
+            f"{call}: timers={options.timers!r}: expected 'stream_time' or 'wall_clock'"
         )
     ttl_ms = None if options.ttl is None else milliseconds(f"{call}: ttl", options.ttl, 1)
     keys = key.needed(call, "key")

@@ -84,7 +84,7 @@ def until_time_limit(
     """
     if when_full not in ("emit_early", "shut_down"):
         raise TopologyError(
-            f"until_time_limit(when_full={when_full!r}): it is 'emit_early' or 'shut_down'"
+            f"until_time_limit(when_full={when_full!r}): expected 'emit_early' or 'shut_down'"
         )
     bounds = _bounds("until_time_limit", max_records, max_bytes)
     return Suppressed(milliseconds("until_time_limit(wait=)", wait), *bounds, when_full)
@@ -93,7 +93,7 @@ def until_time_limit(
 def _bounds(call: str, records: int | None, size: int | None) -> tuple[int | None, int | None]:
     for name, bound in (("max_records", records), ("max_bytes", size)):
         if bound is not None and (type(bound) is not int or bound < 0):
-            raise TopologyError(f"{call}({name}={bound!r}): it is a number from 0 on, or None")
+            raise TopologyError(f"{call}({name}={bound!r}): expected a number from 0 on, or None")
     return records, size
 
 

@@ -155,7 +155,7 @@ def add_late(builder: Builder, fold: str, late: Late, key: Kind, value: Kind) ->
 
     if not isinstance(late, str):
         if not callable(late):
-            raise TopologyError(f"windowed_by(late={late!r}): it is a topic or a function")
+            raise TopologyError(f"windowed_by(late={late!r}): expected a topic or a function")
         check_takes("windowed_by()", late, "record")
     builder.named_processor(name, (fold,), make, aside=True)
     if isinstance(late, str):

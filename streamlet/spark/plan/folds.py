@@ -99,9 +99,9 @@ def folds(topology: Topology, policy: ErrorPolicy) -> tuple[Fold, ...]:
         raise Unfit("there is no aggregation")
     if policy.topics:
         topics = ", ".join(sorted(policy.topics))
-        raise Unfit(f"dead letters go to {topics}, around the aggregation")
+        raise Unfit(f"dead letters go to {topics}, and Spark SQL writes only results")
     if policy.asks:
-        raise Unfit("an error handler may write dead letters, around the aggregation")
+        raise Unfit("an error handler may write dead letters, and Spark SQL writes only results")
     results = [sink.topic for fold in found for sink in fold.sinks]
     ours = {sink.name for fold in found for sink in fold.sinks}
     for part in topology.subtopologies:
@@ -113,9 +113,9 @@ def folds(topology: Topology, policy: ErrorPolicy) -> tuple[Fold, ...]:
     read = {topic for part in topology.subtopologies for topic in part.input_topics}
     for topic in results:
         if results.count(topic) > 1:
-            raise Unfit(f"{topic} is written more than once, and the order would be another")
+            raise Unfit(f"several nodes write {topic}, and Spark SQL would change their order")
         if topic in read:
-            raise Unfit(f"{topic} is read again, and would have fewer records")
+            raise Unfit(f"the application reads {topic}, to which Spark SQL writes fewer updates")
     return found
 
 

@@ -25,7 +25,7 @@ def rows_in(packed: bytes, types: dict[str, pa.DataType]) -> pa.RecordBatch:
     messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(packed))
     first = messages.read_next_message()
     if first.type != "schema":  # Arrow ends the process on some others
-        raise ValueError(f"a {first.type} is where their columns should be described")
+        raise ValueError(f"expected the schema of the rows first, got a {first.type}")
     schema = pa.ipc.read_schema(first)
     if any(types.get(field.name) != field.type for field in schema):
         raise ValueError(f"their columns are {dict(zip(schema.names, schema.types, strict=True))}")

@@ -166,7 +166,7 @@ def test_windows_that_never_close_and_unknown_ways_are_refused() -> None:
     grouped = sl.App("a").stream("in", key=str, value=str).group_by_key()
     with pytest.raises(TopologyError, match="an unlimited window never closes"):
         grouped.windowed_by(sl.unlimited(), emit="final")
-    with pytest.raises(TopologyError, match="it is 'updates', 'on_commit' or 'final'"):
+    with pytest.raises(TopologyError, match="expected 'updates', 'on_commit' or 'final'"):
         grouped.windowed_by(sl.tumbling(1), emit="closed")  # type: ignore[arg-type]
 
 

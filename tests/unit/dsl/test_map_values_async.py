@@ -156,7 +156,7 @@ def test_keys_of_any_type_have_their_calls_in_order() -> None:
         (lambda s: s.map_values_async(length, concurrency=True), "concurrency True: expected"),
         (lambda s: s.map_values_async(length, timeout=0), "timeout 0"),
         (lambda s: s.map_values_async(length, timeout="soon"), "timeout 'soon'"),
-        (lambda s: s.map_values_async(length, order="none"), "it is 'key' or 'partition'"),
+        (lambda s: s.map_values_async(length, order="none"), "expected 'key' or 'partition'"),
         (lambda s: s.map_values_async(length, retry=3), "retry 3: expected a streamlet.Retry"),
         (
             lambda s: s.map_values_async(length, retry=sl.Retry(3, then="skip")),

@@ -243,7 +243,7 @@ def test_an_unknown_word_is_refused(call: str) -> None:
         "reduce": [lambda a, b: a],
         "aggregate": [int, lambda key, value, n: n],
     }
-    with pytest.raises(TopologyError, match=rf"{call}\(\): emit='final': it is 'updates' or"):
+    with pytest.raises(TopologyError, match=rf"{call}\(\): emit='final': expected 'updates' or"):
         getattr(grouped, call)(*functions[call], emit="final")
 
 

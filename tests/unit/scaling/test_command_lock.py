@@ -64,7 +64,7 @@ def test_who_comes_second_is_told_of_the_first(log: MemoryLog) -> None:
         told_to_stop = threading.Event()
         told_to_stop.set()
         with (
-            pytest.raises(RefusedError, match="another command is at it: scale-down on h7"),
+            pytest.raises(RefusedError, match="another command is running: scale-down on h7"),
             command_lock(topic(log, clock), clock, "replace", told_to_stop),
         ):
             pytest.fail("two at once")

@@ -128,7 +128,7 @@ UNFIT = [
         lambda s: s.group_by_key().aggregate({"raw": sl.max_(sl.col("raw"))}, value=dict),
         "bytes in a dict",
     ),
-    (twice, "out is written more than once"),
+    (twice, "several nodes write out"),
     (around, "writes delayed and is no aggregation's result"),
     (through_a_topic, "sees every update"),
     (again, "flights is read again"),
