@@ -2,7 +2,7 @@
 
 A name counts if it stands in backticks and looks like one of ours: two capitalised words
 (`TaskManager`), words joined by underscores (`read_until`), a module in its room (`tasks/manager`),
-or something of such a module (`assignor/path._send`).
+something of such a module (`assignor/path._send`), or a member of a class of ours (`Batch.select`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,14 @@ FOREIGN = frozenset(
     TimeWindowedSerde disable_existing_loggers histogram_quantile
     """.split()  # noqa: SIM905
 )
+#: Members of classes of Kafka Streams, where a class of ours has the same name.
+FOREIGN_MEMBERS = frozenset(
+    {("Record", "withValue"), ("Stores", "lruMap"), ("Topology", "describe")}
+)
+#: Bases from elsewhere without members that documents name.
+BASES = frozenset(
+    {"ABC", "Enum", "Generic", "IntEnum", "NamedTuple", "Protocol", "StrEnum", "TypedDict"}
+)
 #: Made of two parts in the code: metrics, and variables of settings.
 MADE = re.compile(r"streamlet_\w+|STREAMLET_\w+")
 _LIKE_OURS = re.compile(
@@ -36,17 +44,21 @@ _LIKE_OURS = re.compile(
 )
 _QUOTED = re.compile(r"(?<!`)(`{1,2})([^`\n]+)\1(?!`)")
 _PLACE = re.compile(r"([a-z_]+(?:/\w+)+)((?:\.\w+)*)")
+_MEMBER = re.compile(r"(?<![\w.])(_*[A-Z]\w+)\.(\w+)(?![\w/])")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    paths = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    return {path: ast.parse(path.read_text("utf-8")) for path in paths if path != Path(__file__)}
 
 
 @cache
 def known() -> frozenset[str]:
     """Every name in the code, and every word in its texts that is no docstring."""
     found: set[str] = set()
-    for path in sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
-        if path == Path(__file__):
-            continue
-        tree = ast.parse(path.read_text("utf-8"))
+    for path, tree in trees().items():
         skipped = {id(node) for node in docstrings(tree)}
         for node in ast.walk(tree):
             match node:
@@ -62,6 +74,42 @@ def known() -> frozenset[str]:
                     pass
         found.add(path.stem)
     return frozenset(found)
+
+
+@cache
+def classes() -> dict[str, tuple[set[str], set[str]]]:
+    """Bases and own members of each class, by its name; those of classes of one name are united."""
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    for tree in trees().values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                bases, own = found.setdefault(node.name, (set(), set()))
+                bases.update(
+                    ast.unparse(one).partition("[")[0].rpartition(".")[2] for one in node.bases
+                )
+                own.update(stored(node))
+    return found
+
+
+def stored(of: ast.ClassDef) -> Iterator[str]:
+    """The names that a class defines, also in its methods."""
+    for node in ast.walk(of):
+        match node:
+            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
+                yield name
+            case ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(name, ctx=ast.Store()):
+                yield name
+                yield name.lstrip("_")  # attrs' argument of this name
+            case _:
+                pass
+
+
+def has_member(of: str, name: str) -> bool:
+    """False for a class of ours without this member; bases from elsewhere may have any."""
+    if of not in classes():
+        return of not in BASES
+    bases, own = classes()[of]
+    return name in own or any(has_member(base, name) for base in bases - {of})
 
 
 def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
@@ -107,7 +155,7 @@ def prose() -> list[tuple[str, str]]:
             found.append((str(path.relative_to(ROOT)), text))
     for path in sorted((ROOT / "streamlet").rglob("*.py")):
         where = str(path.relative_to(ROOT))
-        nodes = docstrings(ast.parse(path.read_text("utf-8")))
+        nodes = docstrings(trees()[path])
         found += [(f"{where}:{node.lineno}", str(node.value)) for node in nodes]
         with path.open("rb") as file:
             found += [
@@ -122,6 +170,18 @@ def test_names_in_documents_docstrings_and_comments_exist() -> None:
     there = known() | FOREIGN
     missing = {(name, where) for where, text in prose() for name in names(text)}
     assert sorted((name, where) for name, where in missing if name not in there) == []
+
+
+def test_members_of_classes_in_documents_docstrings_and_comments_exist() -> None:
+    found = {
+        (*member, where)
+        for where, text in prose()
+        for _, quoted in _QUOTED.findall(text)
+        for member in _MEMBER.findall(quoted)
+        if member not in FOREIGN_MEMBERS
+    }
+    assert len(found) > 100
+    assert [one for one in sorted(found) if not has_member(*one[:2])] == []
 
 
 def test_no_foreign_name_is_listed_that_no_document_has() -> None:

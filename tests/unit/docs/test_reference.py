@@ -43,6 +43,18 @@ def test_all_code_on_the_pages_is_an_example() -> None:
     assert len(blocks) == len(EXAMPLES) + 2  # the beginnings of both kinds of examples
 
 
+def test_the_readme_names_every_operator_of_streams_and_tables() -> None:
+    readme = (FOLDER.parents[1] / "README.md").read_text("utf-8")
+    named = set(re.findall(r"`(\w+)`", readme.partition("## What the language has")[2]))
+    operators = {
+        name
+        for kind in (KStream, KGroupedStream, KTable)
+        for name, _ in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    assert operators - named == set()
+
+
 def test_every_operator_has_a_section_with_an_example() -> None:
     operators = {"streamlet.App.stream", "streamlet.App.table"} | {
         f"streamlet.{kind.__name__}.{name}"

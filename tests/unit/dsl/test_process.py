@@ -263,7 +263,7 @@ def test_stores_are_checked_when_the_topology_is_built() -> None:
         stream.process(Counting, stores=["none"])
     with pytest.raises(TopologyError, match="twice"):
         stream.process(Counting, stores=[one := counts(), one])
-    with pytest.raises(TopologyError, match="two stores named 'counts'"):
+    with pytest.raises(TopologyError, match="two builders make a store named 'counts'"):
         stream.process(Counting, stores=[counts()])
     with pytest.raises(TopologyError, match="not that of a processor"):
         stream.child("x")

@@ -131,7 +131,7 @@ UNFIT = [
     (twice, "several nodes write out"),
     (around, "writes delayed and is no aggregation's result"),
     (through_a_topic, "sees every update"),
-    (again, "flights is read again"),
+    (again, "the application reads flights"),
     (
         lambda s: counted(s).to(lambda k, n: k),
         "SINK-.*-topic behind KSTREAM-AGG.* sees every update",
