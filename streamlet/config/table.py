@@ -311,6 +311,8 @@ class Settings:
     given: frozenset[str] = attrs.field(default=frozenset(), eq=False)
     # What goes to the clients may hold passwords: never printed.
     security: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    #: What they lack, a line each: a program may have a part of them, its operator the rest.
+    lacking: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
     clients: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict, repr=False)
     #: Settings of internal topics by topic; those under "" are for all topics.
     topics: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
@@ -341,6 +343,7 @@ class Settings:
             **chosen,
             given=frozenset(found.values),
             security=found.security,
+            lacking=tuple(found.lacking),
             clients=found.clients,
             topics=found.topics,
         )
@@ -372,7 +375,12 @@ class Settings:
 
         ``bootstrap.servers`` is not in it. A main, restore or global consumer has what is given for
         consumers, too. ``group`` is the connection of the group membership; it has no prefix.
+
+        Raises:
+            ConfigError: settings of security lack others.
         """
+        if self.lacking:
+            raise ConfigError(self.lacking)
         general = self.clients.get("consumer", {}) if kind.endswith(".consumer") else {}
         return {**self.security, **general, **self.clients.get(kind, {})}
 

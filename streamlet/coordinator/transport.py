@@ -28,6 +28,7 @@ from streamlet.coordinator.messages import Answer, GroupDescription, GroupListin
 from streamlet.coordinator.ports import CoordinatorRefused, TransportError
 from streamlet.coordinator.security import client_settings
 from streamlet.coordinator.sockets import DataFirstSocket, OpenSockets
+from streamlet.coordinator.tokens import TokenProvider
 from streamlet.coordinator.transport_codec import (
     WireRequest,
     codes_of,
@@ -144,7 +145,9 @@ class Transport(Closing):
         clock: Clock | None = None,
     ) -> None:
         hush()
-        settings = {"client_id": client_id, **client_settings(client_config or {})}
+        given = client_settings(client_config or {}, bootstrap_servers, clock)
+        settings = {"client_id": client_id, **given}
+        self._tokens: TokenProvider | None = given.get("sasl_oauth_token_provider")
         self._servers = bootstrap_servers
         self._clock = clock or SystemClock()
         self._net = _Network(client_id=settings["client_id"], slow_task_threshold_secs=0)
@@ -203,6 +206,8 @@ class Transport(Closing):
         if self._closed:
             return
         self._closed = True
+        if self._tokens is not None:
+            self._tokens.close()
         try:
             self._net.run(self._manager.close)
         except Exception as error:  # the loop died, and every caller was given the error
@@ -469,6 +474,8 @@ class Transport(Closing):
                 raise TransportError(FailureKind.TIMEOUT, f"{node} is not reachable", sent=False)
             if valid is not None and self._cuts[valid[0]] != valid[1]:
                 raise TransportError(FailureKind.DISCONNECTED, "hung up", sent=False)
+            if self._tokens is not None and node not in self._manager._conns:
+                await self._tokens.ready(self._net.sleep, deadline)
             link = None
             try:
                 # No background refresh of metadata when the connection breaks: we look up again.

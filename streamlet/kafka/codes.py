@@ -7,8 +7,10 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, libversion
 
-from streamlet.errors import BrokerError, ConfigError, UnreachableError
+from streamlet.config.security import OAUTH_FUNCTION
+from streamlet.errors import AuthenticationError, BrokerError, ConfigError, UnreachableError
 from streamlet.kafka.address_space import check_room
+from streamlet.kafka.token_functions import NO_TOKEN, token_function
 
 T = TypeVar("T")
 
@@ -76,13 +78,19 @@ def opened(make: Callable[[dict[str, Any]], T], kind: str, config: dict[str, Any
     Raises:
         ConfigError: it refuses a value, or values that do not go together; or its threads have no
             room.
+        AuthenticationError: it needs a token, and its function gives none.
         BrokerError: it cannot be made for another reason.
     """
     check_room()
+    function = token_function(config, str(config.get("bootstrap.servers", "")))
+    if function is not None:
+        config = {**config, "sasl.mechanism": "OAUTHBEARER", OAUTH_FUNCTION: function}
     try:
         return make(config)
     except KafkaException as error:
         cause = error.args[0]
+        if function is not None and function.problem:
+            raise AuthenticationError(f"{NO_TOKEN}: {function.problem}") from error
         if cause.code() != KafkaError._INVALID_ARG:
             raise broker_error(error) from error
         raise ConfigError([_refused(kind, cause.str())]) from error

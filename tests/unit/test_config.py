@@ -332,25 +332,6 @@ def test_unknown_properties_of_clients_are_reported_with_everything_else() -> No
     ]
 
 
-def test_security_is_given_once_and_reaches_every_client() -> None:
-    settings = Settings.load(
-        {
-            "security.protocol": "SASL_SSL",
-            "ssl.ca.location": "/ca.pem",
-            "enable.ssl.certificate.verification": False,
-        },
-        environ={"STREAMLET_SASL_PASSWORD": "secret"},
-    )
-    for kind in ("consumer", "producer", "admin", "group"):
-        assert settings.client_config(kind) == {
-            "security.protocol": "sasl_ssl",
-            "ssl.ca.location": "/ca.pem",
-            "enable.ssl.certificate.verification": "false",
-            "sasl.password": "secret",
-        }
-    assert "secret" not in repr(settings)
-
-
 @pytest.mark.parametrize(
     ("key", "place"),
     [

@@ -73,7 +73,8 @@ def test_clients_take_what_goes_to_all_of_them() -> None:
     clients = (Consumer, Producer, AdminClient)
     for make, config in zip(clients, configs, strict=True):
         assert make({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", **config}) is not None
-    assert settings.client_config("group") == {"client.id": "mine"}
+    of_group = {"client.id": "mine", "client.dns.lookup": "use_all_dns_ips"}
+    assert settings.client_config("group") == of_group
 
 
 def test_consumers_of_one_purpose_have_what_all_have_and_their_own() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
+from streamlet.config.security import OAUTH_FUNCTION
 from streamlet.errors import ConfigError, TopologyError
 from streamlet.logs import get_logger
 
@@ -91,6 +92,12 @@ REFUSALS: Mapping[str, Refusal] = {
         "leave uncaught_handler out, and decide about records that fail with on_error= or "
         "processing_handler=",
         "`uncaught_handler=`",
+    ),
+    "tokens": Refusal(
+        "functions that get tokens",
+        "whose processes take settings as text",
+        "give the token endpoint, sasl.oauthbearer.token.endpoint.url and what belongs to it",
+        "`App(oauth=)`",
     ),
     "optimization": Refusal(
         "settings of topology.optimization that are not the program's",
@@ -187,6 +194,8 @@ def check_settings(settings: Settings, program: Settings) -> None:
     found = []
     if settings.topology_optimization != program.topology_optimization:
         found.append(REFUSALS["optimization"].message())
+    if OAUTH_FUNCTION in settings.security:
+        found.append(REFUSALS["tokens"].message(["App(oauth=)"]))
     guarantee = settings.processing_guarantee
     if guarantee != "at_least_once":
         found.append(REFUSALS["guarantee"].message([f"processing.guarantee={guarantee}"]))

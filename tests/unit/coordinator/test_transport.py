@@ -20,11 +20,11 @@ import pytest
 from streamlet.coordinator.events import Connection, FailureKind
 from streamlet.coordinator.messages import Heartbeat, OffsetFetch, OffsetFetchAnswer
 from streamlet.coordinator.ports import TransportError
-from streamlet.coordinator.security import client_settings, refused_by_tls
+from streamlet.coordinator.security import refused_by_tls
 from streamlet.coordinator.sockets import DataFirstSocket
 from streamlet.coordinator.transport import Transport
 from streamlet.coordinator.transport_codec import WireRequest
-from streamlet.errors import FINAL_CODES, BrokerTooOldError, ConfigError
+from streamlet.errors import FINAL_CODES, BrokerTooOldError
 from streamlet.kafka.client import KafkaAdmin
 from tests.unit.coordinator.servers import answering
 
@@ -115,14 +115,6 @@ def test_a_tls_handshake_that_is_under_way_ends_with_the_transport() -> None:
                 pass
 
 
-@pytest.mark.parametrize("value", ["false", "False", "f", "0"])
-def test_verification_is_off_where_librdkafka_has_it_off(value: str) -> None:
-    off = {"security.protocol": "SSL", "enable.ssl.certificate.verification": value}
-    context = client_settings(off)["ssl_context"]
-    assert isinstance(context, ssl.SSLContext)
-    assert context.verify_mode is ssl.CERT_NONE
-
-
 def test_a_server_that_tells_of_no_brokers_is_given_up_in_time(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
@@ -187,47 +179,6 @@ def test_the_end_of_a_connection_is_told_behind_its_last_data() -> None:
             reader.recv(4096)
         assert reader.recv(4096) == b""
         assert reader.recv(4096) == b""
-
-
-def test_security_settings_are_put_in_kafka_pythons_words() -> None:
-    settings = client_settings(
-        {
-            "security.protocol": "sasl_plaintext",
-            "sasl.mechanisms": "SCRAM-SHA-512",
-            "sasl.username": "alice",
-            "sasl.password": "secret",
-            "fetch.min.bytes": 1,
-        }
-    )
-
-    assert settings == {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": "secret",
-    }
-
-
-def test_every_security_setting_that_cannot_be_is_named_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as refused:
-        client_settings(
-            {
-                "security.protocol": "ssl",
-                "sasl.mechanism": "OAUTHBEARER",
-                "sasl.jaas.config": "x",
-                "ssl.ca.location": tmp_path / "missing.pem",
-            }
-        )
-
-    assert len(refused.value.problems) == 3
-    assert "sasl.jaas.config is not supported" in str(refused.value)
-    assert "OAUTHBEARER" in str(refused.value)
-    assert "No such file" in str(refused.value)
-
-
-def test_an_unknown_security_protocol_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'tls' is not a protocol"):
-        client_settings({"security.protocol": "tls"})
 
 
 def test_positions_are_asked_for_again_while_the_coordinator_moves_or_loads(

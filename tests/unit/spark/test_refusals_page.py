@@ -74,6 +74,11 @@ def with_settings(**settings: str) -> Callable[[Program], None]:
     return change
 
 
+def tokens(program: Program) -> None:
+    program.stream.to("out")
+    program.run = Settings.load({"oauth_cb": lambda _: ("token", 1)})
+
+
 def uncaught(program: Program) -> None:
     program.stream.to("out")
     program.policy = ErrorPolicy.of("skip", "replace_thread")
@@ -91,6 +96,7 @@ PROGRAMS: dict[str, Callable[[Program], Any]] = {
         one.app.global_table("all", key=str, value=str), lambda a, b: a, on=lambda k, v: k
     ).to("out"),
     "patterns": lambda one: one.app.stream(re.compile("in-.*"), key=str, value=str).to("out"),
+    "tokens": tokens,
     "partitioners": lambda one: one.stream.repartition(
         name="spread", partitioner=lambda key, value, count: 0
     ).to("out"),

@@ -183,7 +183,7 @@ def test_a_variable_wins_over_the_file_and_set_over_both(
     cli: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "app.properties"
-    file.write_text("admin.retries=1\nadmin.debug=all\nsecurity.protocol=SSL\n")
+    file.write_text("admin.retries=1\nadmin.debug=all\nsecurity.protocol=SASL_SSL\n")
     monkeypatch.setenv("STREAMLET_ADMIN_RETRIES", "2")
     monkeypatch.setenv("STREAMLET_SECURITY_PROTOCOL", "PLAINTEXT")
     seen: list[Common] = []
@@ -192,13 +192,13 @@ def test_a_variable_wins_over_the_file_and_set_over_both(
     def keep(common: Common) -> None:
         seen.append(common)
 
-    words = ["try", "keep", "--config", str(file), "--set", "security.protocol=SASL_SSL"]
+    words = ["try", "keep", "--config", str(file), "--set", "security.protocol=SSL"]
     assert run(build(), *words).exit_code == 0
     [common] = seen
-    wanted = {"retries": "2", "debug": "all", "security.protocol": "sasl_ssl"}
+    wanted = {"retries": "2", "debug": "all", "security.protocol": "ssl"}
     assert common.client_config() == wanted
     # Workers are given these, and look at the environment themselves.
-    assert common.overrides == ["admin.debug=all", "security.protocol=SASL_SSL"]
+    assert common.overrides == ["admin.debug=all", "security.protocol=SSL"]
 
 
 def test_what_is_wrong_in_the_file_is_named_with_its_line(tmp_path: Path) -> None:

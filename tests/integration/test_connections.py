@@ -1,0 +1,110 @@
+"""Each way to connect, by both clients, at a broker with a door for each; and tokens that end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+import streamlet as sl
+from streamlet.config import Settings
+from streamlet.coordinator.group_client import group_client
+from streamlet.kafka.client import KafkaAdmin
+from streamlet.kafka.ports import NewTopic
+from streamlet.testing.broker import broker_choice
+from tests.integration.chaos.support import wait_for
+from tests.integration.doors import DOORS, Doors, doors
+
+pytestmark = pytest.mark.integration
+
+WAIT_MS, WAIT_S = 120_000, 120
+RECORDS = 200
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    """The broker with its doors."""
+    if broker_choice() != "embedded":
+        pytest.skip("needs a broker with listeners of its own")
+    with doors(tmp_path_factory.mktemp("doors")) as made:
+        yield made
+
+
+def connect(values: dict[str, Any]) -> None:
+    """Ask something by each of the two clients."""
+    settings = Settings.load(values)
+    admin = KafkaAdmin(
+        settings.bootstrap_servers, settings.client_config("admin"), timeout_ms=WAIT_MS
+    )
+    admin.topics()
+    with group_client(settings) as transport:
+        transport.check_version(WAIT_MS).result(WAIT_S)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_both_clients_come_through_each_door(served: Doors, door: str) -> None:
+    connect(served.settings(door))
+
+
+def test_a_function_gives_tokens_to_both_clients(served: Doors) -> None:
+    asked: list[str] = []
+
+    def tokens(config: str) -> tuple[str, float]:
+        asked.append(config)
+        return served.tokens.token("alice"), time.time() + served.tokens.life_s
+
+    values: dict[str, Any] = {
+        key: value
+        for key, value in served.settings("tokens").items()
+        if not key.startswith("sasl.oauthbearer")
+    }
+    connect({**values, "oauth_cb": tokens, "sasl.oauthbearer.config": "team=a"})
+    assert asked.count("team=a") >= 2
+
+
+def test_tokens_are_renewed_under_load_and_no_member_leaves_for_it(
+    served: Doors, tmp_path: Path
+) -> None:
+    """Half of the records are written before all clients have had another token, half behind it."""
+    open_door = served.broker.bootstrap_servers
+    KafkaAdmin(open_door).create_topics([NewTopic("lines", 2), NewTopic("counts", 2)])
+    generations: list[int] = []
+
+    def await_renewal() -> None:
+        wait_for(lambda: begun(served) > 0, "a generation is begun")
+        generations.append(begun(served))
+        wanted = 2 * len(served.tokens.issued)
+        wait_for(lambda: len(served.tokens.issued) >= wanted, "tokens are renewed")
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": open_door})
+        for number in range(RECORDS):
+            if number == RECORDS // 2:
+                await_renewal()
+            producer.produce("lines", b"word", b"%d" % (number % 10))
+            producer.flush()
+
+    app = sl.App("renewing")
+    lines = app.stream("lines", key=str, value=str)
+    lines.group_by_key().count(store="counts").to_stream().to("counts")
+    own = {"state.dir": str(tmp_path), "cache.max.bytes": "0", "commit.interval.ms": "100"}
+    settings = Settings.load({**served.settings("tokens"), **own})
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        found = app.run(count=RECORDS, timeout=WAIT_S, settings=settings)
+    finally:
+        writer.join()
+    assert len(found) == RECORDS
+    generations.append(begun(served))
+    assert len(set(generations)) == 1
+
+
+def begun(served: Doors) -> int:
+    """How many generations of the group the broker has seen begin."""
+    return served.broker.log_file.read_text(errors="replace").count("Stabilized group renewing")
