@@ -83,6 +83,8 @@ class Load:
         #: Names by number of what is not known to be in the topic.
         self._waiting: dict[int, str] = {}
         self._replaced = False
+        #: Another producer is to go on, which waits until it is known what is in the topic.
+        self._unread = False
         self._ended = threading.Event()
         self._servers = servers
         self._producer = self._open()
@@ -97,7 +99,8 @@ class Load:
         """Produce so many now."""
         for name in self._random.choices(self._names, k=count):
             self._waiting[self._number] = name
-            self._produce(self._number, name)
+            if not self._unread:
+                self._produce(self._number, name)
             self._number += 1
             self.produced[name] += 1
         self._producer.poll(0)
@@ -133,18 +136,23 @@ class Load:
                 self._producer.poll(0.1)
 
     def _go_on_with_another(self) -> None:
-        """Where a silent client finds no broker, send what is not in the topic from elsewhere."""
-        if not self._alone.lost(self._producer, self._topic):
+        """Where a silent client finds no broker, send what is not in the topic from elsewhere.
+
+        What is in the topic is read first, which brokers that come back may refuse for a while.
+        """
+        if not (self._unread or self._alone.lost(self._producer, self._topic)):
             return
         try:
             topic = KafkaAdmin(self._servers, timeout_ms=1_000).topics()[self._topic]
+            if not self._unread:
+                self._replaced = self._unread = True
+                self._producer.purge()
+                self._producer.poll(0)
+                self._producer = self._open()
+            there = read_all(self._servers, self._topic, range(topic.partitions))
         except UnreachableError:
             return  # it is away indeed
-        self._replaced = True
-        self._producer.purge()
-        self._producer.poll(0)
-        self._producer = self._open()
-        there = read_all(self._servers, self._topic, range(topic.partitions))
+        self._unread = False
         for record in there:
             self._waiting.pop(record.number, None)
         for number, name in sorted(self._waiting.items()):
@@ -153,8 +161,8 @@ class Load:
     def flush(self) -> None:
         """Wait until everything produced is in the topic."""
         deadline = time.monotonic() + 300
-        while left := self._producer.flush(5):
-            assert time.monotonic() < deadline, f"{left} records are not delivered"
+        while (left := self._producer.flush(5)) or self._unread:
+            assert time.monotonic() < deadline, f"{left or len(self._waiting)} are not delivered"
             self._go_on_with_another()
         assert self._failed == []
         assert not self._waiting
@@ -195,8 +203,12 @@ class Load:
                 self._failed.append(f"{other} and {number} have offset {partition}-{offset}")
 
     def _run(self) -> None:
-        while not self._ended.wait(self._beat_s):
-            self.send(max(1, int(self._rate * self._beat_s)))
+        try:
+            while not self._ended.wait(self._beat_s):
+                self.send(max(1, int(self._rate * self._beat_s)))
+        except BaseException as error:
+            self._failed.append(f"the load ended by itself: {error!r}")
+            raise
 
     def __enter__(self) -> Self:
         self._thread.start()
