@@ -28,7 +28,8 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.errors import BrokerError, DeletionDisabledError, MissingTopicError, TimedOutError
 from streamlet.kafka.admin_errors import AdminErrors
 from streamlet.kafka.broker_loss import BrokerLossDetector
-from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, STALE_LEADER, opened
+from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW, opened
+from streamlet.kafka.farewell import HeldClient
 from streamlet.kafka.log import quiet
 from streamlet.kafka.metadata import definition, settings_in, topics_in, without_leaders
 from streamlet.kafka.ports import NewTopic, TopicInfo
@@ -70,15 +71,14 @@ class KafkaAdmin:
         own = {"bootstrap.servers": bootstrap_servers, "allow.auto.create.topics": False}
         self._config = quiet({**own, **(config or {})}, name)
         self._refused_deletions = RefusedDeletions()
+        self._held: HeldClient[AdminClient] = HeldClient(self)
         self._open()
 
     def _open(self) -> None:
-        self._knows_brokers = False
-        self._loss = BrokerLossDetector()
-        config: dict[str, Any] = {**self._config, "error_cb": self._loss}
-        self._opened = opened(AdminClient, "admin", config)
+        self._knows_brokers, self._loss = False, BrokerLossDetector()
+        self._held.take(opened(AdminClient, "admin", {**self._config, "error_cb": self._loss}))
         # No reference to us, so that the client ends, with its connections, when we are dropped.
-        refusal = partial(self._loss.refused, self._opened)
+        refusal = partial(self._loss.refused, self._held)
         self._errors = AdminErrors(self._servers, self._timeout_ms, refusal)
 
     @property
@@ -88,10 +88,10 @@ class KafkaAdmin:
         Who waits for answers holds it meanwhile: another thread may have another take its place,
         and requests of a client without references fail.
         """
-        self._opened.poll(0)
+        self._held.client.poll(0)
         if self._loss:
             self._open()
-        return self._opened
+        return self._held.client
 
     def topics(self) -> dict[str, TopicInfo]:
         """All topics by name, without ids (see ``topic_ids``)."""
@@ -222,7 +222,7 @@ class KafkaAdmin:
         """Wait until all partitions of topics that have so many at least can be written to."""
         counts = self._await_leaders(least)
         made = [TopicPartition(t, p) for t, count in counts.items() for p in range(count)]
-        self._offsets(made, OffsetSpec.latest(), STALE_LEADER | NO_TOPIC)  # type: ignore[no-untyped-call]
+        self._offsets(made, OffsetSpec.latest(), NOT_NOW | NO_TOPIC)  # type: ignore[no-untyped-call]
 
     def _await_leaders(self, least: Mapping[str, int]) -> dict[str, int]:
         """Wait until each has so many partitions at least, all with leaders; how many it has."""
@@ -281,7 +281,7 @@ class KafkaAdmin:
         self,
         partitions: Sequence[TopicPartition],
         spec: OffsetSpec,
-        passing: frozenset[int] = STALE_LEADER,
+        passing: frozenset[int] = NOT_NOW,
         committed: bool = False,
     ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
@@ -371,7 +371,7 @@ class KafkaAdmin:
                 if tries.over or code not in NO_ANSWER or self._errors.refusal() is not None:
                     raise self._errors.unreachable(error) from error
                 self._open()
-                self._opened.poll(0.02)  # it may have failed at once
+                self._held.client.poll(0.02)  # it may have failed at once
             else:
                 return found
 

@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from streamlet.clock import Clock, SystemClock
+from streamlet.kafka.farewell import HeldClient
 from streamlet.kafka.metadata import finds_brokers
 
 #: A broker answers, and waiting for another answer is of no use.
@@ -50,9 +51,9 @@ class BrokerLossDetector:
         if error.code() in _REFUSALS or _REFUSED_BY_TLS.search(error.str()):
             self.refusal = error
 
-    def refused(self, client: AdminClient) -> KafkaError | None:
+    def refused(self, held: HeldClient[AdminClient]) -> KafkaError | None:
         """The refused login or certificate of the client, if it met one; asks it for news first."""
-        client.poll(0)
+        held.client.poll(0)
         return self.refusal
 
     def __bool__(self) -> bool:

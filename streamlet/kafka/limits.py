@@ -156,6 +156,29 @@ class LearnedLimits:
             self._ask_again_ms[topic] = self._clock.now_ms() + _ASK_AGAIN_MS
         return found
 
+    def refusal(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int] | None,
+        headers: Sequence[Headers | None] | None,
+    ) -> RecordRefusedError | None:
+        """The error of the first record that the topic is known to refuse."""
+        most, limit = self.of(topic)
+        large = None if most is None else first_too_large(keys, values, headers, most)
+        if limit is not None and timestamps is not None:
+            refused = wrong_time(topic, limit, timestamps, self._clock.wall_ms())
+            if refused is not None and (large is None or refused.index < large):
+                return refused
+        if large is None:
+            return None
+        reason = (
+            f"a record to {topic} was refused: {size_of(keys, values, large):,} bytes are more "
+            f"than the topic's max.message.bytes, {most:,}"
+        )
+        return RecordRefusedError(reason, large, too_large=True)
+
 
 def wrong_time(
     topic: str, limit: TimeLimit, times: Sequence[int], now_ms: int

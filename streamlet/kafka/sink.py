@@ -12,21 +12,13 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import (
     DeliveryError,
-    RecordRefusedError,
     StillQueuedError,
     UndeliveredError,
 )
 from streamlet.kafka.broker_loss import BrokerLossDetector
 from streamlet.kafka.codes import opened
-from streamlet.kafka.limits import (
-    NO_LIMITS,
-    AskSettings,
-    LearnedLimits,
-    TopicLimits,
-    first_too_large,
-    size_of,
-    wrong_time,
-)
+from streamlet.kafka.farewell import HeldClient
+from streamlet.kafka.limits import NO_LIMITS, AskSettings, LearnedLimits, TopicLimits
 from streamlet.kafka.log import Deliveries, quiet
 from streamlet.kafka.metadata import finds_brokers, look_up
 from streamlet.kafka.ports import Headers
@@ -59,6 +51,10 @@ ANSWER_MS = 30_000
 #: The fate of records that ``fence`` took out of the queue.
 DROPPED = frozenset((KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT))
 _OTHERS = "another member may have our tasks"
+
+
+def _ended(*_: object) -> None:
+    raise AssertionError("a record behind the end of its producer")
 
 
 class KafkaSink:
@@ -121,6 +117,8 @@ class KafkaSink:
             name,
         )
         self._topics: set[str] = set()
+        #: The client; but for its ``produce`` there is no other reference that lasts.
+        self._held: HeldClient[Producer] = HeldClient()
         self._open()
 
     def _open(self) -> None:
@@ -138,8 +136,13 @@ class KafkaSink:
         self._loss = BrokerLossDetector(self._clock)
         self._bound.forget()
         callbacks = {"on_delivery": on_failure, "error_cb": self._loss}
-        self._producer = opened(Producer, "producer", {**self._config, **heard, **callbacks})
-        self._produce = self._producer.produce
+        producer = opened(Producer, "producer", {**self._config, **heard, **callbacks})
+        self._produce: Any = producer.produce
+        self._held.take(producer)
+
+    @property
+    def _producer(self) -> Producer:
+        return self._held.client
 
     def introduce(self, topics: Iterable[str]) -> None:
         """Have the client learn where topics lie, so that the first records to them do not wait."""
@@ -156,36 +159,13 @@ class KafkaSink:
         headers: Sequence[Headers | None] | None = None,
     ) -> None:
         """Queue records in order, waiting while more is queued than was delivered lately."""
-        refused = self._limited(topic, keys, values, timestamps, headers)
+        refused = self._limits.refusal(topic, keys, values, timestamps, headers)
         if refused is None:
             self._send(topic, keys, values, timestamps, partitions, headers)
             return
         index = refused.index
         self._send(topic, keys[:index], values[:index], timestamps, partitions, headers)
         raise refused
-
-    def _limited(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps: Sequence[int] | None,
-        headers: Sequence[Headers | None] | None,
-    ) -> RecordRefusedError | None:
-        """The error of the first record that the topic is known to refuse."""
-        most, limit = self._limits.of(topic)
-        large = None if most is None else first_too_large(keys, values, headers, most)
-        if limit is not None and timestamps is not None:
-            refused = wrong_time(topic, limit, timestamps, self._clock.wall_ms())
-            if refused is not None and (large is None or refused.index < large):
-                return refused
-        if large is None:
-            return None
-        reason = (
-            f"a record to {topic} was refused: {size_of(keys, values, large):,} bytes are more "
-            f"than the topic's max.message.bytes, {most:,}"
-        )
-        return RecordRefusedError(reason, large, too_large=True)
 
     def _send(
         self,
@@ -291,19 +271,21 @@ class KafkaSink:
 
     def fence(self) -> None:
         """Deliver nothing more of what is queued, as far as it did not leave; from any thread."""
-        self._producer.purge(blocking=False)
+        self._held.each(lambda producer: producer.purge(blocking=False))
 
     def reset(self) -> None:
         """Deliver nothing of what is queued; a new producer, whose sequence has no gap, goes on."""
-        self.close()
+        self.fence()
         self._open()
 
     def close(self) -> None:
         """Forget what is queued and free the client, even if it cannot go on."""
-        self._producer.purge()
+        self.fence()
         with contextlib.suppress(DeliveryError):
-            self._serve(self._producer.poll, 0)
+            self._held.each(lambda producer: self._serve(producer.poll, 0))
         self._failed.clear()
+        self._produce = _ended
+        self._held.free()
 
     def _renew(self, topic: str) -> None:
         """Have another producer go on from one that lost its brokers, if that lacks no delivery.
@@ -360,6 +342,7 @@ class KafkaSink:
         try:
             return call(timeout_s)
         except (KafkaException, SystemError) as error:
+            del call  # the traceback would keep its client
             fatal = error if isinstance(error, KafkaException) else error.__cause__
             if not isinstance(fatal, KafkaException):
                 raise

@@ -21,6 +21,7 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.errors import BrokerError, OutOfRangeError
 from streamlet.kafka.broker_loss import BrokerLossDetector
 from streamlet.kafka.codes import HARMLESS, OUT_OF_RANGE, broker_error, opened
+from streamlet.kafka.farewell import let_go
 from streamlet.kafka.log import log, quiet
 from streamlet.kafka.metadata import look_up
 from streamlet.kafka.ports import PartitionBatch
@@ -197,7 +198,7 @@ class KafkaSource:
 
     def close(self) -> None:
         """Free the client."""
-        self._consumer.close()
+        let_go([self._consumer], Consumer.close)
 
     def _go_on_with_another(self) -> None:
         """Replace a client that finds no broker by a new one at the same positions."""
@@ -206,7 +207,7 @@ class KafkaSource:
             return
         self._went_on = self.positions(list(self._assigned))
         log.debug("another client goes on: this one has lost all its brokers")
-        self._consumer.close()
+        let_go([self._consumer], Consumer.close)
         self._open()
         self._begin({**self._assigned, **self._went_on})
         self.pause([tp for tp in self._assigned if tp in self._paused])

@@ -106,9 +106,10 @@ class TransactionalSink(KafkaSink):
         self._await_epoch(_INIT_MS)
 
     def _open(self) -> None:
-        super()._open()
-        self._has_epoch = self._begun = False
-        self._sealed: _Sealed | None = None
+        with self._lock:
+            super()._open()
+            self._has_epoch = self._begun = False
+            self._sealed: _Sealed | None = None
 
     @property
     def begun(self) -> bool:
@@ -182,9 +183,7 @@ class TransactionalSink(KafkaSink):
 
         Another producer begins with a new epoch, by which brokers abort what was open.
         """
-        super().close()
-        with self._lock:
-            self._open()
+        super().reset()
         try:
             self._await_epoch(_INIT_MS)
         except UnreachableError as error:
@@ -194,10 +193,11 @@ class TransactionalSink(KafkaSink):
         """Abort what is open, and free the client."""
         if self._begun and self._sealed is None:
             try:
-                self._producer.purge()
-                self._producer.abort_transaction(_ABORT_S)
+                self.fence()
+                self._held.each(lambda producer: producer.abort_transaction(_ABORT_S))
             except KafkaException as error:
                 log.debug("an open transaction is left to its time-out: %s", error)
+        self._sealed = None
         super().close()
 
     def _begin(self, topic: str) -> None:
@@ -237,8 +237,7 @@ class TransactionalSink(KafkaSink):
                 if not why.fatal() or not isinstance(refused, UnreachableError):
                     raise refused from error
                 pause(_AGAIN_MS)  # as a client that was fenced has none for ever, another one asks
-                super().close()
-                self._open()
+                super().reset()
                 if self._clock.now_ms() >= until_ms:
                     raise refused from error
 

@@ -21,6 +21,7 @@ from streamlet.errors import (
 )
 from streamlet.kafka import admin as module
 from streamlet.kafka.admin import KafkaAdmin
+from streamlet.kafka.codes import NOT_NOW
 from streamlet.kafka.ports import NewTopic
 from streamlet.types import TopicPartition
 
@@ -34,6 +35,7 @@ class Asked:
         self.calls: list[str] = []
         self.forgets = 0  # so many requests for offsets
         self.breaks = 0  # in so many of them, behind those
+        self.refusals: list[int] = []  # the errors of the next of them
 
     def poll(self, timeout: float) -> None:
         """Nothing to serve."""
@@ -47,6 +49,11 @@ class Asked:
         answers: dict[Any, Future[Any]] = {partition: Future() for partition in wanted}
         if self.forgets:
             self.forgets -= 1
+            return answers
+        if self.refusals:
+            error = KafkaException(KafkaError(self.refusals.pop()))
+            for answer in answers.values():
+                answer.set_exception(error)
             return answers
         broken, self.breaks = self.breaks > 0, max(0, self.breaks - 1)
         for answer in answers.values():
@@ -123,6 +130,14 @@ def test_a_client_that_remembers_a_topic_as_missing_is_replaced(
         admin.end_offsets([TopicPartition("gone", 0)])
     assert missing.value.topics == {"gone"}
     assert admin.end_offsets([PARTITION]) == {PARTITION: 7}
+
+
+def test_brokers_that_elect_a_leader_or_are_not_ready_yet_are_asked_again(
+    admin: KafkaAdmin,
+) -> None:
+    asked(admin).refusals = sorted(NOT_NOW)
+    assert admin.end_offsets([PARTITION]) == {PARTITION: 7}
+    assert admin.readable_ends([PARTITION]) == {PARTITION: 7}
 
 
 class Mortal(Asked):

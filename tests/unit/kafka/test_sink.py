@@ -176,7 +176,7 @@ def test_a_producer_that_can_never_go_on_is_told_when_sending_and_closes_in_sile
     sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who closes it has something else to say: what ended the work before."""
-    monkeypatch.setattr(sink, "_producer", Refused(sink._producer))
+    monkeypatch.setattr(sink._held, "_clients", [Refused(sink._producer)])
     with pytest.raises(DeliveryError, match="nothing can be written to t: no right to WRITE"):
         sink.send("t", [b"k"], [b"v"])
     sink.close()
@@ -193,7 +193,7 @@ def test_the_reason_is_told_also_when_a_record_is_what_shows_that_all_is_over(
     sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = Ended(sink._producer)
-    monkeypatch.setattr(sink, "_producer", ended)
+    monkeypatch.setattr(sink._held, "_clients", [ended])
     monkeypatch.setattr(sink, "_produce", ended.produce)
     for headers in (None, [[("h", b"1")]]):
         with pytest.raises(DeliveryError, match="written to t: no right to WRITE") as caught:

@@ -1,0 +1,80 @@
+"""Frees clients on threads of their own: librdkafka may take for ever to end one.
+
+A client ends once all of its threads have, one for each broker that it knew. Where brokers went
+away meanwhile some never do, in librdkafka up to 2.16 at least (its issue 4519). Who gives a client
+up has records to process, a commit to finish, or is to stop: it waits for a moment only.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from streamlet.logs import get_logger
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+
+#: How long a client that ends is waited for, s.
+WAIT_S = 2.0
+
+
+def _dropped(client: object) -> None:
+    """Have the client end with its last reference."""
+
+
+def let_go(clients: list[T], end: Callable[[T], object] = _dropped) -> None:
+    """Free the clients of a list, which is empty then, without waiting for long.
+
+    Args:
+        clients: has the last references, so that clients end on the thread and not on this one.
+        end: what frees one, where that is not done by dropping it.
+    """
+    if not clients:
+        return
+
+    def work() -> None:
+        while clients:
+            client = clients.pop()
+            try:
+                end(client)
+            except Exception as error:
+                log.warning("a client did not end well: %s", error)
+            del client
+
+    thread = threading.Thread(target=work, name="streamlet-farewell", daemon=True)
+    thread.start()
+    thread.join(WAIT_S)
+    if thread.is_alive():
+        log.debug("a client has not ended in %g s: nothing waits for it any more", WAIT_S)
+
+
+class HeldClient(Generic[T]):
+    """The one lasting reference to a client; ``owner``: who has it freed by being dropped."""
+
+    def __init__(self, owner: object | None = None) -> None:
+        self._clients: list[T] = []
+        if owner is not None:
+            weakref.finalize(owner, let_go, self._clients).atexit = False
+
+    @property
+    def client(self) -> T:
+        """The client; who uses it has another reference meanwhile."""
+        return self._clients[-1]
+
+    def take(self, client: T) -> None:
+        """Hold another client, and free the one before."""
+        self._clients.append(client)
+        let_go([self._clients.pop(0) for _ in self._clients[1:]])
+
+    def each(self, call: Callable[[T], object]) -> None:
+        """Call with the client, if there is one; from any thread."""
+        for client in self._clients[-1:]:
+            call(client)
+
+    def free(self) -> None:
+        """Hold none any more."""
+        let_go(self._clients)
