@@ -3,7 +3,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-CHECKED := streamlet tests examples bench docs/hooks
+CHECKED := hatch_build.py streamlet tests examples bench docs/hooks
 
 # The first Python that runs and is new enough; PYTHON=... says otherwise.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -73,7 +73,7 @@ SUITES_dsl := tests/unit/test_user_code.py tests/typing tests/oracle tests/integ
 SUITES_examples := tests/unit/test_flights_*.py tests/unit/test_*_examples.py \
 	tests/unit/test_kubernetes.py tests/integration/test_examples.py
 SUITES_hosting := tests/unit/test_forks.py tests/integration/test_app_run.py tests/integration/test_run_command*.py
-SUITES_kafka := tests/integration/test_rights.py tests/integration/test_client.py tests/integration/test_slow_links.py tests/integration/test_transactions.py tests/integration/test_farewell.py \
+SUITES_kafka := tests/integration/test_native.py tests/integration/test_rights.py tests/integration/test_client.py tests/integration/test_slow_links.py tests/integration/test_transactions.py tests/integration/test_farewell.py \
 	tests/integration/test_fenced_broker.py tests/integration/test_small_topics.py
 SUITES_partitions := tests/unit/test_consumer*.py tests/integration/test_consumer.py
 SUITES_processing := tests/oracle tests/integration/test_global_tables.py
@@ -132,7 +132,9 @@ $(BIN)/python:
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer is needed; PYTHON=/path/to/it' >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.setup-all: pyproject.toml | $(BIN)/python
+# The extension, which is built again when one of these changes.
+NATIVE := hatch_build.py $(wildcard streamlet/kafka/native/extension/*)
+$(VENV)/.setup-all: pyproject.toml $(NATIVE) | $(BIN)/python
 	@echo 'installing everything into $(VENV), once ...'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs,demo,spark]'
 	@touch $@

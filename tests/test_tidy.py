@@ -80,6 +80,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "kafka/codes.py",
         "kafka/refusals.py",
         "kafka/metadata.py",
+        "kafka/native/",
         "kafka/partitioner.py",
         "kafka/sink.py",
         "kafka/source.py",

@@ -50,11 +50,15 @@ class Settings:
     ``settings.num_standby_replicas`` and ``settings["num.standby.replicas"]`` are the same.
     """
 
-    bootstrap_servers: str = row(
+    bootstrap_servers: str = row("connection", servers(), "localhost:9092", "Brokers to ask first.")
+    kafka_client: Literal["auto", "native", "python"] = row(
         "connection",
-        servers(),
-        "localhost:9092",
-        "Brokers to ask first.",
+        choice("auto", "native", "python"),
+        "auto",
+        "What moves the records of a worker: `native` is an extension of streamlet over the same "
+        "librdkafka, which reads about twice as fast, if it was built "
+        "(`streamlet --version --verbose` tells); `python` is confluent-kafka's client; `auto` is "
+        "`python` for now. On Spark no effect.",
     )
 
     stream_rebalancing_mode: Literal["incremental", "eager", "upgrading"] = row(
@@ -208,12 +212,7 @@ class Settings:
         "Pause between commits of tasks whose records in repartition topics wait for their commit: "
         "about as long such records wait. On Spark no effect: nothing waits there.",
     )
-    commit_interval_ms: int = row(
-        "processing",
-        duration(),
-        1_000,
-        "Pause between commits.",
-    )
+    commit_interval_ms: int = row("processing", duration(), 1_000, "Pause between commits.")
     transaction_timeout_ms: int = row(
         "processing",
         duration(1),

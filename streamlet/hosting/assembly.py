@@ -32,6 +32,7 @@ from streamlet.kafka.client import (
     KafkaSource,
     TransactionalSink,
     abort_open,
+    source_type,
 )
 from streamlet.kafka.ports import FencedSink, RecordSink
 from streamlet.logs import get_logger
@@ -348,7 +349,8 @@ def _source(
     if committed is not None or settings.read_committed:
         level = "read_uncommitted" if committed is False else "read_committed"
         config["isolation.level"] = level
-    source = KafkaSource(settings.bootstrap_servers, config, name=name, headers=headers)
+    make = source_type(settings.kafka_client, config)
+    source = make(settings.bootstrap_servers, config, name=name, headers=headers)
     source.introduce(topics)
     return source
 

@@ -1,7 +1,8 @@
-"""The clients of confluent-kafka, for those that open them; all others know the ports only."""
+"""The clients of Kafka, for those that open them; all others know the ports only."""
 
 from streamlet.kafka.admin import KafkaAdmin
 from streamlet.kafka.codes import librdkafka_version
+from streamlet.kafka.native.choice import client_line, source_type
 from streamlet.kafka.sink import KafkaSink
 from streamlet.kafka.source import KafkaSource
 from streamlet.kafka.transactions import TransactionalSink, abort_open
@@ -12,5 +13,7 @@ __all__ = [
     "KafkaSource",
     "TransactionalSink",
     "abort_open",
+    "client_line",
     "librdkafka_version",
+    "source_type",
 ]

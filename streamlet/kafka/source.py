@@ -12,9 +12,10 @@ few of a partition, and little of all partitions in one answer of a broker.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeGuard
+from itertools import starmap
+from typing import Any, TypeAlias, TypeGuard
 
-from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as RawPartition
 
 from streamlet.clock import Clock, SystemClock
@@ -38,6 +39,9 @@ _key = Message.key
 _value = Message.value
 _timestamp = Message.timestamp
 _headers = Message.headers
+
+#: An error that came in place of a record: its topic if it has one, its partition, what is wrong.
+Trouble: TypeAlias = tuple[str | None, int | None, KafkaError]
 
 
 class KafkaSource:
@@ -99,7 +103,11 @@ class KafkaSource:
     def _open(self) -> None:
         """A client that has nothing assigned."""
         self._loss = BrokerLossDetector(self._clock)
-        self._consumer = opened(Consumer, "consumer", {**self._config, "error_cb": self._loss})
+        self._consumer = opened(self._client, "consumer", {**self._config, "error_cb": self._loss})
+
+    def _client(self, config: dict[str, Any]) -> Consumer:
+        """A client of librdkafka with these settings."""
+        return Consumer(config)
 
     def introduce(self, topics: Iterable[str]) -> None:
         """Have the client look up the leaders of topics before they are assigned.
@@ -184,17 +192,18 @@ class KafkaSource:
         """
         if self._errors:
             raise self._errors.pop(0)
-        messages = self._consume(max_records, timeout_ms / 1000, idle_ms / 1000)
-        if any(map(_error, messages)):
-            messages = self._good(messages)
-        if not messages:
+        batches, troubles = self._read(max_records, timeout_ms, idle_ms)
+        if troubles:
+            # The records must not be lost to errors that came with them, which the next polls
+            # raise, one each: the client reports an error of a partition only once.
+            self._errors += filter(self._matters, starmap(_error_of, troubles))
+            if self._errors and not batches:
+                raise self._errors.pop(0)
+        if not batches:
             self._go_on_with_another()
             return []
         self._loss.heard()
-        return [
-            self._columns(topic, partition, run)
-            for topic, partition, run in split(messages, len(self._topics), _topic, _partition)
-        ]
+        return batches
 
     def close(self) -> None:
         """Free the client."""
@@ -216,24 +225,23 @@ class KafkaSource:
         raw = [RawPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
         self._call(self._consumer.incremental_assign, raw)
 
+    def _read(
+        self, most: int, timeout_ms: int, idle_ms: int
+    ) -> tuple[list[PartitionBatch], list[Trouble]]:
+        """Records by partition, and the errors among them; waits as ``poll`` says."""
+        messages, troubles = self._consume(most, timeout_ms / 1000, idle_ms / 1000), []
+        if any(map(_error, messages)):
+            troubles = [(m.topic(), m.partition(), e) for m in messages if (e := m.error())]
+            messages = [message for message in messages if message.error() is None]
+        parts = split(messages, len(self._topics), _topic, _partition)
+        return [self._columns(*part) for part in parts], troubles
+
     def _consume(self, most: int, timeout_s: float, idle_s: float) -> list[Message]:
         """``consume`` waits for all that it may return, also where one would do to begin with."""
         if idle_s <= timeout_s:
             return self._consumer.consume(most, timeout_s)
         first = self._consumer.consume(1, idle_s)
         return first and first + self._consumer.consume(most - 1, timeout_s)
-
-    def _good(self, messages: list[Message]) -> list[Message]:
-        """The records among what consume() returned.
-
-        They must not be lost to errors that came with them, which the next polls raise, one each:
-        the client reports an error of a partition only once.
-        """
-        good = [message for message in messages if message.error() is None]
-        self._errors += filter(self._matters, map(_trouble, messages))
-        if self._errors and not good:
-            raise self._errors.pop(0)
-        return good
 
     def _matters(self, error: BrokerError | None) -> TypeGuard[BrokerError]:
         """True if an error is news: the client may report one of a partition it was taken from."""
@@ -271,12 +279,11 @@ def _raw(partitions: Iterable[TopicPartition]) -> list[RawPartition]:
     return [RawPartition(tp.topic, tp.partition) for tp in partitions]
 
 
-def _trouble(message: Message) -> BrokerError | None:
-    """The error in a message that is no record, if that will not pass by itself."""
-    error = message.error()
-    if error is None or error.code() in HARMLESS:
+def _error_of(topic: str | None, partition: int | None, error: KafkaError) -> BrokerError | None:
+    """The error that came in place of a record, if that will not pass by itself."""
+    if error.code() in HARMLESS:
         return None
-    where = TopicPartition(str(message.topic()), int(message.partition() or 0))
+    where = TopicPartition(str(topic), int(partition or 0))
     reason = f"reading {where}: {error.str()} ({error.name()})"
     if error.code() in OUT_OF_RANGE:
         return OutOfRangeError(reason, where)

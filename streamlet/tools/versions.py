@@ -14,13 +14,14 @@ def version_lines() -> list[str]:
     """A line for streamlet, and one for each part that it runs on."""
     from streamlet.broker.jars import cache_folder
     from streamlet.broker.storage import JARS, KAFKA_VERSION
-    from streamlet.kafka.client import librdkafka_version
+    from streamlet.kafka.client import client_line, librdkafka_version
 
     jars = cache_folder() / "jars" / JARS
     return [
         f"streamlet {version('streamlet')}",
         f"Python {platform.python_version()} ({sys.executable}, {platform.platform()})",
         f"librdkafka {librdkafka_version()} (confluent-kafka {version('confluent-kafka')})",
+        client_line(),
         f"kafka-python {version('kafka-python')}",
         f"RocksDB {_rocksdb_version()} (rocksdict {version('rocksdict')})",
         f"msgspec {version('msgspec')}",

@@ -17,11 +17,13 @@ from streamlet.errors import (
     RecordRefusedError,
     UndeliveredError,
 )
-from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource, source_type
 from streamlet.kafka.murmur2 import partition_of
+from streamlet.kafka.native.choice import ClientName
 from streamlet.kafka.ports import NewTopic, PartitionBatch
 from streamlet.testing import FaultProxy, ProxiedRequest
 from streamlet.types import TopicPartition
+from tests.kafka_clients import EACH_CLIENT
 
 pytestmark = pytest.mark.integration
 
@@ -155,8 +157,9 @@ def test_a_full_queue_is_waited_for_and_loses_and_repeats_nothing(
     assert [value for batch in batches for value in batch.values] == values
 
 
+@EACH_CLIENT
 def test_an_offset_that_is_gone_is_told_with_its_partition_and_costs_no_record(
-    bootstrap_servers: str, make_topic: MakeTopic, make_sink: MakeSink
+    bootstrap_servers: str, make_topic: MakeTopic, make_sink: MakeSink, client: ClientName
 ) -> None:
     """Records that come with the error are returned first, and the other partition goes on."""
     topic, sink, admin = make_topic(2), make_sink(), KafkaAdmin(bootstrap_servers)
@@ -168,7 +171,7 @@ def test_an_offset_that_is_gone_is_told_with_its_partition_and_costs_no_record(
     deadline = time.monotonic() + 300
     while admin.start_offsets([gone])[gone] < 50:
         assert time.monotonic() < deadline, "the records are still there"
-    source = KafkaSource(bootstrap_servers)
+    source = source_type(client, {})(bootstrap_servers)
     source.assign({here: 0, gone: 10})
     read, raised = 0, []
     while read < 100 or not raised:

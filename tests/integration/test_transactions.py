@@ -13,10 +13,12 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as RawPartition
 
 import streamlet as sl
-from streamlet.kafka.client import KafkaAdmin, KafkaSource
+from streamlet.kafka.client import KafkaAdmin, source_type
+from streamlet.kafka.native.choice import ClientName
 from streamlet.kafka.ports import NewTopic
 from streamlet.types import TopicPartition
 from tests.integration.chaos.support import wait_for
+from tests.kafka_clients import EACH_CLIENT
 
 pytestmark = pytest.mark.integration
 
@@ -93,7 +95,10 @@ def test_aborted_records_count_only_where_they_are_asked_for(
         thread.join()
 
 
-def test_ends_are_those_of_what_can_be_read(bootstrap_servers: str, name: str) -> None:
+@EACH_CLIENT
+def test_ends_are_those_of_what_can_be_read(
+    bootstrap_servers: str, name: str, client: ClientName
+) -> None:
     writer = Writer(bootstrap_servers, name)
     writer.write(f"{name}-in", 3)
     writer.write(f"{name}-in", 5, end="")
@@ -103,7 +108,7 @@ def test_ends_are_those_of_what_can_be_read(bootstrap_servers: str, name: str) -
         assert (admin.readable_ends([at])[at], admin.end_offsets([at])[at]) == (end, 9)
         assert admin.readable_ends([at], read_committed=not isolation) == {at: 13 - end}
         admin.close()
-    source = KafkaSource(bootstrap_servers, isolation="read_committed")
+    source = source_type(client, {})(bootstrap_servers, isolation="read_committed")
     source.assign({at: 0})
     wait_for(lambda: [source.poll(10, 100), source.held_from(at)][1] == 4, "what is held is known")
     assert source.known_end(at) == 4

@@ -9,6 +9,10 @@ import pytest
 
 from streamlet.errors import ConfigError
 from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
+from streamlet.kafka.native.source import NativeSource
+from tests.kafka_clients import NATIVE_ONLY
+
+NATIVE_SOURCE = pytest.param(NativeSource, marks=NATIVE_ONLY)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +21,13 @@ from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource
         (KafkaSink, {"linger.ms": "abc"}, "producer.*Invalid value .*queue.buffering.max.ms"),
         (KafkaSource, {"fetch.max.bytes": 1}, "consumer.*`fetch.max.bytes` must be >= "),
         (KafkaSource, {"stats_cb": "x"}, "consumer.*expected stats_cb"),
+        pytest.param(
+            *(NativeSource, {"fetch.max.bytes": 1}, "consumer.*`fetch.max.bytes` must be >= "),
+            marks=NATIVE_ONLY,
+        ),
+        pytest.param(
+            *(NativeSource, {"stats_cb": "x"}, "consumer.*expected stats_cb"), marks=NATIVE_ONLY
+        ),
         (KafkaAdmin, {"socket.timeout.ms": "-7"}, "admin.*socket.timeout.ms"),
     ],
 )
@@ -28,7 +39,7 @@ def test_a_value_that_the_client_refuses_is_a_wrong_setting(
     assert refused.value.exit_code == 2
 
 
-@pytest.mark.parametrize("client", [KafkaSink, KafkaSource, KafkaAdmin])
+@pytest.mark.parametrize("client", [KafkaSink, KafkaSource, NATIVE_SOURCE, KafkaAdmin])
 def test_a_client_ends_with_the_last_reference_to_it(client: Callable[..., object]) -> None:
     """One that waits for Python's collector keeps its threads and connections until then."""
     one = client("localhost:1", {})

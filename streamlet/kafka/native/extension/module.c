@@ -1,0 +1,67 @@
+/* The module: load(), and the type of a client. */
+#include "native.h"
+
+static PyObject *load(PyObject *module, PyObject *arguments) {
+    State *state = PyModule_GetState(module);
+    PyObject *path, *error, *exception;
+    if (!PyArg_ParseTuple(arguments, "O&OO", PyUnicode_FSConverter, &path, &error, &exception))
+        return NULL;
+    int bad = library_load(state, PyBytes_AsString(path)) < 0;
+    Py_DECREF(path);
+    if (bad) return NULL;
+    Py_CLEAR(state->error);
+    Py_CLEAR(state->exception);
+    state->error = Py_NewRef(error);
+    state->exception = Py_NewRef(exception);
+    return PyUnicode_FromString(state->library.version_str());
+}
+
+static int execute(PyObject *module) {
+    State *state = PyModule_GetState(module);
+    state->client_type = PyType_FromModuleAndSpec(module, &client_spec, NULL);
+    if (!state->client_type) return -1;
+    return PyModule_AddObjectRef(module, "Client", state->client_type);
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg) {
+    State *state = PyModule_GetState(module);
+    Py_VISIT(state->error);
+    Py_VISIT(state->exception);
+    Py_VISIT(state->client_type);
+    return 0;
+}
+
+static int clear(PyObject *module) {
+    State *state = PyModule_GetState(module);
+    Py_CLEAR(state->error);
+    Py_CLEAR(state->exception);
+    Py_CLEAR(state->client_type);
+    return 0;
+}
+
+static PyMethodDef methods[] = {
+    {"load", load, METH_VARARGS,
+     "load(path, error, exception): take the librdkafka that is linked to the file; its version."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, execute},
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "streamlet.kafka.native._native",
+    .m_doc = "Records in columns, by the librdkafka that confluent-kafka brings.",
+    .m_size = sizeof(State),
+    .m_methods = methods,
+    .m_slots = slots,
+    .m_traverse = traverse,
+    .m_clear = clear,
+};
+
+PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,84 @@
+/* What the files of the extension have in common. */
+#ifndef STREAMLET_NATIVE_H
+#define STREAMLET_NATIVE_H
+
+/* One build serves all versions of Python from 3.11 on, but for those without the GIL. */
+#ifndef STREAMLET_FREE_THREADED
+#define Py_LIMITED_API 0x030B0000
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "librdkafka.h"
+
+/* Of one interpreter; nothing is global. */
+typedef struct {
+    Library library;
+    int loaded;
+    PyObject *error;     /* confluent_kafka.KafkaError */
+    PyObject *exception; /* confluent_kafka.KafkaException */
+    PyObject *client_type;
+} State;
+
+typedef enum { NOTE_LOG, NOTE_ERROR, NOTE_FATAL, NOTE_STATISTICS } NoteKind;
+
+/* What a callback of librdkafka was told, until Python hears of it. */
+typedef struct Note {
+    struct Note *before;
+    NoteKind kind;
+    int code;
+    char *where;
+    char text[];
+} Note;
+
+/* A client, which is one handle of librdkafka. Calls of several threads may be under way: the handle
+ * goes with the last of them, once it is closed. */
+typedef struct {
+    PyObject_HEAD
+    State *state;
+    const Library *library;
+    rd_kafka_t *handle;
+    rd_kafka_queue_t *queue; /* of a consumer */
+    PyObject *hear;
+    _Atomic(Note *) notes;
+    atomic_int users;
+    atomic_int closed;
+    atomic_int freed;
+    pid_t process;
+} Client;
+
+/* library.c */
+int library_load(State *state, const char *path);
+
+/* errors.c: each sets an exception and returns NULL. */
+PyObject *error_new(State *state, int code, const char *text);
+PyObject *raise_code(State *state, int code, const char *what);
+PyObject *raise_error(State *state, rd_kafka_error_t *error);
+
+/* notes.c */
+void notes_listen(const Library *library, rd_kafka_conf_t *conf);
+int notes_heard(Client *self);
+void notes_free(Client *self);
+
+/* client.c */
+extern PyType_Spec client_spec;
+int client_enter(Client *self);
+void client_leave(Client *self);
+PyObject *client_done(Client *self, PyObject *result);
+
+/* partitions.c */
+PyObject *client_incremental_assign(PyObject *self, PyObject *partitions);
+PyObject *client_incremental_unassign(PyObject *self, PyObject *partitions);
+PyObject *client_pause(PyObject *self, PyObject *partitions);
+PyObject *client_resume(PyObject *self, PyObject *partitions);
+PyObject *client_position(PyObject *self, PyObject *partitions);
+PyObject *client_watermarks(PyObject *self, PyObject *arguments);
+PyObject *client_look_up(PyObject *self, PyObject *arguments);
+
+/* consume.c */
+PyObject *client_consume(PyObject *self, PyObject *arguments);
+
+#endif

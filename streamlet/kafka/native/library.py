@@ -1,0 +1,44 @@
+"""The extension that moves records in columns, and the reason where it is not there.
+
+It is built when streamlet is installed on a machine with a C compiler. It makes clients by the C
+interface of the librdkafka that confluent-kafka brings and has loaded, and brings no library of its
+own. Everything that it lacks leads to today's client, and to a reason that
+``streamlet --version --verbose`` prints.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from types import ModuleType
+
+import attrs
+from confluent_kafka import KafkaError, KafkaException, cimpl
+
+_NOT_BUILT = (
+    "the extension was not built: there was no C compiler when streamlet was installed, "
+    "or no header of Python"
+)
+
+
+@attrs.frozen
+class Native:
+    """The extension, or the reason why there is none; ``version`` is librdkafka's."""
+
+    module: ModuleType | None
+    version: str
+    reason: str
+
+
+@cache
+def native() -> Native:
+    """Load the extension, once in a process."""
+    try:
+        from streamlet.kafka.native import _native  # type: ignore[attr-defined]
+    except ImportError as error:
+        missing = isinstance(error, ModuleNotFoundError) or "cannot import name" in str(error)
+        return Native(None, "", _NOT_BUILT if missing else f"it cannot be loaded: {error}")
+    try:
+        version = _native.load(str(cimpl.__file__), KafkaError, KafkaException)
+    except ImportError as error:
+        return Native(None, "", str(error))
+    return Native(_native, version, "")

@@ -1,0 +1,107 @@
+"""Both clients read the same of a real broker: all that columns hold, and what is no record."""
+
+from __future__ import annotations
+
+import time
+from uuid import uuid4
+
+import attrs
+import pytest
+from confluent_kafka import Producer
+
+from streamlet.kafka.client import KafkaAdmin, source_type
+from streamlet.kafka.native.choice import ClientName
+from streamlet.kafka.ports import NewTopic, PartitionBatch
+from streamlet.types import TopicPartition
+from tests.kafka_clients import NATIVE_ONLY
+
+pytestmark = [pytest.mark.integration, NATIVE_ONLY]
+
+CLIENTS: tuple[ClientName, ...] = ("python", "native")
+
+
+@pytest.fixture
+def topic(bootstrap_servers: str) -> str:
+    """Three partitions: records in transactions with gaps, headers of all kinds, and short ones."""
+    name = f"columns-{uuid4().hex[:8]}"
+    admin = KafkaAdmin(bootstrap_servers)
+    admin.create_topics([NewTopic(name, 3, 1)])
+    admin.close()
+    writer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": name})
+    writer.init_transactions()
+    for end in ("commit", "abort", "commit"):
+        writer.begin_transaction()
+        for number in range(40):
+            writer.produce(name, b"%d" % number, b"k", partition=0, timestamp=1 + number)
+        assert writer.flush(300) == 0  # else nothing of it may be there when it is aborted
+        getattr(writer, f"{end}_transaction")()
+    plain = Producer({"bootstrap.servers": bootstrap_servers})
+    plain.produce(name, None, None, partition=1, timestamp=7)
+    plain.produce(name, b"", b"", partition=1, timestamp=2**40)
+    plain.produce(name, b"v", b"k", partition=1, headers=[("a", b"1"), ("a", None), ("é", b"")])
+    plain.produce(name, b"x" * 300_000, b"k", partition=1)
+    for number in range(500):
+        plain.produce(name, b"%d" % number, None, partition=2, timestamp=5)
+    assert plain.flush(300) == 0
+    return name
+
+
+def read(
+    servers: str, topic: str, client: ClientName, *, headers: bool, idle_ms: int
+) -> dict[int, PartitionBatch]:
+    """All that is read of each partition, of the last from its second record on."""
+    make = source_type(client, {})
+    source = make(servers, headers=headers, isolation="read_committed")
+    ends = {
+        TopicPartition(topic, 0): 123,
+        TopicPartition(topic, 1): 4,
+        TopicPartition(topic, 2): 500,
+    }
+    source.assign({tp: tp.partition // 2 for tp in ends})
+    source.pause(list(ends))
+    source.resume(list(ends))
+    whole: dict[int, list[PartitionBatch]] = {}
+    deadline = time.monotonic() + 300
+    while source.positions(list(ends)) != ends:
+        assert time.monotonic() < deadline, source.positions(list(ends))
+        batches = source.poll(100, 20, idle_ms)
+        assert len({batch.partition for batch in batches}) == len(batches)
+        for batch in batches:
+            whole.setdefault(batch.partition, []).append(batch)
+    assert all(source.known_end(tp) == end for tp, end in ends.items())
+    source.unassign(list(ends))
+    source.close()
+    return {partition: joined(batches) for partition, batches in whole.items()}
+
+
+def joined(batches: list[PartitionBatch]) -> PartitionBatch:
+    """One batch; a range of offsets is told from a list of them."""
+    for batch in batches:
+        gap_free = batch.offsets[-1] - batch.offsets[0] + 1 == len(batch)
+        assert isinstance(batch.offsets, range) is gap_free
+    heads = [(batch.headers or [None] * len(batch)) for batch in batches]
+    return attrs.evolve(
+        batches[0],
+        offsets=[one for batch in batches for one in batch.offsets],
+        keys=[one for batch in batches for one in batch.keys],
+        values=[one for batch in batches for one in batch.values],
+        timestamps=[one for batch in batches for one in batch.timestamps],
+        headers=[one for head in heads for one in head],
+    )
+
+
+@pytest.mark.parametrize(("headers", "idle_ms"), [(True, 0), (False, 200)])
+def test_both_clients_read_the_same(
+    bootstrap_servers: str, topic: str, headers: bool, idle_ms: int
+) -> None:
+    python, own = (
+        read(bootstrap_servers, topic, client, headers=headers, idle_ms=idle_ms)
+        for client in CLIENTS
+    )
+    assert own == python
+    assert (len(own[0]), own[0].offsets[39:41]) == (80, [39, 82])
+    assert own[1].keys[:3] == [None, b"", b"k"]
+    assert (own[1].headers or [])[2] == (
+        [("a", b"1"), ("a", None), ("é", b"")] if headers else None
+    )
+    assert own[2].offsets == [*range(1, 500)]

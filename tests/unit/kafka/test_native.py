@@ -1,0 +1,207 @@
+"""The extension without a broker: how it is chosen, what it refuses, how its clients end."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streamlet.kafka.native import choice, library
+from streamlet.kafka.native.choice import client_line, source_type
+from streamlet.kafka.native.consumer import NativeConsumer
+from streamlet.kafka.native.library import Native, native
+from streamlet.kafka.native.source import NativeSource
+from streamlet.kafka.native.told import Told
+from streamlet.kafka.source import KafkaSource
+from tests.kafka_clients import NATIVE_ONLY
+
+CONFIG: dict[str, Any] = {"bootstrap.servers": "localhost:1", "group.id": "unused"}
+
+
+@pytest.fixture
+def consumer() -> Iterator[NativeConsumer]:
+    """A consumer of a broker that is away; its log goes nowhere."""
+    silent = logging.getLogger("test-native-silent")
+    silent.setLevel(logging.CRITICAL + 1)
+    one = NativeConsumer({**CONFIG, "logger": silent})
+    yield one
+    one.close()
+
+
+@NATIVE_ONLY
+def test_native_is_taken_by_who_asks_for_it_and_its_settings_can_be_done() -> None:
+    assert source_type("native", {}) is NativeSource
+    assert source_type("auto", {}) is source_type("python", {}) is KafkaSource
+    assert native().version in client_line()
+
+
+def test_what_it_cannot_do_and_what_is_missing_lead_to_todays_client_with_a_reason(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert source_type("native", {"oauth_cb": print}) is KafkaSource
+    assert "since it does not do oauth_cb" in caplog.text
+    gone = Native(None, "", "no compiler")
+    monkeypatch.setattr(choice, "native", lambda: gone)
+    assert source_type("native", {}) is KafkaSource
+    assert "since no compiler" in caplog.text
+    assert "native is not there: no compiler" in client_line()
+    caplog.clear()
+    assert source_type("python", {}) is KafkaSource
+    assert not caplog.records
+
+
+@NATIVE_ONLY
+def test_a_library_that_lacks_something_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import math  # a library that is none of Kafka's
+
+    monkeypatch.setattr(library, "cimpl", math)
+    reason = library.native.__wrapped__().reason
+    assert "rd_kafka_" in reason or "cannot open" in reason
+    again = native().module
+    assert again is not None, "what was loaded before goes on"
+
+
+@NATIVE_ONLY
+def test_nothing_is_made_before_the_library_is_loaded() -> None:
+    """In an interpreter of its own: here it is loaded."""
+    code = (
+        "import confluent_kafka\n"
+        "from streamlet.kafka.native import _native\n"
+        "try:\n    _native.Client(1, {}, print)\n"
+        "except RuntimeError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, timeout=300
+    )
+    assert (done.stdout, done.returncode) == ("load() was not called\n", 0), done.stderr
+
+
+@NATIVE_ONLY
+@pytest.mark.parametrize(
+    ("call", "arguments", "error"),
+    [
+        ("incremental_assign", ([("t", 0)],), TypeError),
+        ("incremental_assign", ([b"t"],), TypeError),
+        ("incremental_assign", (7,), TypeError),
+        ("incremental_assign", ([("t", 2**40, 0)],), OverflowError),
+        ("position", ([("t", 0, "x")],), TypeError),
+        ("watermarks", ("no\0topic", 0), ValueError),
+        ("look_up", ("t", 10), KafkaException),
+        ("consume", (0, 1, 1, True), ValueError),
+        ("consume", (2**40, 1, 1, True), ValueError),
+        ("consume", ("1", 1, 1, True), TypeError),
+    ],
+)
+def test_a_wrong_call_raises_and_the_client_goes_on(
+    consumer: NativeConsumer, call: str, arguments: tuple[Any, ...], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        getattr(consumer._client, call)(*arguments)
+    assert consumer._client.name().startswith("rdkafka#consumer-")
+
+
+@NATIVE_ONLY
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"no.such.setting": "1"}, KafkaException),
+        ({"group.id": 1}, TypeError),
+        ({1: "1"}, TypeError),
+        ({"group.id": "\ud800"}, UnicodeEncodeError),
+    ],
+)
+def test_wrong_settings_make_no_client(settings: Any, error: type[Exception]) -> None:
+    module: Any = native().module
+    with pytest.raises(error):
+        module.Client(1, settings, print)
+    with pytest.raises(ValueError, match="producer"):
+        module.Client(2, {}, print)
+
+
+@NATIVE_ONLY
+def test_a_client_that_is_closed_while_another_thread_waits_in_it_ends_with_that(
+    consumer: NativeConsumer,
+) -> None:
+    inside = threading.Event()
+    found: list[object] = []
+
+    def wait() -> None:
+        inside.set()
+        found.append(consumer.columns(10, 300, 0, True))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    inside.wait()
+    consumer.close()
+    consumer.close()
+    thread.join()
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        consumer.columns(10, 0, 0, True)
+    # Whether the wait had begun or not, nothing was lost and nothing was freed under it.
+    assert found in ([([], [])], [])
+
+
+@NATIVE_ONLY
+def test_what_is_raised_by_who_hears_of_errors_is_raised_by_the_call() -> None:
+    heard: list[KafkaError] = []
+
+    def on_error(error: KafkaError) -> None:
+        heard.append(error)
+        if len(heard) == 1:
+            raise ArithmeticError("by the one who hears")
+
+    def read_on() -> None:
+        while True:
+            one.columns(10, 100, 0, False)
+
+    one = NativeConsumer({**CONFIG, "error_cb": on_error})
+    with pytest.raises(ArithmeticError):
+        read_on()
+    assert heard[0].code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+    one.close()
+
+
+@NATIVE_ONLY
+def test_a_cycle_through_who_hears_is_collected() -> None:
+    module: Any = native().module
+
+    class Hears:
+        client: Any = None
+        ended = threading.Event()
+
+        def __call__(self, *told: object) -> None:
+            """Nothing is told."""
+
+        def __del__(self) -> None:
+            self.ended.set()
+
+    hears = Hears()
+    hears.client = module.Client(1, {"group.id": "unused"}, hears)
+    del hears
+    gc.collect()
+    assert Hears.ended.is_set()
+
+
+def test_the_end_of_a_client_is_raised_and_a_line_of_its_log_has_its_level() -> None:
+    lines: list[tuple[int, str]] = []
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append((record.levelno, record.getMessage()))
+
+    logger = logging.getLogger("test-native-told")
+    logger.addHandler(Lines())
+    told = Told({"logger": logger})
+    told.name = "me"
+    told(0, 3, "FAIL", "[thrd:x]: away")
+    assert lines == [(logging.ERROR, "FAIL [me] [thrd:x]: away")]
+    with pytest.raises(KafkaException) as fatal:
+        told(2, KafkaError.CLUSTER_AUTHORIZATION_FAILED, None, "no")
+    assert fatal.value.args[0].fatal()
