@@ -31,7 +31,7 @@ from streamlet.hosting.assembly import open_worker
 from streamlet.processing.outputs import Output
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.runtime.worker_group import MemberIdentity
-from streamlet.tasks.restore_job import RestoreProgress
+from streamlet.tasks.open_task import RestoreProgress
 from streamlet.types import TaskId
 
 _SAY_EVERY_S = 0.02

@@ -22,7 +22,7 @@ from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
-from streamlet.tasks.restore_job import RestoreJob
+from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.targets import Target
 from streamlet.tasks.task_restorer import ALONE_MS
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -101,7 +101,7 @@ def main() -> None:
     states = open_states(Path(options.state), options.source)
     for task, state in states.items():
         target = {TopicPartition(options.source, task.partition): log_ends[task.partition]}
-        restorer.add(RestoreJob(task, state, Target(ends=target, limit=limit)))
+        restorer.add(OpenTask(task, state).restore(Target(ends=target, limit=limit)))
     left = set(states)
     while left:
         left -= {job.task for job in restorer.step(ALONE_MS)}

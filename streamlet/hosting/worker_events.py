@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from streamlet.processing.outputs import Output
     from streamlet.runtime.metrics.values import Snapshot
     from streamlet.runtime.stream_thread import StreamThread
-    from streamlet.tasks.restore_job import RestoreProgress
+    from streamlet.tasks.open_task import RestoreProgress
     from streamlet.types import TaskId
 
 Event: TypeAlias = dict[str, Any]

@@ -21,7 +21,7 @@ from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
     from streamlet.processing.outputs import Output
-    from streamlet.tasks.restore_job import RestoreProgress
+    from streamlet.tasks.open_task import RestoreProgress
 
 log = get_logger(__name__)
 

@@ -45,9 +45,9 @@ from streamlet.tasks.commit_port import Settled
 from streamlet.tasks.disk_failures import DiskFailures
 from streamlet.tasks.key_questions import KeyQuestions
 from streamlet.tasks.meters import Meters
+from streamlet.tasks.open_task import RestoreProgress
 from streamlet.tasks.opening import close_later_ms
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tasks.task_actions import TaskActions
 from streamlet.tasks.task_failures import OutOfRange, StoreFailures
 from streamlet.tasks.task_record import TaskStage

@@ -19,7 +19,7 @@ from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit import LOOK_MS, AtLeastOnceCommit
 from streamlet.tasks.commit_loop import Purge
 from streamlet.tasks.commit_port import CommitPort
-from streamlet.tasks.restore_job import RestoreProgress
+from streamlet.tasks.open_task import RestoreProgress
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
 from streamlet.tasks.transactional_commit import TransactionalCommit

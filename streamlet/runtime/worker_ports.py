@@ -14,7 +14,8 @@ from streamlet.tasks.activation import Activation
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.copy_threads import CopyRunner, CopyThreads
-from streamlet.tasks.opening import Closer, OpenTask, StoreCloser
+from streamlet.tasks.open_task import OpenTask
+from streamlet.tasks.opening import Closer, StoreCloser
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import CommittedPositions
 from streamlet.types import TaskId

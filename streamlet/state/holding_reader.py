@@ -86,7 +86,7 @@ class HoldingReader:
 
         ``limit`` is the state of the commit to start from; None: there is no commit, all counts.
         What lies beyond it is mostly of a commit that failed; whether ``beyond`` proves a later one
-        that was accepted, ``restore_job.outruns`` says.
+        that was accepted, ``open_task.outruns`` says.
         """
         out_keys: list[bytes] = []
         out_values: list[bytes | None] = []

@@ -46,8 +46,8 @@ from streamlet.tasks.mismatch import (
     with_entry,
 )
 from streamlet.tasks.missing_topics import MissingTopics
-from streamlet.tasks.opening import OpenTask, TaskTroubles, closed_if_refused
-from streamlet.tasks.restore_job import RestoreJob
+from streamlet.tasks.open_task import OpenTask, closed_if_refused
+from streamlet.tasks.opening import TaskTroubles
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.target import Target
 from streamlet.tasks.targets import TargetAnswer, Targets
@@ -231,15 +231,15 @@ class Activation:
         """Take stores that were restored or promoted; the task, if it may process from now on."""
         opened = event.opened
         coming = self._coming.get(opened.task)
-        if coming is None or not coming.waits_for(opened) or coming.known().limit != event.limit:
+        if coming is None or not coming.waits_for(opened):
             # Cancelled meanwhile; if it is wanted again, as of another commit, more is to come.
             opened.close()
             return None
         coming.restoring = None
         with closed_if_refused(opened):
-            if event.beyond is None:
+            if opened.beyond is None:
                 return self._ready(coming, opened)
-            self._disagree(coming, opened, set_back(coming.task, coming.known(), event.beyond))
+            self._disagree(coming, opened, set_back(coming.task, coming.known(), opened.beyond))
         return None
 
     def copy_failed(self, event: CopyFailed) -> None:
@@ -373,7 +373,7 @@ class Activation:
             coming.restoring = opened
             self._copies.restore(opened, judged)
             return None
-        RestoreJob(task, state, judged).finish()
+        opened.restore(judged).finish()
         return self._ready(coming, opened)
 
     def _ready(self, coming: ActiveTask, opened: OpenTask) -> ActiveTask:

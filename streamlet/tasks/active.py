@@ -24,7 +24,7 @@ from streamlet.processing.outputs import Output
 from streamlet.processing.task import Task
 from streamlet.state.freshness import Freshness
 from streamlet.state.task_state import TaskState
-from streamlet.tasks.opening import OpenTask
+from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.task_record import OpeningStage, TaskStage, moved
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
@@ -154,8 +154,9 @@ class ActiveTask:
         return self.target
 
     def waits_for(self, opened: OpenTask) -> bool:
-        """True if these stores are those that the state updater is to hand over."""
-        return opened is self.restoring or self.opening is OpeningStage.PROMOTING
+        """True if these stores are what the state updater is to hand over, as of its target."""
+        is_its = opened is self.restoring or self.opening is OpeningStage.PROMOTING
+        return is_its and self.known().limit == opened.target.limit
 
     def begin(
         self, opened: OpenTask, part: Subtopology, processor: Task, contained: StateNumber

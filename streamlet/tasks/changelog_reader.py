@@ -1,11 +1,11 @@
 """Brings the stores of tasks up to a commit by reading their changelogs.
 
-A job is one task: its state, where each changelog ends, and the commit that counts. Many jobs share
-one consumer and are read side by side, a step at a time. What was read waits in memory until a
-chunk is worth a file; all jobs together stay below one bound.
+An open task knows its state, where each changelog ends, and the commit that counts. Many share one
+consumer and are read side by side, a step at a time. What was read waits in memory until a chunk is
+worth a file; all together stay below one bound.
 
-What a job is, and whether its local state is believed: ``restore_job``. Which records of a
-changelog count: ``state.changelog``.
+What is read into an open task: ``open_task``. Whether its local state is believed: ``local_state``.
+Which records of a changelog count: ``state.changelog``.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from streamlet.errors import BrokerError, OutOfRangeError, TaskCorruptedError
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.logs import get_logger
 from streamlet.state.plain_reader import PlainReader
-from streamlet.tasks.opening import blamed
-from streamlet.tasks.restore_job import (
-    OPEN_END,
-    ChangelogPart,
-    Phase,
-    RestoreJob,
-    RestoreProgress,
+from streamlet.tasks.local_state import (
     mistrust,
     outdated,
     outdated_table,
     prepare_rewrite,
     reader_of,
 )
+from streamlet.tasks.open_task import (
+    OPEN_END,
+    ChangelogPart,
+    OpenTask,
+    Phase,
+    RestoreProgress,
+)
+from streamlet.tasks.opening import blamed
 from streamlet.tasks.target import Target
 from streamlet.types import NO_STATE, TaskId, TopicPartition
 
@@ -40,7 +42,7 @@ log = get_logger(__name__)
 
 #: Records of one poll.
 POLL_RECORDS = 10_000
-#: What all jobs together may hold in memory before the largest chunk is written.
+#: What all tasks together may hold in memory before the largest chunk is written.
 BUFFER_RECORDS = 250_000
 BUFFER_BYTES = 64 << 20
 #: A step shorter than this is one between other things; chunks are then kept so small that writing
@@ -78,11 +80,11 @@ class StoreChangelogReader:
     progress: Callable[[RestoreProgress], None] | None = None
     _buffer_records: int = BUFFER_RECORDS
     _buffer_bytes: int = BUFFER_BYTES
-    _added: list[RestoreJob] = attrs.field(factory=list, init=False)
-    _runs: dict[TaskId, RestoreJob] = attrs.field(factory=dict, init=False)
+    _added: list[OpenTask] = attrs.field(factory=list, init=False)
+    _runs: dict[TaskId, OpenTask] = attrs.field(factory=dict, init=False)
     #: Partitions with something left to read: assigned to the consumer, all but the waiting.
     _open: dict[TopicPartition, ChangelogPart] = attrs.field(factory=dict, init=False)
-    _abandoned: list[RestoreJob] = attrs.field(factory=list, init=False)
+    _abandoned: list[OpenTask] = attrs.field(factory=list, init=False)
     _preferred: frozenset[TaskId] = attrs.field(factory=frozenset, init=False)
     #: Whether there was nothing to read in the last step.
     quiet: bool = attrs.field(default=True, init=False)
@@ -102,28 +104,29 @@ class StoreChangelogReader:
         """True if a preferred task is among those that are read."""
         return not self._preferred.isdisjoint(self._runs)
 
-    def add(self, job: RestoreJob) -> None:
+    def add(self, opened: OpenTask) -> None:
         """Restore this task, from the next step on."""
-        self._added.append(job)
+        self._added.append(opened)
 
     def remove(self, task: TaskId) -> None:
         """Give a task up, if it is here; its state is as far as it was written last."""
-        self._added = [job for job in self._added if job.task != task]
-        self._abandoned = [job for job in self._abandoned if job.task != task]
-        job = self._runs.pop(task, None)
-        if job is not None:
-            self._stop(job.parts)
-            self._tell_all(job, "suspended")
+        self._added = [opened for opened in self._added if opened.task != task]
+        self._abandoned = [opened for opened in self._abandoned if opened.task != task]
+        opened = self._runs.pop(task, None)
+        if opened is not None:
+            self._stop(opened.parts)
+            self._tell_all(opened, "suspended")
 
     def promote(self, task: TaskId, target: Target) -> bool:
-        """Promote a followed task, see ``RestoreJob.promote``; False also if it is not here.
+        """Promote a followed task, see ``OpenTask.promote``; False also if it is not here.
 
         A later ``step`` gives it back as done.
         """
-        job = self._runs.get(task) or next((one for one in self._added if one.task == task), None)
-        if job is None or not job.promote(target):
+        added = (one for one in self._added if one.task == task)
+        opened = self._runs.get(task) or next(added, None)
+        if opened is None or not opened.promote(target):
             return False
-        self._read_on(job.parts)  # the topic of a table was read to an earlier commit
+        self._read_on(opened.parts)  # the topic of a table was read to an earlier commit
         return True
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
@@ -148,8 +151,8 @@ class StoreChangelogReader:
 
     def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
         """Let a followed task read source topics of its tables up to these offsets."""
-        job = self._runs.get(task)
-        parts = () if job is None else job.parts
+        opened = self._runs.get(task)
+        parts = () if opened is None else opened.parts
         tables = [p for p in parts if p.tp in ends and isinstance(p.reader, PlainReader)]
         for part in tables:
             part.end = max(part.end, ends[part.tp])
@@ -163,8 +166,8 @@ class StoreChangelogReader:
         """
         waiting = {self._open[tp].task for tp in self._waiting}
         return {
-            task: max(map(self._lag, job.parts), default=0)
-            for task, job in self._runs.items()
+            task: max(map(self._lag, opened.parts), default=0)
+            for task, opened in self._runs.items()
             if task not in waiting
         }
 
@@ -172,10 +175,10 @@ class StoreChangelogReader:
         """Offset reached and end, summed over the changelogs, by task begun."""
         return {
             task: (
-                sum(part.position for part in job.parts),
-                sum(part.position + self._lag(part) for part in job.parts),
+                sum(part.position for part in opened.parts),
+                sum(part.position + self._lag(part) for part in opened.parts),
             )
-            for task, job in self._runs.items()
+            for task, opened in self._runs.items()
         }
 
     def _lag(self, part: ChangelogPart) -> int:
@@ -186,7 +189,7 @@ class StoreChangelogReader:
             end = self._runs[part.task].ends[part.tp]
         return max(0, end - part.position)
 
-    def step(self, max_ms: int, *, gentle: bool = False) -> list[RestoreJob]:
+    def step(self, max_ms: int, *, gentle: bool = False) -> list[OpenTask]:
         """Restore for about so long; returns as soon as tasks are done, with those.
 
         Reads at least once. Reading and writing a chunk is not interrupted, so a step can take
@@ -227,80 +230,81 @@ class StoreChangelogReader:
     # Beginning, and beginning again.
 
     def _begin_added(self) -> None:
-        wanted = sorted({tp for job in self._added for tp in job.state.changelogs.values()})
+        wanted = sorted({tp for opened in self._added for tp in opened.state.changelogs.values()})
         starts = self._admin.start_offsets(wanted) if wanted else {}
         old = outdated(self._added, self._admin, self._clock.wall_ms())
         while self._added:  # what the broker does not answer for is begun in a later step
-            job = self._added[0]
-            prepare_rewrite(job, starts)
-            reason = mistrust(job, starts)
-            if reason is None and not job.target.rewrite:  # nothing else has what is written again
-                reason = outdated_table(job, self._admin, self._clock.wall_ms())
+            opened = self._added[0]
+            prepare_rewrite(opened, starts)
+            reason = mistrust(opened, starts)
+            # Nothing else has what is written again.
+            if reason is None and not opened.target.rewrite:
+                reason = outdated_table(opened, self._admin, self._clock.wall_ms())
             if reason is not None:
-                log.warning("task %s starts over: %s", job.task, reason)
-                with blamed(job.task):
-                    job.state.wipe()
-            self._begin(job, starts, old)
+                log.warning("task %s starts over: %s", opened.task, reason)
+                with blamed(opened.task):
+                    opened.state.wipe()
+            self._begin(opened, starts, old)
             del self._added[0]
 
     def _begin(
         self,
-        job: RestoreJob,
+        opened: OpenTask,
         starts: Mapping[TopicPartition, int],
         old: Mapping[TopicPartition, str] | None = None,
     ) -> None:
         """Read what a task lacks; ``old`` says why changelogs may have forgotten some of that."""
-        state, now, ids = job.state, self._clock.now_ms(), job.target.topic_ids or {}
+        state, now, ids = opened.state, self._clock.now_ms(), opened.target.topic_ids or {}
         kept = old if old and state.positions else {}
         for tp in state.changelogs.values():
             if ids.get(tp.topic):
                 state.topic_ids[tp.topic] = ids[tp.topic]
-        job.parts = [
+        opened.parts = [
             ChangelogPart(
-                job.task,
+                opened.task,
                 tp,
                 store,
-                reader_of(job, store, tp),
+                reader_of(opened, store, tp),
                 state.loader(store),
                 max(state.positions.get(tp, 0), starts[tp]),
-                OPEN_END if job.follow and store not in state.plain else job.ends[tp],
+                OPEN_END if opened.followed and store not in state.plain else opened.ends[tp],
                 started_ms=now,
                 reported_ms=now,
                 outdated=kept.get(tp, ""),
-                outdated_end=job.ends[tp],
-                look=partial(self._look, tp) if job.follow else None,
+                outdated_end=opened.ends[tp],
+                look=partial(self._look, tp) if opened.followed else None,
             )
             for store, tp in sorted(state.changelogs.items())
         ]
-        job.begun = True
-        self._read_on(job.parts)
-        self._runs[job.task] = job
-        self._tell_all(job, "start")
+        opened.begun = True
+        self._read_on(opened.parts)
+        self._runs[opened.task] = opened
+        self._tell_all(opened, "start")
 
     def _look(self, tp: TopicPartition) -> tuple[int, int | None]:
         """Wall-clock time, and the end of a log that is read just now."""
         read = tp in self._open and tp not in self._waiting
         return self._clock.wall_ms(), self._source.known_end(tp) if read else None
 
-    def _begin_again(self, job: RestoreJob, reason: str) -> None:
-        starts = self._admin.start_offsets([part.tp for part in job.parts])
-        log.warning("task %s starts over: %s", job.task, reason)
-        self._stop(job.parts)
-        self._tell_all(job, "suspended")
-        if job.target.rewrite and job.target.limit not in (None, NO_STATE):
-            self._abandon(job)
+    def _begin_again(self, opened: OpenTask, reason: str) -> None:
+        starts = self._admin.start_offsets([part.tp for part in opened.parts])
+        log.warning("task %s starts over: %s", opened.task, reason)
+        self._stop(opened.parts)
+        self._tell_all(opened, "suspended")
+        if opened.target.rewrite and opened.target.limit not in (None, NO_STATE):
+            self._abandon(opened)
             return
-        with blamed(job.task):
-            job.state.wipe()
-        self._begin(job, starts)
+        with blamed(opened.task):
+            opened.state.wipe()
+        self._begin(opened, starts)
 
-    def _abandon(self, job: RestoreJob) -> None:
+    def _abandon(self, opened: OpenTask) -> None:
         """Give up a task whose local state is damaged, and not in its changelogs either."""
-        with blamed(job.task):
-            job.state.wipe()
-        del self._runs[job.task]
-        job.beyond = job.target.limit or NO_STATE
-        self._abandoned.append(job)
+        with blamed(opened.task):
+            opened.state.wipe()
+        del self._runs[opened.task]
+        opened.beyond = opened.target.limit or NO_STATE
+        self._abandoned.append(opened)
 
     def _read_on(self, parts: Sequence[ChangelogPart]) -> None:
         """Have the consumer read those that are behind their end."""
@@ -356,11 +360,11 @@ class StoreChangelogReader:
 
     def _begin_outdated_again(self) -> None:
         """Begin tasks again whose state is old where compaction removed what it lacks."""
-        for _, job in sorted(self._runs.items()):
-            gaps = [part for part in job.parts if part.gap]
+        for _, opened in sorted(self._runs.items()):
+            gaps = [part for part in opened.parts if part.gap]
             if gaps:
                 reason = f"{gaps[0].tp} was compacted behind its position, {gaps[0].outdated}"
-                self._begin_again(job, reason)
+                self._begin_again(opened, reason)
 
     def _begin_cut_off_again(self) -> bool:
         """Begin tasks again whose logs lost their positions meanwhile; whether there are any.
@@ -370,8 +374,13 @@ class StoreChangelogReader:
         """
         starts = self._admin.start_offsets(list(self._open))
         ends = self._admin.end_offsets(list(self._open))
-        read = [p for _, job in sorted(self._runs.items()) for p in job.parts if p.tp in self._open]
-        beyond = [p for p in read if p.position > ends[p.tp] and self._runs[p.task].follow]
+        read = [
+            p
+            for _, opened in sorted(self._runs.items())
+            for p in opened.parts
+            if p.tp in self._open
+        ]
+        beyond = [p for p in read if p.position > ends[p.tp] and self._runs[p.task].followed]
         for part in beyond:
             log.warning("the copy of task %s is kept: %s lost records", part.task, part.tp)
             self._runs[part.task].parked = True
@@ -386,63 +395,63 @@ class StoreChangelogReader:
             for part in read
             if not starts[part.tp] <= part.position <= ends[part.tp] and part not in beyond
         }
-        for job in cut_off.values():
-            self._begin_again(job, "its changelog was cut off while it was read")
+        for opened in cut_off.values():
+            self._begin_again(opened, "its changelog was cut off while it was read")
         return bool(cut_off or beyond or late)
 
     # Writing.
 
     def _write_chunks(self, records: int) -> None:
         """Write the largest chunks until what stays in memory is below the bounds."""
-        parts = [(part, job) for job in self._runs.values() for part in job.parts]
-        for part, job in parts:
-            if job.task in self._preferred and part.loader.records > PREFERRED_RECORDS:
-                self._written(job, part.flush)
+        parts = [(part, opened) for opened in self._runs.values() for part in opened.parts]
+        for part, opened in parts:
+            if opened.task in self._preferred and part.loader.records > PREFERRED_RECORDS:
+                self._written(opened, part.flush)
                 return  # one at a time: there may be an order by now
         held = sum(part.loader.records for part, _ in parts)
         size = sum(part.loader.bytes for part, _ in parts)
         parts.sort(key=lambda pair: pair[0].loader.bytes, reverse=True)
-        for part, job in parts:
+        for part, opened in parts:
             if held <= records and size <= self._buffer_bytes:
                 return
             held -= part.loader.records
             size -= part.loader.bytes
-            if not self._written(job, part.flush):
+            if not self._written(opened, part.flush):
                 return
 
-    def _finish(self) -> list[RestoreJob]:
-        """Close the jobs that have read everything."""
-        read = [job for _, job in sorted(self._runs.items()) if job.read]
-        done = [job for job in read if self._written(job, job.finish)]
-        for job in done:
-            del self._runs[job.task]
-            self._tell_all(job, "end")
+    def _finish(self) -> list[OpenTask]:
+        """Write the last of the tasks that have read everything; those."""
+        read = [opened for _, opened in sorted(self._runs.items()) if opened.read]
+        done = [opened for opened in read if self._written(opened, opened.finish)]
+        for opened in done:
+            del self._runs[opened.task]
+            self._tell_all(opened, "end")
         abandoned, self._abandoned = self._abandoned, []
         return done + abandoned
 
-    def _written(self, job: RestoreJob, write: Callable[[], None]) -> bool:
+    def _written(self, opened: OpenTask, write: Callable[[], None]) -> bool:
         """Write; if the store turns out to be damaged, begin the task again, once."""
         try:
-            with blamed(job.task):
+            with blamed(opened.task):
                 write()
         except TaskCorruptedError as error:
-            if job.wiped:
+            if opened.wiped:
                 raise
-            self._begin_again(job, str(error))
-            job.wiped = True
+            self._begin_again(opened, str(error))
+            opened.wiped = True
             return False
         return True
 
     def _tell(self, now: int) -> None:
         if self.progress is None:
             return
-        for job in self._runs.values():
-            for part in job.parts:
+        for opened in self._runs.values():
+            for part in opened.parts:
                 if part.position < part.end and now - part.reported_ms >= PROGRESS_MS:
                     self.progress(part.progress("batch", now))
 
-    def _tell_all(self, job: RestoreJob, phase: Phase) -> None:
+    def _tell_all(self, opened: OpenTask, phase: Phase) -> None:
         if self.progress is not None:
             now = self._clock.now_ms()
-            for part in job.parts:
+            for part in opened.parts:
                 self.progress(part.progress(phase, now))

@@ -15,7 +15,7 @@ from streamlet.clock import Clock
 from streamlet.coordinator.events import CommitOutcome
 from streamlet.histogram import Histogram
 from streamlet.tasks.commit_port import Settled
-from streamlet.tasks.restore_job import RestoreProgress
+from streamlet.tasks.open_task import RestoreProgress
 from streamlet.types import TaskId
 
 #: Rates are taken over so long, ms: Kafka's window.

@@ -21,6 +21,7 @@ from streamlet.errors import (
 from streamlet.logs import get_logger
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.task_state import TaskState
+from streamlet.tasks.open_task import OpenTask
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
@@ -31,32 +32,6 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 
-@attrs.define(eq=False)
-class OpenTask:
-    """A task's stores and the lock on their folder; who has it closes both.
-
-    ``damaged``: the files cannot be read or written any more, and ``close`` deletes them.
-    """
-
-    task: TaskId
-    state: TaskState
-    lock: FolderLock
-    damaged: bool = False
-    _closed: bool = False
-
-    def close(self) -> None:
-        """Close the stores, writing nothing, and let others have the folder; once."""
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            self.state.close()
-            if self.damaged:
-                self.lock.wipe()
-        finally:  # a folder that stays locked would be waited for until this process ends
-            self.lock.release()
-
-
 @contextmanager
 def blamed(task: TaskId) -> Iterator[None]:
     """Name the task in an error about its stores that leaves the block."""
@@ -64,16 +39,6 @@ def blamed(task: TaskId) -> Iterator[None]:
         yield
     except (StateError, UnwritableEntryError) as error:
         error.task = task
-        raise
-
-
-@contextmanager
-def closed_if_refused(opened: OpenTask) -> Iterator[None]:
-    """Close stores that a block could not take over: an error leaves it."""
-    try:
-        yield
-    except BaseException:
-        opened.close()
         raise
 
 

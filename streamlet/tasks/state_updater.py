@@ -37,16 +37,14 @@ from streamlet.errors import (
 from streamlet.logs import get_logger
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.copy_threads import CopyRunner, CopyThreads
-from streamlet.tasks.kept_copy import CopyOrder, KeptCopy, let_go
 from streamlet.tasks.lock_waits import LockWaits
 from streamlet.tasks.mismatch import lacks
-from streamlet.tasks.opening import OpenTask
-from streamlet.tasks.restore_job import RestoreJob, RestoreProgress
+from streamlet.tasks.open_task import OpenTask, RestoreProgress
 from streamlet.tasks.target import Target
 from streamlet.tasks.targets import Targets
 from streamlet.tasks.task_events import CopyEvent, CopyFailed, CopyLag, Restored, RestoreFailed
-from streamlet.tasks.task_record import CopyStage
-from streamlet.tasks.task_restorer import RETRY_MS, TaskRestorer
+from streamlet.tasks.task_record import ReadStage
+from streamlet.tasks.task_restorer import RETRY_MS, TaskRestorer, let_go
 from streamlet.types import TaskId
 
 log = get_logger(__name__)
@@ -62,6 +60,18 @@ AGAIN_MS = 5_000
 _Event: TypeAlias = CopyEvent | RestoreProgress
 
 _BROKE = "the thread that reads changelogs broke"
+
+
+@attrs.frozen(eq=False)
+class CopyOrder:
+    """Something for the state updater's thread to do.
+
+    ``promotes`` is the copy whose stores are waited for, ``restores`` are stores to be restored.
+    """
+
+    carry_out: Callable[[], None]
+    promotes: TaskId | None = None
+    restores: OpenTask | None = None
 
 
 @attrs.define(eq=False, slots=False)
@@ -101,7 +111,8 @@ class StateUpdater:
     #: Offset reached and end, summed over the changelogs, of each copy and task that is read.
     reads: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict, init=False)
     # The runner's own.
-    kept: dict[TaskId, KeptCopy] = attrs.field(factory=dict, init=False)
+    #: The copies; None: to be opened, as soon as its folder and its changelogs allow it.
+    kept: dict[TaskId, OpenTask | None] = attrs.field(factory=dict, init=False)
     #: When to open copies again whose stores failed, or whose changelogs lost records.
     _again_ms: dict[TaskId, int] = attrs.field(factory=dict, init=False)
     _next_lag_ms: int = attrs.field(default=0, init=False)
@@ -221,9 +232,9 @@ class StateUpdater:
         try:
             self._open_wanted()
             waits = self._reader.urgent or self._restorer.tasks
-            step_ms = STEP_BUSY_MS if self._at(CopyStage.PROMOTING) else 0 if waits else STEP_MS
-            for job in self._reader.step(step_ms, gentle=self.has_actives):
-                self._done(self.kept[job.task], job)
+            step_ms = STEP_BUSY_MS if self._at(ReadStage.PROMOTING) else 0 if waits else STEP_MS
+            for copy in self._reader.step(step_ms, gentle=self.has_actives):
+                self._done(copy)
             self._follow_tables()
         except (BrokerError, TimedOutError) as error:
             log.warning("copies wait: %s", error)
@@ -235,7 +246,7 @@ class StateUpdater:
     @property
     def _hurries(self) -> bool:
         """True if a hand-over waits for one of our copies, or will in a moment."""
-        return bool(self._at(CopyStage.PROMOTING)) or self._reader.urgent
+        return bool(self._at(ReadStage.PROMOTING)) or self._reader.urgent
 
     @property
     def awaited(self) -> bool:
@@ -245,17 +256,17 @@ class StateUpdater:
     @property
     def quiet(self) -> bool:
         """True if there was nothing to read in the last round, and nothing is being restored."""
-        return self._reader.quiet and not (self._restorer.tasks or self._at(CopyStage.PROMOTING))
+        return self._reader.quiet and not (self._restorer.tasks or self._at(ReadStage.PROMOTING))
 
     @property
     def reading(self) -> bool:
         """True if a copy is open."""
-        return any(copy.opened is not None for copy in self.kept.values())
+        return any(copy is not None for copy in self.kept.values())
 
     def drop_all(self) -> None:
         """Close all stores: the rounds are over."""
-        for copy in list(self.kept.values()):
-            self._drop(copy)
+        for task in list(self.kept):
+            self._drop(task)
         for task in [*self._restorer.tasks]:
             self._restorer.cancel(task)
 
@@ -273,19 +284,19 @@ class StateUpdater:
         self._events.put(event)
         self._wake()
 
-    def _at(self, stage: CopyStage) -> list[KeptCopy]:
-        """The copies of a stage, in order."""
-        return [copy for _, copy in sorted(self.kept.items()) if copy.stage is stage]
+    def _at(self, stage: ReadStage) -> list[OpenTask]:
+        """The open copies of a stage, in order."""
+        copies = [copy for _, copy in sorted(self.kept.items()) if copy is not None]
+        return [copy for copy in copies if copy.stage is stage]
 
-    def _done(self, copy: KeptCopy, job: RestoreJob) -> None:
+    def _done(self, copy: OpenTask) -> None:
         """Hand a copy over that was read to its ends; one ahead of its commit stays on disk."""
-        if job.beyond is None:
+        if copy.beyond is None:
             del self.kept[copy.task]
-            assert copy.opened is not None, copy.task
-            self._tell(Restored(copy.opened, job.target.limit))
+            self._tell(Restored(copy))
         else:
-            self._drop(copy)
-            reason = f"it is of commit {tuple(job.beyond)}, ahead of the commit"
+            self._drop(copy.task)
+            reason = f"it is of commit {tuple(copy.beyond)}, ahead of the commit"
             self._tell(CopyFailed(copy.task, reason))
 
     def take_orders(self) -> None:
@@ -299,38 +310,32 @@ class StateUpdater:
     def _keep_only(self, tasks: frozenset[TaskId]) -> None:
         """Keep copies of exactly these, beside those that are about to change hands."""
         for task, copy in sorted(self.kept.items()):
-            if task not in tasks and copy.stage is not CopyStage.PROMOTING:
-                self._drop(copy)
-        for task in tasks - self.kept.keys():
-            self.kept[task] = KeptCopy(task)
+            if task not in tasks and not _is_promoted(copy):
+                self._drop(task)
+        self.kept |= dict.fromkeys(tasks - self.kept.keys())
 
     def _promote(self, task: TaskId, target: Target) -> None:
-        copy = self.kept.get(task)
         reason = "it was not open yet"
-        if copy is not None and copy.opened is not None:
+        if self.kept.get(task) is not None:
             if self._reader.promote(task, target):
-                copy.move_to(CopyStage.PROMOTING)
                 return
             reason = "its changelogs lost records, or bear epochs without a claim"
-        if copy is not None:
-            self._drop(copy)
+        self._drop(task)
         self._tell(CopyFailed(task, reason))
 
     def _cancel(self, task: TaskId) -> None:
         self._restorer.cancel(task)
-        copy = self.kept.get(task)
-        if copy is not None and copy.stage is CopyStage.PROMOTING:
-            self._drop(copy)
+        if _is_promoted(self.kept.get(task)):
+            self._drop(task)
 
     def _open_wanted(self) -> None:
         now = self._clock.now_ms()
-        wanted = self._at(CopyStage.WANTED)
-        missing = [copy for copy in wanted if now >= self._again_ms.get(copy.task, 0)]
+        wanted = [task for task, copy in sorted(self.kept.items()) if copy is None]
+        missing = [task for task in wanted if now >= self._again_ms.get(task, 0)]
         if not missing or now < self._retry_ms:
             return
         self._retry_ms = now + RETRY_MS
-        for copy in missing:
-            task = copy.task
+        for task in missing:
             try:
                 opened = self._open_stores(task)
             except StateLockedError as error:
@@ -341,39 +346,36 @@ class StateUpdater:
                 continue
             self.locks.over(task)
             try:
-                job = self._followed(opened)
+                target = self._target_of(opened)
             except StreamletError:
                 opened.close()  # else it would count as a copy that is read
                 raise
-            if job is None:
+            if target is None:
                 opened.close()
                 self._again_ms[task] = now + AGAIN_MS
                 continue
-            copy.opened = opened
-            copy.move_to(CopyStage.FOLLOWED)
+            self.kept[task] = opened.follow(target, partial(self._targets.whole_from, task))
             self._again_ms.pop(task, None)
-            self._reader.add(job)
+            self._reader.add(opened)
             if self._restorer.tasks or not self._orders.empty():
                 self._retry_ms = 0
                 return  # these do not wait until all copies are open
 
-    def _followed(self, opened: OpenTask) -> RestoreJob | None:
-        """The job of a copy; None while its changelogs do not hold what the commit relies upon."""
-        task, state = opened.task, opened.state
-        target = self._targets.of_copy(task, state)
+    def _target_of(self, opened: OpenTask) -> Target | None:
+        """What a copy reads; None while its changelogs do not hold what the commit relies upon."""
+        target = self._targets.of_copy(opened.task, opened.state)
         short = lacks(target)
         if short:
-            log.warning("no copy of task %s is made: %s", task, "; ".join(short.values()))
+            log.warning("no copy of task %s is made: %s", opened.task, "; ".join(short.values()))
             return None
-        newest = partial(self._targets.whole_from, task)
-        return RestoreJob(task, state, target, follow=True, whole_from=newest)
+        return target
 
     def _follow_tables(self) -> None:
         now = self._clock.now_ms()
         if now < self._next_tables_ms:
             return
         self._next_tables_ms = now + TABLES_MS
-        for copy in self._at(CopyStage.FOLLOWED):
+        for copy in self._at(ReadStage.FOLLOWED):
             ends = self._targets.table_ends(copy.state)
             if ends:
                 self._reader.extend(copy.task, ends)
@@ -387,7 +389,7 @@ class StateUpdater:
             return
         self._next_lag_ms = now + LAG_MS
         lags = self._reader.lags()
-        for copy in self._at(CopyStage.FOLLOWED):
+        for copy in self._at(ReadStage.FOLLOWED):
             lag = lags.get(copy.task)
             if lag is not None and lag != copy.lag:
                 copy.lag = lag
@@ -401,15 +403,20 @@ class StateUpdater:
         log.error("the copy of %s is opened again in %d s: %s", task, AGAIN_MS // 1000, error)
         self._again_ms[task] = self._clock.now_ms() + AGAIN_MS
         copy = self.kept.get(task)
-        if copy is not None and copy.opened is not None:
-            copy.opened.damaged = isinstance(error, TaskCorruptedError)
-            self._drop(copy)
-            if copy.stage is not CopyStage.PROMOTING:
-                self.kept[task] = KeptCopy(task)
+        if copy is not None:
+            copy.damaged = isinstance(error, TaskCorruptedError)
+            self._drop(task)
+            if not _is_promoted(copy):
+                self.kept[task] = None
         self._tell(CopyFailed(task, str(error)))
 
-    def _drop(self, copy: KeptCopy) -> None:
-        del self.kept[copy.task]
-        self.locks.over(copy.task)
-        if copy.opened is not None:
-            let_go(self._reader, copy.opened)
+    def _drop(self, task: TaskId) -> None:
+        """Keep no copy of a task, if there is one."""
+        copy = self.kept.pop(task, None)
+        self.locks.over(task)
+        if copy is not None:
+            let_go(self._reader, copy)
+
+
+def _is_promoted(copy: OpenTask | None) -> bool:
+    return copy is not None and copy.stage is ReadStage.PROMOTING

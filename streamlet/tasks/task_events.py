@@ -11,10 +11,10 @@ from streamlet.config import Settings
 from streamlet.coordinator import events as ev
 from streamlet.coordinator.commit_metadata import Positions
 from streamlet.rebalance.values import Assignment
-from streamlet.types import StateNumber, TaskId
+from streamlet.types import TaskId
 
 if TYPE_CHECKING:
-    from streamlet.tasks.opening import OpenTask
+    from streamlet.tasks.open_task import OpenTask
     from streamlet.tasks.task_record import Unit
 
 
@@ -150,14 +150,9 @@ TaskEvent: TypeAlias = (
 
 @attrs.frozen(eq=False)
 class Restored:
-    """The stores of a task, restored or promoted, are as of a commit; the taker's from now on.
-
-    ``limit`` is that commit's state. ``beyond``: a number met that proves a later one.
-    """
+    """The stores of a task, restored or promoted, are as of its target; the taker's from now on."""
 
     opened: OpenTask
-    limit: StateNumber | None
-    beyond: StateNumber | None = None
 
 
 @attrs.frozen

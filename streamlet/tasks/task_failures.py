@@ -16,7 +16,7 @@ lost its end. It is asked, beside the loop, what it holds now.
   halted: it reads nothing, commits what it has, and can be handed over.
 * The topic was made again: the task commits and is brought up again, at the first record there.
 * The position is behind the log's end, or the partition is a table's own: the task restarts from
-  its commit, and its start decides (``tasks.start``, ``tasks.restore_job``).
+  its commit, and its start decides (``tasks.start``, ``tasks.local_state``).
 """
 
 from __future__ import annotations

@@ -27,13 +27,14 @@ lock. On the stream thread, from the order to run a task until it may (``tasks.a
 Each of these but READY may be cancelled. A task that is closed and opened again is SETTLING until
 no commit is on its way. ASKING, DECIDING, UNLOCKING and RESTORING lead back to CREATED, where no
 broker answers or all is to be read once more; RESTORING back to UNLOCKING, where stores fail; and
-PROMOTING to ASKING or UNLOCKING, where the copy cannot be had. On the state updater's thread::
+PROMOTING to ASKING or UNLOCKING, where the copy cannot be had. A task's open stores are one object
+(``tasks.open_task``); on the state updater's thread::
 
-    COPIED, WAITING:  WANTED ──▶ FOLLOWED
-                                    │
-    OPENING:                        └──▶ PROMOTING; then its stores are the open task's
+    COPIED, WAITING:  OPEN ──▶ FOLLOWED
+                       │          └──▶ PROMOTING ─┐
+    OPENING:           └──▶ RESTORING ────────────┴──▶ the active task has them
 
-A copy whose stores fail is closed, and another one is WANTED. Tasks that are stopped together are a
+A copy whose stores fail is closed, and opened again later. Tasks that are stopped together are a
 ``Unit``, carried out on the stream thread. One that a join waits for is STOPPED at once::
 
     ORDERED ──▶ ASKED ──▶ STOPPED ──▶ COMMITTING
@@ -90,12 +91,13 @@ class OpeningStage(enum.Enum):
     CANCELLED = "cancelled"
 
 
-class CopyStage(enum.Enum):
-    """The stages of a copy that is read."""
+class ReadStage(enum.Enum):
+    """The stages of open stores that their changelogs are read into."""
 
-    WANTED = "wanted"  # to be opened, as soon as its folder and its changelogs allow it
-    FOLLOWED = "followed"  # open; its changelogs are read on
-    PROMOTING = "promoting"  # read to the ends of its owner's last commit, then the open task's
+    OPEN = "open"  # nothing is read
+    FOLLOWED = "followed"  # a copy: its changelogs are read on
+    PROMOTING = "promoting"  # read to the ends of its owner's last commit, then the active task's
+    RESTORING = "restoring"  # the same for an active task that no copy is at hand of
 
 
 class UnitStage(enum.Enum):
@@ -110,7 +112,7 @@ class UnitStage(enum.Enum):
 #: Stages in which the task is ours to run.
 OURS = frozenset({TaskStage.OPENING, TaskStage.RUNNING, TaskStage.STOPPED})
 
-_Stage = TypeVar("_Stage", TaskStage, OpeningStage, CopyStage, UnitStage)
+_Stage = TypeVar("_Stage", TaskStage, OpeningStage, ReadStage, UnitStage)
 _ON_WAY = OpeningStage.CREATED, OpeningStage.CANCELLED
 
 #: Legal moves.
@@ -147,9 +149,10 @@ MOVES: Mapping[enum.Enum, Collection[enum.Enum]] = {
     },
     OpeningStage.READY: (),
     OpeningStage.CANCELLED: (),
-    CopyStage.WANTED: {CopyStage.FOLLOWED},
-    CopyStage.FOLLOWED: {CopyStage.PROMOTING},
-    CopyStage.PROMOTING: (),
+    ReadStage.OPEN: {ReadStage.FOLLOWED, ReadStage.RESTORING},
+    ReadStage.FOLLOWED: {ReadStage.PROMOTING},
+    ReadStage.PROMOTING: (),
+    ReadStage.RESTORING: (),
     UnitStage.ORDERED: {UnitStage.ASKED, UnitStage.STOPPED},
     UnitStage.ASKED: {UnitStage.STOPPED},
     UnitStage.STOPPED: {UnitStage.COMMITTING},

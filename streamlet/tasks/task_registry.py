@@ -18,7 +18,7 @@ import attrs
 from streamlet.garbage import GarbageCollection
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.opening import OpenTask
+from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.tasks.task_record import TaskStage
 from streamlet.types import TaskId, TopicPartition

@@ -10,12 +10,16 @@ from collections.abc import Callable
 
 import attrs
 
-from streamlet.errors import BrokerError, StateError, TaskCorruptedError, TimedOutError
+from streamlet.errors import (
+    BrokerError,
+    StateError,
+    StreamletError,
+    TaskCorruptedError,
+    TimedOutError,
+)
 from streamlet.logs import get_logger
 from streamlet.tasks.changelog_reader import StoreChangelogReader
-from streamlet.tasks.kept_copy import let_go
-from streamlet.tasks.opening import OpenTask
-from streamlet.tasks.restore_job import RestoreJob, RestoreProgress
+from streamlet.tasks.open_task import OpenTask, RestoreProgress
 from streamlet.tasks.target import Target
 from streamlet.tasks.task_events import Restored, RestoreFailed
 from streamlet.types import TaskId
@@ -50,7 +54,7 @@ class TaskRestorer:
     def begin(self, opened: OpenTask, target: Target) -> None:
         """Bring open stores to a commit."""
         self.tasks[opened.task] = opened
-        self._reader.add(RestoreJob(opened.task, opened.state, target))
+        self._reader.add(opened.restore(target))
 
     def cancel(self, task: TaskId) -> None:
         """Give a task up, if it is here; its stores are closed, as far as they were written."""
@@ -74,9 +78,9 @@ class TaskRestorer:
             return 0
         try:
             step_ms = HURRY_MS if hurry else BESIDE_MS if beside else ALONE_MS
-            for job in self._reader.step(step_ms, gentle=beside):
-                opened = self.tasks.pop(job.task)
-                self._tell(Restored(opened, job.target.limit, job.beyond))
+            for opened in self._reader.step(step_ms, gentle=beside):
+                del self.tasks[opened.task]
+                self._tell(Restored(opened))
             self.reads_on = bool(self.tasks) and not self._reader.quiet
         except StateError as error:
             if error.task is None or error.task not in self.tasks:
@@ -99,3 +103,14 @@ class TaskRestorer:
     def close(self) -> None:
         """Free the consumer."""
         self._reader.close()
+
+
+def let_go(reader: StoreChangelogReader, opened: OpenTask) -> None:
+    """Read a task no more and close its stores, which are as far as they were written."""
+    try:
+        try:
+            reader.remove(opened.task)
+        finally:
+            opened.close()
+    except StreamletError as error:
+        log.warning("closing the stores of %s: %s", opened.task, error)

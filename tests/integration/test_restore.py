@@ -17,7 +17,7 @@ from streamlet.state.changelog import encode_column
 from streamlet.state.rows import untimed
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
-from streamlet.tasks.restore_job import RestoreJob
+from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.target import Target
 from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.unit.state.support import Spec
@@ -90,7 +90,9 @@ def restore(
     ids = admin.topic_ids([topic])
     for partition, state in enumerate(states):
         restorer.add(
-            RestoreJob(TaskId(0, partition), state, Target(ends=ends, limit=limit, topic_ids=ids))
+            OpenTask(TaskId(0, partition), state).restore(
+                Target(ends=ends, limit=limit, topic_ids=ids)
+            )
         )
     steps = 0
     while not restorer.idle:

@@ -17,7 +17,7 @@ from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.meters import Meters
-from streamlet.tasks.restore_job import RestoreProgress
+from streamlet.tasks.open_task import RestoreProgress
 from streamlet.tasks.task_record import OURS, TaskStage
 from streamlet.types import TaskId, TopicPartition
 

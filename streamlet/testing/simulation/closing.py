@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from streamlet.tasks.opening import OpenTask
+from streamlet.tasks.open_task import OpenTask
 from streamlet.types import TaskId
 
 if TYPE_CHECKING:

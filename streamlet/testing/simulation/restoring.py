@@ -1,7 +1,7 @@
 """Changelogs and folders under a simulated worker's activation and copies.
 
 Reading takes time: a restore as long as scenarios say that a copy is behind. What is read is read
-by the real readers (``tasks.restore_job``).
+by the real readers (``tasks.open_task``).
 """
 
 from __future__ import annotations
@@ -11,19 +11,13 @@ from typing import TYPE_CHECKING
 
 from streamlet.errors import StateError, StateLockedError
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.tasks.opening import OpenTask, blamed
-from streamlet.tasks.restore_job import (
-    OPEN_END,
-    ChangelogPart,
-    RestoreJob,
-    RestoreProgress,
-    mistrust,
-    reader_of,
-)
+from streamlet.tasks.local_state import mistrust, reader_of
+from streamlet.tasks.open_task import OPEN_END, ChangelogPart, OpenTask, RestoreProgress
+from streamlet.tasks.opening import blamed
 from streamlet.tasks.state_updater import LAG_MS, StateUpdater
 from streamlet.tasks.target import Target
 from streamlet.tasks.task_restorer import RETRY_MS
-from streamlet.testing.simulation.stores import locked, opened
+from streamlet.testing.simulation import stores
 from streamlet.types import TaskId, TopicPartition
 
 if TYPE_CHECKING:
@@ -38,8 +32,8 @@ class SimReader:
 
     def __init__(self, member: SimMember) -> None:
         self._member = member
-        self._added: list[RestoreJob] = []
-        self._runs: dict[TaskId, RestoreJob] = {}
+        self._added: list[OpenTask] = []
+        self._runs: dict[TaskId, OpenTask] = {}
         self._due_ms: dict[TaskId, int] = {}
         self._preferred: frozenset[TaskId] = frozenset()
         #: Where progress would be told: there is none.
@@ -62,22 +56,22 @@ class SimReader:
         """Do nothing: the simulator reads all changelogs at once."""
         self._preferred = tasks
 
-    def add(self, job: RestoreJob) -> None:
+    def add(self, opened: OpenTask) -> None:
         """Restore this task, from the next step on."""
-        self._added.append(job)
+        self._added.append(opened)
 
     def remove(self, task: TaskId) -> None:
         """Give a task up; its stores are as far as they were read."""
-        self._added = [job for job in self._added if job.task != task]
+        self._added = [opened for opened in self._added if opened.task != task]
         self._runs.pop(task, None)
         self._due_ms.pop(task, None)
 
     def promote(self, task: TaskId, target: Target) -> bool:
         """Read a followed task up to its target's ends; False: it is not here, or not that far."""
-        job = self._runs.get(task)
-        if job is None or not job.promote(target):
+        opened = self._runs.get(task)
+        if opened is None or not opened.promote(target):
             return False
-        self._take_time(job)
+        self._take_time(opened)
         return True
 
     def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
@@ -93,10 +87,10 @@ class SimReader:
         """Progress for people: none."""
         return {}
 
-    def step(self, max_ms: int, *, gentle: bool = False) -> list[RestoreJob]:
-        """Read on; the jobs that are done."""
-        for job in self._added:
-            self._begin(job)
+    def step(self, max_ms: int, *, gentle: bool = False) -> list[OpenTask]:
+        """Read on; the tasks that are done."""
+        for opened in self._added:
+            self._begin(opened)
         self._added = []
         now = self._member.world.now_ms
         due = [task for task, due_ms in sorted(self._due_ms.items()) if due_ms <= now]
@@ -104,13 +98,13 @@ class SimReader:
             self._member.world.network.check_disk(task)
             self._read(self._runs[task])
         done = [self._runs.pop(task) for task in due if self._at_its_ends(task)]
-        for job in done:
-            del self._due_ms[job.task]
-            with blamed(job.task):
-                job.finish()
-        for job in self._runs.values():
-            if job.follow:
-                self._read(job)
+        for opened in done:
+            del self._due_ms[opened.task]
+            with blamed(opened.task):
+                opened.finish()
+        for opened in self._runs.values():
+            if opened.followed:
+                self._read(opened)
         return done
 
     def _at_its_ends(self, task: TaskId) -> bool:
@@ -123,45 +117,45 @@ class SimReader:
     def close(self) -> None:
         """Give up everything."""
 
-    def _begin(self, job: RestoreJob) -> None:
-        state = job.state
-        if mistrust(job, dict.fromkeys(state.changelogs.values(), 0)) is not None:
+    def _begin(self, opened: OpenTask) -> None:
+        state = opened.state
+        if mistrust(opened, dict.fromkeys(state.changelogs.values(), 0)) is not None:
             state.wipe()
         now = self._member.world.now_ms
-        job.parts = [
+        opened.parts = [
             ChangelogPart(
-                job.task,
+                opened.task,
                 tp,
                 store,
-                reader_of(job, store, tp),
+                reader_of(opened, store, tp),
                 state.loader(store),
                 state.positions.get(tp, 0),
-                OPEN_END if job.follow else job.ends[tp],
+                OPEN_END if opened.followed else opened.ends[tp],
                 started_ms=now,
                 reported_ms=now,
             )
             for store, tp in state.changelogs.items()
         ]
-        job.begun = True
-        self._runs[job.task] = job
-        if job.follow:
+        opened.begun = True
+        self._runs[opened.task] = opened
+        if opened.followed:
             self.news = True
         else:
-            self._take_time(job)
+            self._take_time(opened)
 
-    def _take_time(self, job: RestoreJob) -> None:
+    def _take_time(self, opened: OpenTask) -> None:
         """Read for as long as the records take that the disk lacks."""
-        world, task = self._member.world, job.task
+        world, task = self._member.world, opened.task
         lag = world.cluster.logs[task].lag(self._member.instance.disk.get(task, 0))
         stateful = world.cluster.is_stateful(task)
         ms = 1 + (min(lag // RESTORE_RATE, RESTORE_MAX_MS) if stateful else 0)
         self._due_ms[task] = world.now_ms + ms
 
-    def _read(self, job: RestoreJob) -> None:
+    def _read(self, opened: OpenTask) -> None:
         """Read to the end there is, and write all of it."""
-        log = self._member.world.cluster.logs[job.task]
+        log = self._member.world.cluster.logs[opened.task]
         end = log.end_at(self._member.world.now_ms)
-        for part in job.parts:
+        for part in opened.parts:
             if part.position < min(part.end, end):
                 keys, values = log.columns(part.position, end)
                 at = range(part.position, part.position + len(keys))
@@ -240,7 +234,7 @@ class SimRunner:
         if self._reader.news:
             self.busy = True
             self.wake(now + LAG_MS)
-        if pause_ms or any(copy.opened is None for copy in self._copies.kept.values()):
+        if pause_ms or any(copy is None for copy in self._copies.kept.values()):
             self.wake(now + RETRY_MS)
         if self._due_ms is not None:
             self.wake(self._due_ms)
@@ -256,9 +250,9 @@ def opener(member: SimMember) -> Callable[[TaskId], OpenTask]:
     """Opens the stores of tasks in the folder of a member's instance."""
 
     def open_stores(task: TaskId) -> OpenTask:
-        if not locked(member, task):
+        if not stores.locked(member, task):
             raise StateLockedError(f"another member has {task}")
-        task_stores = opened(member, task)
+        task_stores = stores.opened(member, task)
         try:
             member.world.network.check_disk(task)
         except StateError:

@@ -13,7 +13,7 @@ import attrs
 from streamlet.state.backing import Columns
 from streamlet.state.drained import Drained
 from streamlet.state.load import Loader
-from streamlet.tasks.opening import OpenTask
+from streamlet.tasks.open_task import OpenTask
 from streamlet.testing.simulation.cluster import SimulatedInstance, changelog_of, input_of
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 

@@ -28,7 +28,7 @@ class WatchedActivation(Activation):
         member = self._member
         member.world.protocol.wanted(member, task, positions)
         copy = member.worker.copies.kept.get(task)
-        if positions is not None and copy is not None and copy.opened is not None:
+        if positions is not None and copy is not None:
             self._warm.add(task)
         super().want(task, positions)
 

@@ -17,8 +17,8 @@ from streamlet.runtime.worker_ports import WorkerPorts, WorkerThreads
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_loop import HOLD_OFF_MS
 from streamlet.tasks.meters import Meters
+from streamlet.tasks.open_task import RestoreProgress
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tasks.task_events import SetCopies
 from streamlet.tasks.task_record import OpeningStage, TaskStage
 from streamlet.testing.simulation.brokers import SimBroker, SimCatalog, SimEdges, SimThread

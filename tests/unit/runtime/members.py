@@ -27,8 +27,8 @@ from streamlet.runtime.worker_status import Companions
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.meters import Meters
+from streamlet.tasks.open_task import RestoreProgress
 from streamlet.tasks.opening import TaskOpener
-from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.testing.coordinator import FakeCoordinator
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
@@ -173,7 +173,7 @@ class Member:
     def open_copies(self) -> dict[TaskId, TaskState]:
         """The stores of the copies it keeps now."""
         kept = list(self.worker._copies.kept.items())
-        return {task: copy.state for task, copy in kept if copy.opened is not None}
+        return {task: copy.state for task, copy in kept if copy is not None}
 
     def open_tasks(self) -> dict[TaskId, TaskState]:
         """The stores of the tasks it holds."""

@@ -10,7 +10,7 @@ import pytest
 
 from streamlet.errors import ListenerError
 from streamlet.runtime.listeners import Listeners, StateRestoreListener
-from streamlet.tasks.restore_job import Phase, RestoreProgress
+from streamlet.tasks.open_task import Phase, RestoreProgress
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Nobody
 

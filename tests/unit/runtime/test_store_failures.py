@@ -14,7 +14,7 @@ from streamlet.state.directory import DATABASE, StateDirectory
 from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.task_state import TaskState
 from streamlet.tasks import opening
-from streamlet.tasks.opening import OpenTask
+from streamlet.tasks.open_task import OpenTask
 from streamlet.types import TaskId
 from tests.unit.runtime.members import Group, Member, wait_for
 

@@ -17,7 +17,8 @@ from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.topic_watch import TopicWatch
 from streamlet.runtime.worker import Worker
 from streamlet.tasks.commit_loop import HOLD_OFF_MS, PostponedCommit
-from streamlet.tasks.opening import CLOSE_LATER_MS, Closer, OpenTask
+from streamlet.tasks.open_task import OpenTask
+from streamlet.tasks.opening import CLOSE_LATER_MS, Closer
 from streamlet.tasks.task_events import GiveUp
 from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
 from streamlet.tasks.task_registry import Prefetcher

@@ -26,8 +26,8 @@ from streamlet.state.task_state import TaskState
 from streamlet.state.window_rows import WindowProgress
 from streamlet.state.window_times import WindowTimes
 from streamlet.tasks.changelog_reader import StoreChangelogReader
+from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.opening import TaskOpener
-from streamlet.tasks.restore_job import RestoreJob
 from streamlet.tasks.target import Target
 from streamlet.testing.ports import MemoryAdmin, MemorySink, MemorySource
 from streamlet.topology.graph import Topology
@@ -177,7 +177,7 @@ class Copy:
         self.reader = StoreChangelogReader(source, admin, ManualClock())
         ends, ids = admin.end_offsets([CHANGELOG]), admin.topic_ids([CHANGELOG.topic])
         target, whole_from = Target(ends=ends, topic_ids=ids), world.whole_from
-        self.reader.add(RestoreJob(TASK, self.state, target, follow=True, whole_from=whole_from))
+        self.reader.add(OpenTask(TASK, self.state).follow(target, whole_from))
 
     def read(self) -> None:
         """Read what there is by now."""

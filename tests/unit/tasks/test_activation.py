@@ -27,7 +27,8 @@ from streamlet.state.directory import StateDirectory
 from streamlet.tasks.activation import ASK_AGAIN_MS, LOCKED_RETRY_MS, Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.lock_waits import LOOK_MS, QUIET_MS
-from streamlet.tasks.opening import REOPEN_MS, OpenTask, TaskOpener
+from streamlet.tasks.open_task import OpenTask
+from streamlet.tasks.opening import REOPEN_MS, TaskOpener
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.target import Target
 from streamlet.tasks.task_events import CopyFailed, Restored, RestoreFailed
@@ -79,7 +80,7 @@ class Warm:
         self.ordered.append(target.limit)
 
     def restore(self, opened: OpenTask, target: Target) -> None:
-        self.restoring.append(opened)
+        self.restoring.append(opened.restore(target))
 
     def cancel(self, task: TaskId) -> None:
         """It is noted nowhere: what is on its way comes all the same."""
@@ -313,11 +314,13 @@ def test_a_copy_as_of_another_commit_than_is_wanted_by_now_is_not_taken(tmp_path
             bench.activation.cancel(TASK)
     first, second = copies.ordered
     assert (first, second) == (StateNumber(1, 1), StateNumber(1, 2))
-    stale = bench.opened()
-    assert bench.activation.restored(Restored(stale, first)) is None
+    stale = bench.opened().restore(Target(limit=first, ends={CHANGELOG: 1}))
+    assert bench.activation.restored(Restored(stale)) is None
     assert bench.activation.tasks == {TASK}
-    fresh = bench.opened()  # the other was closed
-    active = bench.activation.restored(Restored(fresh, second))
+    fresh = bench.opened().restore(
+        Target(limit=second, ends={CHANGELOG: 2})
+    )  # the other was closed
+    active = bench.activation.restored(Restored(fresh))
     assert active is not None
     assert (active.committed, bench.activation.idle) == ({INPUT: 20}, True)
     active.opened.close()
@@ -341,8 +344,9 @@ def test_a_disagreement_found_before_a_task_was_taken_away_confirms_no_later_one
         while len(copies.restoring) < attempt:
             bench.activation.step()
             assert time.monotonic() < deadline
-        later = Restored(copies.restoring[-1], StateNumber(1, 1), beyond=StateNumber(1, 2))
-        assert bench.activation.restored(later) is None
+        opened = copies.restoring[-1]
+        opened.beyond = StateNumber(1, 2)
+        assert bench.activation.restored(Restored(opened)) is None
         assert bench.activation.tasks == {TASK}
         bench.activation.cancel(TASK)
     bench.activation.close()
@@ -370,7 +374,7 @@ def test_only_its_own_failure_ends_a_restore(tmp_path: Path) -> None:
     bench.clock.advance(REOPEN_MS)
     bench.activation.step()
     (_, again) = copies.restoring
-    active = bench.activation.restored(Restored(again, None))
+    active = bench.activation.restored(Restored(again))
     assert active is not None
     assert bench.activation.problems == {}
     active.opened.close()

@@ -19,7 +19,7 @@ from streamlet.state.backing import Columns
 from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import PREFERRED_RECORDS, StoreChangelogReader
-from streamlet.tasks.restore_job import RestoreJob, RestoreProgress
+from streamlet.tasks.open_task import OpenTask, RestoreProgress
 from streamlet.tasks.target import Target
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
@@ -35,7 +35,7 @@ def number(value: int | None) -> bytes | None:
     return None if value is None else bytes(8) + value.to_bytes(8, "big")
 
 
-def tasks(jobs: list[RestoreJob]) -> list[TaskId]:
+def tasks(jobs: list[OpenTask]) -> list[TaskId]:
     return [job.task for job in jobs]
 
 
@@ -68,14 +68,14 @@ class World:
 
     def job(
         self, state: TaskState, limit: tuple[int, int] | None = None, task: TaskId = T0
-    ) -> RestoreJob:
+    ) -> OpenTask:
         partitions, admin = list(state.changelogs.values()), MemoryAdmin(self.log)
         commit = None if limit is None else StateNumber(*limit)
         ids = admin.topic_ids([tp.topic for tp in partitions])
         target = Target(ends=admin.end_offsets(partitions), limit=commit, topic_ids=ids)
-        return RestoreJob(task, state, target)
+        return OpenTask(task, state).restore(target)
 
-    def run(self, *jobs: RestoreJob, steps: int = 1000) -> list[TaskId]:
+    def run(self, *jobs: OpenTask, steps: int = 1000) -> list[TaskId]:
         for job in jobs:
             self.restorer.add(job)
         done: list[TaskId] = []
@@ -163,7 +163,7 @@ def test_nothing_is_read_behind_the_end_of_a_table_over_a_source_topic(world: Wo
     world.log.append(source, [b"a", None, b"b", b"a"], [n.to_bytes(8, "big") for n in (1, 0, 2, 3)])
     spec = Spec("s", source_topic="input")
     state = TaskState.open(None, [spec], 1 << 20, {"s": source})
-    world.run(RestoreJob(T0, state, Target(ends={source: 3}, limit=StateNumber(1, 1))))
+    world.run(OpenTask(T0, state).restore(Target(ends={source: 3}, limit=StateNumber(1, 1))))
     assert world.entries(state) == {"a": 1, "b": 2}
     assert state.positions == {source: 3}
 
@@ -242,7 +242,7 @@ def test_a_log_cut_off_while_it_is_read_begins_again(world: World) -> None:
     assert sorted(done) == [T0, T1]
     assert (world.entries(state), world.entries(other)) == ({"b": 29}, {"a": 2})
     world.log.delete(S0.topic)
-    restorer.add(RestoreJob(T0, state, Target(ends={S0: 99})))
+    restorer.add(OpenTask(T0, state).restore(Target(ends={S0: 99})))
     with pytest.raises(MissingTopicError):
         restorer.step(0)
     for one in (state, other):
@@ -351,7 +351,7 @@ def test_a_task_given_up_is_not_restored_further(world: World) -> None:
 
 def test_a_task_without_changelogs_is_done_at_once(world: World) -> None:
     state = TaskState.open(None, [Spec("s")], 1 << 20)
-    assert world.run(RestoreJob(T0, state, Target())) == [T0]
+    assert world.run(OpenTask(T0, state).restore(Target())) == [T0]
     assert state.state == NO_STATE
 
 
@@ -458,9 +458,9 @@ def test_damage_met_while_restoring_starts_over_once(world: World) -> None:
         world.run(world.job(state))
 
 
-def following(world: World, state: TaskState) -> RestoreJob:
+def following(world: World, state: TaskState) -> OpenTask:
     ends = MemoryAdmin(world.log).end_offsets(list(state.changelogs.values()))
-    return RestoreJob(T0, state, Target(ends=ends), follow=True)
+    return OpenTask(T0, state).follow(Target(ends=ends))
 
 
 def test_a_followed_task_is_read_on_and_holds_the_newest_number_back() -> None:
@@ -501,7 +501,7 @@ def test_tasks_that_are_promoted_together_are_taken_from_the_client_in_one_call(
     for task in (T0, T1):
         state = world.state(task, persistent=False)
         job = world.job(state, task=task)
-        world.restorer.add(RestoreJob(task, state, job.target, follow=True))
+        world.restorer.add(OpenTask(task, state).follow(job.target))
     world.restorer.step(10)
     for task, tp in ((T0, S0), (T1, S1)):
         assert world.restorer.promote(task, Target(limit=StateNumber(1, 1), ends={tp: 0}))
@@ -530,7 +530,7 @@ def test_a_promoted_table_over_a_source_topic_is_read_to_the_commit_it_is_promot
     world.log.append(source, [b"a", b"b"], [bytes(7) + b"\1", bytes(7) + b"\2"])
     spec = Spec("s", source_topic="input")
     state = TaskState.open(None, [spec], 1 << 20, {"s": source})
-    world.restorer.add(RestoreJob(T0, state, Target(ends={source: 0}), follow=True))
+    world.restorer.add(OpenTask(T0, state).follow(Target(ends={source: 0})))
     assert world.restorer.step(10) == []
     assert world.restorer.lags() == {T0: 0}
     assert world.restorer.promote(T0, Target(limit=StateNumber(1, 1), ends={source: 2}))
@@ -544,7 +544,7 @@ def test_how_far_a_task_is_that_waits_for_a_preferred_one_is_not_known() -> None
     states = {task: world.state(task, persistent=False) for task in (T0, T1)}
     for task, state in states.items():
         job = world.job(state, task=task)
-        world.restorer.add(RestoreJob(task, state, job.target, follow=True))
+        world.restorer.add(OpenTask(task, state).follow(job.target))
     world.restorer.step(0)
     assert world.restorer.lags() == {T0: 0, T1: 0}
     world.restorer.prefer(frozenset({T0}))
@@ -557,7 +557,7 @@ def test_of_a_preferred_task_little_is_left_to_write() -> None:
     world = World()
     state = world.state(persistent=False)
     job = world.job(state)
-    world.restorer.add(RestoreJob(T0, state, job.target, follow=True))
+    world.restorer.add(OpenTask(T0, state).follow(job.target))
     world.flush(1, 1, **{f"k{n}": n for n in range(PREFERRED_RECORDS + 1)})
     world.flush(1, 2, a=1)
     world.restorer.step(1)

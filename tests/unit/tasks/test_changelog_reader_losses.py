@@ -9,7 +9,7 @@ import pytest
 
 from streamlet.coordinator.commit_metadata import CommitMetadata, Rebuilt
 from streamlet.errors import StateError, TaskCorruptedError
-from streamlet.tasks.restore_job import RestoreJob
+from streamlet.tasks.open_task import OpenTask
 from streamlet.types import StateNumber
 from tests.unit.tasks.test_changelog_reader import S0, T0, T1, World, number
 
@@ -19,7 +19,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def told(job: RestoreJob, **more: object) -> RestoreJob:
+def told(job: OpenTask, **more: object) -> OpenTask:
     """The job, with more that its commit tells."""
     job.target = attrs.evolve(job.target, **more)
     return job
@@ -95,7 +95,7 @@ def test_records_prove_that_positions_were_set_back(
 
 
 @attrs.define(eq=False)
-class Failing(RestoreJob):
+class Failing(OpenTask):
     """A job whose stores cannot be written."""
 
     error: StateError = attrs.field(factory=StateError, kw_only=True)
@@ -110,8 +110,8 @@ def test_a_task_that_was_given_up_with_its_state_is_not_handed_over_once_it_is_r
     """Another task failed in that step, so that nothing was handed over in it."""
     state, other = world.state(persistent=False), world.state(T1, persistent=False)
     rewritten = attrs.evolve(world.job(state, (1, 1)).target, rewrite=frozenset({S0}))
-    world.restorer.add(Failing(T0, state, rewritten, error=TaskCorruptedError("damaged")))
-    world.restorer.add(Failing(T1, other, world.job(other, (1, 1)).target))
+    world.restorer.add(Failing(T0, state, error=TaskCorruptedError("damaged")).restore(rewritten))
+    world.restorer.add(Failing(T1, other).restore(world.job(other, (1, 1)).target))
     with pytest.raises(StateError):
         world.restorer.step(0)
     for task in (T0, T1):

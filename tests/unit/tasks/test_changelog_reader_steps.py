@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-import attrs
-
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import GENTLE_POLLS, GENTLE_RECORDS, StoreChangelogReader
+from streamlet.tasks.open_task import OpenTask
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource
 from streamlet.types import StateNumber
 from tests.unit.state.support import Spec
@@ -54,7 +53,7 @@ def test_a_step_tells_whether_there_was_anything_to_read(tmp_path: Path) -> None
     world = World(tmp_path)
     world.flush(1, 1, a=1)
     state = world.state()
-    world.restorer.add(attrs.evolve(world.job(state), follow=True))
+    world.restorer.add(OpenTask(T0, state).follow(world.job(state).target))
     world.restorer.step(0)
     assert not world.restorer.quiet
     world.restorer.step(0)
@@ -65,7 +64,7 @@ def test_a_step_tells_whether_there_was_anything_to_read(tmp_path: Path) -> None
 
 def test_a_copy_without_a_changelog_lacks_nothing(tmp_path: Path) -> None:
     world, state = World(tmp_path), TaskState.open(None, [Spec("s", logged=False)], 1 << 20)
-    world.restorer.add(attrs.evolve(world.job(state), follow=True))
+    world.restorer.add(OpenTask(T0, state).follow(world.job(state).target))
     world.restorer.step(0)
     assert world.restorer.lags() == {T0: 0}
     world.restorer.close()

@@ -12,7 +12,8 @@ from streamlet.clock import SystemClock
 from streamlet.errors import StateError
 from streamlet.state.directory import StateDirectory
 from streamlet.state.task_state import TaskState
-from streamlet.tasks.opening import Closer, OpenTask
+from streamlet.tasks.open_task import OpenTask
+from streamlet.tasks.opening import Closer
 from streamlet.types import TaskId
 
 LONG_MS = 3_600_000

@@ -11,7 +11,7 @@ from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.commit_delivery import ChangelogDelivery
-from streamlet.tasks.restore_job import RestoreJob
+from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.target import Target
 from streamlet.tasks.targets import _name_unreadable
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
@@ -43,9 +43,9 @@ class World:
         metadata = CommitMetadata(3, "one", 7, {LOG: 4}, StateNumber(3, 3))
         return Target(ends={LOG: 4}, epoch=3, limit=metadata.state, metadata=metadata)
 
-    def restored(self) -> RestoreJob:
+    def restored(self) -> OpenTask:
         """The task, restored to that."""
-        job = RestoreJob(TASK, self.state, self.target())
+        job = OpenTask(TASK, self.state).restore(self.target())
         self.reader.add(job)
         assert self.reader.step(10) == [job]
         return job
@@ -66,7 +66,7 @@ def test_an_owner_restores_all_that_its_predecessor_wrote(
 @pytest.mark.parametrize(("forged", "promoted"), [(FAR, True), (NEAR, False)])
 def test_a_copy_that_left_out_what_counts_is_read_again(forged: int, promoted: bool) -> None:
     world = World(forged)
-    world.reader.add(RestoreJob(TASK, world.state, Target(ends={LOG: 0}), follow=True))
+    world.reader.add(OpenTask(TASK, world.state).follow(Target(ends={LOG: 0})))
     assert world.reader.step(10) == []
     assert world.reader.promote(TASK, world.target()) is promoted
     if promoted:

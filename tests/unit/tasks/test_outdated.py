@@ -9,7 +9,7 @@ import pytest
 
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
-from streamlet.tasks.restore_job import RestoreJob
+from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.target import Target
 from streamlet.testing.ports import MemoryAdmin, MemorySource
 from streamlet.types import StateNumber
@@ -114,7 +114,7 @@ def test_a_copy_notes_when_it_was_at_the_end(world: World) -> None:
     source = MemorySource(world.log, headers=True)
     restorer = StoreChangelogReader(source, MemoryAdmin(world.log), world.clock, buffer_records=0)
     ends = MemoryAdmin(world.log).end_offsets([S0])
-    restorer.add(RestoreJob(T0, state, Target(ends=ends), follow=True))
+    restorer.add(OpenTask(T0, state).follow(Target(ends=ends)))
     looks = []
     for commit in (2, 3):
         world.flush(1, commit, a=commit)
@@ -140,12 +140,12 @@ def test_a_table_that_is_older_than_its_topics_deletions_is_built_again(
     rows: Sequence[bytes] = [(1).to_bytes(8, "big")] * 2
     world.log.append(S0, [b"a", b"b"], rows)
     state = table(world, S0.topic)
-    world.run(RestoreJob(T0, state, Target(ends={S0: 2}, limit=StateNumber(1, 1))))
+    world.run(OpenTask(T0, state).restore(Target(ends={S0: 2}, limit=StateNumber(1, 1))))
     state.write(state.drain(), StateNumber(1, 1), {}, {S0: world.clock.wall_ms()})
     world.log.append(S0, [b"b"], [None])
     world.log.append(S0, [b"c"], rows[:1])
     world.log.compact(S0, drop_tombstones=True)
     world.clock.advance(age_ms)
-    world.run(RestoreJob(T0, state, Target(ends={S0: 2}, limit=StateNumber(1, 1))))
+    world.run(OpenTask(T0, state).restore(Target(ends={S0: 2}, limit=StateNumber(1, 1))))
     assert world.entries(state) == left
     state.close()

@@ -10,7 +10,8 @@ import pytest
 from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.errors import BrokerError, StateLockedError, UnreachableError
 from streamlet.kafka.ports import PartitionBatch
-from streamlet.tasks.opening import OpenTask, TaskOpener
+from streamlet.tasks.open_task import OpenTask
+from streamlet.tasks.opening import TaskOpener
 from streamlet.tasks.target import Target
 from streamlet.tasks.task_events import CopyLag, Restored, RestoreFailed
 from streamlet.types import StateNumber, TaskId
@@ -59,7 +60,8 @@ def test_a_task_is_restored_to_its_commit_and_not_beyond(world: World) -> None:
     mine = opened(world)
     world.copies.restore(mine, Target(limit=StateNumber(1, 2), ends={C0: world.log.end(C0)}))
     event = restored(world)
-    assert (event.opened, event.limit, event.beyond) == (mine, StateNumber(1, 2), None)
+    assert event.opened is mine
+    assert (mine.target.limit, mine.beyond) == (StateNumber(1, 2), None)
     assert dict(mine.state.stores["counts"].range()) == {"a": 2, "b": 1}
     assert mine.state.state == StateNumber(1, 2)
     mine.close()
@@ -87,8 +89,8 @@ def test_stores_that_prove_a_later_commit_come_back_with_what_they_prove(world: 
     target = Target(metadata=commit, limit=StateNumber(1, 1), ends=ends)
     world.copies.restore(opened(world), target)
     event = restored(world)
-    assert event.beyond is not None
-    assert event.beyond > StateNumber(1, 1)
+    assert event.opened.beyond is not None
+    assert event.opened.beyond > StateNumber(1, 1)
     event.opened.close()
 
 

@@ -78,7 +78,7 @@ def test_a_promoted_copy_is_as_of_the_commit_and_not_beyond(world: World) -> Non
     world.copies.promote(T0, Target(limit=StateNumber(1, 2), ends={C0: world.log.end(C0)}))
     promoted = world.promoted(T0)
     assert entries(promoted) == {"a": 2, "b": 1}
-    assert promoted.opened.state.state == promoted.limit == StateNumber(1, 2)
+    assert promoted.opened.state.state == promoted.opened.target.limit == StateNumber(1, 2)
     promoted.opened.close()
 
 
@@ -250,12 +250,12 @@ def test_a_copy_whose_store_refuses_is_closed_alone_and_opened_again(
     world.copies.set(frozenset({T0, T1}))
     world.see(lambda event: event == CopyLag(T1, 0))
     world.log.append(C0, [b"a"], [b""])  # no number in front: not ours
-    other = world.copies.kept[T1].opened
+    other = world.copies.kept[T1]
     world.see(lambda event: isinstance(event, CopyFailed))
     world.told.clear()
     world.log.lose_tail(C0, world.log.end(C0) - 1)  # what was not ours is gone
     world.see(lambda event: event == CopyLag(T0, 0))
-    assert world.copies.kept[T1].opened is other, "the other copy was read on"
+    assert world.copies.kept[T1] is other, "the other copy was read on"
     assert not any(isinstance(e, CopyFailed) and e.task == T1 for e in world.told)
 
 

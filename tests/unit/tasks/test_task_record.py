@@ -11,8 +11,8 @@ from streamlet.tasks.task_record import (
     CARRIED_OUT,
     MOVES,
     CopyProgress,
-    CopyStage,
     OpeningStage,
+    ReadStage,
     TaskRecord,
     TaskStage,
     UnitStage,
@@ -23,7 +23,8 @@ ENDS = {
     TaskStage.CLOSED,
     OpeningStage.READY,
     OpeningStage.CANCELLED,
-    CopyStage.PROMOTING,
+    ReadStage.PROMOTING,
+    ReadStage.RESTORING,
     UnitStage.COMMITTING,
 }
 LIVING = [stage for stage in TaskStage if stage is not TaskStage.CLOSED]
@@ -45,14 +46,14 @@ def before(stage: enum.Enum) -> set[enum.Enum]:
 
 
 @pytest.mark.parametrize(
-    "begin", [TaskStage.COPIED, OpeningStage.SETTLING, CopyStage.WANTED, UnitStage.ORDERED]
+    "begin", [TaskStage.COPIED, OpeningStage.SETTLING, ReadStage.OPEN, UnitStage.ORDERED]
 )
 def test_a_task_comes_to_each_stage_from_its_begin_on(begin: enum.Enum) -> None:
     assert reached(begin) == set(type(begin))
 
 
 def test_the_table_has_each_stage_and_only_the_last_ones_lead_nowhere() -> None:
-    assert set(MOVES) == {*TaskStage, *OpeningStage, *CopyStage, *UnitStage}
+    assert set(MOVES) == {*TaskStage, *OpeningStage, *ReadStage, *UnitStage}
     assert {stage for stage, after in MOVES.items() if not after} == ENDS
 
 

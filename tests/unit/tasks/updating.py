@@ -20,8 +20,8 @@ from streamlet.state.changelog import encode_column
 from streamlet.state.directory import StateDirectory
 from streamlet.state.rows import untimed
 from streamlet.tasks.changelog_reader import StoreChangelogReader
+from streamlet.tasks.open_task import RestoreProgress
 from streamlet.tasks.opening import TaskOpener
-from streamlet.tasks.restore_job import RestoreProgress
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.task_events import CopyEvent, Restored
 from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySource

@@ -1,47 +1,32 @@
-"""One task's restore: what is to be read, how far that is, and whether local state goes with it.
+"""A task's open stores, from the opening of its folder to its closing, and what is read into them.
 
-Local state is believed only as far as the broker's log goes with it: another topic id, a position
-before the log's start or behind its end mean that the changelog is not the one that the state was
-built from, or that deletions were missed. Then the task starts over from the log's start; but if
-its state is exactly that of the commit, a log that lost records is written again from it instead.
-
-The start of a window store's changelog is raised by its owner, which says so in its commits. What
-local state has not read of that was about windows that have expired: reading goes on at the start.
-
-A compacted topic keeps a tombstone for ``delete.retention.ms``. State that is older, and whose log
-went on, may still have keys that were deleted behind its position, and nothing in the log says so.
-State carries the time at which its position was last known to be the log's end. Of an outdated
-changelog only what was compacted matters: while the offsets behind the position are without a gap,
-nothing was removed there, and the state is continued whatever its age. So state that does not say
-how old it is, as earlier versions wrote it, is restored again only where it has to be. A table's
-own topic is processed on behind the commit, so a table that is outdated is built again.
+One object goes from hand to hand: ``tasks.activation`` opens it and gives it to the state updater,
+which brings it to a commit and gives it back; a copy is opened by the state updater, and handed
+over when its task is ours. The active task has it then.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Literal, Self, TypeAlias
 
 import attrs
 
-from streamlet.kafka.ports import Admin, PartitionBatch
-from streamlet.logs import get_logger
-from streamlet.state.changelog import ChangelogReader, RecordReader
+from streamlet.kafka.ports import PartitionBatch
+from streamlet.state.changelog import RecordReader
+from streamlet.state.directory import FolderLock
 from streamlet.state.freshness import Freshness
 from streamlet.state.holding_reader import HoldingReader
 from streamlet.state.load import Loader
-from streamlet.state.plain_reader import PlainReader
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.target import Target
+from streamlet.tasks.task_record import ReadStage, moved
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
-
-log = get_logger(__name__)
 
 #: Where a changelog that is followed ends: never.
 OPEN_END = 1 << 62
-#: Kafka's ``delete.retention.ms``, for changelogs whose settings the broker does not tell.
-RETENTION_MS = 86_400_000
 
 
 Phase: TypeAlias = Literal["start", "batch", "end", "suspended"]
@@ -147,41 +132,87 @@ class ChangelogPart:
 
 
 @attrs.define(eq=False)
-class RestoreJob:
-    """One task to restore to what its target tells, or a copy to follow.
+class OpenTask:
+    """A task's stores and the lock on their folder, and what is read into them; on its way.
 
-    A copy is read on for good, until ``promote`` says where to stop and what counts.
+    Who has it closes it: a task on its way up (``tasks.activation``), the state updater while it
+    reads, and the active task (``tasks.active``). Fields that it has from a stage on are not there
+    before.
 
     Attributes:
-        target: the commit, of whose changelogs those to rewrite lost records: they are written
-            again from local state that is exactly that of the commit.
-        follow: whether it is a copy.
+        lock: on the folder; None: there is none.
+        damaged: the files cannot be read or written any more, and ``close`` deletes them.
+        stage: whether it is read, and as what.
+        target: once it is read: the commit that it is to be brought to, of whose changelogs those
+            to rewrite lost records: they are written again from local state that is exactly that of
+            the commit. Of a copy that is followed, what is known to count.
         whole_from: looks up the offsets from which on changelogs hold the whole state, of those
             that may lack older ones; None: the target tells.
         ends: where each changelog partition ended, read after the commit was fetched; for a store
             over a source topic, the committed input offset.
-        parts: its changelogs, once it is begun.
-        begun: whether it is.
+        parts: its changelogs, once its reader has begun.
+        begun: whether it has.
         wiped: whether its store turned out to be damaged, and was read again.
         parked: whether a changelog lost records that were read: it is not read on.
         beyond: a number met that the commit should contain: positions were set back.
+        lag: of a copy that is followed: the one reported last.
     """
 
     task: TaskId
     state: TaskState
-    target: Target
-    follow: bool = False
-    whole_from: Callable[[], Mapping[TopicPartition, int]] | None = None
+    lock: FolderLock | None = None
+    damaged: bool = False
+    stage: ReadStage = attrs.field(default=ReadStage.OPEN, init=False)
+    target: Target = attrs.field(init=False)
+    whole_from: Callable[[], Mapping[TopicPartition, int]] | None = attrs.field(
+        default=None, init=False
+    )
     ends: Mapping[TopicPartition, int] = attrs.field(init=False)
     parts: list[ChangelogPart] = attrs.field(factory=list, init=False)
     begun: bool = attrs.field(default=False, init=False)
     wiped: bool = attrs.field(default=False, init=False)
     parked: bool = attrs.field(default=False, init=False)
     beyond: StateNumber | None = attrs.field(default=None, init=False)
+    lag: int | None = attrs.field(default=None, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
 
-    @ends.default
-    def _target_ends(self) -> Mapping[TopicPartition, int]:
-        return self._ends_of(self.target)
+    def close(self) -> None:
+        """Close the stores, writing nothing, and let others have the folder; once."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.state.close()
+            if self.damaged and self.lock is not None:
+                self.lock.wipe()
+        finally:  # a folder that stays locked would be waited for until this process ends
+            if self.lock is not None:
+                self.lock.release()
+
+    # Its changelogs.
+
+    def restore(self, target: Target) -> Self:
+        """Read it to what the target tells; itself."""
+        return self._read(target, ReadStage.RESTORING)
+
+    def follow(
+        self,
+        target: Target,
+        whole_from: Callable[[], Mapping[TopicPartition, int]] | None = None,
+    ) -> Self:
+        """Read it on for good, as a copy, until ``promote`` says where to stop; itself."""
+        self.whole_from = whole_from
+        return self._read(target, ReadStage.FOLLOWED)
+
+    def _read(self, target: Target, stage: ReadStage) -> Self:
+        self.stage = moved(self.task, self.stage, stage)
+        self.target, self.ends = target, self._ends_of(target)
+        return self
+
+    @property
+    def followed(self) -> bool:
+        """True if it is a copy that is read on for good."""
+        return self.stage is ReadStage.FOLLOWED
 
     def _ends_of(self, target: Target) -> dict[TopicPartition, int]:
         ends, logs = target.ends, self.state.changelogs.values()
@@ -190,7 +221,7 @@ class RestoreJob:
     @property
     def read(self) -> bool:
         """True if everything was read, and nothing is to be followed."""
-        return not self.follow and all(part.position >= part.end for part in self.parts)
+        return not self.followed and all(part.position >= part.end for part in self.parts)
 
     def promote(self, target: Target) -> bool:
         """Read a copy up to the target's ends only, counting what that commit contains.
@@ -210,7 +241,7 @@ class RestoreJob:
         if not all(_agrees(part.reader, target) for part in self.parts):
             return False
         self.target = attrs.evolve(target, topic_ids=self.target.topic_ids)
-        self.ends, self.follow = ends, False
+        self.ends, self.stage = ends, moved(self.task, self.stage, ReadStage.PROMOTING)
         for part in self.parts:
             part.end = ends[part.tp]
         return True
@@ -262,121 +293,11 @@ def outruns(met: StateNumber, limit: StateNumber, claimed: int | None) -> bool:
     return met.number > 1 + (limit.number if limit.epoch == claimed else 0)
 
 
-def prepare_rewrite(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> None:
-    """Read changelogs from their starts that will be written again: for their keys only."""
-    positions = {tp: starts[tp] for tp in job.target.rewrite}
-    job.state.time_indexes.forget(job.target.rewrite)
-    job.state.positions = {**job.state.positions, **positions}
-
-
-def mistrust(job: RestoreJob, starts: Mapping[TopicPartition, int]) -> str | None:
-    """The reason why the local state does not go with the log; None if it does."""
-    state, ids = job.state, job.target.topic_ids or {}
-    reach = max(state.state, state.reach)
-    if job.target.limit is not None and reach > job.target.limit:
-        return f"its state {tuple(reach)} is ahead of the commit {tuple(job.target.limit)}"
-    if job.target.decided and state.positions and state.state != job.target.limit:
-        return f"its state {tuple(state.state)} may stem from other records than the log holds"
-    if _from_before_rewrite(job):
-        return f"its state {tuple(state.state)} is from before its changelogs lost records"
-    for tp in sorted(set(state.changelogs.values()) - job.target.rewrite):
-        known, now = state.topic_ids.get(tp.topic), ids.get(tp.topic)
-        if known and now and known != now:
-            return f"topic {tp.topic} was created again"
-        position = state.positions.get(tp)
-        if position is not None and position > job.ends[tp]:
-            return f"{tp} ends at {job.ends[tp]}, the state was built up to {position}"
-        before = position is not None and position < starts[tp]
-        if before and not job.cut_by_owner(tp, starts[tp]):
-            return f"{tp} begins at {starts[tp]}, the state was built up to {position}"
-    return None
-
-
-def _from_before_rewrite(job: RestoreJob) -> bool:
-    """True if the local state was built from a changelog before that was written again."""
-    state, rebuilt = job.state, job.target.rebuilt_epoch
-    if rebuilt is None or state.state.epoch >= rebuilt:
-        return False
-    written = [tp for store, tp in state.changelogs.items() if store not in state.plain]
-    return any(state.positions.get(tp, 0) and state.epochs.get(tp, 0) < rebuilt for tp in written)
-
-
-def reader_of(job: RestoreJob, store: str, tp: TopicPartition) -> RecordReader:
-    """The reader that knows which records of this changelog count."""
-    if store in job.state.plain:
-        return PlainReader(job.state.stores[store].commits.taken)
-    if job.follow:
-        return HoldingReader(str(tp), job.state.epochs.get(tp, 0), job.target.epoch)
-    if tp in job.target.rewrite:
-        return ChangelogReader(str(tp), NO_STATE, claimed=job.target.epoch)
-    epoch, target = job.state.epochs.get(tp, 0), job.target
-    return ChangelogReader(str(tp), target.limit, epoch, target.epoch)
-
-
-# -- state that is too old -------------------------------------------------------------------------
-
-
-def _behind(job: RestoreJob) -> dict[TopicPartition, int]:
-    """Positions of the local state behind which its changelogs have something that counts for it.
-
-    State that is exactly that of the commit lacks nothing, whatever is behind it.
-    """
-    state = job.state
-    if job.target.limit not in (None, NO_STATE) and state.state == job.target.limit:
-        return {}
-    own = {tp for store, tp in state.changelogs.items() if store not in state.plain}
-    return {tp: at for tp, at in state.positions.items() if tp in own and at < job.ends[tp]}
-
-
-def outdated(jobs: Iterable[RestoreJob], admin: Admin, now_ms: int) -> dict[TopicPartition, str]:
-    """Changelogs that may have forgotten deletions which the local state lacks, each with why.
-
-    Raises:
-        BrokerError: the broker does not answer.
-    """
-    positions: dict[TopicPartition, int] = {}
-    times: dict[TopicPartition, int] = {}
-    for job in jobs:
-        positions |= _behind(job)
-        times |= job.state.times
-    if not positions:
-        return {}
-    retentions = admin.delete_retentions(sorted({tp.topic for tp in positions}))
-    return _too_old(positions, times, retentions, now_ms)
-
-
-def _too_old(
-    positions: Iterable[TopicPartition],
-    times: Mapping[TopicPartition, int],
-    retentions: Mapping[str, int],
-    now_ms: int,
-) -> dict[TopicPartition, str]:
-    found = {}
-    for tp in positions:
-        most_ms, at_ms = retentions.get(tp.topic, RETENTION_MS), times.get(tp)
-        if at_ms is None:
-            found[tp] = "its state does not say how old it is"
-        elif now_ms - at_ms > most_ms:
-            found[tp] = f"its state is {(now_ms - at_ms) / 1000:,.0f} s old"
-        if tp in found:
-            found[tp] += f", {tp.topic} keeps deletions for {most_ms / 1000:,.0f} s"
-    return found
-
-
-def outdated_table(job: RestoreJob, admin: Admin, now_ms: int) -> str | None:
-    """The reason to build a table over a compacted topic again; None if there is none.
-
-    Raises:
-        BrokerError: the broker does not answer.
-    """
-    state = job.state
-    tables = [tp for store, tp in state.changelogs.items() if store in state.plain]
-    old = [tp for tp in tables if tp in state.positions and tp in state.times]
-    if not old:
-        return None
-    retentions = admin.delete_retentions(sorted({tp.topic for tp in old}))
-    compacted = [tp for tp in old if tp.topic in retentions]
-    found = _too_old(compacted, state.times, retentions, now_ms)
-    ends = admin.end_offsets(sorted(found)) if found else {}
-    gone_on = [why for tp, why in sorted(found.items()) if ends[tp] > state.positions[tp]]
-    return gone_on[0] if gone_on else None
+@contextmanager
+def closed_if_refused(opened: OpenTask) -> Iterator[None]:
+    """Close stores that a block could not take over: an error leaves it."""
+    try:
+        yield
+    except BaseException:
+        opened.close()
+        raise
