@@ -114,7 +114,7 @@ def open_worker(
             settings,
             kafka.ports(admin),
             group.session,
-            group.board,
+            group.rebalance_events,
             catalog,
             kafka.edges,
             app.policy,
@@ -192,7 +192,7 @@ class _KafkaWorker:
             member = self.member
             link.publish(Endpoint(member.instance, member.number, member.member, *endpoint))
         directory = StateDirectory(self.settings.state_dir, self.topology.application)
-        self.group.board.add_dormant(dormant_copies(directory, admin))
+        self.group.rebalance_events.add_dormant(dormant_copies(directory, admin))
         return Companions(
             link=link,
             reporter=self._reporter(link),
@@ -222,7 +222,7 @@ class _KafkaWorker:
             delay_ms=self.settings.state_cleanup_delay_ms,
             needed=1 + self.settings.num_standby_replicas,
             view=self._control_view,
-            forget=self.group.board.forget_dormant,
+            forget=self.group.rebalance_events.forget_dormant,
             clock=self.clock,
         )
 
@@ -230,7 +230,7 @@ class _KafkaWorker:
         return Reporter(
             self.member.key,
             self.member.member,
-            self.group.board,
+            self.group.rebalance_events,
             publish=link.publish,
             member_id=self._member_id,
             clock=self.clock,

@@ -18,11 +18,11 @@ class Pauses:
     """Compares running tasks with the control topic, before each poll.
 
     Args:
-        holdings: the tasks.
+        registry: the tasks.
         link: follows the control topic; None: nothing is ever paused.
     """
 
-    _holdings: TaskRegistry
+    _registry: TaskRegistry
     _link: ControlLink | None
     #: Whether something was paused at the last look.
     _any: bool = attrs.field(default=False, init=False)
@@ -35,7 +35,7 @@ class Pauses:
         if not view.pauses and not self._any:
             return
         self._any = bool(view.pauses)
-        for active in self._holdings.of_stage(TaskStage.RUNNING):
+        for active in self._registry.of_stage(TaskStage.RUNNING):
             paused = view.is_paused(active.task.subtopology)
             if paused != active.paused:
-                self._holdings.set_paused(active, paused)
+                self._registry.set_paused(active, paused)

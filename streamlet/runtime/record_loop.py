@@ -70,11 +70,11 @@ class RecordLoop:
 
     Args:
         source: consumer of input partitions.
-        board: where news of the group comes.
+        rebalance_events: where news of the group comes.
         clock: the time.
         questions: about tasks whose records wait for their commits.
         undecided: what waits of the tasks of this worker.
-        holdings: the tasks.
+        registry: the tasks.
         actions: tells whether another member waits for us.
         commit: tells whether a commit is under way.
         out_of_range: takes partitions whose position the log does not hold.
@@ -90,11 +90,11 @@ class RecordLoop:
     """
 
     _source: RecordSource
-    _board: RebalanceEvents
+    _rebalance_events: RebalanceEvents
     _clock: Clock
     _questions: KeyQuestions
     _undecided: Undecided
-    _holdings: TaskRegistry
+    _registry: TaskRegistry
     _actions: TaskActions
     _commit: CommitPort
     _out_of_range: OutOfRange
@@ -126,40 +126,40 @@ class RecordLoop:
         """Poll once, process what came and what may go on."""
         self._pauses()
         if self._commit.sealed:
-            self._board.wait(POLL_MS)
+            self._rebalance_events.wait(POLL_MS)
             return
         self._questions.step()
         # What we wrote has to be delivered before a task may move.
         hurried = self._actions.urgent or self._actions.waiting
         if not self._sending.sink.has_room(hurried=hurried):
-            self._board.wait(POLL_MS)
+            self._rebalance_events.wait(POLL_MS)
             return
-        self.tell(*self._holdings.tasks.values())
+        self.tell(*self._registry.tasks.values())
         self._undecided.count(
             task.held.waiting
-            for task in self._holdings.tasks.values()
+            for task in self._registry.tasks.values()
             if task.held is not None and not task.retrying
         )
         began = self._clock.now_ns()
         self._waited_ms = self._sending.sink.waited_ms
-        batches = self._holdings.take_kept() or self._poll()
+        batches = self._registry.take_kept() or self._poll()
         polled = self._clock.now_ns()
         self._meters.poll.add_ns(polled - began)
         now = self._clock.now_ms()
         for batch in batches:
             where = TopicPartition(batch.topic, batch.partition)
-            active = self._holdings.by_partition.get(where)
+            active = self._registry.by_partition.get(where)
             if active is not None:
                 self._process_batch(active, batch, now)
             else:
-                self._holdings.ahead.take(batch)
+                self._registry.ahead.take(batch)
         if batches:
             self._meters.process.add_ns(self._clock.now_ns() - polled)
         elif not self._under_way:
-            running = self._holdings.of_stage(TaskStage.RUNNING)
+            running = self._registry.of_stage(TaskStage.RUNNING)
             self._gaps.look(now, running, self._source, own=self._own_markers)
         self._waiting = self._under_way = self._calling = False
-        for active in self._holdings.of_stage(TaskStage.RUNNING):
+        for active in self._registry.of_stage(TaskStage.RUNNING):
             self._process_waiting(active, now)
         self._adapt(sum(map(len, batches)))
 
@@ -214,15 +214,15 @@ class RecordLoop:
 
         Dropped is a task whose calls take too long, or that is to try a record again.
         """
-        running = self._holdings.of_stage(TaskStage.RUNNING)
-        self._holdings.any_delays_stop([active.task for active in running])
+        running = self._registry.of_stage(TaskStage.RUNNING)
+        self._registry.any_delays_stop([active.task for active in running])
         for active in running:
             if not self._ends(active):
                 log.info(
                     "task %s stops within a batch, which its next owner reads again", active.task
                 )
-                self._holdings.drop(active)
-        self._holdings.stop(self._holdings.of_stage(TaskStage.RUNNING))
+                self._registry.drop(active)
+        self._registry.stop(self._registry.of_stage(TaskStage.RUNNING))
 
     def _ends(self, active: ActiveTask) -> bool:
         """True if a task has come to the end of what it has begun, as far as calls are in it."""
@@ -241,14 +241,14 @@ class RecordLoop:
         try:
             if batches := self._push_or_go_on():
                 return batches
-            if self._holdings.idle:
+            if self._registry.idle:
                 # Only news can make another member wait for us: take it at once.
                 idle_ms = QUIET_MS if self._actions.busy else IDLE_MS
-                self._board.wait(POLL_MS if self._actions.urgent else idle_ms)
+                self._rebalance_events.wait(POLL_MS if self._actions.urgent else idle_ms)
                 return self._source.poll(self._most, 0)
             if self._actions.urgent:  # news in place of records, unless there are many of these
                 if not (self._backlog or self._under_way):
-                    self._board.wait(POLL_MS)
+                    self._rebalance_events.wait(POLL_MS)
                 return self._poll_busy()
             if self._calling and not self._under_way:
                 call_loop().wait(POLL_MS)
@@ -257,7 +257,7 @@ class RecordLoop:
             quiet_ms = POLL_MS if self._commit.under_way or self._waiting else QUIET_MS
             return self._source.poll(self._most, 0, 0 if self._under_way else quiet_ms)
         except OutOfRangeError as error:
-            if self._holdings.ahead.give_up(error.partition):
+            if self._registry.ahead.give_up(error.partition):
                 log.debug("not read ahead: %s", error)
             elif not self._out_of_range.met(error.partition):
                 raise
@@ -323,7 +323,7 @@ class RecordLoop:
         else:
             self._trim(active)
             self._under_way |= active.processor.under_way and not active.processor.calling
-            self._waiting |= active.unsent is not None or self._holdings.bound(active)
+            self._waiting |= active.unsent is not None or self._registry.bound(active)
 
     def _trim(self, active: ActiveTask) -> None:
         """Bound the cache of a task that is through with what it has begun."""
@@ -336,7 +336,7 @@ class RecordLoop:
             return now < active.unsent.due_ms
         if not active.processor.pausing or active.processor.waits(now):
             return False
-        self._holdings.bound(active)
+        self._registry.bound(active)
         return True
 
     def _end_of_records(self, partition: TopicPartition) -> int | None:
@@ -367,7 +367,7 @@ class RecordLoop:
                 rest = deque([again.rest, *outputs[number + 1 :]])
                 due_ms = self._clock.now_ms() + again.pause_ms
                 active.unsent = Unsent(rest, again.attempt, due_ms, list(outputs))
-                self._holdings.pause(active)
+                self._registry.pause(active)
                 return
         if outputs:
             self._observer.produced(outputs)

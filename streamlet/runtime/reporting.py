@@ -53,7 +53,7 @@ class Reporter:
     Args:
         member: who it is.
         name: what people call it, ``h1-0``.
-        board: has the task manager.
+        rebalance_events: has the task manager.
         publish: takes what is to be said; must not block.
         member_id: asks for its present member id.
         clock: the time.
@@ -66,7 +66,7 @@ class Reporter:
 
     _member: MemberKey
     _name: str
-    _board: RebalanceEvents
+    _rebalance_events: RebalanceEvents
     _publish: Callable[[MemberProgress], None]
     _member_id: Callable[[], str]
     _clock: Clock
@@ -90,9 +90,9 @@ class Reporter:
         state: str,
         *,
         source: RecordSource,
-        holdings: TaskRegistry,
+        registry: TaskRegistry,
         activation: Activation,
-        copies: StateUpdater | None,
+        updater: StateUpdater | None,
         tables: GlobalTables | None = None,
         inputs: tuple[tuple[str, int], ...] | None = None,
     ) -> None:
@@ -100,23 +100,23 @@ class Reporter:
         if now_ms < self._look_at_ms:
             return
         self._look_at_ms = now_ms + LOOK_MS
-        problems = self._open.problems(holdings.tasks.values(), source, now_ms)
-        problems |= self._calls.problems(holdings.tasks.values(), now_ms)
-        waits = _waits(holdings)
-        problems |= _problems(holdings, activation, copies)
-        with self._board.manager() as manager:
+        problems = self._open.problems(registry.tasks.values(), source, now_ms)
+        problems |= self._calls.problems(registry.tasks.values(), now_ms)
+        waits = _waits(registry)
+        problems |= _problems(registry, activation, updater)
+        with self._rebalance_events.manager() as manager:
             outline = self._outline(manager, state, inputs)
-        paused = [task for task, one in holdings.tasks.items() if one.paused]
+        paused = [task for task, one in registry.tasks.items() if one.paused]
         traits = outline, problems, waits, paused
         if not self._due(traits, now_ms):
             return
-        reads: Reads = {} if copies is None else copies.reads
+        reads: Reads = {} if updater is None else updater.reads
         lags = () if tables is None else tables.topic_lags
         behind = any(lag > STEP_RECORDS for _, lag in lags)
         self._moving = behind or any(task.stage in _MOVING for task in outline.tasks)
         tasks = tuple(
             attrs.evolve(
-                self._measured(t, now_ms, reads, holdings, source),
+                self._measured(t, now_ms, reads, registry, source),
                 problem=problems.get(t.task),
                 **waits.get(t.task, {}),
             )
@@ -157,13 +157,13 @@ class Reporter:
         progress: TaskProgress,
         now_ms: int,
         reads: Reads,
-        holdings: TaskRegistry,
+        registry: TaskRegistry,
         source: RecordSource,
     ) -> TaskProgress:
         """With how far it is."""
         task = TaskId.parse(progress.task)
         if progress.stage == "running":
-            lag, active = _input_lag(task, holdings, source), holdings.tasks.get(task)
+            lag, active = _input_lag(task, registry, source), registry.tasks.get(task)
             if active is None:
                 return attrs.evolve(progress, lag=lag)
             progress = attrs.evolve(progress, paused=active.paused)
@@ -194,19 +194,19 @@ class Reporter:
 
 
 def _problems(
-    holdings: TaskRegistry, activation: Activation, copies: StateUpdater | None
+    registry: TaskRegistry, activation: Activation, updater: StateUpdater | None
 ) -> dict[str, str]:
     """The reasons why active tasks, or copies, stand still, by task."""
-    locked = {} if copies is None else copies.locks.problems
+    locked = {} if updater is None else updater.locks.problems
     found = {str(task): problem for task, problem in (locked | activation.problems).items()}
-    halted = ((task, one.halted) for task, one in holdings.tasks.items() if one.halted)
+    halted = ((task, one.halted) for task, one in registry.tasks.items() if one.halted)
     return found | {str(task): reason for task, reason in halted}
 
 
-def _waits(holdings: TaskRegistry) -> dict[str, dict[str, Any]]:
+def _waits(registry: TaskRegistry) -> dict[str, dict[str, Any]]:
     """The task that the input of each waits for, as fields of its progress."""
     found = {}
-    for task, active in holdings.tasks.items():
+    for task, active in registry.tasks.items():
         edges = active.processor.edges
         waits = None if edges is None else edges.waits_for(WAIT_MS)
         if waits is not None:
@@ -229,9 +229,9 @@ def _of_record(task: TaskId, record: TaskRecord) -> TaskProgress:
             return TaskProgress(str(task), "active", _ACTIVE[stage], generation=generation)
 
 
-def _input_lag(task: TaskId, holdings: TaskRegistry, source: RecordSource) -> int | None:
+def _input_lag(task: TaskId, registry: TaskRegistry, source: RecordSource) -> int | None:
     """Input records that were not processed yet, as far as the last fetches know."""
-    active = holdings.tasks.get(task)
+    active = registry.tasks.get(task)
     if active is None:
         return None
     ends = {tp: source.known_end(tp) for tp in active.positions}

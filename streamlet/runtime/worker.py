@@ -71,7 +71,7 @@ class Worker:
         settings: the application's.
         ports: the world outside.
         group: our membership, not started; closed with the worker.
-        board: what we share with the control thread.
+        rebalance_events: what we share with the control thread.
         catalog: knows the topology and what topics there are.
         edges: the repartition topics that are exact.
         policy: what becomes of records that fail.
@@ -86,7 +86,7 @@ class Worker:
     _settings: Settings
     _ports: WorkerPorts
     _group: GroupSession
-    _board: RebalanceEvents
+    _rebalance_events: RebalanceEvents
     _catalog: Catalog
     _edges: EdgePlan
     _policy: ErrorPolicy
@@ -106,15 +106,15 @@ class Worker:
         name = self._catalog.topology.application
         self._sending = RecordCollector(self._sink, self._policy, name, self.counters)
         outside = WorkerParts(settings, ports, self._catalog, self._observer.settled)
-        self._copies = outside.state_updater(self._board.wake, self._restoring)
+        self._updater = outside.state_updater(self._rebalance_events.wake, self._restoring)
         self._activation = outside.activation(
-            self._copies, self._edges, self._policy, self._companions.tables
+            self._updater, self._edges, self._policy, self._companions.tables
         )
         self._commit = outside.commit(self._group, self._settle, lambda: self._actions.to_commit())
         self._purge = outside.purge(self._group.alive)
         closing_ms = close_later_ms(settings.stream_rebalancing_mode, self._siblings)
         self._closer = ports.threads.closer(clock, closing_ms)
-        self.holdings = TaskRegistry(
+        self.registry = TaskRegistry(
             self._source,
             cache_bytes=settings.cache_max_bytes,
             most_buffered=settings.buffered_records_per_partition,
@@ -126,10 +126,10 @@ class Worker:
         self._topics = TopicWatch(
             self._catalog, self._activation.missing, self._group, self._actions, clock
         )
-        parts = (self.holdings, self._activation, self._actions, self.meters)
+        parts = (self.registry, self._activation, self._actions, self.meters)
         self._out_of_range = OutOfRange(settings, *parts, clock)
         self._failures = StoreFailures(*parts, self._lose)
-        self._disk = DiskFailures(settings, self._board, self._group, *parts[1:3])
+        self._disk = DiskFailures(settings, self._rebalance_events, self._group, *parts[1:3])
         self._records = self._record_loop()
         self._commits = self._commit_loop()
         self._status = self._new_status()
@@ -137,11 +137,11 @@ class Worker:
 
     def _new_actions(self) -> TaskActions:
         return TaskActions(
-            self._board,
+            self._rebalance_events,
             group=self._group,
-            holdings=self.holdings,
+            registry=self.registry,
             activation=self._activation,
-            copies=self._copies,
+            updater=self._updater,
             commit=self._commit,
             clock=self._clock,
             settled=self._settled,
@@ -151,10 +151,10 @@ class Worker:
 
     def _record_loop(self) -> RecordLoop:
         return RecordLoop(
-            *(self._source, self._board, self._clock),
+            *(self._source, self._rebalance_events, self._clock),
             questions=KeyQuestions(self._edges.keys, self._activation.targets, self._clock),
             undecided=self._edges.undecided,
-            holdings=self.holdings,
+            registry=self.registry,
             actions=self._actions,
             commit=self._commit,
             out_of_range=self._out_of_range,
@@ -163,7 +163,7 @@ class Worker:
             meters=self.meters,
             counters=self.counters,
             placement=placement_check(self._catalog, self._link, self.meters),
-            pauses=Pauses(self.holdings, self._link).look,
+            pauses=Pauses(self.registry, self._link).look,
             own_markers=self._ports.transactions is not None,
             fail=self._fail,
             restart=self._failures.restart,
@@ -173,7 +173,7 @@ class Worker:
         return CommitLoop(
             *(self._settings, self._commit, self._clock),
             group=self._group,
-            holdings=self.holdings,
+            registry=self.registry,
             actions=self._actions,
             meters=self.meters,
             failures=self._failures,
@@ -187,12 +187,12 @@ class Worker:
             *(self._settings, self._clock, self._companions, self._observer),
             counters=self.counters,
             meters=self.meters,
-            holdings=self.holdings,
+            registry=self.registry,
             activation=self._activation,
-            copies=self._copies,
+            updater=self._updater,
             commit=self._commit,
             catalog=self._catalog,
-            board=self._board,
+            rebalance_events=self._rebalance_events,
             group=self._group,
             source=self._source,
         )
@@ -227,7 +227,7 @@ class Worker:
             self._link.check_reset()
         if self._tables is not None:
             self._tables.step()
-        self._copies.check()
+        self._updater.check()
         self._group.progress()  # before taking: what is lost from now on is seen in the next round
         self._actions.take()
         if self._out_of_range.waiting:
@@ -250,14 +250,14 @@ class Worker:
         covered is processed again by the next owner.
         """
         while not self.stop_step():
-            self._board.wait(STOP_WAIT_MS)
+            self._rebalance_events.wait(STOP_WAIT_MS)
 
     def stop_step(self) -> bool:
         """Begin to stop, or go on; True once it is over."""
         try:
             over = self._last_commit()
             if over:
-                self._records.end(self.holdings.tasks.values())
+                self._records.end(self.registry.tasks.values())
         except (EntryTooLargeError, UnwritableEntryError) as error:
             if self._sending.policy.processing == FAIL:
                 raise
@@ -314,7 +314,7 @@ class Worker:
     def close(self) -> None:
         """Free everything, writing nothing."""
         closers = [
-            self._copies.close,
+            self._updater.close,
             self._activation.close,
             self._closer.finish,
             self._source.close,
@@ -338,7 +338,7 @@ class Worker:
             for active in self._activation.step():
                 self._actions.run(active)
             self._actions.give_back(self._activation.given_back())
-        self._copies.has_actives = bool(self.holdings.by_partition)
+        self._updater.has_actives = bool(self.registry.by_partition)
         runs = self._activation.idle and self._actions.generation >= 0
         self._status.set("RUNNING" if runs else "REBALANCING")
 
@@ -375,7 +375,7 @@ class Worker:
 
     def _fail(self, active: ActiveTask, error: ProcessingError) -> None:
         """A record failed for good: drop its task as of its last commit, keep the others' work."""
-        self.holdings.drop(active)
+        self.registry.drop(active)
         self.stop()
         raise error
 

@@ -98,7 +98,7 @@ class WorkerGroup:
         ports: the world outside.
 
     Attributes:
-        board: what the worker shares with the control thread.
+        rebalance_events: what the worker shares with the control thread.
         link: our end of the control topic, which reads already; None without a control topic.
         sink: the worker's producer: it writes while our tasks are ours.
         session: the membership.
@@ -112,7 +112,7 @@ class WorkerGroup:
         self._exactly_once = settings.exactly_once
         self._plan = assign if ports.assignor is None else CustomAssignor(ports.assignor)
         rules = HandoverRules.from_settings(settings)
-        self.board = RebalanceEvents(TaskManager(rules), ports.clock)
+        self.rebalance_events = RebalanceEvents(TaskManager(rules), ports.clock)
         self.link = link = self._new_link(settings, member, catalog.topology, ports)
         self.abandoned = None
         if ports.abort_of is not None and link is not None:
@@ -194,7 +194,7 @@ class WorkerGroup:
         self.session.rejoin(reason)
 
     def _leaving_changed(self, leaving: Leaving | None) -> None:
-        self.board.set_leaving(leaving)
+        self.rebalance_events.set_leaving(leaving)
         self._on_leaving(leaving)
 
     def _planned(self, state: GroupState) -> Plan:
@@ -219,16 +219,16 @@ class WorkerGroup:
 
     def _describe(self) -> Mapping[TaskId, Copy]:
         """Our tasks for a JoinGroup; what is said of leaving and of the disk is as of then."""
-        copies = self.board.describe()
-        self._protocol.leaving = self.board.said_leaving
-        self._protocol.disk_fails = self.board.disk_fails
+        copies = self.rebalance_events.describe()
+        self._protocol.leaving = self.rebalance_events.said_leaving
+        self._protocol.disk_fails = self.rebalance_events.disk_fails
         return copies
 
     def _offer(self, event: SessionEvent) -> None:
         """Take what happens in the group."""
         if self.link is not None:
             self.link.take(event)  # it notes who leads
-        self.board.offer(event)
+        self.rebalance_events.offer(event)
 
 
 def _config(

@@ -101,7 +101,7 @@ class WorkerParts:
 
     def activation(
         self,
-        copies: StateUpdater,
+        updater: StateUpdater,
         edges: EdgePlan,
         policy: ErrorPolicy,
         tables: GlobalTables | None,
@@ -112,7 +112,7 @@ class WorkerParts:
             catalog.topology,
             targets=self.targets,
             open_stores=ports.open_stores,
-            copies=copies,
+            updater=updater,
             settings=self.settings,
             edges=edges,
             new_task=partial(

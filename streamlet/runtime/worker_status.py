@@ -78,12 +78,12 @@ class WorkerStatus:
         observer: called when the state or the running tasks change.
         counters: of the tasks given up so far.
         meters: count beside the work.
-        holdings: the active tasks.
+        registry: the active tasks.
         activation: tasks on their way up.
-        copies: copies and restores.
+        updater: copies and restores.
         commit: the worker's commits.
         catalog: knows the inputs.
-        board: has the task manager.
+        rebalance_events: has the task manager.
         group: the membership.
         source: the consumer of input partitions.
     """
@@ -94,12 +94,12 @@ class WorkerStatus:
     _observer: Observer
     _counters: RecordCounters
     _meters: Meters
-    _holdings: TaskRegistry
+    _registry: TaskRegistry
     _activation: Activation
-    _copies: StateUpdater
+    _updater: StateUpdater
     _commit: CommitPort
     _catalog: Catalog
-    _board: RebalanceEvents
+    _rebalance_events: RebalanceEvents
     _group: GroupSession
     _source: RecordSource
     #: One of Kafka Streams' states of a thread, and ``ERROR``.
@@ -110,7 +110,9 @@ class WorkerStatus:
     def __attrs_post_init__(self) -> None:
         catalog = self._catalog
         self._companions.served.begin(
-            ServingWorker(catalog.topology, lambda: catalog.counts, self._owns, self._board.wake)
+            ServingWorker(
+                catalog.topology, lambda: catalog.counts, self._owns, self._rebalance_events.wake
+            )
         )
 
     def _owns(self) -> bool:
@@ -120,7 +122,7 @@ class WorkerStatus:
     def set(self, state: str) -> None:
         """Note the state of the worker, and tell it and the running tasks where they changed."""
         self._companions.served.state = state
-        running = tuple(active.task for active in self._holdings.of_stage(TaskStage.RUNNING))
+        running = tuple(active.task for active in self._registry.of_stage(TaskStage.RUNNING))
         if (state, running) != (self.state, self._reported_tasks):
             self.state, self._reported_tasks = state, running
             self._observer.state_changed(state, running)
@@ -142,9 +144,9 @@ class WorkerStatus:
             self._clock.now_ms(),
             self.state,
             source=self._source,
-            holdings=self._holdings,
+            registry=self._registry,
             activation=self._activation,
-            copies=self._copies,
+            updater=self._updater,
             tables=self._companions.tables,
             inputs=self._catalog.reported_inputs if link and link.leads else None,
         )
@@ -154,18 +156,18 @@ class WorkerStatus:
         self._next_measure_ms = self._clock.now_ms() + MEASURE_MS
         tables, advisor = self._companions.tables, self._companions.advisor
         total = attrs.evolve(self._counters)
-        for active in self._holdings.tasks.values():
+        for active in self._registry.tasks.values():
             total.add(active.processor.counters)
         if tables is not None:
             total.add(tables.counters)
-        with self._board.manager() as manager:
+        with self._rebalance_events.manager() as manager:
             roles, lags = roles_of(manager), lags_of(manager)
         member = MeasuredMember(
             state=self.state,
             mode=self._settings.stream_rebalancing_mode,
             counted=total,
             flush_ns=self._commit.flush_ns,
-            active=self._holdings.tasks,
+            active=self._registry.tasks,
             roles=roles,
             lags=lags,
             waiting=tuple(sorted(self._activation.tasks)),

@@ -74,7 +74,7 @@ class Activation:
         topology: what the tasks do.
         targets: finds what tasks begin with.
         open_stores: opens the stores of a task, as ``opening.TaskOpener``.
-        copies: keeps copies and restores, on threads of its own.
+        updater: keeps copies and restores, on threads of its own.
         settings: the application's.
         edges: knows the repartition topics that are exact.
         new_task: makes what processes the records of an open task, see ``Task``.
@@ -85,7 +85,7 @@ class Activation:
     topology: Topology
     targets: Targets
     _open_stores: Callable[[TaskId], OpenTask]
-    _copies: StateUpdater
+    _updater: StateUpdater
     _settings: Settings
     edges: EdgePlan
     _new_task: Callable[..., Task]
@@ -154,7 +154,7 @@ class Activation:
         if coming is None:
             return
         if coming.opening in (OpeningStage.RESTORING, OpeningStage.PROMOTING):
-            self._copies.cancel(task)
+            self._updater.cancel(task)
         coming.come_to(OpeningStage.CANCELLED)  # stores on their way are closed when they come
 
     def step(self) -> list[ActiveTask]:
@@ -301,12 +301,12 @@ class Activation:
                 (self._begin_here if incomplete else self._begin)(coming, target)
 
     def _begin(self, coming: ActiveTask, target: Target) -> None:
-        if coming.task not in self._copies.wanted:
+        if coming.task not in self._updater.wanted:
             self._begin_here(coming, target)
         elif copy_may_be_promoted(target):
             self._promote(coming, target)
         else:
-            self._copies.set(self._copies.wanted - {coming.task})
+            self._updater.set(self._updater.wanted - {coming.task})
             self._begin_here(coming, target)
 
     def _promote(self, coming: ActiveTask, target: Target) -> None:
@@ -317,7 +317,7 @@ class Activation:
             log.warning("task %s: %s; a copy is asked", task, "; ".join(lacking.values()))
         coming.target = target
         coming.come_to(OpeningStage.PROMOTING)
-        self._copies.promote(task, target)
+        self._updater.promote(task, target)
 
     def _begin_here(self, coming: ActiveTask, target: Target) -> None:
         coming.target = target
@@ -371,7 +371,7 @@ class Activation:
         coming.come_to(OpeningStage.RESTORING)
         if state.stores:
             coming.restoring = opened
-            self._copies.restore(opened, judged)
+            self._updater.restore(opened, judged)
             return None
         opened.restore(judged).finish()
         return self._ready(coming, opened)

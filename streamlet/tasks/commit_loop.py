@@ -72,7 +72,7 @@ class CommitLoop:
         commit: the worker's commits.
         clock: the time.
         group: our membership.
-        holdings: the active tasks.
+        registry: the active tasks.
         actions: tells which tasks are to be given up, and commits them for the last time.
         meters: count the time.
         failures: takes tasks whose stores fail.
@@ -86,7 +86,7 @@ class CommitLoop:
     _commit: CommitPort
     _clock: Clock
     _group: GroupSession
-    _holdings: TaskRegistry
+    _registry: TaskRegistry
     _actions: TaskActions
     _meters: Meters
     _failures: StoreFailures
@@ -108,7 +108,7 @@ class CommitLoop:
         now = self._clock.now_ms()
         due_ms = self.next_ms + (HOLD_OFF_MS if self._actions.awaited else 0)
         precopy = self._actions.precopy
-        due = now >= due_ms or precopy.due(now) or self._holdings.asks_commit() or self._full(now)
+        due = now >= due_ms or precopy.due(now) or self._registry.asks_commit() or self._full(now)
         if self._commit.under_way:
             if not self._commit.sent and not self._postponed.waits:
                 self._try(self.begin)
@@ -118,12 +118,12 @@ class CommitLoop:
                 precopy.committing(now)
                 self.next_ms = now + self._settings.commit_interval_ms
                 self._try(self.begin)
-            if not gated or self._holdings.garbage.due(now):
-                self._holdings.garbage.collect(now, busy=self._actions.busy)
+            if not gated or self._registry.garbage.due(now):
+                self._registry.garbage.collect(now, busy=self._actions.busy)
                 self._tidy(now)
         elif self._actions.unit is None and not self._group.gated:
             # Nothing is written before a claim, and no task is given up.
-            tasks = self._holdings.unclaimed() or self._held_due(now)
+            tasks = self._registry.unclaimed() or self._held_due(now)
             if tasks:
                 self._try(lambda: self._commit.begin(tasks))
         # Joins are blocked behind claims and pre-copy commits: stopped tasks would wait for these.
@@ -133,7 +133,7 @@ class CommitLoop:
 
     def _held_due(self, now: int) -> list[ActiveTask]:
         """The tasks whose records wait in repartition topics for a commit, if that is due."""
-        found = self._holdings.with_held()
+        found = self._registry.with_held()
         if not found:
             return []
         due_ms = self._held_ms + (HELD_OFF_MS if self._actions.awaited else 0)
@@ -147,12 +147,12 @@ class CommitLoop:
         if now < self._measure_ms:
             return False
         self._measure_ms = now + MEASURE_MS
-        return self._holdings.dirty_bytes() > self._settings.cache_max_bytes // 2
+        return self._registry.dirty_bytes() > self._settings.cache_max_bytes // 2
 
     def begin(self) -> None:
         """Begin a commit, or go on with the one under way."""
         tasks, unit = self._actions.to_commit(), self._actions.unit
-        self._commit.begin(tasks, unit, at_once=self._holdings.idle)
+        self._commit.begin(tasks, unit, at_once=self._registry.idle)
 
     def _try(self, commit: Callable[[], None]) -> None:
         """Take a step of a commit, and take what it fails on.

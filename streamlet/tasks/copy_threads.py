@@ -43,13 +43,13 @@ class CopyThreads:
     """One thread in the background and one that is not; whose turn it is goes round.
 
     Args:
-        copies: what they keep.
+        updater: what they keep.
         clock: measures the processor time used.
         most: the share of that beside tasks that run (``restore.max.share``).
     """
 
-    def __init__(self, copies: StateUpdater, clock: Clock, most: float) -> None:
-        self._copies, self._clock, self._most = copies, clock, most
+    def __init__(self, updater: StateUpdater, clock: Clock, most: float) -> None:
+        self._updater, self._clock, self._most = updater, clock, most
         self._threads: list[threading.Thread] = []
         self._turns = {True: threading.Event(), False: threading.Event()}
         self._asked = threading.Event()
@@ -85,43 +85,43 @@ class CopyThreads:
         mine, other = self._turns[background], self._turns[not background]
         mine.wait()
         try:
-            while not self._copies.closed:
+            while not self._updater.closed:
                 mine.clear()
                 self._keep(background)
                 other.set()
-                if not self._copies.closed:
+                if not self._updater.closed:
                     mine.wait()
         finally:  # however it ends, the other does not wait for a turn that never comes
-            self._copies.closed = True
+            self._updater.closed = True
             other.set()
 
     def _keep(self, background: bool) -> None:
         """Go round until closed, or until it is the other thread's turn."""
-        copies, self._processors = self._copies, Processors()
+        updater, self._processors = self._updater, Processors()
         try:
-            while not copies.closed:
+            while not updater.closed:
                 self._round()
-                if not copies.closed and background is (copies.has_actives or copies.awaited):
+                if not updater.closed and background is (updater.has_actives or updater.awaited):
                     return
         except Exception as error:
-            copies.broke(error)
-        copies.drop_all()
+            updater.broke(error)
+        updater.drop_all()
 
     def _round(self) -> None:
         self._asked.clear()
         began = self._clock.thread_ns()
-        self._copies.take_orders()
-        self._rest(self._copies.step())
+        self._updater.take_orders()
+        self._rest(self._updater.step())
         used_ns = self._clock.thread_ns() - began
-        if not self._copies.awaited:
+        if not self._updater.awaited:
             self._rest(self._rest_ms(used_ns))
-        elif self._copies.quiet:
+        elif self._updater.quiet:
             self._rest(AWAIT_MS)
 
     def _rest_ms(self, used_ns: int) -> int:
-        if not self._copies.reading:
+        if not self._updater.reading:
             return LONGEST_REST_MS
-        share = self._most if self._copies.has_actives else self._processors.share()
+        share = self._most if self._updater.has_actives else self._processors.share()
         return min(LONGEST_REST_MS, int(used_ns * (1 - share) / share / 1_000_000))
 
     def _rest(self, ms: int) -> None:

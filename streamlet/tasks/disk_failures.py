@@ -74,7 +74,7 @@ class DiskFailures:
 
     Args:
         settings: the application's.
-        board: has what the member says of itself.
+        rebalance_events: has what the member says of itself.
         group: our membership.
         activation: knows the tasks that stand still.
         actions: gives them back.
@@ -83,7 +83,7 @@ class DiskFailures:
     """
 
     _settings: Settings
-    _board: RebalanceEvents
+    _rebalance_events: RebalanceEvents
     _group: GroupSession
     _activation: Activation
     _actions: TaskActions
@@ -101,11 +101,11 @@ class DiskFailures:
         stands_still = self._activation.stand_still(now_ms - timeout_ms)
         if stands_still:
             self._give_away(stands_still, now_ms)
-        if self._board.disk_fails:
+        if self._rebalance_events.disk_fails:
             self._try(now_ms)
 
     def _give_away(self, tasks: dict[TaskId, str], now_ms: int) -> None:
-        if not self._board.disk_fails:
+        if not self._rebalance_events.disk_fails:
             good_since = self._good_since_ms
             again = good_since is not None and now_ms - good_since < LONGEST_MS
             if not again:
@@ -118,7 +118,7 @@ class DiskFailures:
                 self._settings.task_timeout_ms // 1000,
                 next(iter(tasks.values())),
             )
-        self._board.disk_fails = True
+        self._rebalance_events.disk_fails = True
         for task in tasks:
             self._activation.cancel(task)
         self._actions.give_back(tasks)
@@ -136,5 +136,5 @@ class DiskFailures:
             self._try_at_ms = now_ms + TRY_MS
             return
         log.warning("stores in %s can be used again", self._settings.state_dir)
-        self._board.disk_fails, self._good_since_ms = False, now_ms
+        self._rebalance_events.disk_fails, self._good_since_ms = False, now_ms
         self._group.rejoin("its disk can be used again")

@@ -39,11 +39,11 @@ class TaskActions:
     """Carries out the task manager's actions.
 
     Args:
-        board: the manager and the news.
+        rebalance_events: the manager and the news.
         group: our membership.
-        holdings: the active tasks.
+        registry: the active tasks.
         activation: brings tasks up.
-        copies: keeps copies and restores.
+        updater: keeps copies and restores.
         commit: the worker's commits.
         clock: the time.
         settled: called with each answered commit.
@@ -51,11 +51,11 @@ class TaskActions:
         precopy: the usual commits before the last one.
     """
 
-    _board: RebalanceEvents
+    _rebalance_events: RebalanceEvents
     _group: GroupSession
-    _holdings: TaskRegistry
+    _registry: TaskRegistry
     _activation: Activation
-    _copies: StateUpdater
+    _updater: StateUpdater
     _commit: CommitPort
     _clock: Clock
     _settled: Callable[[Settled], None]
@@ -83,26 +83,28 @@ class TaskActions:
             StreamletError: the membership is over, or the coordinator refused a commit for good.
         """
         now = self._clock.now_ms()
-        if not self._board.rests(now):
+        if not self._rebalance_events.rests(now):
             self._take_news(now)
         if not self._commit.sent:  # else a task could begin before that commit
             self._activation.settled()
-        for news in self._copies.take():
+        for news in self._updater.take():
             self._copy_news(news)
 
     def _take_news(self, now: int) -> None:
         seen, applied = dict[TaskId, Positions](), self.generation
-        with self._board.news() as (events, assigned):
+        with self._rebalance_events.news() as (events, assigned):
             for event in events:
                 self._take(event, seen)
             if assigned is not None:
-                self._board.handle(assigned)
-            self._board.handle(*_of(ev.JoinSoon, events), ev.Tick())  # after what was just assigned
-            with self._board.manager() as manager:
+                self._rebalance_events.handle(assigned)
+            self._rebalance_events.handle(
+                *_of(ev.JoinSoon, events), ev.Tick()
+            )  # after what was just assigned
+            with self._rebalance_events.manager() as manager:
                 self.busy = manager.busy
                 self.urgent = self.busy and manager.urgent(now)
                 awaited = manager.near(now)
-                self._board.may_rest(manager)
+                self._rebalance_events.may_rest(manager)
             self.awaited = bool(awaited)
         if assigned is not None and assigned.generation != applied:
             orders = assigned.assignment
@@ -116,18 +118,18 @@ class TaskActions:
             self._commit.forget_queued()
         for commit in _of(ev.CommitDone, events):
             self._commit_done(commit, lost=lost)
-        self._perform(self._board.actions())  # not taken before: a loss may follow
+        self._perform(self._rebalance_events.actions())  # not taken before: a loss may follow
         if _of(ev.JoinSoon, events):
             self.precopy.end()  # the join may wait for that unit, and the group for the join
         self._read_ahead(awaited, seen)
-        self._copies.prefer(awaited)
+        self._updater.prefer(awaited)
         for end in _of(ev.Failed, events):
             raise end.error
 
     @property
     def generation(self) -> int:
         """Generation of the assignment that we act on; -1: there is none."""
-        return self._board.generation
+        return self._rebalance_events.generation
 
     def _take(self, event: ev.SessionEvent, seen: dict[TaskId, Positions]) -> None:
         match event:
@@ -137,7 +139,7 @@ class TaskActions:
                 log.warning("lost all tasks: %s", reason)
                 self._meters.lost += 1  # the manager knows, by ``RebalanceEvents.offer``
             case ev.JoinBlocked():
-                self._board.handle(event)
+                self._rebalance_events.handle(event)
             case ev.FetchDone():
                 seen |= self._fetched(event)
             case _:
@@ -152,14 +154,14 @@ class TaskActions:
         good = event.outcome is ev.FetchOutcome.FETCHED
         for task, inputs in self._fetches.pop(event.token, {}).items():
             positions = Positions.of(inputs, event.committed) if good else None
-            self._board.handle(te.PositionsRead(task, positions))
-            if positions is not None and task not in self._holdings.tasks:
+            self._rebalance_events.handle(te.PositionsRead(task, positions))
+            if positions is not None and task not in self._registry.tasks:
                 found[task] = positions
         return found
 
     def _read_ahead(self, awaited: frozenset[TaskId], seen: Mapping[TaskId, Positions]) -> None:
         """Fetch the input of tasks that no other member will process, as far as it is known."""
-        ahead = self._holdings.ahead
+        ahead = self._registry.ahead
         ahead.only(awaited)
         for task in sorted(awaited & seen.keys()):
             ahead.read(task, seen[task].offsets)
@@ -203,22 +205,22 @@ class TaskActions:
 
     def run(self, active: ActiveTask) -> None:
         """Let a task that is ready process, and say so."""
-        self._holdings.add(active)
+        self._registry.add(active)
         self._go_on_with(active)
         self._report()
 
     def restart(self, active: ActiveTask) -> None:
         """Close a running task and bring it up again from its last commit; the others go on."""
         task = active.task
-        self._board.handle(te.TaskReopening(task))
+        self._rebalance_events.handle(te.TaskReopening(task))
         if self._ordered is None:
             self.precopy.end()
-        self._holdings.drop(active)
+        self._registry.drop(active)
         self._activation.want_again(task)
 
     def follow_inputs(self, topic_ids: Mapping[str, str]) -> None:
         """Bring up again what reads other partitions by now, or a topic that was made again."""
-        for active in self._holdings.of_stage(TaskStage.RUNNING):
+        for active in self._registry.of_stage(TaskStage.RUNNING):
             active.compare(topic_ids)
             if active.inputs != self._inputs(active.task):
                 log.info("task %s reads other partitions from now on", active.task)
@@ -230,9 +232,9 @@ class TaskActions:
             self._report(*(te.TaskFailed(task, reason) for task, reason in tasks.items()))
 
     def _go_on_with(self, active: ActiveTask) -> None:
-        self._holdings.resume(active)
+        self._registry.resume(active)
         self._meters.running(active.task)
-        self._board.handle(te.TaskRunning(active.task))
+        self._rebalance_events.handle(te.TaskRunning(active.task))
 
     def take_answers(self) -> None:
         """Take answers to commits: everything is stopped, and what is given up is closed (M6).
@@ -240,7 +242,7 @@ class TaskActions:
         Raises:
             TaskMigratedError: the tasks are lost.
         """
-        for event in self._board.answers():
+        for event in self._rebalance_events.answers():
             if isinstance(event, (ev.JoinSoon, ev.JoinBlocked)):
                 self._group.want(ev.UnblockJoin(event.token))  # no further unit is begun
             elif not isinstance(event, ev.CommitDone):
@@ -250,9 +252,9 @@ class TaskActions:
                 for active in settled.without_input:
                     self._drop(active)
                 if settled.of_unit is not None:
-                    self._board.handle(settled.of_unit)
+                    self._rebalance_events.handle(settled.of_unit)
         over = self._is_over
-        for action in self._board.actions():
+        for action in self._rebalance_events.actions():
             if isinstance(action, (te.Close, ev.UnblockJoin)):
                 self._perform_one(action, frozenset())
         if over:
@@ -268,20 +270,20 @@ class TaskActions:
         """
         assert not self._commit.under_way
         unit = self._ordered
-        if unit is not None and not self._holdings.any_delays_stop(unit.tasks):
+        if unit is not None and not self._registry.any_delays_stop(unit.tasks):
             unit.move_to(UnitStage.ASKED)
             self._group.want(ev.BlockJoin(unit.token, unit.generation))
         if (unit := self.unit) is not None:
-            tasks = [self._holdings.tasks[task] for task in unit.tasks]
+            tasks = [self._registry.tasks[task] for task in unit.tasks]
             if not self._commit.begin_claims(unit, tasks):
                 self._commit.begin_last(unit, tasks)
 
     def to_commit(self) -> list[ActiveTask]:
         """The tasks that a commit may cover; others may have committed those held open (F4)."""
-        with self._board.manager() as manager:
+        with self._rebalance_events.manager() as manager:
             known = manager.records.items()
             held = {task for task, one in known if one.reclaims or one.stage is TaskStage.HELD}
-        return [active for task, active in self._holdings.tasks.items() if task not in held]
+        return [active for task, active in self._registry.tasks.items() if task not in held]
 
     @property
     def waiting(self) -> bool:
@@ -307,26 +309,26 @@ class TaskActions:
     def drop_all(self) -> None:
         """Close everything, writing nothing."""
         self._commit.abort()
-        self._holdings.ahead.only(())  # a batch of it may be lost with the round that failed
+        self._registry.ahead.only(())  # a batch of it may be lost with the round that failed
         for task in self._activation.tasks:
             self._activation.cancel(task)
-        for active in list(self._holdings.tasks.values()):
+        for active in list(self._registry.tasks.values()):
             self._drop(active)
 
     def lose_all(self) -> None:
         """Like ``drop_all``; also claims nothing any more, and has nothing more written."""
         self._commit.forget_queued()
-        self._board.handle(ev.Lost("they were given up here"))
+        self._rebalance_events.handle(ev.Lost("they were given up here"))
         self.drop_all()
-        self._perform(self._board.actions())
+        self._perform(self._rebalance_events.actions())
         self._set_copies(frozenset())
 
     # Actions.
 
     def _report(self, *events: te.TaskEvent) -> None:
         """Tell the manager, and carry out what it makes of it."""
-        self._board.handle(*events)
-        self._perform(self._board.actions())
+        self._rebalance_events.handle(*events)
+        self._perform(self._rebalance_events.actions())
 
     def _perform(self, actions: Sequence[te.Action]) -> None:
         """Carry out actions in the order they were decided in, then what follows from them."""
@@ -336,7 +338,7 @@ class TaskActions:
             for action in actions:
                 self._perform_one(action, activating)
             over = self._is_over  # asked before what follows from it is taken
-            going = bool(actions := self._board.actions())
+            going = bool(actions := self._rebalance_events.actions())
         if over:
             self._unit = None
             self.precopy.end()
@@ -348,14 +350,14 @@ class TaskActions:
                 self._meters.activating(task, marked=positions is not None)
                 self._activation.want(task, positions)
             case te.Reclaim(task=task, positions=positions):
-                self._reclaim(self._holdings.tasks[task], positions)
+                self._reclaim(self._registry.tasks[task], positions)
             case te.Stop(tasks=tasks):
                 self._meters.stopping(tasks)
-                self._holdings.stop(self._holdings.tasks[task] for task in tasks)
+                self._registry.stop(self._registry.tasks[task] for task in tasks)
             case te.ResumeTask(task=task):
-                active = self._holdings.tasks[task]
+                active = self._registry.tasks[task]
                 if active.stage is TaskStage.STOPPED:
-                    self._holdings.resume(active)
+                    self._registry.resume(active)
             case te.Close(task=task):
                 self._close(task)
                 self._set_copies(activating)  # it may have been kept to be promoted
@@ -389,7 +391,7 @@ class TaskActions:
             self._activation.want(active.task)
 
     def _close(self, task: TaskId) -> None:
-        active = self._holdings.tasks.get(task)
+        active = self._registry.tasks.get(task)
         if active is None:
             self._meters.forget(task)
             self._activation.cancel(task)
@@ -398,14 +400,14 @@ class TaskActions:
 
     def _drop(self, active: ActiveTask) -> None:
         """Close a task; what it leaves on disk was written at its last commit, so it is fresh."""
-        self._holdings.drop(active)
+        self._registry.drop(active)
         if active.subtopology.stateful and not active.opened.damaged:
-            self._board.add_dormant({active.task: 0})
+            self._rebalance_events.add_dormant({active.task: 0})
 
     def _set_copies(self, activating: frozenset[TaskId]) -> None:
         """Keep the copies that were asked for, and those about to be promoted until they are."""
-        needed = (activating | self._activation.tasks) & self._copies.wanted
-        self._copies.set(self._asked | needed)
+        needed = (activating | self._activation.tasks) & self._updater.wanted
+        self._updater.set(self._asked | needed)
 
     def _fetch(self, inputs: Inputs) -> None:
         self._fetch_token += 1

@@ -48,14 +48,14 @@ class StoreFailures:
     """Handles errors of the stores of active tasks.
 
     Args:
-        holdings: the active tasks.
+        registry: the active tasks.
         activation: opens them again.
         actions: closes them.
         meters: counts.
         lose: called when all tasks are to be brought up again.
     """
 
-    _holdings: TaskRegistry
+    _registry: TaskRegistry
     _activation: Activation
     _actions: TaskActions
     _meters: Meters
@@ -85,10 +85,10 @@ class StoreFailures:
         """Close the task that the error names, for good; raises as ``restart``."""
         active = self._blame(error)
         log.warning("%s; the next owner of task %s repeats its last commit", error, active.task)
-        self._holdings.drop(active)
+        self._registry.drop(active)
 
     def _blame(self, error: StateError) -> ActiveTask:
-        active = None if error.task is None else self._holdings.tasks.get(error.task)
+        active = None if error.task is None else self._registry.tasks.get(error.task)
         if active is None:
             raise error
         active.opened.damaged = isinstance(error, TaskCorruptedError)
@@ -101,7 +101,7 @@ class OutOfRange:
 
     Args:
         settings: the application's.
-        holdings: the active tasks.
+        registry: the active tasks.
         activation: asks what logs hold.
         actions: restarts tasks.
         meters: counts.
@@ -109,7 +109,7 @@ class OutOfRange:
     """
 
     _settings: Settings
-    _holdings: TaskRegistry
+    _registry: TaskRegistry
     _activation: Activation
     _actions: TaskActions
     _meters: Meters
@@ -126,7 +126,7 @@ class OutOfRange:
 
     def met(self, partition: TopicPartition) -> bool:
         """Ask what the log of this partition holds; False if no running task reads it."""
-        active = self._holdings.by_partition.get(partition)
+        active = self._registry.by_partition.get(partition)
         if active is not None:
             found = self._activation.targets.read([active.task])
             self._asked[partition] = active, found
@@ -145,7 +145,7 @@ class OutOfRange:
         for partition, (active, found) in list(self._asked.items()):
             if found.done():
                 del self._asked[partition]
-                if self._holdings.by_partition.get(partition) is active:
+                if self._registry.by_partition.get(partition) is active:
                     self._take(active, partition, found)
 
     def _take(self, active: ActiveTask, partition: TopicPartition, found: TargetAnswer) -> None:
@@ -172,7 +172,7 @@ class OutOfRange:
             log.warning("%s; the topic was made again, and is read from its first record", where)
             self._meters.out_of_range["restarted"] += 1
         elif held.first <= position <= held.end:
-            self._holdings.skip_to(active, partition, position)
+            self._registry.skip_to(active, partition, position)
         elif position > held.end or is_table(active.subtopology, partition.topic):
             log.warning("%s; it restarts from its commit", where)
             self._meters.out_of_range["restarted"] += 1
@@ -188,9 +188,9 @@ class OutOfRange:
             reason = f"{where}, and auto.offset.reset is none; start with earliest or latest"
             log.error("%s; the task is halted, the others go on", reason)
             self._meters.out_of_range["halted"] += 1
-            self._holdings.halt(active, reason)
+            self._registry.halt(active, reason)
             return
         start = held.end if policy == "latest" else held.first
         log.warning("%s; it goes on at %s, %d", where, policy, start)
         self._meters.out_of_range[policy] += 1
-        self._holdings.skip_to(active, partition, start)
+        self._registry.skip_to(active, partition, start)

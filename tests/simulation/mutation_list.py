@@ -306,7 +306,7 @@ MUTATIONS = (
         "P",
         "the copy that is to be promoted is closed before",
         ACTIONS,
-        "needed = (activating | self._activation.tasks) & self._copies.wanted",
+        "needed = (activating | self._activation.tasks) & self._updater.wanted",
         "needed: frozenset[TaskId] = frozenset()",
     ),
     Mutation(
@@ -372,7 +372,7 @@ MUTATIONS = (
         "P",
         "input that was read ahead and is deleted ends the new owner",
         "runtime/record_loop.py",
-        "if self._holdings.ahead.give_up(error.partition):",
+        "if self._registry.ahead.give_up(error.partition):",
         "if False:",
     ),
     Mutation(

@@ -200,7 +200,7 @@ class Checks:
 
     def _nothing_leaks(self, member: SimMember) -> None:
         wanted = member.manager.followed.copies.keys() - member.tasks(*OURS)
-        if extra := member.worker.copies.kept.keys() - wanted:
+        if extra := member.worker.updater.kept.keys() - wanted:
             self.note("U13", f"{member.name} still follows copies", extra, (member.name,))
         held = {t for t, name in member.instance.locks.items() if name == member.name}
         if extra := held - wanted - member.worker.held:

@@ -90,9 +90,9 @@ class SimMember:
         self.identity = identity_of(self, number, static)
         self.plan_rules = rules_from(settings, learners=True)
         self.protocol = protocol_of(self)
-        self._board = SimEvents(self)
+        self._rebalance_events = SimEvents(self)
         self.session = SimSession(self, self.protocol, self.tell, self._describe)
-        self.worker = SimWorker(self, self._board)
+        self.worker = SimWorker(self, self._rebalance_events)
         #: Generation of the orders that the worker had when it last came round.
         self.generation_before = -1
         #: The tasks of commits without an answer, by token, with whether it is a unit's, and the
@@ -105,7 +105,7 @@ class SimMember:
         self.descriptions = 0
         #: When a rebalance is due that our last assignment puts off.
         self.deferral_ms: int | None = None
-        self._unread = False  # the board has something that the worker has not taken
+        self._unread = False  # the events hold something that the worker has not taken
         self._backlog: list[Callable[[], None]] = []
         self._work_at_ms: int | None = None
         self._busy_until_ms = 0  # until then the worker's loop is in a user function
@@ -172,11 +172,11 @@ class SimMember:
         self.surrendered = frozenset(t for t, claim in claims if claim.surrendered)
         dormant = self._dormant()
         for task in self.world.cluster.specs.keys() - dormant.keys():
-            self._board.forget_dormant(task)
-        self._board.add_dormant(dormant)
+            self._rebalance_events.forget_dormant(task)
+        self._rebalance_events.add_dormant(dormant)
         self.descriptions += 1
-        described = self._board.describe()
-        self.protocol.leaving = self._board.said_leaving
+        described = self._rebalance_events.describe()
+        self.protocol.leaving = self._rebalance_events.said_leaving
         self.world.protocol.described(self, described)
         return described
 
@@ -202,7 +202,7 @@ class SimMember:
             if of_unit and event.outcome is not CommitOutcome.ACCEPTED:
                 tasks |= self.tasks(TaskStage.STOPPED)  # it is over, whatever its next one had
             self._outcomes |= dict.fromkeys(tasks, event.outcome)
-        self._board.offer(event)
+        self._rebalance_events.offer(event)
         self._unread = True
         self.wake_worker()
 
@@ -278,6 +278,6 @@ class SimMember:
 
     def set_leaving(self) -> None:
         """Our instance was marked, or its mark was taken away."""
-        self._board.set_leaving(self.instance.leaving)
+        self._rebalance_events.set_leaving(self.instance.leaving)
         self._unread = True
         self.wake_worker()

@@ -168,9 +168,9 @@ class SimRunner:
     """Goes round for the copies, in place of ``tasks.copy_threads``: when there is reason to."""
 
     def __init__(
-        self, member: SimMember, reader: SimReader, restores: SimReader, copies: StateUpdater
+        self, member: SimMember, reader: SimReader, restores: SimReader, updater: StateUpdater
     ) -> None:
-        self._member, self._reader, self._copies = member, reader, copies
+        self._member, self._reader, self._updater = member, reader, updater
         self._restores = restores
         self._at_ms: int | None = None
         #: An order is not taken yet, or a change of a lag not told, or a step under way.
@@ -196,7 +196,7 @@ class SimRunner:
     def report(self, task: TaskId) -> None:
         """Note that the lag of a copy has changed."""
         instance, log = self._member.instance, self._member.world.cluster.logs[task]
-        if task in self._copies.kept:
+        if task in self._updater.kept:
             if instance.disk.get(task, 0) > log.end:
                 instance.disk[task] = 0
             self._reader.news = self.busy = True
@@ -213,7 +213,7 @@ class SimRunner:
             return  # what is ordered meanwhile is taken behind the step
         world = self._member.world
         self.busy = False
-        self._copies.take_orders()
+        self._updater.take_orders()
         due_ms, step_ms = self._due_ms, 0
         if due_ms is not None and due_ms <= world.now_ms:
             step_ms = self.next_step_ms or world.network.step_ms()
@@ -227,14 +227,14 @@ class SimRunner:
     def _step(self) -> None:
         stepped, self._stepping, self.busy = self._stepping, False, False
         now = self._member.world.now_ms
-        pause_ms = self._copies.step()
+        pause_ms = self._updater.step()
         if stepped:
             self.busy = True
             self.wake(now + 1)
         if self._reader.news:
             self.busy = True
             self.wake(now + LAG_MS)
-        if pause_ms or any(copy is None for copy in self._copies.kept.values()):
+        if pause_ms or any(copy is None for copy in self._updater.kept.values()):
             self.wake(now + RETRY_MS)
         if self._due_ms is not None:
             self.wake(self._due_ms)

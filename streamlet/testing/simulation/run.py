@@ -280,7 +280,7 @@ class Simulation:
         """Let a member's copy of a task lag so many records behind."""
         spec = self.world.cluster.by_label[label]
         for member in self.world.named(name):
-            if spec.task in member.worker.copies.kept:
+            if spec.task in member.worker.updater.kept:
                 end = self.world.cluster.logs[spec.task].end
                 member.instance.disk[spec.task] = max(end - lag, 0)
                 member.worker.runner.report(spec.task)

@@ -66,7 +66,7 @@ class Settler:
             learners |= any(role is Role.LEARNER for _, role in behind)
             for task, _ in behind:
                 self._simulation.lag(member.name, self._world.cluster.label(task), 0)
-        kept = [copy for m in self._world.members for copy in m.worker.copies.kept.values()]
+        kept = [copy for m in self._world.members for copy in m.worker.updater.kept.values()]
         if learners and any(copy is None for copy in kept):
             self._world.run(self._world.now_ms + AGAIN_MS)  # its disk failed, or its folder is held
         return learners

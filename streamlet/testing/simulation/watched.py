@@ -27,7 +27,7 @@ class WatchedActivation(Activation):
         """Bring this task up."""
         member = self._member
         member.world.protocol.wanted(member, task, positions)
-        copy = member.worker.copies.kept.get(task)
+        copy = member.worker.updater.kept.get(task)
         if positions is not None and copy is not None:
             self._warm.add(task)
         super().want(task, positions)

@@ -41,7 +41,7 @@ RETRY_MS, PROCESS_MS = 20, 100
 class SimWorker:
     """The worker of one member; its own observer."""
 
-    def __init__(self, member: SimMember, board: RebalanceEvents) -> None:
+    def __init__(self, member: SimMember, rebalance_events: RebalanceEvents) -> None:
         self._member = member
         self._world = member.world
         self.unheard = False  # copies told something since the last round
@@ -54,7 +54,7 @@ class SimWorker:
             member.world.settings,
             self._ports(),
             member.session,
-            board,
+            rebalance_events,
             catalog,
             edges,
             ErrorPolicy(),
@@ -64,9 +64,9 @@ class SimWorker:
             leaves=lambda: True,
             on_drained=self._drained,
         )
-        self.registry, self.activation = self.worker.holdings, self.worker._activation
-        self.copies = self.worker._copies
-        runner: Any = self.copies.runner
+        self.registry, self.activation = self.worker.registry, self.worker._activation
+        self.updater = self.worker._updater
+        runner: Any = self.updater.runner
         self.runner: SimRunner = runner
         closer: Any = self.worker._closer
         self.closer: SimCloser = closer
@@ -90,7 +90,7 @@ class SimWorker:
             open_source=_no_source,
             open_stores=opener(member),
             threads=WorkerThreads(
-                copies=lambda copies, clock, most: SimRunner(member, *self._two_readers, copies),
+                copies=lambda updater, clock, most: SimRunner(member, *self._two_readers, updater),
                 closer=lambda clock, pause_ms: SimCloser(member, pause_ms),
                 asking=lambda: thread,
             ),

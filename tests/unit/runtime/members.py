@@ -167,17 +167,17 @@ class Member:
     @property
     def running(self) -> frozenset[str]:
         """The tasks it runs."""
-        tasks = list(self.worker.holdings.tasks.values())
+        tasks = list(self.worker.registry.tasks.values())
         return frozenset(str(one.task) for one in tasks if one.stage.value == "running")
 
     def open_copies(self) -> dict[TaskId, TaskState]:
         """The stores of the copies it keeps now."""
-        kept = list(self.worker._copies.kept.items())
+        kept = list(self.worker._updater.kept.items())
         return {task: copy.state for task, copy in kept if copy is not None}
 
     def open_tasks(self) -> dict[TaskId, TaskState]:
         """The stores of the tasks it holds."""
-        return {task: one.state for task, one in list(self.worker.holdings.tasks.items())}
+        return {task: one.state for task, one in list(self.worker.registry.tasks.items())}
 
     def _run(self) -> None:
         try:
@@ -196,7 +196,7 @@ class Member:
             open_sink=lambda may_write: MemorySink(group.log),
         )
         mine = WorkerGroup(settings, MemberIdentity(self.name, self.name), catalog, outside)
-        self.session, self.manager = mine.session, mine.board._manager
+        self.session, self.manager = mine.session, mine.rebalance_events._manager
         ports = WorkerPorts(
             clock=CLOCK,
             source=MemorySource(group.log),
@@ -211,7 +211,7 @@ class Member:
             settings,
             ports,
             mine.session,
-            mine.board,
+            mine.rebalance_events,
             catalog,
             EdgePlan(
                 group.topology,

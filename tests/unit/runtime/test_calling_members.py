@@ -91,7 +91,7 @@ def test_a_call_that_does_not_end_holds_up_its_task_and_no_other(
     group.produce(30)
     one = group.member("one")
     wait_for(lambda: len(committed(one)) == 3, "all tasks but one are committed")
-    wait_for(lambda: len(one.worker.holdings._paused) == 1, "its partition is paused")
+    wait_for(lambda: len(one.worker.registry._paused) == 1, "its partition is paused")
     wait_for(lambda: len(counted(group)) == KEYS - 1, "it goes on with other keys, too")
     group.member("two")  # the task may have to move: it stops as of its last commit
     wait_for(lambda: sorted(group.shares()) == [2, 2], "tasks have moved")
@@ -99,7 +99,7 @@ def test_a_call_that_does_not_end_holds_up_its_task_and_no_other(
     oldest = [
         active.processor.calls.oldest
         for member in group.members
-        for active in list(member.worker.holdings.tasks.values())
+        for active in list(member.worker.registry.tasks.values())
         if active.processor.calls is not None
     ]
     assert [call.key for _, call in filter(None, oldest)] == ["k0"]
@@ -113,7 +113,7 @@ def keys() -> list[str]:
 
 def committed(member: Member) -> list[TaskId]:
     """The tasks with a commit of what they have processed."""
-    tasks = list(member.worker.holdings.tasks.items())
+    tasks = list(member.worker.registry.tasks.items())
     return [task for task, active in tasks if any(active.committed.values())]
 
 
@@ -143,7 +143,7 @@ def test_a_halted_task_sends_and_commits_the_results_of_its_calls(group: Group) 
     group.produce(1, keys=1)
     one = group.member("one")
     answers.await_calls("x")
-    (active,) = (a for a in one.worker.holdings.tasks.values() if a.processor and a.under_way)
+    (active,) = (a for a in one.worker.registry.tasks.values() if a.processor and a.under_way)
     active.halted = "its log lost records"
     answers.give("x")
     wait_for(lambda: group.counts() == {"k0": [1]}, "it is counted")

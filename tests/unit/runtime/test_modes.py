@@ -83,7 +83,7 @@ def test_a_group_goes_over_into_the_other_type_with_its_tasks_held_open(
 
 def epochs_of(member: Member) -> dict[str, int]:
     """The epochs of the active periods it is in, by task."""
-    tasks = list(member.worker.holdings.tasks.values())
+    tasks = list(member.worker.registry.tasks.values())
     return {f"{member.name} {one.task}": one.epoch for one in tasks}
 
 

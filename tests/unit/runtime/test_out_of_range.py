@@ -67,7 +67,7 @@ def counting_unless(broken: threading.Event) -> Topology:
 
 def all_committed(member: Member) -> bool:
     """Whether nothing is left to commit."""
-    return not any(one.changed for one in list(member.worker.holdings.tasks.values()))
+    return not any(one.changed for one in list(member.worker.registry.tasks.values()))
 
 
 def overtake(group: Group, member: Member) -> int:
@@ -95,7 +95,7 @@ def test_it_goes_on_at_the_start_of_what_is_left(
     lost = overtake(group, member)
     wait_for(lambda: group.put_out == 160 - lost, "what is left is counted")
     wait_for(lambda: all_committed(member), "and committed")
-    assert member.worker.holdings.tasks[T0].committed[WORDS] == group.log.end(WORDS)
+    assert member.worker.registry.tasks[T0].committed[WORDS] == group.log.end(WORDS)
     assert member.worker.meters.out_of_range == {"earliest": 1}
     assert "task 0_0: words-0 holds" in caplog.text
     assert member.failed is None
@@ -109,7 +109,7 @@ def test_it_goes_on_at_the_end(made: list[Group], tmp_path: Path) -> None:
     wait_for(lambda: member.worker.meters.out_of_range == {"latest": 1}, "it is overtaken")
     wait_for(lambda: all_committed(member), "all is committed")
     end = group.log.end(WORDS)
-    assert member.worker.holdings.tasks[T0].committed[WORDS] == end
+    assert member.worker.registry.tasks[T0].committed[WORDS] == end
     group.produce(1)
     wait_for(lambda: all_committed(member) and group.log.end(WORDS) > end, "it reads on")
     assert member.failed is None
@@ -121,7 +121,7 @@ def test_without_a_policy_it_is_halted_and_can_be_handed_over(
     group, member = working(made, tmp_path, "none")
     before = put_out(group, 0)
     overtake(group, member)
-    active = member.worker.holdings.tasks[T0]
+    active = member.worker.registry.tasks[T0]
     wait_for(lambda: active.halted, "it is halted")
     ends = {p: group.log.end(TopicPartition("words", p)) for p in range(1, PARTITIONS)}
     wait_for(lambda: all(put_out(group, p) == end for p, end in ends.items()), "the others go on")
@@ -139,7 +139,7 @@ def test_a_record_that_is_tried_again_is_counted_though_its_task_is_halted(
     broken = threading.Event()
     broken.set()
     group, member = working(made, tmp_path, "none", counting_unless(broken))
-    before, active = put_out(group, 0), member.worker.holdings.tasks[T0]
+    before, active = put_out(group, 0), member.worker.registry.tasks[T0]
     group.log.append(WORDS, [group.log.records(WORDS)[0].key], [b"bad"])
     wait_for(lambda: active.retrying, "the record is tried again")
     overtake(group, member)
@@ -170,7 +170,7 @@ def test_a_task_that_was_taken_over_is_not_read_on(
 ) -> None:
     """Its new owner has records deleted that it has read, before we hear of it."""
     group, member = working(made, tmp_path)
-    active = member.worker.holdings.tasks[T0]
+    active = member.worker.registry.tasks[T0]
     active.processor.epoch -= 1  # as if the last commit were another's
     overtake(group, member)
     wait_for(lambda: "another member has taken the task over" in caplog.text, "it is late")

@@ -26,7 +26,7 @@ class Operator:
     looks: int = 0
 
     def tells(self, member: Member) -> Member:
-        pauses = Pauses(member.worker.holdings, cast(ControlLink, self.link))
+        pauses = Pauses(member.worker.registry, cast(ControlLink, self.link))
 
         def look() -> None:
             self.looks += 1
@@ -60,7 +60,7 @@ def join(group: Group, operator: Operator, name: str) -> Member:
 
 def tasks(member: Member) -> list[bool]:
     """Of each task that a member runs, whether it is paused."""
-    running = list(member.worker.holdings.tasks.values())
+    running = list(member.worker.registry.tasks.values())
     return [one.paused for one in running if one.stage is TaskStage.RUNNING]
 
 

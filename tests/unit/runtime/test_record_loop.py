@@ -40,7 +40,7 @@ WORDS = TopicPartition("words", 0)
 
 
 class Played:
-    """A source and a board that note what they were asked, in order."""
+    """A source and rebalance events that note what they were asked, in order."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, ...] | int] = []
@@ -70,9 +70,9 @@ def played(
         source, commits = Played(), Commits(0)
         with monkeypatch.context() as patch:
             patch.setattr(worker._records, "_source", cast(RecordSource, source))
-            patch.setattr(worker._records, "_board", cast(RebalanceEvents, source))
+            patch.setattr(worker._records, "_rebalance_events", cast(RebalanceEvents, source))
             patch.setattr(worker._records, "_commit", commits)
-            patch.setattr(worker.holdings, "by_partition", {WORDS: cast(ActiveTask, None)})
+            patch.setattr(worker.registry, "by_partition", {WORDS: cast(ActiveTask, None)})
             yield worker, source, commits
         worker.close()
 
@@ -101,14 +101,14 @@ def test_fewer_records_are_polled_while_outputs_wait_for_room(
 ) -> None:
     worker, source, _ = played
     loop, sink = worker._records, worker._records._sending.sink
-    monkeypatch.setattr(worker.holdings, "by_partition", {})
+    monkeypatch.setattr(worker.registry, "by_partition", {})
     waits = iter([0, 2_000, 1_000, ROOM_MS, 0, 0, 0, 0, 0, 0])
 
     def wait(ahead: Prefetcher, batch: PartitionBatch) -> None:
         sink.waited_ms += next(waits)
 
     monkeypatch.setattr(Prefetcher, "take", wait)
-    monkeypatch.setattr(type(worker.holdings), "idle", False)
+    monkeypatch.setattr(type(worker.registry), "idle", False)
     source.there = POLL_RECORDS
     for _ in range(10):
         loop.process()
@@ -184,7 +184,7 @@ def test_a_worker_that_runs_nothing_waits_for_news_only(
     played: tuple[Worker, Played, Commits], busy: bool, urgent: bool, wait_ms: int
 ) -> None:
     worker, source, _ = played
-    worker.holdings.by_partition.clear()
+    worker.registry.by_partition.clear()
     worker._actions.busy, worker._actions.urgent = busy, urgent
     worker._records._poll()
     assert source.asked == [wait_ms, (POLL_RECORDS, 0, 0)]
@@ -267,7 +267,7 @@ def test_it_is_trimmed_after_the_last_part_of_a_batch_too(
     batches = Batches(under_way)
     active = active_of(batches)
     with monkeypatch.context() as patch:
-        patch.setattr(worker.holdings, "bound", lambda active: False)
+        patch.setattr(worker.registry, "bound", lambda active: False)
         worker._records._process_waiting(active, 0)
     assert batches.trimmed == trimmed
 
@@ -281,7 +281,7 @@ def test_a_task_of_several_inputs_hurries_the_worker_only_while_a_record_waits(
 ) -> None:
     worker, source, _ = played
     active = active_of(Batches(waiting=waiting))
-    monkeypatch.setattr(worker.holdings, "of_stage", lambda stage: [active])
+    monkeypatch.setattr(worker.registry, "of_stage", lambda stage: [active])
     worker._records.process()
     worker._records._poll()
     assert source.asked == [(POLL_RECORDS, 0, QUIET_MS), (POLL_RECORDS, 0, poll_ms)]
@@ -309,7 +309,7 @@ def sending(
     active = active_of(batches)
     with monkeypatch.context() as patch:
         patch.setattr(Played, "known_end", None, raising=False)
-        patch.setattr(worker.holdings, "by_partition", {WORDS: active})
+        patch.setattr(worker.registry, "by_partition", {WORDS: active})
         patch.setattr(worker._records, "_sending", RecordCollector(sink, ErrorPolicy(), "app"))
         yield worker, source, batches, sink
 

@@ -114,9 +114,9 @@ class Bench:
             self.clock.now_ms(),
             state,
             source=parts,
-            holdings=parts,
+            registry=parts,
             activation=parts,
-            copies=copies,
+            updater=copies,
             tables=tables,
             inputs=self.inputs,
         )
@@ -346,5 +346,5 @@ def test_a_task_that_waits_long_for_the_commit_of_another_says_for_whose() -> No
         TaskId(1, number): SimpleNamespace(processor=SimpleNamespace(edges=edges))
         for number, edges in enumerate((SimpleNamespace(waits_for=waits.get), None))
     }
-    holdings = cast(Any, SimpleNamespace(tasks=tasks))
-    assert _waits(holdings) == {"1_0": {"waits_for": "0_3", "waits_s": 4}}
+    registry = cast(Any, SimpleNamespace(tasks=tasks))
+    assert _waits(registry) == {"1_0": {"waits_for": "0_3", "waits_s": 4}}

@@ -141,7 +141,7 @@ def test_a_task_is_claimed_at_once_though_no_commit_is_due(
     commits, clock = Commits(0), ManualClock(10_000)
     commit_through(worker, monkeypatch, commit=commits, group=Gate(gated), clock=clock)
     one: Any = Unclaimed()
-    monkeypatch.setattr(worker.holdings, "of_stage", lambda stage: [one])
+    monkeypatch.setattr(worker.registry, "of_stage", lambda stage: [one])
     worker._commits.next_ms = clock.now_ms() + 60_000
     worker._commits.step()
     assert commits.begun == (0 if gated else 1)
@@ -167,11 +167,11 @@ def test_input_that_is_gone_is_not_read_ahead_and_harms_nobody(worker: Worker) -
     for partition in words:
         log.append(partition, [b"k"] * 4, [b"v"] * 4)
     log.raise_start(words[1], 3)
-    worker.holdings.ahead.read(TaskId(0, 0), {words[0]: 0})
-    worker.holdings.ahead.read(TaskId(0, 1), {words[1]: 1})
+    worker.registry.ahead.read(TaskId(0, 0), {words[0]: 0})
+    worker.registry.ahead.read(TaskId(0, 1), {words[1]: 1})
     read = [batch for _ in range(3) for batch in worker._records._poll()]
     assert [(batch.partition, list(batch.offsets)) for batch in read] == [(0, [0, 1, 2, 3])]
-    assert worker.holdings.ahead.give(TaskId(0, 1), {words[1]: 3}) is None
+    assert worker.registry.ahead.give(TaskId(0, 1), {words[1]: 3}) is None
 
 
 def test_input_that_is_gone_under_a_running_task_is_an_error(worker: Worker) -> None:
@@ -198,10 +198,10 @@ def test_what_was_read_ahead_is_let_go_with_a_round_that_failed(worker: Worker) 
     """The rest of that round's batches were not taken: there would be a hole."""
     log, words = worker._source._log, TopicPartition("words", 0)  # type: ignore[attr-defined]
     log.append(words, [b"k"] * 4, [b"v"] * 4)
-    worker.holdings.ahead.read(TaskId(0, 0), {words: 0})
+    worker.registry.ahead.read(TaskId(0, 0), {words: 0})
     worker._actions.lose_all()
     assert worker._records._poll() == []
-    assert worker.holdings.ahead.give(TaskId(0, 0), {words: 0}) is None
+    assert worker.registry.ahead.give(TaskId(0, 0), {words: 0}) is None
 
 
 def test_the_input_of_a_task_that_moves_is_read_before_it_runs(

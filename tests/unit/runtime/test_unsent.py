@@ -59,7 +59,7 @@ class World:
             self.clock,
             **given,
             **dict.fromkeys(["fail", "restart"], around),
-            holdings=around,
+            registry=around,
             observer=around,
             sending=sending,
         )

@@ -19,13 +19,13 @@ class InlineRunner:
     """Goes round for the copies by ``round``, and to the end when they are closed."""
 
     def __init__(self, copies: StateUpdater) -> None:
-        self._copies = copies
+        self._updater = copies
 
     def ordered(self, *, begin: bool) -> None: ...
 
     def join(self) -> None:
-        self._copies.take_orders()
-        self._copies.drop_all()
+        self._updater.take_orders()
+        self._updater.drop_all()
 
 
 def inline_updater(

@@ -121,7 +121,7 @@ class Owner:
             world.topology,
             targets=targets,
             open_stores=opener,
-            copies=self.updater,
+            updater=self.updater,
             settings=settings,
             edges=EdgePlan(world.topology, {}, {}, exact=False),
             new_task=partial(

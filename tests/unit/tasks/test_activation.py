@@ -105,7 +105,7 @@ class Bench:
             self.topology,
             targets=targets,
             open_stores=opener,
-            copies=self.updater if copies is None else cast("StateUpdater", copies),
+            updater=self.updater if copies is None else cast("StateUpdater", copies),
             settings=settings,
             edges=EdgePlan(self.topology, {}, {}, exact=False),
             new_task=partial(

@@ -18,7 +18,7 @@ TIMEOUT_MS = 60_000
 
 @attrs.define
 class Worker:
-    """What the failures see of a worker: the board, the group, its tasks on their way up."""
+    """What the failures see of a worker: the news, the group, its tasks on their way up."""
 
     settings: Settings
     #: Since when the task stands still; None: it does not.

@@ -30,7 +30,7 @@ class Worker:
 
     def _loop(self) -> CommitLoop:
         given = {"repartition.commit.interval.ms": str(INTERVAL_MS)}
-        holdings: Any = SimpleNamespace(
+        registry: Any = SimpleNamespace(
             asks_commit=lambda: False,
             dirty_bytes=lambda: 0,
             with_held=lambda: [self.waiting],
@@ -45,7 +45,7 @@ class Worker:
             commit,
             self.clock,
             group=group,
-            holdings=holdings,
+            registry=registry,
             actions=actions,
             meters=nothing,
             failures=nothing,

@@ -34,12 +34,12 @@ def assigned(generation: int, *active: TaskId) -> Assigned:
     return Assigned(generation, "m", Assignment(frozenset(active)), True, False)
 
 
-def apply(board: RebalanceEvents) -> None:
+def apply(rebalance_events: RebalanceEvents) -> None:
     """What the worker does in a round."""
-    with board.news() as (_, news):
+    with rebalance_events.news() as (_, news):
         if news is not None:
-            board.handle(news)
-        board.actions()
+            rebalance_events.handle(news)
+        rebalance_events.actions()
 
 
 def test_the_newest_assignment_replaces_the_one_before() -> None:

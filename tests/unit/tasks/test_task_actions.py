@@ -116,21 +116,21 @@ class Scene:
     copies: Copies = attrs.field(factory=Copies)
     clock: ManualClock = attrs.field(factory=ManualClock)
     group: Wishes = attrs.field(factory=Wishes)
-    board: RebalanceEvents = attrs.field(init=False)
+    rebalance_events: RebalanceEvents = attrs.field(init=False)
     orders: TaskActions = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         clock = self.clock
-        self.board = RebalanceEvents(TaskManager(HandoverRules()), clock)
+        self.rebalance_events = RebalanceEvents(TaskManager(HandoverRules()), clock)
         source = MemorySource(MemoryLog())
         self.orders = TaskActions(
-            self.board,
+            self.rebalance_events,
             group=cast(Any, self.group),
-            holdings=TaskRegistry(
+            registry=TaskRegistry(
                 source, cache_bytes=1, most_buffered=1, forget=lambda active: None
             ),
             activation=cast(Any, self.wanted),
-            copies=cast(Any, self.copies),
+            updater=cast(Any, self.copies),
             commit=cast(Any, self.commit),
             clock=clock,
             settled=lambda settled: None,
@@ -146,24 +146,24 @@ class Scene:
 
     def assign(self, generation: int, member_id: str) -> None:
         order = Assignment(frozenset({T}))
-        self.board.offer(Assigned(generation, member_id, order))
+        self.rebalance_events.offer(Assigned(generation, member_id, order))
 
     def accept(self) -> None:
-        self.board.offer(CommitDone(7, CommitOutcome.ACCEPTED))
+        self.rebalance_events.offer(CommitDone(7, CommitOutcome.ACCEPTED))
 
     def come_up(self) -> None:
-        self.board.handle(TaskRunning(T))
-        self.board.actions()
+        self.rebalance_events.handle(TaskRunning(T))
+        self.rebalance_events.actions()
         self.wanted.tasks -= {T}
 
     @property
     def stage(self) -> TaskStage:
-        with self.board.manager() as manager:
+        with self.rebalance_events.manager() as manager:
             return manager.claims[T].stage
 
     @property
     def claimed(self) -> bool:
-        with self.board.manager() as manager:
+        with self.rebalance_events.manager() as manager:
             return manager.claims[T].claimed
 
 
@@ -175,7 +175,7 @@ def test_a_commit_accepted_before_a_loss_is_no_claim_of_the_task_given_back() ->
     """
     scene = Scene()
     scene.accept()
-    scene.board.offer(Lost("expired"))
+    scene.rebalance_events.offer(Lost("expired"))
     scene.assign(3, "b")
     scene.orders.take()
     assert scene.commit.forgot
@@ -195,8 +195,8 @@ def test_a_loss_amid_the_round_ends_what_was_ordered_before_it() -> None:
     Carried out behind what follows from the loss, the order would bring the task up all the same.
     """
     scene = Scene()
-    scene.commit.meanwhile = lambda: scene.board.offer(Lost("expired"))
-    scene.board.offer(Assigned(2, "a", Assignment(frozenset({T, U}))))
+    scene.commit.meanwhile = lambda: scene.rebalance_events.offer(Lost("expired"))
+    scene.rebalance_events.offer(Assigned(2, "a", Assignment(frozenset({T, U}))))
     scene.accept()
     scene.orders.take()
     scene.orders.take()
@@ -214,10 +214,10 @@ def test_without_a_loss_it_goes_on_as_claimed() -> None:
 def test_a_join_that_is_due_does_not_wait_for_further_commits() -> None:
     """It may wait for the tasks that they go before, and the whole group waits for it."""
     scene = Scene()
-    scene.board.offer(Assigned(2, "a", Assignment(revoke=frozenset({T}))))
+    scene.rebalance_events.offer(Assigned(2, "a", Assignment(revoke=frozenset({T}))))
     scene.orders.take()
     assert (scene.orders.waiting, scene.orders.precopy.over) == (True, False)
-    scene.board.offer(JoinSoon(-1, 2))
+    scene.rebalance_events.offer(JoinSoon(-1, 2))
     scene.orders.take()
     assert (scene.orders.waiting, scene.orders.precopy.over) == (False, True)
 
@@ -227,14 +227,16 @@ def test_a_task_that_another_takes_over_is_given_up_when_it_is_our_turn() -> Non
     due, turn = scene.orders.precopy.due, 450
     for generation, now_ms in ((2, 0), (3, turn - 100)):
         scene.clock.advance(now_ms)
-        scene.board.offer(Assigned(generation, "a", Assignment(release={T: "b"}, turn_ms=turn)))
+        scene.rebalance_events.offer(
+            Assigned(generation, "a", Assignment(release={T: "b"}, turn_ms=turn))
+        )
         scene.orders.take()
         assert (due(turn - 1), due(turn)) == (False, True), "whichever plan says so first"
 
 
 def test_an_order_that_is_replaced_asks_for_no_further_commits() -> None:
     scene = Scene()
-    scene.board.offer(Assigned(2, "a", Assignment(revoke=frozenset({T}))))
+    scene.rebalance_events.offer(Assigned(2, "a", Assignment(revoke=frozenset({T}))))
     scene.orders.take()
     assert (scene.orders.waiting, scene.orders.precopy.due(0)) == (True, True)
     scene.assign(3, "a")
@@ -251,7 +253,7 @@ def test_a_copy_is_kept_until_it_is_promoted_or_its_task_goes_elsewhere(how: str
     scene = Scene()
     plans = (Assignment(frozenset({T}), learner=frozenset({U})), Assignment(frozenset({T, U})))
     for generation, plan in enumerate(plans, 2):
-        scene.board.offer(Assigned(generation, "a", plan))
+        scene.rebalance_events.offer(Assigned(generation, "a", plan))
         scene.orders.take()
         assert scene.copies.wanted == {U}
     assert scene.wanted.tasks == {U}
@@ -259,7 +261,7 @@ def test_a_copy_is_kept_until_it_is_promoted_or_its_task_goes_elsewhere(how: str
         case "taken back":
             scene.assign(4, "a")
         case "lost":
-            scene.board.offer(Lost("expired"))
+            scene.rebalance_events.offer(Lost("expired"))
         case _:
             scene.orders.lose_all()
     scene.orders.take()
@@ -270,9 +272,9 @@ def test_a_round_without_news_leaves_the_manager_alone() -> None:
     scene, handle = Scene(), RebalanceEvents.handle
     asked: list[TaskEvent] = []
 
-    def noting(board: RebalanceEvents, *events: TaskEvent) -> None:
+    def noting(rebalance_events: RebalanceEvents, *events: TaskEvent) -> None:
         asked.extend(events)
-        handle(board, *events)
+        handle(rebalance_events, *events)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RebalanceEvents, "handle", noting)
@@ -297,10 +299,10 @@ def stopped_for_another() -> Scene:
         opened=SimpleNamespace(_closed=True),
         subtopology=SimpleNamespace(stateful=False),
     )
-    scene.orders._holdings.tasks[T] = active
-    scene.board.offer(Assigned(2, "a", Assignment(release={T: "b"})))
+    scene.orders._registry.tasks[T] = active
+    scene.rebalance_events.offer(Assigned(2, "a", Assignment(release={T: "b"})))
     scene.orders.take()
-    scene.board.offer(JoinBlocked(1, True))
+    scene.rebalance_events.offer(JoinBlocked(1, True))
     scene.orders.take()
     scene.commit.unit = Unit(1, 2, (T,), {T: "b"}, stage=UnitStage.COMMITTING)
     return scene
@@ -314,21 +316,21 @@ def test_a_task_that_was_given_up_is_closed_though_the_worker_stops(answered: bo
     """
     scene = stopped_for_another()
     scene.orders.take_answers()
-    assert T in scene.orders._holdings.tasks
+    assert T in scene.orders._registry.tasks
     if answered:
-        scene.board.offer(CommitDone(7, CommitOutcome.UNKNOWN))
+        scene.rebalance_events.offer(CommitDone(7, CommitOutcome.UNKNOWN))
     else:
-        scene.board.describe()
+        scene.rebalance_events.describe()
     scene.orders.take_answers()
-    assert T not in scene.orders._holdings.tasks
+    assert T not in scene.orders._registry.tasks
     assert scene.group.made == ([UnblockJoin(1)] if answered else [])
 
 
 def test_a_worker_that_stops_lets_joins_go_on() -> None:
     """It begins no unit that one could wait for, and its last commit may wait for the join."""
     scene = Scene()
-    scene.board.offer(JoinBlocked(1, True))
-    scene.board.offer(JoinSoon(-1, 1))
+    scene.rebalance_events.offer(JoinBlocked(1, True))
+    scene.rebalance_events.offer(JoinSoon(-1, 1))
     scene.orders.take_answers()
     assert scene.group.made == [UnblockJoin(1), UnblockJoin(-1)]
 

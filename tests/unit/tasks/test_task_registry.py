@@ -32,15 +32,15 @@ def test_tasks_that_stop_together_are_taken_from_the_client_in_one_call() -> Non
     log = MemoryLog()
     log.create("in", 4)
     source = CountingSource(log)
-    holdings = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
+    registry = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
     tasks = [running(partition) for partition in range(4)]
     for active in tasks:
-        holdings.add(active)
-        holdings.resume(active)
-    holdings.stop(tasks[:3])
+        registry.add(active)
+        registry.resume(active)
+    registry.stop(tasks[:3])
     assert source.unassigned == [[TopicPartition("in", partition) for partition in range(3)]]
     assert [active.stage for active in tasks] == [*3 * [TaskStage.STOPPED], TaskStage.RUNNING]
-    assert list(holdings.by_partition) == [TopicPartition("in", 3)]
+    assert list(registry.by_partition) == [TopicPartition("in", 3)]
 
 
 def test_a_partition_that_is_read_from_elsewhere_is_paused_again_when_too_much_waits() -> None:
@@ -48,20 +48,20 @@ def test_a_partition_that_is_read_from_elsewhere_is_paused_again_when_too_much_w
     log.create("in")
     log.append(tp, [b"k"] * 3, [b"v"] * 3)
     source = CountingSource(log)
-    holdings = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
+    registry = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
     active = running(0)
     waiting = {tp: 2}
     active.processor.skip_to = lambda partition, offset: None  # type: ignore[method-assign]
     active.processor.buffered = lambda: waiting  # type: ignore[method-assign]
-    holdings.add(active)
-    holdings.resume(active)
-    assert holdings.bound(active)
+    registry.add(active)
+    registry.resume(active)
+    assert registry.bound(active)
     assert source.poll(10, 0) == []
-    holdings.skip_to(active, tp, 1)
-    holdings.bound(active)
+    registry.skip_to(active, tp, 1)
+    registry.bound(active)
     assert source.poll(10, 0) == []
     waiting[tp] = 0
-    assert not holdings.bound(active)
+    assert not registry.bound(active)
     assert [batch.offsets[0] for batch in source.poll(10, 0)] == [1]
 
 
@@ -76,12 +76,12 @@ def test_a_task_that_is_dropped_is_garbage() -> None:
     log = MemoryLog()
     log.create("in")
     source = CountingSource(log)
-    holdings = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
+    registry = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
     active = running(0)
     active.processor.close = lambda: None  # type: ignore[method-assign]
-    holdings._close = lambda opened: None
-    holdings.add(active)
+    registry._close = lambda opened: None
+    registry.add(active)
     ended: list[str] = []
-    holdings.garbage.closed = lambda: ended.append("closed")  # type: ignore[method-assign]
-    holdings.drop(active)
-    assert (ended, holdings.tasks) == (["closed"], {})
+    registry.garbage.closed = lambda: ended.append("closed")  # type: ignore[method-assign]
+    registry.drop(active)
+    assert (ended, registry.tasks) == (["closed"], {})
