@@ -10,31 +10,20 @@ Which records of a changelog count: ``state.changelog``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import attrs
 
 from streamlet.clock import Clock
-from streamlet.errors import BrokerError, OutOfRangeError, TaskCorruptedError
+from streamlet.errors import BrokerError, TaskCorruptedError
 from streamlet.kafka.ports import Admin, RecordSource
 from streamlet.logs import get_logger
 from streamlet.state.plain_reader import PlainReader
-from streamlet.tasks.local_state import (
-    mistrust,
-    outdated,
-    outdated_table,
-    prepare_rewrite,
-    reader_of,
-)
-from streamlet.tasks.open_task import (
-    OPEN_END,
-    ChangelogPart,
-    OpenTask,
-    Phase,
-    RestoreProgress,
-)
+from streamlet.tasks import local_state
+from streamlet.tasks.open_task import OPEN_END, ChangelogPart, OpenTask, Phase, RestoreProgress
 from streamlet.tasks.opening import blamed
+from streamlet.tasks.read_partitions import ReadPartitions
 from streamlet.tasks.target import Target
 from streamlet.types import NO_STATE, TaskId, TopicPartition
 
@@ -82,17 +71,14 @@ class StoreChangelogReader:
     _buffer_bytes: int = BUFFER_BYTES
     _added: list[OpenTask] = attrs.field(factory=list, init=False)
     _runs: dict[TaskId, OpenTask] = attrs.field(factory=dict, init=False)
-    #: Partitions with something left to read: assigned to the consumer, all but the waiting.
-    _open: dict[TopicPartition, ChangelogPart] = attrs.field(factory=dict, init=False)
     _abandoned: list[OpenTask] = attrs.field(factory=list, init=False)
-    _preferred: frozenset[TaskId] = attrs.field(factory=frozenset, init=False)
     #: Whether there was nothing to read in the last step.
     quiet: bool = attrs.field(default=True, init=False)
-    #: Those that wait until preferred tasks are done: not assigned meanwhile, since librdkafka
-    #: may take some hundred ms to fetch a partition again that was paused.
-    _waiting: set[TopicPartition] = attrs.field(factory=set, init=False)
-    #: What the client said last, which it says but once, until it is known what came of it.
-    _trouble: BrokerError | None = attrs.field(default=None, init=False)
+    _partitions: ReadPartitions = attrs.field(init=False)
+
+    @_partitions.default
+    def _its_partitions(self) -> ReadPartitions:
+        return ReadPartitions(self._source)
 
     @property
     def idle(self) -> bool:
@@ -102,7 +88,7 @@ class StoreChangelogReader:
     @property
     def urgent(self) -> bool:
         """True if a preferred task is among those that are read."""
-        return not self._preferred.isdisjoint(self._runs)
+        return not self._partitions.preferred.isdisjoint(self._runs)
 
     def add(self, opened: OpenTask) -> None:
         """Restore this task, from the next step on."""
@@ -114,7 +100,7 @@ class StoreChangelogReader:
         self._abandoned = [opened for opened in self._abandoned if opened.task != task]
         opened = self._runs.pop(task, None)
         if opened is not None:
-            self._stop(opened.parts)
+            self._partitions.stop(opened.parts)
             self._tell_all(opened, "suspended")
 
     def promote(self, task: TaskId, target: Target) -> bool:
@@ -126,7 +112,7 @@ class StoreChangelogReader:
         opened = self._runs.get(task) or next(added, None)
         if opened is None or not opened.promote(target):
             return False
-        self._read_on(opened.parts)  # the topic of a table was read to an earlier commit
+        self._partitions.read_on(opened.parts)  # the topic of a table was read to an earlier commit
         return True
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
@@ -135,19 +121,7 @@ class StoreChangelogReader:
         What was fetched of the others is let go: the last records of a task that changes hands
         would come behind it.
         """
-        if tasks != self._preferred:
-            self._preferred = tasks
-            self._share()
-
-    def _share(self) -> None:
-        """Assign what is to be read now."""
-        first = {tp for tp, part in self._open.items() if part.task in self._preferred}
-        wait = set(self._open) - first if first else set()
-        waited, self._waiting = self._waiting, wait
-        if wait - waited:
-            self._source.unassign(sorted(wait - waited))
-        if waited - wait:
-            self._source.assign({tp: self._open[tp].position for tp in sorted(waited - wait)})
+        self._partitions.prefer(tasks)
 
     def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
         """Let a followed task read source topics of its tables up to these offsets."""
@@ -156,7 +130,7 @@ class StoreChangelogReader:
         tables = [p for p in parts if p.tp in ends and isinstance(p.reader, PlainReader)]
         for part in tables:
             part.end = max(part.end, ends[part.tp])
-        self._read_on(tables)
+        self._partitions.read_on(tables)
 
     def lags(self) -> dict[TaskId, int]:
         """Records that the changelog furthest behind has still to read, by task begun.
@@ -164,7 +138,7 @@ class StoreChangelogReader:
         Of tasks that wait for preferred ones it is not known: the ends of their logs are not read
         yet.
         """
-        waiting = {self._open[tp].task for tp in self._waiting}
+        waiting = self._partitions.waiting_tasks
         return {
             task: max(map(self._lag, opened.parts), default=0)
             for task, opened in self._runs.items()
@@ -182,9 +156,7 @@ class StoreChangelogReader:
         }
 
     def _lag(self, part: ChangelogPart) -> int:
-        end: int | None = part.end
-        if end == OPEN_END:
-            end = None if part.tp in self._waiting else self._source.known_end(part.tp)
+        end = self._partitions.known_end(part.tp) if part.end == OPEN_END else part.end
         if end is None:
             end = self._runs[part.task].ends[part.tp]
         return max(0, end - part.position)
@@ -205,13 +177,13 @@ class StoreChangelogReader:
         held = SHORT_STEP_RECORDS if max_ms < SHORT_STEP_MS else self._buffer_records
         held = GENTLE_POLLS * GENTLE_RECORDS if gentle else held
         self._begin_added()
-        self._stop_read()
+        self._partitions.stop_read()
         left = max_ms
         while True:
             done = self._finish()
             if done:
                 return done
-            read = bool(self._open) and self._read(polled, max(0, left))
+            read = bool(self._partitions) and self._read(polled, max(0, left))
             self._write_chunks(held)
             self.quiet = not read
             if not read:
@@ -232,14 +204,14 @@ class StoreChangelogReader:
     def _begin_added(self) -> None:
         wanted = sorted({tp for opened in self._added for tp in opened.state.changelogs.values()})
         starts = self._admin.start_offsets(wanted) if wanted else {}
-        old = outdated(self._added, self._admin, self._clock.wall_ms())
+        old = local_state.outdated(self._added, self._admin, self._clock.wall_ms())
         while self._added:  # what the broker does not answer for is begun in a later step
             opened = self._added[0]
-            prepare_rewrite(opened, starts)
-            reason = mistrust(opened, starts)
+            local_state.prepare_rewrite(opened, starts)
+            reason = local_state.mistrust(opened, starts)
             # Nothing else has what is written again.
             if reason is None and not opened.target.rewrite:
-                reason = outdated_table(opened, self._admin, self._clock.wall_ms())
+                reason = local_state.outdated_table(opened, self._admin, self._clock.wall_ms())
             if reason is not None:
                 log.warning("task %s starts over: %s", opened.task, reason)
                 with blamed(opened.task):
@@ -264,7 +236,7 @@ class StoreChangelogReader:
                 opened.task,
                 tp,
                 store,
-                reader_of(opened, store, tp),
+                local_state.reader_of(opened, store, tp),
                 state.loader(store),
                 max(state.positions.get(tp, 0), starts[tp]),
                 OPEN_END if opened.followed and store not in state.plain else opened.ends[tp],
@@ -277,19 +249,18 @@ class StoreChangelogReader:
             for store, tp in sorted(state.changelogs.items())
         ]
         opened.begun = True
-        self._read_on(opened.parts)
+        self._partitions.read_on(opened.parts)
         self._runs[opened.task] = opened
         self._tell_all(opened, "start")
 
     def _look(self, tp: TopicPartition) -> tuple[int, int | None]:
         """Wall-clock time, and the end of a log that is read just now."""
-        read = tp in self._open and tp not in self._waiting
-        return self._clock.wall_ms(), self._source.known_end(tp) if read else None
+        return self._clock.wall_ms(), self._partitions.end_just_now(tp)
 
     def _begin_again(self, opened: OpenTask, reason: str) -> None:
         starts = self._admin.start_offsets([part.tp for part in opened.parts])
         log.warning("task %s starts over: %s", opened.task, reason)
-        self._stop(opened.parts)
+        self._partitions.stop(opened.parts)
         self._tell_all(opened, "suspended")
         if opened.target.rewrite and opened.target.limit not in (None, NO_STATE):
             self._abandon(opened)
@@ -306,57 +277,29 @@ class StoreChangelogReader:
         opened.beyond = opened.target.limit or NO_STATE
         self._abandoned.append(opened)
 
-    def _read_on(self, parts: Sequence[ChangelogPart]) -> None:
-        """Have the consumer read those that are behind their end."""
-        behind = {p.tp: p for p in parts if p.position < p.end and p.tp not in self._open}
-        if behind:
-            self._source.assign({tp: part.position for tp, part in behind.items()})
-            self._open.update(behind)
-            self._share()
-
-    def _stop(self, parts: Sequence[ChangelogPart]) -> None:
-        reading = [part.tp for part in parts if self._open.pop(part.tp, None) is not None]
-        if reading:
-            self._waiting.difference_update(reading)
-            self._source.unassign(reading)
-            if isinstance(self._trouble, OutOfRangeError) and self._trouble.partition in reading:
-                self._trouble = None
-            self._share()
-
     # Reading.
 
     def _read(self, most: int, timeout_ms: int) -> bool:
         """Poll once; whether anything came of it."""
         try:
-            if self._trouble is not None:
-                raise self._trouble
-            batches = self._source.poll(PREFERRED_RECORDS if self.urgent else most, timeout_ms)
+            batches = self._partitions.poll(PREFERRED_RECORDS if self.urgent else most, timeout_ms)
         except BrokerError as error:
-            self._trouble = error  # no broker may be there to say where logs begin
             found = self._begin_cut_off_again()
-            self._trouble = None
+            self._partitions.trouble = None
             if not found:
                 raise
             log.debug("restoring goes on after: %s", error)
             return True
         for batch in batches:
-            part = self._open.get(TopicPartition(batch.topic, batch.partition))
+            part = self._partitions.parts.get(TopicPartition(batch.topic, batch.partition))
             if part is not None:
                 with blamed(part.task):
                     part.take(batch)
-        reading = list(self._open.keys() - self._waiting)
-        for tp, position in self._source.positions(reading).items():  # past gaps without records
-            self._open[tp].reach(position)
+        self._partitions.reach()
         self._begin_outdated_again()
-        stopped = self._stop_read()
+        stopped = self._partitions.stop_read()
         self._tell(self._clock.now_ms())
         return bool(batches) or stopped
-
-    def _stop_read(self) -> bool:
-        """Read no more of what was read to its end, in one call; whether there was any."""
-        read = [part for part in self._open.values() if part.position >= part.end]
-        self._stop(read)
-        return bool(read)
 
     def _begin_outdated_again(self) -> None:
         """Begin tasks again whose state is old where compaction removed what it lacks."""
@@ -372,24 +315,21 @@ class StoreChangelogReader:
         A copy beyond the end of its log is perhaps all that is left of the state: it is read no
         more, and stays as it is. One whose owner has raised its log's start goes on there.
         """
-        starts = self._admin.start_offsets(list(self._open))
-        ends = self._admin.end_offsets(list(self._open))
-        read = [
-            p
-            for _, opened in sorted(self._runs.items())
-            for p in opened.parts
-            if p.tp in self._open
-        ]
+        reading = self._partitions.parts
+        starts = self._admin.start_offsets(list(reading))
+        ends = self._admin.end_offsets(list(reading))
+        runs = [opened for _, opened in sorted(self._runs.items())]
+        read = [part for opened in runs for part in opened.parts if part.tp in reading]
         beyond = [p for p in read if p.position > ends[p.tp] and self._runs[p.task].followed]
         for part in beyond:
             log.warning("the copy of task %s is kept: %s lost records", part.task, part.tp)
             self._runs[part.task].parked = True
-        self._stop(beyond)
+        self._partitions.stop(beyond)
         late = [p for p in read if p.position < starts[p.tp]]
         late = [p for p in late if self._runs[p.task].cut_by_owner(p.tp, starts[p.tp])]
         for part in late:
             part.position = starts[part.tp]
-        self._source.assign({p.tp: p.position for p in late if p.tp not in self._waiting})
+        self._partitions.read_from(late)
         cut_off = {
             part.task: self._runs[part.task]
             for part in read
@@ -404,8 +344,9 @@ class StoreChangelogReader:
     def _write_chunks(self, records: int) -> None:
         """Write the largest chunks until what stays in memory is below the bounds."""
         parts = [(part, opened) for opened in self._runs.values() for part in opened.parts]
+        preferred = self._partitions.preferred
         for part, opened in parts:
-            if opened.task in self._preferred and part.loader.records > PREFERRED_RECORDS:
+            if opened.task in preferred and part.loader.records > PREFERRED_RECORDS:
                 self._written(opened, part.flush)
                 return  # one at a time: there may be an order by now
         held = sum(part.loader.records for part, _ in parts)

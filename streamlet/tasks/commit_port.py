@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -18,7 +18,7 @@ from streamlet.state.freshness import Freshness
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.opening import blamed
 from streamlet.tasks.task_record import Unit, UnitStage
-from streamlet.types import StateNumber, TopicPartition
+from streamlet.types import StateNumber, TaskId, TopicPartition
 
 
 @attrs.define(eq=False)
@@ -169,6 +169,10 @@ class Settled:
     def outdated(self) -> tuple[ActiveTask, ...]:
         """The tasks that are to be brought up again: those, and of topics that were made again."""
         return self.without_input + tuple(part.active for part in self.accepted if part.remade)
+
+    def entries_of(self, tasks: Collection[TaskId]) -> int:
+        """Changed entries that it covers of these tasks."""
+        return sum(len(part.drained or ()) for part in self.parts if part.active.task in tasks)
 
     @property
     def of_unit(self) -> CommitDone | None:

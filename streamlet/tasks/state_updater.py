@@ -29,16 +29,15 @@ from streamlet.config import Settings
 from streamlet.errors import (
     BrokerError,
     StateError,
-    StateLockedError,
     StreamletError,
     TaskCorruptedError,
     TimedOutError,
 )
 from streamlet.logs import get_logger
 from streamlet.tasks.changelog_reader import StoreChangelogReader
+from streamlet.tasks.copy_opener import CopyOpener
 from streamlet.tasks.copy_threads import CopyRunner, CopyThreads
 from streamlet.tasks.lock_waits import LockWaits
-from streamlet.tasks.mismatch import lacks
 from streamlet.tasks.open_task import OpenTask, RestoreProgress
 from streamlet.tasks.target import Target
 from streamlet.tasks.targets import Targets
@@ -54,9 +53,6 @@ log = get_logger(__name__)
 STEP_MS, STEP_BUSY_MS = 5, 2
 #: How often lags are told, positions of tables' topics read, and how far copies are noted.
 LAG_MS, TABLES_MS, READS_MS = 50, 1_000, 200
-#: How long copies stay closed after a store refused, or while their changelogs lack records.
-AGAIN_MS = 5_000
-
 _Event: TypeAlias = CopyEvent | RestoreProgress
 
 _BROKE = "the thread that reads changelogs broke"
@@ -113,20 +109,20 @@ class StateUpdater:
     # The runner's own.
     #: The copies; None: to be opened, as soon as its folder and its changelogs allow it.
     kept: dict[TaskId, OpenTask | None] = attrs.field(factory=dict, init=False)
-    #: When to open copies again whose stores failed, or whose changelogs lost records.
-    _again_ms: dict[TaskId, int] = attrs.field(factory=dict, init=False)
     _next_lag_ms: int = attrs.field(default=0, init=False)
     _next_reads_ms: int = attrs.field(default=0, init=False)
     _next_tables_ms: int = attrs.field(default=0, init=False)
-    _retry_ms: int = attrs.field(default=0, init=False)
-    #: The runner's; the worker reads ``problems``.
-    locks: LockWaits = attrs.field(factory=partial(LockWaits, "the copy of task"), init=False)
     #: There are no more rounds.
     closed: bool = attrs.field(default=False, init=False)
     #: What broke the runner.
     _failure: StreamletError | None = attrs.field(default=None, init=False)
+    _opener: CopyOpener = attrs.field(init=False)
     _restorer: TaskRestorer = attrs.field(init=False)
     runner: CopyRunner = attrs.field(init=False)
+
+    @_opener.default
+    def _an_opener(self) -> CopyOpener:
+        return CopyOpener(self._open_stores, self._targets, self._clock)
 
     @_restorer.default
     def _a_restorer(self) -> TaskRestorer:
@@ -254,6 +250,11 @@ class StateUpdater:
         return bool(self._restorer.tasks) or self._hurries
 
     @property
+    def locks(self) -> LockWaits:
+        """The waits for folders of copies; the worker reads ``problems``."""
+        return self._opener.locks
+
+    @property
     def quiet(self) -> bool:
         """True if there was nothing to read in the last round, and nothing is being restored."""
         return self._reader.quiet and not (self._restorer.tasks or self._at(ReadStage.PROMOTING))
@@ -329,46 +330,21 @@ class StateUpdater:
             self._drop(task)
 
     def _open_wanted(self) -> None:
-        now = self._clock.now_ms()
-        wanted = [task for task, copy in sorted(self.kept.items()) if copy is None]
-        missing = [task for task in wanted if now >= self._again_ms.get(task, 0)]
-        if not missing or now < self._retry_ms:
-            return
-        self._retry_ms = now + RETRY_MS
-        for task in missing:
+        for task in self._opener.due(
+            task for task, copy in sorted(self.kept.items()) if copy is None
+        ):
             try:
-                opened = self._open_stores(task)
-            except StateLockedError as error:
-                self.locks.met(task, error, now)
-                continue
+                opened = self._opener.open(task)
             except StateError as error:
                 self._fail(error)
                 continue
-            self.locks.over(task)
-            try:
-                target = self._target_of(opened)
-            except StreamletError:
-                opened.close()  # else it would count as a copy that is read
-                raise
-            if target is None:
-                opened.close()
-                self._again_ms[task] = now + AGAIN_MS
+            if opened is None:
                 continue
-            self.kept[task] = opened.follow(target, partial(self._targets.whole_from, task))
-            self._again_ms.pop(task, None)
+            self.kept[task] = opened
             self._reader.add(opened)
             if self._restorer.tasks or not self._orders.empty():
-                self._retry_ms = 0
+                self._opener.go_on()
                 return  # these do not wait until all copies are open
-
-    def _target_of(self, opened: OpenTask) -> Target | None:
-        """What a copy reads; None while its changelogs do not hold what the commit relies upon."""
-        target = self._targets.of_copy(opened.task, opened.state)
-        short = lacks(target)
-        if short:
-            log.warning("no copy of task %s is made: %s", opened.task, "; ".join(short.values()))
-            return None
-        return target
 
     def _follow_tables(self) -> None:
         now = self._clock.now_ms()
@@ -400,8 +376,7 @@ class StateUpdater:
         task = error.task
         if task is None:
             raise error
-        log.error("the copy of %s is opened again in %d s: %s", task, AGAIN_MS // 1000, error)
-        self._again_ms[task] = self._clock.now_ms() + AGAIN_MS
+        self._opener.put_off(task, error)
         copy = self.kept.get(task)
         if copy is not None:
             copy.damaged = isinstance(error, TaskCorruptedError)
@@ -413,7 +388,7 @@ class StateUpdater:
     def _drop(self, task: TaskId) -> None:
         """Keep no copy of a task, if there is one."""
         copy = self.kept.pop(task, None)
-        self.locks.over(task)
+        self._opener.forget(task)
         if copy is not None:
             let_go(self._reader, copy)
 

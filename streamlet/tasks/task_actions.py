@@ -175,18 +175,14 @@ class TaskActions:
         events: list[te.TaskEvent] = []
         if settled.outcome is ev.CommitOutcome.ACCEPTED and not lost:
             events += [te.TaskClaimed(part.active.task) for part in settled.accepted]
-            self.precopy.committed(self._entries_to_go(settled), self._clock.now_ms())
+            to_go = () if self._ordered is None else self._ordered.tasks
+            self.precopy.committed(settled.entries_of(to_go), self._clock.now_ms())
         if settled.of_unit is not None:
             events.append(settled.of_unit)
         self._report(*events)
         for active in settled.outdated:
             if active.stage is TaskStage.RUNNING:
                 self.restart(active)
-
-    def _entries_to_go(self, settled: Settled) -> int:
-        """Changed entries of a commit that belong to tasks about to be stopped."""
-        to_go = () if self._ordered is None else self._ordered.tasks
-        return sum(len(p.drained or ()) for p in settled.parts if p.active.task in to_go)
 
     def _copy_news(self, news: te.CopyEvent) -> None:
         match news:

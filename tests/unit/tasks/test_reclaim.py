@@ -242,9 +242,9 @@ class Desk:
         self.tasks = [running(partition) for partition in (0, 1)]
         ids = frozenset(active.task for active in self.tasks)
         self.wanted = Wanted({active.task: active.inputs for active in self.tasks})
-        self.rebalance_events = RebalanceEvents(TaskManager(HandoverRules()), self.clock)
+        self.events = RebalanceEvents(TaskManager(HandoverRules()), self.clock)
         self.orders = TaskActions(
-            self.rebalance_events,
+            self.events,
             group=cast(Any, SimpleNamespace(want=self._want)),
             registry=self.registry,
             activation=cast(Any, self.wanted),
@@ -255,13 +255,11 @@ class Desk:
             meters=Meters(self.clock),
             precopy=Precopy(10_000),
         )
-        self.rebalance_events.handle(Assigned(1, "me", Assignment(active=ids)))
+        self.events.handle(Assigned(1, "me", Assignment(active=ids)))
         for active in self.tasks:
             self._hold(active)
-        self.rebalance_events.handle(
-            JoinSoon(-1, 1, flip=True), CommitDone(-1, CommitOutcome.ACCEPTED)
-        )
-        self.rebalance_events.actions()
+        self.events.handle(JoinSoon(-1, 1, flip=True), CommitDone(-1, CommitOutcome.ACCEPTED))
+        self.events.actions()
         assert self.orders.to_commit() == [], "in no group"
         self.assign(2, *ids)
 
@@ -271,16 +269,14 @@ class Desk:
         self.registry.add(active)
         self.registry.resume(active)
         self.registry.stop([active])
-        self.rebalance_events.handle(TaskRunning(active.task), TaskClaimed(active.task))
+        self.events.handle(TaskRunning(active.task), TaskClaimed(active.task))
 
     def _want(self, question: FetchWanted) -> None:
         self.asked.append(question)
         self.meanwhile()
 
     def assign(self, generation: int, *tasks: TaskId) -> None:
-        self.rebalance_events.offer(
-            Assigned(generation, "me again", Assignment(active=frozenset(tasks)))
-        )
+        self.events.offer(Assigned(generation, "me again", Assignment(active=frozenset(tasks))))
         self.orders.take()
 
     @property
@@ -300,7 +296,7 @@ class Desk:
         """Answer what was asked last: with our last commits, but for those of ``others``."""
         asked = self.asked[-1]
         found = {**dict.fromkeys(asked.partitions, commit("me", 4)), **(others or {})}
-        self.rebalance_events.offer(FetchDone(asked.token, outcome, found))
+        self.events.offer(FetchDone(asked.token, outcome, found))
         self.orders.take()
 
 
@@ -323,7 +319,7 @@ def test_held_tasks_go_on_in_a_new_epoch_once_their_last_commits_are_known() -> 
     desk.answer()
     assert desk.stages == [ON, ON]
     assert not any(active.claimed for active in desk.tasks)
-    with desk.rebalance_events.manager() as manager:
+    with desk.events.manager() as manager:
         assert {one.stage for one in manager.claims.values()} == {TaskStage.RUNNING}
     desk.orders.take()
     assert len(desk.asked) == 1
@@ -391,13 +387,13 @@ def test_a_loss_amid_a_round_is_carried_out_in_it() -> None:
     desk = Desk()
     desk.answer(FetchOutcome.UNSTABLE)
     desk.clock.advance(RETRY_MS)
-    desk.meanwhile = lambda: desk.rebalance_events.offer(Lost("expired"))
+    desk.meanwhile = lambda: desk.events.offer(Lost("expired"))
     desk.orders.take()
     assert (len(desk.asked), desk.stages) == (2, [CLOSED, CLOSED])
 
 
 def test_answers_to_others_questions_say_nothing() -> None:
     desk = Desk()
-    desk.rebalance_events.offer(FetchDone(99, FetchOutcome.FETCHED, {}))
+    desk.events.offer(FetchDone(99, FetchOutcome.FETCHED, {}))
     desk.orders.take()
     assert desk.stages == [HELD, HELD]

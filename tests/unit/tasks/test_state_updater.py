@@ -21,7 +21,7 @@ from streamlet.errors import (
 )
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.state.directory import StateDirectory
-from streamlet.tasks import lock_waits, state_updater
+from streamlet.tasks import copy_opener, lock_waits
 from streamlet.tasks.changelog_reader import GENTLE_RECORDS, POLL_RECORDS
 from streamlet.tasks.target import Target
 from streamlet.tasks.task_events import CopyFailed, CopyLag
@@ -192,7 +192,7 @@ def test_a_changelog_that_lost_records_makes_no_copy_until_it_was_written_again(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A copy of what is left would be told to be caught up."""
-    monkeypatch.setattr(state_updater, "AGAIN_MS", 1)
+    monkeypatch.setattr(copy_opener, "AGAIN_MS", 1)
     world.flush(1, a=1, b=1)
     ends = {C0: 4}
     world.commit = Committed(9, CommitMetadata(1, "m", 1, ends, StateNumber(1, 2)).to_text())
@@ -246,7 +246,7 @@ def test_a_copy_whose_store_refuses_is_closed_alone_and_opened_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes back by itself: the worker asks for each copy once."""
-    monkeypatch.setattr(state_updater, "AGAIN_MS", 1)
+    monkeypatch.setattr(copy_opener, "AGAIN_MS", 1)
     world.copies.set(frozenset({T0, T1}))
     world.see(lambda event: event == CopyLag(T1, 0))
     world.log.append(C0, [b"a"], [b""])  # no number in front: not ours
