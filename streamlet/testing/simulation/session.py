@@ -170,10 +170,6 @@ class SimSession(GroupSession):
         """Queue an item."""
         self.thread.put(item)
 
-    def lose_unseen(self) -> None:
-        """Count a loss that the worker has yet to see; for tests."""
-        self._losses += 1
-
     def leave(self, reason: str, timeout_ms: int, *, quietly: bool | None = None) -> bool:
         """Begin to leave; time passes before that is over."""
         return super().leave(reason, 0, quietly=quietly)

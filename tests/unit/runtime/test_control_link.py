@@ -27,7 +27,7 @@ from streamlet.runtime.control_link import (
     MEMBER_GONE_MS,
     ControlLink,
 )
-from streamlet.testing.ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
+from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 
 APP = "app"
 ME, OTHER = MemberKey("p1", 0), MemberKey("p2", 0)

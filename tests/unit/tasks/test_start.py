@@ -8,8 +8,8 @@ import streamlet as sl
 from streamlet.config import Settings
 from streamlet.errors import BrokerError
 from streamlet.tasks.start import input_ranges
-from streamlet.testing.ports import MemoryAdmin, MemoryLog
 from streamlet.types import TopicPartition
+from tests.memory_ports import MemoryAdmin, MemoryLog
 
 
 def starts(reset: str, commit: int = -1, *, later: bool = False) -> dict[str, int]:

@@ -8,8 +8,8 @@ from typing import Any, cast
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.task_record import OpeningStage, TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
-from streamlet.testing.ports import MemoryLog
 from streamlet.types import NO_STATE, TaskId, TopicPartition
+from tests.memory_ports import MemoryLog
 from tests.unit.tasks.counting import CountingSource
 
 #: One input, no store.

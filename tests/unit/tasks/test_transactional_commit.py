@@ -15,8 +15,8 @@ from streamlet.errors import UndeliveredError
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.task_record import Unit, UnitStage
 from streamlet.tasks.transactional_commit import TransactionalCommit
-from streamlet.testing.ports import MemoryAdmin
 from streamlet.types import TopicPartition
+from tests.memory_ports import MemoryAdmin
 from tests.unit.tasks.owners import INPUT, TASK, Owner, World, fold
 
 

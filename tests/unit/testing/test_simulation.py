@@ -317,7 +317,7 @@ def thrown_out_and_back() -> Simulation:
     simulation = Simulation(parse_scenario(GOOD))
     (old,), (new,) = simulation.world.of("S1"), simulation.world.of("S2")
     task = min(old.worker.registry.tasks)
-    old.session.lose_unseen()
+    old.session._losses += 1
     new.worker.adopt(task, new.machine.view.member_id)
     simulation.world.checks.started(new, task)
     return simulation
