@@ -71,7 +71,7 @@ class Advice:
     reasons: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """In plain values."""
+        """The values as a dict that JSON can write."""
         return {**attrs.asdict(self), "reasons": list(self.reasons)}
 
 

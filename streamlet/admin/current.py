@@ -185,7 +185,7 @@ class CurrentGroup:
         ]
 
     def _standing_still(self) -> Iterator[Violation]:
-        """T1: tasks that process nothing until a person does something."""
+        """Check T1: tasks that process nothing until an operator acts."""
         for member in self.group.members:
             report = self.report(member)
             for one in () if report is None else report.tasks:

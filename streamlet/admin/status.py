@@ -216,7 +216,7 @@ def _task(
     stateful: set[TaskId],
     learned: set[TaskId],
 ) -> dict[str, Any]:
-    """``copy`` is of the last rebalance; the rest is what the member has reported since."""
+    """A task's row: ``copy`` as of the last rebalance, the rest from later reports."""
     report = present.task(member, task)
     learner = role is Role.LEARNER
     lag = None if copy is None else copy.lag

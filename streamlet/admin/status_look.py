@@ -131,6 +131,6 @@ class StatusLook:
     def _ends(
         self, partitions: Sequence[TopicPartition], control: ControlView
     ) -> dict[TopicPartition, int]:
-        """The ends as members read: an application's id does not tell its settings."""
+        """End offsets that members may read up to, for the application's isolation level."""
         committed = control.read_committed
         return self.window.admin.readable_ends(partitions, read_committed=committed)

@@ -65,7 +65,7 @@ class ApplicationInfo:
 
     @property
     def rules(self) -> Rules:
-        """The settings that shape its plans."""
+        """The settings that the group plans by."""
         return rules_from(self.settings, learners=True)
 
 
@@ -112,7 +112,7 @@ class WindowClients:
             self._control = None
 
     def close(self) -> None:
-        """Close what was opened, but for consumers."""
+        """Close the opened clients except consumers."""
         self.transport.close()
         if self._admin is not None:
             self._admin.close()

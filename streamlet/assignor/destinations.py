@@ -206,7 +206,7 @@ class Destinations:
                 del self.learning[task]
 
     def may_improve_once_handed_over(self) -> bool:
-        """True if a task whose order is still open had better end elsewhere: others joined since.
+        """True if a task in hand-over should move on afterwards, because instances joined since.
 
         No member asks for another round when it has been taken over, so the plan has to. Without
         that a group stayed with one task here and three there.

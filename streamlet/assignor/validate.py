@@ -1,4 +1,4 @@
-"""Is a plan one that may be carried out? Each broken rule by name.
+"""Checks a plan against the rules U1 to U13; names each broken rule.
 
 Shares no code with the assignor, so that neither can hide the other's mistakes; a user's own
 assignor is held to the same rules. A single plan cannot show everything: that it does not depend on
@@ -66,7 +66,7 @@ def _strange(group: GroupState, plan: Plan) -> Iterator[Violation]:
 
 
 def _one_active(facts: Facts) -> Iterator[Violation]:
-    """U1."""
+    """Check U1: each task is active once, or handed over between two members, or may wait."""
     for task in facts.tasks:
         active, releasing = facts.active[task], facts.releasing[task]
         pending, revoking = facts.pending[task], facts.revoking[task]

@@ -140,7 +140,7 @@ class KafkaBroker(Closing):
         return self.brokers[0].pid
 
     def start(self, *, detached: bool = False) -> KafkaBroker:
-        """Start those that do not run and wait until all serve.
+        """Start the brokers that do not run, and wait until all serve.
 
         Args:
             detached: let them live on when this process ends.
@@ -178,7 +178,7 @@ class KafkaBroker(Closing):
         return self.start()
 
     def close(self) -> None:
-        """End all for good: give the ports back and sweep the data folder if it was made here."""
+        """Stop all brokers, free their ports, and delete the data folder if it was made here."""
         if self._owns_data:
             self.kill()  # what it would write in order goes anyway
         else:

@@ -116,7 +116,7 @@ class ControlTopic(Closing):
         prepare_control(self._admin, self._application, replication=self._replication)
 
     def read(self, timeout_ms: int = 15_000) -> ControlView:
-        """Read from the beginning to what is the end now; nothing if the topic does not exist.
+        """Read the topic to its present end; reads nothing if the topic does not exist.
 
         After an error the view is as before.
 

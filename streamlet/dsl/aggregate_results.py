@@ -1,4 +1,4 @@
-"""The results of aggregations that keep something else than them: a mean keeps sum and number."""
+"""Results of aggregations whose rows hold something else: a mean's row has sum and number."""
 
 from __future__ import annotations
 

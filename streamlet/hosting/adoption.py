@@ -48,7 +48,7 @@ class _Found:
 
     @property
     def layout(self) -> Mapping[str, tuple[str, str]]:
-        """Its stores."""
+        """The stores in the folder, by name."""
         return {} if self.meta is None else self.meta.layout
 
     @property

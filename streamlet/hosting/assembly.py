@@ -162,7 +162,7 @@ class _KafkaWorker:
         return self.catalog.topology
 
     def ports(self, admin: KafkaAdmin) -> WorkerPorts:
-        """Its clients and its folder."""
+        """The ports of a worker: its clients and its folder."""
         settings, topics = self.settings, self.catalog.inputs
         name = f"{self.topology.application}-{self.member.member}"
         return WorkerPorts(
@@ -328,7 +328,7 @@ def _abort_of(application: str, settings: Settings, member: MemberKey) -> None:
 
 
 def _committing(plain: GroupTransport, sink: FencedSink) -> GroupTransport:
-    """The way to the coordinator, by which a producer of transactions commits."""
+    """The transport to the coordinator, wrapped so that a transactional producer commits."""
     return TransactionTransport(plain, sink) if isinstance(sink, TransactionalSink) else plain
 
 

@@ -52,7 +52,7 @@ class TimeLimit:
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> TimeLimit | None:
-        """The limit of a topic with these settings; None: it takes every time."""
+        """The limit on timestamps of a topic with these settings; None without one."""
         if settings.get("message.timestamp.type", "CreateTime") != "CreateTime":
             return None
         both = settings.get(_DIFFERENCE, LATEST_MS)

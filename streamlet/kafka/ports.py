@@ -86,7 +86,7 @@ class RecordSource(Protocol):
         ...
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        """Fetch these again."""
+        """Fetch paused partitions again."""
         ...
 
     def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:

@@ -157,7 +157,7 @@ class KafkaSource:
         self._call(self._consumer.pause, _raw(partitions))
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        """Fetch these again."""
+        """Fetch paused partitions again."""
         self._paused.difference_update(partitions)
         self._call(self._consumer.resume, _raw(partitions))
 

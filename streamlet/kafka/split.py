@@ -65,7 +65,7 @@ def read_headers(
 
 
 def _why(error: Exception) -> str:
-    """The reason that a client gives, which it may have wrapped."""
+    """The error behind a client's exception, which may wrap it."""
     cause = error.__cause__ if isinstance(error, SystemError) else None
     known = error if cause is None else cause
     return f"{type(known).__name__}: {text_of(known)}"

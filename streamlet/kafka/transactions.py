@@ -220,7 +220,7 @@ class TransactionalSink(KafkaSink):
         self._serve(self._producer.poll, 0)
 
     def _await_epoch(self, timeout_ms: int) -> None:
-        """Have the brokers abort what was open under our id, and give us the next epoch.
+        """Register the producer: brokers abort its open transaction and give it the next epoch.
 
         Raises:
             UnreachableError: not in this time.

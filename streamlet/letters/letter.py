@@ -23,7 +23,7 @@ class Letter:
     """A dead letter.
 
     ``key``, ``value``, ``timestamp`` and ``headers`` are those of the record that failed;
-    ``source`` and ``source_offset`` are its place, None where the headers do not say it.
+    ``source`` is the partition it was read from, None where the headers do not say it.
     """
 
     partition: TopicPartition
@@ -33,7 +33,6 @@ class Letter:
     timestamp: int
     headers: Headers
     source: TopicPartition | None
-    source_offset: int | None
     reason: Mapping[str, str]
 
     @property
@@ -63,7 +62,6 @@ def letters(batch: PartitionBatch) -> Iterator[Letter]:
         reason = _reason(headers or ())
         if not reason:
             continue
-        source = _source(reason)
         yield Letter(
             where,
             batch.offsets[index],
@@ -71,8 +69,7 @@ def letters(batch: PartitionBatch) -> Iterator[Letter]:
             batch.values[index],
             batch.timestamps[index],
             [one for one in headers or () if one[0] not in REASONS],
-            None if source is None else source[0],
-            None if source is None else source[1],
+            _source(reason),
             reason,
         )
 
@@ -86,14 +83,14 @@ def _reason(headers: Headers) -> dict[str, str]:
     return {name: word if name == "message" else word[:_MOST_WORD] for name, word in found.items()}
 
 
-def _source(reason: Mapping[str, str]) -> tuple[TopicPartition, int] | None:
+def _source(reason: Mapping[str, str]) -> TopicPartition | None:
     try:
         partition = whole(int(reason.get("partition", "")), 0, INT32_MAX)
-        offset = whole(int(reason.get("offset", "")), 0, INT64_MAX)
+        whole(int(reason.get("offset", "")), 0, INT64_MAX)
     except ValueError:
         return None
     topic = reason.get("topic", "")
-    return (TopicPartition(topic, partition), offset) if is_topic_name(topic) else None
+    return TopicPartition(topic, partition) if is_topic_name(topic) else None
 
 
 @attrs.frozen

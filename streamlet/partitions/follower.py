@@ -147,7 +147,7 @@ class PartitionsFollower:
             self._session.want(ev.UnblockJoin(token))
 
     def _give_up(self, partitions: set[TopicPartition]) -> None:
-        """Read these no longer, commit them and say so."""
+        """Stop reading revoked partitions, commit their positions, and report them as given up."""
         started = self._reading.stop(partitions)
         try:
             if self._interval_ms is not None:

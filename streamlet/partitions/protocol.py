@@ -123,7 +123,7 @@ class PartitionsProtocol:
         return {name: wire.encode_assignment(part) for name, part in plans.items()}
 
     def decode(self, assignment: bytes) -> TasksAssignment:
-        """Take our assignment and leave it in ``received``: what is returned is for tasks only.
+        """Store our assignment in ``received``; returns an empty one, which is for tasks.
 
         Raises:
             FatalGroupError: the leader cannot read what we say, or breaks the protocol.

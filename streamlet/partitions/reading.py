@@ -90,7 +90,7 @@ class Reading:
         self.committed.update(committed)
 
     def stop(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Hand out nothing more of these; returns those that were being read."""
+        """Stop handing out records of these partitions; returns those that were read."""
         gone = frozenset(partitions)
         self._source.unassign(sorted(gone))
         self._drop_ahead(gone)

@@ -57,7 +57,7 @@ class CallLoop:
         self._loop.call_soon_threadsafe(step, *arguments)
 
     def later(self, pause_ms: int, step: Callable[..., object], *arguments: Any) -> None:
-        """Take a step after a pause; on the loop's thread."""
+        """Run a step after a pause, on the loop's thread."""
         self._loop.call_later(pause_ms / 1000, step, *arguments)
 
     def start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -68,7 +68,7 @@ class CallLoop:
         return task
 
     def wait(self, timeout_ms: int) -> None:
-        """Wait for news, or until the time is over."""
+        """Wait until a call ends, or for the given time."""
         self.news.wait(timeout_ms / 1000)
         self.news.clear()
 

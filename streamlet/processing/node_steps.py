@@ -78,7 +78,7 @@ class NodeSteps:
             self.calls.release = self._release
 
     def behind(self, source: str) -> Step:
-        """The step behind a source."""
+        """The step that takes a source's batches through the nodes below it."""
         return self._behind[source]
 
     def send_aside(self, operator: str, records: Callable[[], Batch]) -> None:
@@ -92,7 +92,7 @@ class NodeSteps:
                     self._results.sit_out()  # there are few, so they are not sent in parts
 
     def release(self) -> Iterator[None]:
-        """Send on what is there before a commit: what operators hold back, results of calls."""
+        """Send on, before a commit, what operators hold back and the results of calls."""
         return self._release() if self.calls is None else self.calls.settle()
 
     def end_calls(self) -> Iterator[None]:
@@ -112,7 +112,7 @@ class NodeSteps:
         return any(operator.timed for operator, _ in self._timed.values())
 
     def tick(self, at: Batch) -> Iterator[None]:
-        """Let operators act without a record, from the first to the last of them.
+        """Let each operator act by the clock, without a record, in topological order.
 
         Not those that records may still come to which wait for calls, or results for a commit.
         """

@@ -210,7 +210,7 @@ def group_of(
 
 
 def _behind(timestamps: Sequence[int], start: int, limit: int) -> int:
-    """The end of the run from ``start`` on whose times are ≤ limit; it has a record at least."""
+    """The end of the run from ``start`` whose times are ≤ limit, at least one record long."""
     for at in range(start + 1, len(timestamps)):
         if timestamps[at] > limit:
             return at

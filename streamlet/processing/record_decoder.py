@@ -83,7 +83,7 @@ class RecordDecoder:
     def next(
         self, source: SourceNode, raw: PartitionBatch | Undecoded, edges: TaskEdges | None
     ) -> tuple[Batch, int]:
-        """Decode a batch, and the offset up to which it was.
+        """Decode the next part of a batch; the part, and the offset up to which it goes.
 
         ``undecoded`` is the rest then, or None. ``edges`` filter the input of their task.
         """
@@ -197,7 +197,7 @@ class RecordDecoder:
         return attrs.evolve(batch, timestamps=times)
 
     def _times(self, source: SourceNode, batch: Batch, done: list[int]) -> Iterator[int]:
-        """The times of the records behind those that are done."""
+        """The timestamps of the records that are not decoded yet."""
         function: Callable[..., Any] | None = source.timestamp
         assert function is not None
         at = len(done)

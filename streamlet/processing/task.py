@@ -233,7 +233,7 @@ class Task:
         return self.calls is not None and self.calls.in_flight > 0
 
     def waits(self, now_ms: int) -> bool:
-        """True if ``resume`` may find something to do."""
+        """True if a batch or results wait for ``resume``."""
         pause = self._undecoded if self._under_way is None else self._pause
         if pause.due_ms is not None:
             return now_ms >= pause.due_ms

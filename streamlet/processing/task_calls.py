@@ -116,7 +116,7 @@ class OperatorCalls:
         yield from self._sent(going)
 
     def _ready(self) -> list[Call]:
-        """The calls whose turn it is."""
+        """The finished calls whose results go on now."""
         ended, fresh = self._pool.ended, []
         while ended:
             call = ended.popleft()

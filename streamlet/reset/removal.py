@@ -138,7 +138,7 @@ class TopicRemoval:
         self.await_deleted(old)
 
     def await_deleted(self, old: Mapping[str, str]) -> None:
-        """Return once the topics with these ids are gone; others may have their names.
+        """Wait until the topics with these ids are gone; new topics may have their names.
 
         Raises:
             TimedOutError: it takes too long, or was stopped.

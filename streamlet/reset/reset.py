@@ -325,7 +325,7 @@ def _check_there(sources: Iterable[str], topics: Collection[str]) -> None:
 
 
 def _left_behind(view: ControlView) -> list[Place]:
-    """The entries of members, instances and changelogs that are gone."""
+    """Entries of members, instances and changelogs that do not exist any more."""
     members: list[Place] = [
         place
         for member in view.progress.keys() | view.endpoints.keys()

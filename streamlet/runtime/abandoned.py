@@ -1,4 +1,4 @@
-"""Transactions that members have left open which are gone: the leader has them aborted.
+"""Has the leader abort transactions that lost members left open.
 
 A worker that is started again ends what it had left open itself. Where a host is lost, readers of
 what its workers had written last would wait until the transactions time out.

@@ -200,7 +200,7 @@ class ControlLink:
         return self._roster is not None
 
     def close(self, timeout_ms: int = 3_000) -> None:
-        """Take back what we said of ourselves and end; what cannot be said in time is left out."""
+        """Remove this member's entries from the control topic and close, within a time limit."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(timeout_ms / 1000)

@@ -47,7 +47,7 @@ class MoveProgress:
     eta_s: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """In plain values."""
+        """The values as a dict that JSON can write."""
         return {
             "task": str(self.task),
             "from": self.source,

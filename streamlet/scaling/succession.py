@@ -104,7 +104,7 @@ def lacking(names: Sequence[str], all_instances: Sequence[InstanceSnapshot]) -> 
 
 
 def are(names: Sequence[str]) -> str:
-    """Names with their verb."""
+    """Names joined by commas, with "is" or "are"."""
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 

@@ -37,7 +37,7 @@ Hook = Callable[[Any], None]
 def readers(
     of: Any, parts: Iterable[kinds.Type]
 ) -> tuple[Callable[[bytes], Any], Callable[[list[bytes]], list[Any]]]:
-    """Functions that read a value, and a column, of a type that consists of these parts.
+    """Functions that decode one value, and a column, of a type with these parts.
 
     Raises:
         As ``decoder_of``.

@@ -50,9 +50,7 @@ _INSTEAD: dict[str, str] = {
     "timedelta64": "timedelta",
     **{f"{sign}int{bits}": "int" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
-_FROZEN_KINDS = (
-    kinds.NoneType,
-    kinds.BoolType,
+_SIMPLE = (
     kinds.IntType,
     kinds.FloatType,
     kinds.StrType,
@@ -66,22 +64,9 @@ _FROZEN_KINDS = (
     kinds.EnumType,
     kinds.LiteralType,
 )
+_FROZEN_KINDS = (kinds.NoneType, kinds.BoolType, *_SIMPLE)
 #: Types whose values can be names of a JSON object.
-_NAMES = (
-    kinds.AnyType,
-    kinds.StrType,
-    kinds.IntType,
-    kinds.FloatType,
-    kinds.BytesType,
-    kinds.DateTimeType,
-    kinds.DateType,
-    kinds.TimeType,
-    kinds.TimeDeltaType,
-    kinds.UUIDType,
-    kinds.DecimalType,
-    kinds.EnumType,
-    kinds.LiteralType,
-)
+_NAMES = (kinds.AnyType, *_SIMPLE)
 #: What ``msgspec.Meta`` may demand of a value beside its type.
 _DEMANDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "tz")
 

@@ -114,7 +114,7 @@ class HeldBack:
 
 
 def _is_batch(report: Mapping[str, Any]) -> bool:
-    """False if there was nothing to do; the report has the number of the next batch then."""
+    """False for a report without a batch, which has the next batch's number."""
     return "addBatch" in report["durationMs"]
 
 

@@ -143,7 +143,7 @@ class DriverTopics:
     # Output.
 
     def take(self, out: Output) -> list[PartitionBatch]:
-        """Keep records that were written; those of a topic that is read, as input."""
+        """Keep written records; those of topics that the application reads are also input."""
         if out.topic not in self.ours:
             partitions: Sequence[int | None] = out.partitions or [
                 self._default(out.topic, key) for key in out.keys

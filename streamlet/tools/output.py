@@ -145,7 +145,7 @@ def _written() -> Iterator[None]:
 
 @contextmanager
 def _noted(err: TextIO) -> Iterator[None]:
-    """Drop what is noted beside the result once its reader has gone (``2>&1 | head``)."""
+    """Drop notes to standard error once its reader is gone (``2>&1 | head``)."""
     try:
         yield
     except OSError:

@@ -83,7 +83,7 @@ def changelog_name(application: str, store: str) -> str:
 
 
 def repartition_name(application: str, name: str) -> str:
-    """Topic between two subtopologies."""
+    """The name of a repartition topic between two subtopologies."""
     return f"{application}-{name}{REPARTITION_SUFFIX}"
 
 

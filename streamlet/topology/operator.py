@@ -106,7 +106,7 @@ class TaskContext(Protocol):
         ...
 
     def failed(self, operator: str, at: Batch, error: BaseException) -> None:
-        """Apply the error policy to what an operator does without a record of its own.
+        """Apply the error policy to a failure that no input record caused.
 
         Raises:
             ProcessingError: under the policy ``fail``.

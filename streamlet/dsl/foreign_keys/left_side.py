@@ -169,7 +169,7 @@ class Subscribe:
 
 
 class RowsBefore(Protocol):
-    """Rows of the left table as they were before, to which answers may still come."""
+    """Former rows of the left table, for answers that are still under way."""
 
     def fitted(
         self,

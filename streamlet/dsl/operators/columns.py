@@ -54,7 +54,7 @@ def collect_unused(results: Iterable[Any], expected: int) -> tuple[list[Any], Ba
 
 
 def first_error(*errors: BaseException | None) -> BaseException | None:
-    """The first that there is; a class may make its exceptions false, so ``or`` would lose one."""
+    """The first error that is not None; ``or`` would lose an exception that is false."""
     return next((error for error in errors if error is not None), None)
 
 

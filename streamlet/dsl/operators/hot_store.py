@@ -141,7 +141,7 @@ def copier(serde: Serde[Any]) -> Callable[[Any], Any] | None:
 
 
 def reader(serde: Serde[Any]) -> Callable[[Any], Any] | None:
-    """A function that copies a stored value for one that may change it; None: values cannot."""
+    """A function that copies stored values for users' functions; None if values are immutable."""
     return None if serde.immutable else copier(serde)
 
 

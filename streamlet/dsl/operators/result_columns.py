@@ -43,7 +43,7 @@ class ResultColumns:
         self.times.append(time)
 
     def extend(self, record: int, keys: list[Any], values: list[Any], times: list[int]) -> None:
-        """Append several of one record."""
+        """Append several results of one record."""
         self.records += [record] * len(keys)
         self.keys += keys
         self.values += values

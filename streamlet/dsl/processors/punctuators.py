@@ -67,7 +67,7 @@ class Punctuators:
         return due, taken
 
     def again(self, due_ms: int, now_ms: int, called: Cancellable) -> None:
-        """Let what was called wait for its next time, which is after now."""
+        """Schedule a punctuator that was called for its next time, later than now."""
         if not called.cancelled:
             interval = called.interval_ms
             self._push(due_ms + ((now_ms - due_ms) // interval + 1) * interval, called)

@@ -30,7 +30,7 @@ class Undecided:
         self.size += size
 
     def count(self, tasks: Iterable[tuple[int, int]]) -> None:
-        """Count again, by task: those that were lost are not among them."""
+        """Recount undecided records by task; lost tasks no longer count."""
         self.records = self.size = 0
         for records, size in tasks:
             self.add(records, size)

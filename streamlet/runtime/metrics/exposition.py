@@ -96,7 +96,7 @@ class Exposition(Collector):
                 yield self._family(metric, by_metric[metric.name])
 
     def describe(self) -> Iterable[Family]:
-        """No metrics beforehand: which there are depends on the tasks."""
+        """No metrics in advance, because the tasks decide which there are."""
         return ()
 
     def _known(self) -> dict[str, MemberReport]:

@@ -30,7 +30,7 @@ def marked(ends: Ends, ids: Mapping[str, str]) -> Offsets:
 
 
 def offsets(given: Offsets) -> Ends:
-    """The offsets alone."""
+    """The offsets without the topics' ids."""
     found: Ends = {}
     for topic, partitions in given.items():
         if topic != IDS:

@@ -72,7 +72,7 @@ class PythonKafka(DataSource):
         return str(self.options["columns"])
 
     def streamReader(self, schema: Any) -> KafkaReader:
-        """The source."""
+        """Spark's reader of this source."""
         keep_quiet()
         return KafkaReader(dict(self.options))
 

@@ -20,7 +20,7 @@ Ends = dict[str, dict[str, int]]
 def capped(
     start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]], most: int | None
 ) -> Ends:
-    """The ends to stop at: so that about ``most`` offsets lie before them.
+    """End offsets of a batch of about ``most`` records.
 
     Each partition gets a share by what is left in it, and one with anything left at least one.
     Never before ``start``, though a topic may have been cut or created again: then nothing is read.

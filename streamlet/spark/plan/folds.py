@@ -206,7 +206,7 @@ def is_ours(serde: Serde[Any], of: Any) -> bool:
 
 
 class Storeless:
-    """A task without stores, for an operator that is only looked at."""
+    """A task without stores, for operators that are built but not run."""
 
     application = ""
 

@@ -127,7 +127,7 @@ REFUSALS: Mapping[str, Refusal] = {
 
 
 class Checked(Protocol):
-    """The part of an application that is looked at."""
+    """The part of an application that is checked."""
 
     @property
     def policy(self) -> ErrorPolicy:

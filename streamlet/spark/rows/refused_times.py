@@ -80,7 +80,7 @@ class RefusedTimes:
         return Output(output.topic, keys, values, [times[n] for n in at])
 
     def refused(self, topic: str, times: Sequence[int], now_ms: int) -> RecordRefusedError | None:
-        """The refusal of the first of these times; None: the topic takes all of them."""
+        """The error for the first refused time; None if the topic takes all."""
         limit = None if topic in self._inside else self._limits.of(topic)[1]
         return None if limit is None else wrong_time(topic, limit, times, now_ms)
 

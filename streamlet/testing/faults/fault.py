@@ -203,7 +203,7 @@ class Fault:
             go_on()
 
     def on_release(self, go_on: Callable[[], object]) -> None:
-        """Have this called when what is held is released, by that thread; at once if it is."""
+        """Call this on release, on the releasing thread; at once if released already."""
         with self._changed:
             if not self._released:
                 self._on_release.append(go_on)

@@ -158,7 +158,7 @@ class SimThread:
 
 @attrs.frozen
 class SimEdges:
-    """Agreement of the members on prefixes; no topic has any."""
+    """The edges between tasks in a simulation, where no topic carries prefixes."""
 
     agreement: Agreement = attrs.field(factory=Agreement)
     keys: WriterKeys = attrs.field(factory=WriterKeys)

@@ -98,7 +98,7 @@ class SimSubtopology:
 
     @property
     def stores(self) -> tuple[SimStore, ...]:
-        """Its stores."""
+        """The stores of the subtopology."""
         return (SimStore(STORE),) if self.stateful else ()
 
     @property

@@ -77,7 +77,7 @@ class ProtocolChecks:
     def accepted(
         self, member: SimMember, partition: TopicPartition, offset: int, text: str
     ) -> None:
-        """M4, M5 and M7, of a commit that the coordinator took."""
+        """Check M4, M5 and M7 for an accepted commit."""
         metadata = CommitMetadata.from_text(text)
         assert metadata is not None
         task, before = task_of(partition), self._committed.get(partition, 0)
@@ -184,7 +184,7 @@ class ProtocolChecks:
             self._note("M1", "it is open without a claim", task, member)
 
     def late(self, member: SimMember, reason: str) -> None:
-        """Liveness: in a calm group no hand-over takes as long as it may."""
+        """Check liveness: in a calm group no hand-over reaches its time limit."""
         world, limit_ms = self._world, self._world.settings.handover_timeout_ms
         slowest_ms = world.scenario.network.delay_ms[1]
         calm = world.now_ms - max(world.disturbed_ms, world.slow_until_ms) > limit_ms

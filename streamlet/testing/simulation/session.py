@@ -184,7 +184,7 @@ class SimSession(GroupSession):
         self.put(HeartbeatWanted())
 
     def want(self, request: WorkerRequest) -> None:
-        """Hand a wish over."""
+        """Pass a request to the control thread."""
         if isinstance(request, Rejoin) and "does not proceed" in request.reason:
             self._member.world.protocol.late(self._member, request.reason)
         super().want(request)
@@ -227,7 +227,7 @@ class WatchedProtocol(TasksProtocol):
     member: SimMember
 
     def decode(self, assignment: bytes) -> Assignment:
-        """Read our own assignment; a step is over sooner than all turns, so there are none."""
+        """Read our assignment without release delays, which are shorter than a step."""
         member = self.member
         orders = super().decode(assignment)
         nonce = None if self._described is None else self._described.nonce

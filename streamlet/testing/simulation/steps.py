@@ -44,7 +44,7 @@ def program_of(reader: ProblemCollector, field: str) -> Callable[[str, Any], Any
 
 
 class StepReader:
-    """Reads steps; what they add to the cluster, later ones may speak of."""
+    """Reads steps; later steps may name what earlier ones add to the cluster."""
 
     def __init__(self, names: Names) -> None:
         self._names = names

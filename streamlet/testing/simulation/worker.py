@@ -139,7 +139,7 @@ class SimWorker:
 
     @property
     def held(self) -> frozenset[TaskId]:
-        """Tasks whose folders it may have."""
+        """Tasks whose folders the member may have open."""
         return self.activation.tasks | self.registry.tasks.keys() | self.closer.tasks
 
     def runs(self, task: TaskId) -> bool:
@@ -189,7 +189,7 @@ class SimWorker:
     # -- its end -------------------------------------------------------------------------------
 
     def die(self) -> None:
-        """End the process: nothing is open any more."""
+        """End the process as a crash does: nothing is closed in order."""
         for active in self.registry.tasks.values():
             active.opened.close()
         self.closer.finish()

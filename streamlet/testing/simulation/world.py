@@ -300,7 +300,7 @@ class World:
                 self.expel(member, "crashed")
 
     def expel(self, member: SimMember, reason: str) -> None:
-        """Remove every id the process has, known or not, and with it what is parked for it."""
+        """Remove all member ids of the process from the group, with their parked requests."""
         self.reasons.note(member.name, reason)
         self._expelled += 1
         view = self.coordinator.view(GROUP)
