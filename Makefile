@@ -80,6 +80,7 @@ SUITES_processing := tests/oracle tests/integration/test_global_tables.py
 SUITES_rebalance := tests/spec tests/simulation/test_model*.py tests/simulation/test_random_histories.py
 SUITES_records := tests/unit/test_origins.py tests/integration/test_topics_commands.py
 SUITES_queries := tests/integration/test_queries.py
+SUITES_web := tests/integration/test_queries.py
 SUITES_reset := tests/integration/test_reset.py
 SUITES_letters := tests/integration/test_operator_commands.py
 SUITES_runtime := tests/oracle tests/integration/test_metrics.py

@@ -81,6 +81,7 @@ class App(Sources, Queries, Closing):
             whose type is not known where they are written, as ``default.key.serde`` has it.
         value: the same of values, as ``default.value.serde``.
         oauth: a function that gets tokens for OAUTHBEARER; confluent-kafka's ``oauth_cb``.
+        http_port: where runs answer queries over HTTP; the same as ``http.port`` in ``config``.
 
     Raises:
         ConfigError: everything that is wrong with the settings, at once.
@@ -102,6 +103,7 @@ class App(Sources, Queries, Closing):
         production_handler: Answer | ErrorHandler | None = None,
         uncaught_handler: UncaughtRule | None = None,
         oauth: Callable[[str], tuple[Any, ...]] | None = None,
+        http_port: int | None = None,
     ) -> None:
         if not _NAME.fullmatch(name) or name in (".", ".."):
             raise ConfigError(
@@ -123,6 +125,7 @@ class App(Sources, Queries, Closing):
             uncaught=uncaught_handler,
         )
         own = {"bootstrap.servers": bootstrap_servers, OAUTH_FUNCTION: oauth}
+        own |= {"http.port": http_port}
         self._config = {**(config or {}), **{key: it for key, it in own.items() if it is not None}}
         #: The settings as the program gives them; ``load_settings`` lays others over them.
         self.settings = Settings.load(self._config)

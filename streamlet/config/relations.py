@@ -75,7 +75,7 @@ def contradictions(settings: Settings) -> list[str]:
             f"session.timeout.ms = {settings.session_timeout_ms} and "
             f"commit.interval.ms = {settings.commit_interval_ms}"
         )
-    return problems
+    return problems + settings.http_problems()
 
 
 def _longest_wait_ms(settings: Settings, commit_ms: int) -> int:

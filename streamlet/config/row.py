@@ -29,5 +29,5 @@ def row(
     """The field of a setting; ``shown`` is what the page says of a default that is computed."""
     facts = Row(group, kind, doc, shown or sources.printed(default))
     if callable(default):
-        return attrs.field(factory=default, metadata={"row": facts})
-    return attrs.field(default=default, metadata={"row": facts})
+        return attrs.field(factory=default, metadata={"row": facts}, repr=not kind.secret)
+    return attrs.field(default=default, metadata={"row": facts}, repr=not kind.secret)

@@ -123,7 +123,8 @@ def _take(
         try:
             found.values[key] = kinds[key].parse(value)
         except ValueError as error:
-            found.problems.append(f"{where} = {value!r}: {error}")
+            shown = "(not shown)" if kinds[key].secret else repr(value)
+            found.problems.append(f"{where} = {shown}: {error}")
     elif is_security(key):
         _take_security(found, key, value, where)
     elif key in CLIENT_WIDE:

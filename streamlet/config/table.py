@@ -15,6 +15,7 @@ import attrs
 import platformdirs
 
 from streamlet.config import relations, sources
+from streamlet.config.http_rows import HTTP_GROUP, HttpSettings
 from streamlet.config.optimizations import optimizations
 from streamlet.config.row import Row, row
 from streamlet.config.values import (
@@ -44,7 +45,7 @@ def _user_folder() -> Path:
 
 
 @attrs.frozen(hash=False)
-class Settings:
+class Settings(HttpSettings):
     """All settings of an application, checked. Durations are ms, sizes bytes.
 
     ``settings.num_standby_replicas`` and ``settings["num.standby.replicas"]`` are the same.
@@ -387,8 +388,9 @@ class Settings:
 @cache
 def rows() -> Mapping[str, Row]:
     """The table: dotted key to row, in the order of the page."""
-    return {
+    found = {
         field.name.replace("_", "."): field.metadata["row"]
         for field in attrs.fields(Settings)
         if "row" in field.metadata
     }
+    return dict(sorted(found.items(), key=lambda item: item[1].group == HTTP_GROUP))

@@ -28,16 +28,19 @@ _SERVER = re.compile(
     r"(?:(?:sasl_)?(?:plaintext|ssl)://)?(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?",
     re.IGNORECASE,
 )
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
+_TOKEN = re.compile(r"[!-~]{16,1024}")
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 
 
 @attrs.frozen
 class ValueKind(Generic[T]):
-    """A kind of value: what to call it, and how to read one."""
+    """A kind of value: what to call it, and how to read one; a ``secret`` one is never printed."""
 
     description: str
     parse: Callable[[object], T]
+    secret: bool = False
 
 
 def boolean() -> ValueKind[bool]:
@@ -210,6 +213,54 @@ def static_id() -> ValueKind[str]:
     return ValueKind("letters, digits, dots, dashes, underscores", parse)
 
 
+def port() -> ValueKind[int]:
+    """A port to listen on; 0 is any that is free."""
+
+    def parse(value: object) -> int:
+        number = _whole(value)
+        if number is None or not 0 <= number <= _HIGHEST_PORT:
+            raise ValueError(f"expected a port from 0 to {_HIGHEST_PORT}")
+        return number
+
+    return ValueKind(f"a port from 0 to {_HIGHEST_PORT}", parse)
+
+
+def host() -> ValueKind[str]:
+    """A name or an address of a machine, or of one of its interfaces."""
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or not _HOST.fullmatch(value.strip()):
+            raise ValueError("expected a host's name or address")
+        return value.strip()
+
+    return ValueKind("a host's name or address", parse)
+
+
+def host_and_port() -> ValueKind[tuple[str, int]]:
+    """``host:port``; brackets are around an address of IPv6."""
+
+    def parse(value: object) -> tuple[str, int]:
+        name, _, number = value.strip().rpartition(":") if isinstance(value, str) else ("", "", "")
+        name = name.removeprefix("[").removesuffix("]")
+        found = _whole(number)
+        if not _HOST.fullmatch(name) or found is None or not 0 < found <= _HIGHEST_PORT:
+            raise ValueError('expected host:port, such as "host-7:8080"')
+        return name, found
+
+    return ValueKind("`host:port`", parse)
+
+
+def token() -> ValueKind[str]:
+    """A secret that requests bear in a header."""
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or not _TOKEN.fullmatch(value.strip()):
+            raise ValueError("expected 16 or more visible ASCII characters, without spaces")
+        return value.strip()
+
+    return ValueKind("16 or more visible ASCII characters", parse, secret=True)
+
+
 def folder() -> ValueKind[Path]:
     """A path; ``~`` is the home folder."""
 
@@ -257,4 +308,5 @@ def optional(kind: ValueKind[U], *none: str) -> ValueKind[U | None]:
             return None
         return kind.parse(value)
 
-    return ValueKind(kind.description + "".join(f", or `{word}`" for word in none), parse)
+    described = kind.description + "".join(f", or `{word}`" for word in none)
+    return ValueKind(described, parse, kind.secret)

@@ -25,6 +25,7 @@ from streamlet.control.values import (
     PauseMark,
     ResetEpoch,
     Shutdown,
+    StoreServer,
     TopologyParts,
 )
 
@@ -35,6 +36,7 @@ _KINDS: dict[str, type[Entry]] = {
     "mark": Mark,
     "progress": MemberProgress,
     "endpoint": Endpoint,
+    "server": StoreServer,
     "reset": ResetEpoch,
     "shutdown": Shutdown,
     "command": Command,

@@ -144,6 +144,32 @@ class Endpoint:
 
 
 @attrs.frozen
+class StoreServer:
+    """The address at which a member answers queries of its stores: Kafka's ``application.server``.
+
+    ``scheme`` is that of streamlet's own server, ``http`` or ``https``; empty: the application has
+    another one there, which streamlet does not ask.
+    """
+
+    instance: str
+    number: Int32
+    member: str
+    host: str
+    port: Int32
+    scheme: str = ""
+
+    @property
+    def key(self) -> MemberKey:
+        """The key that it is kept by."""
+        return MemberKey(self.instance, self.number)
+
+    @property
+    def address(self) -> str:
+        """Host and port, as ``application.server`` has them."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@attrs.frozen
 class ResetEpoch:
     """The number of resets of an application; state from before the last one counts for nothing.
 
@@ -301,6 +327,7 @@ Entry: TypeAlias = (
     Mark
     | MemberProgress
     | Endpoint
+    | StoreServer
     | ResetEpoch
     | Shutdown
     | Command

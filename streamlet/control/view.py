@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 import attrs
@@ -21,12 +21,14 @@ from streamlet.control.values import (
     PauseMark,
     ResetEpoch,
     Shutdown,
+    StoreServer,
 )
 
 _FIELDS = {
     Mark: "marks",
     MemberProgress: "progress",
     Endpoint: "endpoints",
+    StoreServer: "servers",
     Command: "commands",
     ChangelogTypes: "types",
     PauseMark: "pauses",
@@ -48,8 +50,8 @@ MOST_ENTRIES, MOST_BYTES = 10_000, 64 << 20
 class ControlView:
     """The entries there are; never changed, so that any thread may read it.
 
-    ``marks`` go by the instance's process id, ``progress`` and ``endpoints`` by member,
-    ``commands`` by id, in the order in which they came, ``types`` by the changelog's name,
+    ``marks`` go by the instance's process id, ``progress``, ``endpoints`` and ``servers`` by
+    member, ``commands`` by id, in the order in which they came, ``types`` by the changelog's name,
     ``pauses`` by what is paused. Of very many of a kind those are kept that were written last, of
     commands the first; ``dropped`` is how many are not.
     """
@@ -57,6 +59,7 @@ class ControlView:
     marks: dict[str, Mark] = attrs.field(factory=dict)
     progress: dict[MemberKey, MemberProgress] = attrs.field(factory=dict)
     endpoints: dict[MemberKey, Endpoint] = attrs.field(factory=dict)
+    servers: dict[MemberKey, StoreServer] = attrs.field(factory=dict)
     commands: dict[str, Command] = attrs.field(factory=dict)
     types: dict[str, ChangelogTypes] = attrs.field(factory=dict)
     pauses: dict[str, PauseMark] = attrs.field(factory=dict)
@@ -131,8 +134,22 @@ class ControlView:
 
     def places_of(self, member: MemberKey) -> list[Place]:
         """The places of entries about a member."""
-        kinds = ((MemberProgress, self.progress), (Endpoint, self.endpoints))
-        return [(kind, member) for kind, entries in kinds if member in entries]
+        return [(kind, member) for kind, entries in self._of_members() if member in entries]
+
+    def members(self) -> set[MemberKey]:
+        """The members that entries are about."""
+        return {member for _, entries in self._of_members() for member in entries}
+
+    def has(self, place: Place) -> bool:
+        """True if there is an entry about a member at this place."""
+        return any(kind is place[0] and place[1] in entries for kind, entries in self._of_members())
+
+    def _of_members(self) -> tuple[tuple[type[Entry], Mapping[Any, Entry]], ...]:
+        return (
+            (MemberProgress, self.progress),
+            (Endpoint, self.endpoints),
+            (StoreServer, self.servers),
+        )
 
 
 def _bound(entries: dict[Any, Any], sizes: dict[Any, int], *, first: bool) -> int:

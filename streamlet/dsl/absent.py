@@ -79,8 +79,8 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "add_processor": _PROCESSORS,
         "add_source": _SOURCES,
         "add_sink": "call to(topic) on a stream",
-        "query_metadata_for_key": "owners of keys are not in streamlet yet; App.metadata() lists "
-        "the tasks of each instance",
+        "query_metadata_for_key": "call metadata_for_key(store, key)",
+        "streams_metadata_for_store": "call metadata_for_store(store)",
         **_each(_METADATA, "metadata_for_all_streams_clients", "metadata_for_local_threads"),
         "all_local_store_partition_lags": "run `streamlet status`, which shows each task's lag",
         "set_uncaught_exception_handler": "run() raises what ended it, and App(on_error=...) "

@@ -16,6 +16,7 @@ from streamlet.admin.status_look import StatusLook
 from streamlet.admin.window import ApplicationInfo
 from streamlet.assignor.values import Leaving
 from streamlet.clock import Clock, SystemClock
+from streamlet.closing import Closing
 from streamlet.config import ClientKind, Settings
 from streamlet.control.agreement import planning_settings
 from streamlet.control.values import Endpoint, MemberKey
@@ -23,6 +24,7 @@ from streamlet.control.view import ControlView
 from streamlet.coordinator.group_client import group_client
 from streamlet.coordinator.ports import GroupTransport
 from streamlet.coordinator.transactions import TransactionTransport
+from streamlet.errors import ConfigError
 from streamlet.hosting.clients import admin_for, open_control, open_window
 from streamlet.hosting.hosted import HostedApp
 from streamlet.hosting.preparing import check_supported
@@ -59,6 +61,7 @@ from streamlet.tasks.opening import TaskOpener, changelogs_of, reads_committed
 from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
+from streamlet.web.entry import server_entry
 
 log = get_logger(__name__)
 
@@ -191,6 +194,9 @@ class _KafkaWorker:
         if endpoint is not None:
             member = self.member
             link.publish(Endpoint(member.instance, member.number, member.member, *endpoint))
+        server = self._query_server(link, served)
+        if server is not None:
+            undo.callback(server.close)
         directory = StateDirectory(self.settings.state_dir, self.topology.application)
         self.group.rebalance_events.add_dormant(dormant_copies(directory, admin))
         return Companions(
@@ -202,7 +208,25 @@ class _KafkaWorker:
             abandoned=self.group.abandoned,
             measured=measured,
             served=served,
+            server=server,
         )
+
+    def _query_server(self, link: ControlLink, served: ServedTasks) -> Closing | None:
+        """The server of queries over HTTP, published, where the settings want one."""
+        settings, member = self.settings, self.member
+        if settings.http_port is None:
+            if settings.application_server is not None:
+                link.publish(server_entry(settings, member.key, member.member, None))
+            return None
+        try:
+            from streamlet.web.server import QueryServer
+        except ImportError as error:
+            raise ConfigError(
+                [f"http.port needs the extra http ({error.name}): pip install 'streamlet[http]'"]
+            ) from error
+        server = QueryServer(served, settings, member.key, member.member, self.clock)
+        link.publish(server.entry)
+        return server
 
     def _open_source(self, purpose: str) -> KafkaSource:
         """A consumer that reads what stores are restored from, or checks what others wrote."""

@@ -6,12 +6,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from streamlet.queries.position import Position
-from streamlet.tasks.served_tasks import ServedTasks
+from streamlet.state.query_errors import StreamsNotStartedError
+from streamlet.tasks.served_tasks import ServedTasks, ServingWorker
 from streamlet.types import ms_of
 
 if TYPE_CHECKING:
     from streamlet.config import Settings
     from streamlet.dsl.processors.store_builders import StoreBuilder
+    from streamlet.queries.metadata import KeyMetadata, StoreHost
     from streamlet.queries.requests import StateQueryRequest, StateQueryResult
     from streamlet.topology.graph import Topology
 
@@ -143,6 +145,56 @@ class Queries:
         else:
             partitions = store.wanted()
         return StateQueryResult({number: store.ask(number, query.read) for number in partitions})
+
+    def metadata_for_key(self, store: str, key: Any) -> KeyMetadata:
+        """The members that have a key of a store, and where they answer queries.
+
+        As ``queryMetadataForKey`` in Kafka Streams: from what the members of the group reported
+        last, without a question to the broker.
+
+        Raises:
+            StreamsNotStartedError: nothing runs here.
+            KeyPlaceUnknownError: too few keys are here to show in which partition it lies.
+            InvalidStateStoreError: there is no such store, or no known partitioner placed its keys.
+        """
+        from streamlet.queries.local import LocalStore
+        from streamlet.queries.metadata import of_task
+        from streamlet.types import TaskId
+
+        found = LocalStore(self._served, self._running(), store)
+        partition = found.partition_of(key)
+        return of_task(self._serving().view(), TaskId(found.part.id, partition))
+
+    def metadata_for_store(self, store: str) -> tuple[StoreHost, ...]:
+        """The members that have a part of a store, by name, as ``streamsMetadataForStore``.
+
+        Raises:
+            StreamsNotStartedError: nothing runs here.
+            UnknownStateStoreError: there is no store of that name.
+        """
+        from streamlet.queries.local import LocalStore
+        from streamlet.queries.metadata import hosts
+
+        found = LocalStore(self._served, self._running(), store)
+        return hosts(self._serving().view(), [found.part.id])
+
+    def metadata_for_all(self) -> tuple[StoreHost, ...]:
+        """All members of the group with their tasks, and where they answer queries, by name.
+
+        Unlike ``metadata`` it asks no broker: it is what the members reported last.
+
+        Raises:
+            StreamsNotStartedError: nothing runs here.
+        """
+        from streamlet.queries.metadata import hosts
+
+        return hosts(self._serving().view())
+
+    def _serving(self) -> ServingWorker:
+        worker = self._served.worker
+        if worker is None:
+            raise StreamsNotStartedError(f"{self.topology().application} does not run here")
+        return worker
 
     def _running(self) -> Topology:
         worker = self._served.worker

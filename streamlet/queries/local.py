@@ -62,6 +62,14 @@ class ReadOptions:
     timeout_ms: int = 1_000
 
 
+@attrs.frozen
+class KeyPlaces:
+    """The partitions where a key may be, the likeliest first; ``certain``: it is in no other."""
+
+    partitions: tuple[int, ...]
+    certain: bool
+
+
 class _ViewedTask:
     """The stores of one view, or empty ones without a view, asked for as those of a task are."""
 
@@ -145,16 +153,26 @@ class LocalStore:
             InvalidStateStoreError: the keys that are here do not show by which partitioner they
                 lie, or lie as no known one puts them.
         """
-        count, raw = self.partitions(), self.key_bytes(key)
-        if count == 1:
-            return 0
-        places = {place(name)(raw, count) for name in self._partitioners(count)}
+        places = self.places(key).partitions
         if len(places) > 1:
             raise KeyPlaceUnknownError(
                 f"store {self.name!r} has too few keys here to show by which partitioner they lie; "
                 "ask again, or name the partition (partition=)"
             )
-        return places.pop()
+        return places[0]
+
+    def places(self, key: Any) -> KeyPlaces:
+        """The partitions where a key may be, by what is known of its partitioner here.
+
+        Raises:
+            InvalidStateStoreError: the keys that are here lie as no known partitioner puts them.
+        """
+        count, raw = self.partitions(), self.key_bytes(key)
+        if count == 1:
+            return KeyPlaces((0,), certain=True)
+        names = self._partitioners(count)
+        places = dict.fromkeys(place(name)(raw, count) for name in names)
+        return KeyPlaces((*places,), certain=self._is_certain(names))
 
     def partitions(self) -> int:
         """Number of the store's tasks.
@@ -292,6 +310,11 @@ class LocalStore:
         if len(fitting) == 1 and len(sample) >= ENOUGH_KEYS:
             self.served.partitioners[self.name] = fitting[0]
         return fitting
+
+    def _is_certain(self, names: tuple[str, ...]) -> bool:
+        """True if no other partitioner than the one there is can have placed a key."""
+        known = self.name in self.served.partitioners or self._is_named(self.part.sources[0])
+        return len(names) == 1 and known
 
     def _is_named(self, source: SourceNode) -> bool:
         """True if the partitioner of a source counts, unless the rows show another one."""

@@ -326,11 +326,7 @@ def _check_there(sources: Iterable[str], topics: Collection[str]) -> None:
 
 def _left_behind(view: ControlView) -> list[Place]:
     """Entries of members, instances and changelogs that do not exist any more."""
-    members: list[Place] = [
-        place
-        for member in view.progress.keys() | view.endpoints.keys()
-        for place in view.places_of(member)
-    ]
+    members: list[Place] = [place for member in view.members() for place in view.places_of(member)]
     return [
         *members,
         *((Mark, instance) for instance in view.marks),

@@ -34,6 +34,7 @@ from streamlet.control.values import (
     MemberKey,
     MemberProgress,
     Shutdown,
+    StoreServer,
 )
 from streamlet.control.view import ControlView
 from streamlet.coordinator.events import Assigned, Lost, SessionEvent
@@ -160,7 +161,7 @@ class ControlLink:
         self._orders.put(partial(self._announce, entry, done))
         return done.wait(timeout_ms / 1000)
 
-    def publish(self, entry: MemberProgress | Endpoint) -> None:
+    def publish(self, entry: MemberProgress | Endpoint | StoreServer) -> None:
         """Say this of ourselves, soon; it is removed when we close."""
         self._orders.put(partial(self._publish, entry))
 
@@ -258,7 +259,7 @@ class ControlLink:
         self.view = view
         self._words = {**self._words, **view.progress}
         for place, entry in self._mine.items():
-            if place not in self._pending and not _has(view, place):
+            if place not in self._pending and not view.has(place):
                 self._pending[place] = entry  # the leader took us for dead
         leaving = self._as_leaving(view.marks.get(self._member.instance))
         if leaving != self._leaving:
@@ -281,7 +282,7 @@ class ControlLink:
         self._pending[place_of(entry)] = entry
         self._announcing.append(done)
 
-    def _publish(self, entry: MemberProgress | Endpoint) -> None:
+    def _publish(self, entry: MemberProgress | Endpoint | StoreServer) -> None:
         self._mine[place_of(entry)] = self._pending[place_of(entry)] = entry
 
     def _mark(self, mark: Mark) -> None:
@@ -356,13 +357,7 @@ class ControlLink:
 def _about_others(view: ControlView, roster: frozenset[MemberKey]) -> dict[Place, int]:
     """The places of entries about other members, and how long each may stay, ms."""
     instances = {member.instance for member in roster}
-    members = (view.progress.keys() | view.endpoints.keys()) - roster
+    members = view.members() - roster
     places = {place: MEMBER_GONE_MS for key in members for place in view.places_of(key)}
     marks = sorted(view.marks.keys() - instances)
     return places | {(Mark, instance): INSTANCE_GONE_MS for instance in marks}
-
-
-def _has(view: ControlView, place: Place) -> bool:
-    kind, whose = place
-    entries = view.endpoints if kind is Endpoint else view.progress
-    return whose in entries

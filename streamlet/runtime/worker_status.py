@@ -7,7 +7,9 @@ from collections.abc import Callable
 import attrs
 
 from streamlet.clock import Clock
+from streamlet.closing import Closing
 from streamlet.config import Settings
+from streamlet.control.view import ControlView
 from streamlet.coordinator.session import GroupSession
 from streamlet.kafka.ports import RecordSource
 from streamlet.processing.global_tables import GlobalTables
@@ -48,6 +50,7 @@ class Companions:
         abandoned: has transactions aborted that lost members left open; ended with the worker.
         measured: is given a snapshot once a second and at every change of state.
         served: the tasks whose stores may be queried.
+        server: answers queries of them over HTTP; ended with the worker.
     """
 
     link: ControlLink | None = None
@@ -58,11 +61,12 @@ class Companions:
     abandoned: AbandonedTransactions | None = None
     measured: Callable[[Snapshot], None] | None = None
     served: ServedTasks = attrs.field(factory=ServedTasks)
+    server: Closing | None = None
 
     def end(self) -> None:
         """End those that end with the worker; the control topic last, which they write to."""
         self.served.end()
-        for one in (self.advisor, self.cleanup, self.abandoned, self.link):
+        for one in (self.server, self.advisor, self.cleanup, self.abandoned, self.link):
             if one is not None:
                 one.close()
 
@@ -108,10 +112,14 @@ class WorkerStatus:
     _next_measure_ms: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
-        catalog = self._catalog
+        catalog, link = self._catalog, self._companions.link
         self._companions.served.begin(
             ServingWorker(
-                catalog.topology, lambda: catalog.counts, self._owns, self._rebalance_events.wake
+                catalog.topology,
+                lambda: catalog.counts,
+                self._owns,
+                self._rebalance_events.wake,
+                view=ControlView if link is None else lambda: link.view,
             )
         )
 

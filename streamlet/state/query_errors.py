@@ -73,3 +73,21 @@ class QueryRefusedError(InvalidStateStoreError):
     """A query that is too large, or one too many at a time."""
 
     exit_code = 5
+
+
+class InvalidQueryError(InvalidStateStoreError):
+    """A query over HTTP that cannot be read, or that its store has no answer to."""
+
+    exit_code = 2
+
+
+class KeyNotFoundError(InvalidStateStoreError, NotFoundError):
+    """The store has no such key."""
+
+    exit_code = 3
+
+
+class UnauthorizedError(InvalidStateStoreError):
+    """A query over HTTP without the token that the server asks for."""
+
+    exit_code = 5

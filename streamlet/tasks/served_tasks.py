@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.control.view import ControlView
 from streamlet.state.query_errors import QueryRefusedError, StateStoreMigratedError
 from streamlet.state.read_views import ReadViews, StateView
 from streamlet.tasks.active import ActiveTask
@@ -58,12 +59,14 @@ class ServingWorker:
         counts: gives the partition counts by topic, as it knows them now.
         owns: false while another member may have the tasks that it believes to have.
         wake: has its loop come round.
+        view: gives what the control topic says now.
     """
 
     topology: Topology
     counts: Callable[[], Mapping[str, int]]
     owns: Callable[[], bool]
     wake: Callable[[], None]
+    view: Callable[[], ControlView] = ControlView
 
 
 class ServedTasks:

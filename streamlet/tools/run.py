@@ -61,6 +61,19 @@ MetricsPort = Annotated[
 MetricsHost = Annotated[
     str, typer.Option(metavar="H", help="Interface to serve them on; 0.0.0.0: all.")
 ]
+HttpPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar="P",
+        min=0,
+        max=65535,
+        help="Answer queries of stores over HTTP (http.port); 0: any free port.",
+    ),
+]
+HttpHost = Annotated[
+    str | None,
+    typer.Option(metavar="H", help="Interface to answer them on (http.host). [default: 127.0.0.1]"),
+]
 DrainOnSigterm = Annotated[
     bool,
     typer.Option(
@@ -97,6 +110,8 @@ def run(
     spark: SparkArguments = _NO_ARGUMENTS,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
+    http_port: HttpPort = None,
+    http_host: HttpHost = None,
 ) -> None:
     """Run one instance of an application until Ctrl-C: once is graceful, twice is now.
 
@@ -114,6 +129,8 @@ def run(
         "--tag": tag,
         "--drain-on-sigterm": drain_on_sigterm,
         "--wait-for-broker": wait_for_broker if wait_for_broker != _FOREVER else None,
+        "--http-port": None if http_port is None else str(http_port),  # 0 is one, too
+        "--http-host": http_host,
     }
     _check_engine(engine, native, spark.by_option())
     key_values(tag or [], "--tag")
@@ -122,6 +139,8 @@ def run(
         ("group.instance.id", instance_id, "--instance-id"),
         ("instance.capacity", capacity, "--capacity"),
         ("instance.tags", ",".join(tag) if tag else None, "--tag"),
+        ("http.port", http_port, "--http-port"),
+        ("http.host", http_host, "--http-host"),
     )
     if engine is Engine.SPARK:
         given_spark = {**spark.options(), "name": name, "metrics_port": metrics_port}

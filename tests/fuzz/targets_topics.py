@@ -15,6 +15,7 @@ from streamlet.control.values import (
     PauseMark,
     ResetEpoch,
     Shutdown,
+    StoreServer,
     TaskProgress,
 )
 from streamlet.control.view import ControlView
@@ -62,6 +63,7 @@ _ENTRIES = (
         global_tables=(("t", 5),),
     ),
     Endpoint("p", 0, "one-0", "host", 8080),
+    StoreServer("p", 0, "one-0", "host", 8081, "http"),
     Shutdown("p", "one-0", 1_766_000_000_000, "why"),
     Command("x", "scale-down on host-7", 5),
     ChangelogTypes("app-x-changelog", "x", ("str", "int"), "id"),

@@ -47,7 +47,7 @@ KAFKA_STREAMS = """
 """
 
 #: Those that have no answer but "unknown setting".
-WITHOUT_ANSWER = {"application.server", "log.summary.interval.ms"}
+WITHOUT_ANSWER = {"log.summary.interval.ms"}
 
 
 @pytest.mark.parametrize("key", sorted({*KAFKA_STREAMS.split()} - WITHOUT_ANSWER))

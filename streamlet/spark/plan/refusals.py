@@ -117,6 +117,12 @@ REFUSALS: Mapping[str, Refusal] = {
         "use auto.offset.reset=earliest or latest",
         "`auto.offset.reset=none`",
     ),
+    "http": Refusal(
+        "queries over HTTP",
+        "whose tasks live for a batch, in whatever process",
+        f"{_NATIVE}, or leave http.port out and query the output topic of a table",
+        "`http.port=`",
+    ),
     "circles": Refusal(
         "operators that read through a repartition topic what comes of their own output",
         "where a query has no way back",
@@ -201,6 +207,8 @@ def check_settings(settings: Settings, program: Settings) -> None:
         found.append(REFUSALS["guarantee"].message([f"processing.guarantee={guarantee}"]))
     if settings.auto_offset_reset == "none":
         found.append(REFUSALS["reset"].message(["auto.offset.reset=none"]))
+    if settings.http_port is not None:
+        found.append(REFUSALS["http"].message([f"http.port={settings.http_port}"]))
     if found:
         raise ConfigError(found)
 

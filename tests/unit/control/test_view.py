@@ -28,6 +28,7 @@ from streamlet.control.values import (
     PauseMark,
     ResetEpoch,
     Shutdown,
+    StoreServer,
     TaskProgress,
 )
 from streamlet.control.view import ControlView
@@ -37,6 +38,7 @@ ENTRIES: tuple[Entry, ...] = (
     Mark("p1", 100, 200, "h1"),
     MemberProgress("p1", 0, "h1-0", "id-1", 7, "RUNNING", 3, True, (LEARNING,)),
     Endpoint("p1", 1, "h1-1", "localhost", 9_100),
+    StoreServer("p1", 1, "h1-1", "localhost", 8_080, "http"),
     ResetEpoch(4, 9),
     Command("c1", "scale-down on host-7", 50),
     Shutdown("p1", "h1", 70, "boom"),
@@ -71,6 +73,7 @@ def test_the_keys_are_these_bytes_for_ever() -> None:
         b'{"kind":"mark","instance":"p1"}',
         b'{"kind":"progress","instance":"p1","number":0}',
         b'{"kind":"endpoint","instance":"p1","number":1}',
+        b'{"kind":"server","instance":"p1","number":1}',
         b'{"kind":"reset"}',
         b'{"kind":"command","id":"c1"}',
         b'{"kind":"shutdown"}',
@@ -96,7 +99,10 @@ def test_members_are_found_by_key_and_by_member_id() -> None:
     assert view.progress_of("id-1") == view.progress[key]
     assert view.progress_of("id-2") is None
     assert view.places_of(key) == [(MemberProgress, key)]
-    assert view.places_of(MemberKey("p1", 1)) == [(Endpoint, MemberKey("p1", 1))]
+    assert view.places_of(MemberKey("p1", 1)) == [
+        (Endpoint, MemberKey("p1", 1)),
+        (StoreServer, MemberKey("p1", 1)),
+    ]
     assert view.reset == ResetEpoch(4, 9)
     assert view.apply(*removal(place_of(ResetEpoch(0)))).reset == ResetEpoch(0)
     assert view.shutdown == Shutdown("p1", "h1", 70, "boom")

@@ -107,6 +107,7 @@ PROGRAMS: dict[str, Callable[[Program], Any]] = {
     "optimization": with_settings(topology_optimization="all"),
     "guarantee": with_settings(processing_guarantee="exactly_once"),
     "reset": with_settings(auto_offset_reset="none"),
+    "http": with_settings(http_port="0"),
     "circles": circle,
 }
 

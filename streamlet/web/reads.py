@@ -1,0 +1,281 @@
+"""Queries of HTTP as reads of the store of one task: the entries that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain, takewhile
+from typing import Any, TypeAlias
+
+import attrs
+
+from streamlet.dsl.processors.store_faces import OperatorStore
+from streamlet.dsl.processors.store_views import (
+    KeyValueStore,
+    TimestampedStore,
+    VersionedKeyValueStore,
+    seen_as,
+)
+from streamlet.dsl.processors.window_views import SessionStore, WindowStore
+from streamlet.errors import SerdeError
+from streamlet.queries.local import LocalStore
+from streamlet.serdes.windowed import Windowed
+from streamlet.state.query_errors import InvalidQueryError
+from streamlet.state.rows import NO_TIME
+from streamlet.web.asked import Asked
+from streamlet.web.keys import key_of, packed, unpacked
+from streamlet.web.pages import (
+    Bounds,
+    Cursor,
+    Place,
+    TaskPage,
+    task_page,
+)
+
+#: Places and entries, in the order of a store.
+Found: TypeAlias = Iterator[tuple[Place, dict[str, Any]]]
+
+
+@attrs.frozen(eq=False)
+class StoreRead:
+    """A query with the store that it is about.
+
+    ``key`` is the record key, None for all; ``read`` gives the entries of one task.
+    """
+
+    asked: Asked
+    key: Any
+    raw_key: bytes
+    read: Callable[[Any], TaskPage]
+
+    @property
+    def path(self) -> str:
+        """The address of the query, with the bytes of its key."""
+        asked = self.asked
+        if asked.what == "entries":
+            return ""
+        return f"/{packed(self.raw_key)}" + ("" if asked.what == "value" else f"/{asked.what}")
+
+    @classmethod
+    def of(cls, asked: Asked, store: LocalStore) -> StoreRead:
+        """The query of a store.
+
+        Raises:
+            InvalidQueryError: the store has no such entries, or no such keys.
+        """
+        serde = store.spec.window.key if store.spec.window is not None else store.spec.record_key
+        if asked.what == "entries":
+            find = _Entries(asked, store, serde)
+            return cls(asked, None, b"", find)
+        key = key_of(serde, asked.key, asked.form)
+        return cls(asked, key, serde.encode(key), _OfKey(asked, key))
+
+
+@attrs.frozen(eq=False)
+class _OfKey:
+    """The entries of one key in the store of a task."""
+
+    asked: Asked
+    key: Any
+
+    def __call__(self, store: Any) -> TaskPage:
+        return task_page(self._found(store), self.asked.bounds)
+
+    def _found(self, store: Any) -> Found:
+        match self.asked.what, _timed(store):
+            case "value", TimestampedStore() as values:
+                return self._timed_value(values)
+            case "value", KeyValueStore() as values:
+                return self._value(values)
+            case "value", VersionedKeyValueStore() as versions:
+                return self._version(versions)
+            case "versions", VersionedKeyValueStore() as versions:
+                return self._versions(versions)
+            case "windows", WindowStore() as windows:
+                return self._windows(windows)
+            case "sessions", SessionStore() as sessions:
+                return self._sessions(sessions)
+            case what, other:
+                raise InvalidQueryError(
+                    f"store {other.name!r} is a {type(other).__name__}, which has no {what} of a "
+                    f"key; {_OFFERS.get(type(other), 'it cannot be queried')}"
+                )
+
+    def _value(self, store: Any) -> Found:
+        value = store.get(self.key)
+        if value is not None:
+            yield (), {"key": self.key, "value": value}
+
+    def _timed_value(self, store: Any) -> Found:
+        found = store.get(self.key)
+        if found is not None:
+            yield (), {"key": self.key, "value": found.value, "timestamp": _time(found.timestamp)}
+
+    def _version(self, store: Any) -> Found:
+        found = store.get(self.key, as_of=self.asked.as_of)
+        if found is not None:
+            yield (), {"key": self.key, **_versioned(found)}
+
+    def _versions(self, store: Any) -> Found:
+        self._forward()
+        for one in store.get(self.key, *self.asked.times()):
+            yield (one.timestamp,), _versioned(one)
+
+    def _windows(self, store: Any) -> Found:
+        first, last = self.asked.times()
+        scan = store.backward_fetch if self.asked.bounds.reverse else store.fetch
+        for window, value in scan(self.key, self.key, *_resumed(first, last, self.asked.bounds)):
+            yield (window.start,), _windowed(window, value)
+
+    def _sessions(self, store: Any) -> Found:
+        bounds = self.asked.bounds
+        scan = store.backward_find_sessions if bounds.reverse else store.find_sessions
+        for window, value in scan(self.key, *self.asked.times()):
+            yield (window.end, window.start), _windowed(window, value)
+
+    def _forward(self) -> None:
+        if self.asked.bounds.reverse:
+            raise InvalidQueryError("reverse: versions come in the order of their times")
+
+
+@attrs.frozen(eq=False)
+class _Entries:
+    """The entries of all keys in the store of a task."""
+
+    asked: Asked
+    of: LocalStore
+    serde: Any
+
+    def __call__(self, store: Any) -> TaskPage:
+        return task_page(self._found(store), self.asked.bounds)
+
+    def _found(self, store: Any) -> Found:
+        match _timed(store):
+            case TimestampedStore() | KeyValueStore() as values:
+                return self._values(values)
+            case WindowStore() as windows:
+                return self._windows(windows)
+            case SessionStore() as sessions:
+                return self._sessions(sessions)
+            case other:
+                raise InvalidQueryError(
+                    f"store {other.name!r} is a {type(other).__name__}, whose entries are not "
+                    f"listed; {_OFFERS.get(type(other), 'it cannot be queried')}"
+                )
+
+    def _values(self, store: Any) -> Found:
+        timed = isinstance(store, TimestampedStore)
+        for key, found in self._scanned(store):
+            entry = {"key": key, "value": found.value if timed else found}
+            if timed:
+                entry["timestamp"] = _time(found.timestamp)
+            yield (self._hex(key),), entry
+
+    def _scanned(self, store: Any) -> Iterator[tuple[Any, Any]]:
+        asked, bounds = self.asked, self.asked.bounds
+        low, high = (
+            None if text is None else key_of(self.serde, text, asked.form, name)
+            for name, text in zip(("from", "to"), asked.ends, strict=True)
+        )
+        if asked.prefix is not None:
+            if bounds.reverse or low is not None or high is not None:
+                raise InvalidQueryError("prefix: neither from nor to nor reverse goes with it")
+            return self._with_prefix(store, asked.prefix)
+        if bounds.after is not None:
+            behind = self._key_at(bounds.after)
+            low, high = (low, behind) if bounds.reverse else (behind, high)
+        scan = store.reverse_range if bounds.reverse else store.range
+        found: Iterator[tuple[Any, Any]] = scan(low, high)
+        return found
+
+    def _with_prefix(self, store: Any, prefix: str) -> Iterator[tuple[Any, Any]]:
+        base64 = self.asked.form == "base64"
+        raw = unpacked(prefix, "prefix") if base64 else prefix.encode()
+        after = self.asked.bounds.after
+        if after is None:
+            found: Iterator[tuple[Any, Any]] = store.prefix_scan(raw, bytes)
+            return found
+        key_bytes = self.of.key_bytes
+        rest = store.range(self._key_at(after), None)
+        return takewhile(lambda entry: key_bytes(entry[0]).startswith(raw), rest)
+
+    def _windows(self, store: Any) -> Found:
+        bounds, (first, last) = self.asked.bounds, self.asked.times()
+        after = bounds.after
+        if after is None:
+            scan = store.backward_fetch_all if bounds.reverse else store.fetch_all
+            found = scan(first, last)
+        else:
+            start, key = _number(after), self._key_at(after)
+            if bounds.reverse:
+                same = store.backward_fetch(None, key, start, start)
+                rest = store.backward_fetch_all(first, start - 1)
+            else:
+                same = store.fetch(key, None, start, start)
+                rest = store.fetch_all(start + 1, last)
+            found = chain(same, rest)
+        for window, value in found:
+            yield (window.start, self._hex(window.key), window.end), _windowed(window, value)
+
+    def _sessions(self, store: Any) -> Found:
+        bounds, (first, last) = self.asked.bounds, self.asked.times()
+        if bounds.after is not None:
+            end = _number(bounds.after)
+            first, last = (first, end) if bounds.reverse else (end, last)
+        scan = store.backward_find_sessions if bounds.reverse else store.find_sessions
+        for window, value in scan(first, last):
+            yield (window.end, self._hex(window.key), window.start), _windowed(window, value)
+
+    def _hex(self, key: Any) -> str:
+        return self.of.key_bytes(key).hex()
+
+    def _key_at(self, cursor: Cursor) -> Any:
+        """The key at the end of a page."""
+        text = next((part for part in cursor.place if isinstance(part, str)), "")
+        try:
+            return self.serde.decode(bytes.fromhex(text))
+        except (ValueError, SerdeError) as error:
+            raise InvalidQueryError("cursor: expected that of an answer of this query") from error
+
+
+def _number(cursor: Cursor) -> int:
+    first = cursor.place[0] if cursor.place else None
+    if not isinstance(first, int):
+        raise InvalidQueryError("cursor: expected that of an answer of this query")
+    return first
+
+
+def _resumed(first: int | None, last: int | None, bounds: Bounds) -> tuple[int | None, int | None]:
+    """A range of times from the cursor on."""
+    if bounds.after is None:
+        return first, last
+    time = _number(bounds.after)
+    return (first, time) if bounds.reverse else (time, last)
+
+
+def _timed(store: Any) -> Any:
+    """The store, that of a table with the times of its rows."""
+    if isinstance(store, KeyValueStore) and store._of_table:
+        return seen_as(store, TimestampedStore[Any, Any])
+    return store
+
+
+def _time(timestamp: int) -> int | None:
+    return None if timestamp == NO_TIME else timestamp
+
+
+def _windowed(window: Windowed[Any], value: Any) -> dict[str, Any]:
+    return {"key": window.key, "start": window.start, "end": window.end, "value": value}
+
+
+def _versioned(one: Any) -> dict[str, Any]:
+    return {"value": one.value, "timestamp": one.timestamp, "valid_to": one.valid_to}
+
+
+_OFFERS: dict[type, str] = {
+    KeyValueStore: "ask for /stores/NAME/KEY, or for /stores/NAME",
+    TimestampedStore: "ask for /stores/NAME/KEY, or for /stores/NAME",
+    WindowStore: "ask for /stores/NAME/KEY/windows, or for /stores/NAME",
+    SessionStore: "ask for /stores/NAME/KEY/sessions, or for /stores/NAME",
+    VersionedKeyValueStore: "ask for /stores/NAME/KEY or /stores/NAME/KEY/versions",
+    OperatorStore: "its rows are the operator's affair",
+}

@@ -1,0 +1,130 @@
+"""Requests of HTTP: who may ask, the addresses there are, and the answers as responses."""
+
+from __future__ import annotations
+
+import hmac
+from ipaddress import ip_address
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+from aiohttp import web
+
+from streamlet.config import Settings
+from streamlet.errors import StreamletError
+from streamlet.logs import get_logger
+from streamlet.state.query_errors import (
+    InvalidQueryError,
+    StateStoreMigratedError,
+    UnauthorizedError,
+)
+from streamlet.web.answers import HttpAnswer, document, failure
+from streamlet.web.asked import LISTS, Asked
+from streamlet.web.members import AT_LEAST, FOR_MEMBER, OF_PARTITION
+from streamlet.web.openapi import openapi
+from streamlet.web.overview import overview
+from streamlet.web.router import QueryRouter
+
+log = get_logger(__name__)
+
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+
+
+class Requests:
+    """Answers the requests of one server.
+
+    Args:
+        router: answers queries.
+        settings: who may ask is among them.
+    """
+
+    def __init__(self, router: QueryRouter, settings: Settings) -> None:
+        self._router, self._settings = router, settings
+
+    async def answer(self, request: web.BaseRequest) -> web.Response:
+        """The response to a request, whatever it asks."""
+        try:
+            self._check(request)
+            found = await self._found(request)
+        except StreamletError as error:
+            found = failure(error)
+        except Exception as error:
+            log.exception("a query failed")
+            found = failure(error)
+        return web.Response(
+            status=found.status,
+            body=found.body,
+            content_type="application/json",
+            headers={**_HEADERS, **found.headers},
+        )
+
+    def _check(self, request: web.BaseRequest) -> None:
+        """Refuse a request without the token, or from a page of another site."""
+        token = self._settings.http_token
+        if token is None:
+            if self._settings.is_loopback and not self._is_local(request.headers.get("Host", "")):
+                raise UnauthorizedError("the Host header names another machine than this one")
+        else:
+            kind, _, given = request.headers.get("Authorization", "").partition(" ")
+            right = hmac.compare_digest(given.strip().encode(errors="replace"), token.encode())
+            if kind.lower() != "bearer" or not right:
+                raise UnauthorizedError("expected the header Authorization: Bearer TOKEN")
+        if request.method not in ("GET", "HEAD"):
+            raise InvalidQueryError(f"queries are GET, not {request.method[:20]}")
+
+    def _is_local(self, host: str) -> bool:
+        """True if a Host header names this machine: other names are of pages that rebind theirs."""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        given = self._settings.application_server
+        if name == "localhost" or (given is not None and name == given[0].lower()):
+            return True
+        try:
+            return ip_address(name).is_loopback
+        except ValueError:
+            return False
+
+    async def _found(self, request: web.BaseRequest) -> HttpAnswer:
+        path = request.rel_url.raw_path.strip("/")
+        parts = [unquote(part) for part in path.split("/")] if path else []
+        match parts:
+            case ["openapi.json"]:
+                return document(openapi())
+            case ["stores"]:
+                return document(overview(self._router.worker(), self._router.served))
+            case ["stores", name]:
+                return await self._query(request, name, None, "")
+            case ["stores", name, key]:
+                return await self._query(request, name, key, "")
+            case ["stores", name, key, listed] if listed in LISTS:
+                return await self._query(request, name, key, listed)
+            case _:
+                raise InvalidQueryError(
+                    "there are /stores, /stores/NAME, /stores/NAME/KEY and behind it /windows, "
+                    "/sessions and /versions, and /openapi.json"
+                )
+
+    async def _query(
+        self, request: web.BaseRequest, name: str, key: str | None, listed: str
+    ) -> HttpAnswer:
+        given = {**request.query}
+        if len(given) != len(request.query):
+            raise InvalidQueryError("a parameter is given twice")
+        if AT_LEAST in request.headers:
+            given.setdefault("at_least", request.headers[AT_LEAST])
+        asked = Asked.of(name, key, listed, given)
+        receiver = request.headers.get(FOR_MEMBER)
+        if receiver is None:
+            return await self._router.answer(asked)
+        member = self._router.member
+        if receiver != f"{member.instance}/{member.number}":
+            raise StateStoreMigratedError("another member has this address now; ask again")
+        return await self._router.answer_here(asked, _partition(request))
+
+
+def _partition(request: web.BaseRequest) -> int:
+    try:
+        return msgspec.json.decode(request.headers.get(OF_PARTITION, ""), type=int)
+    except msgspec.DecodeError as error:
+        raise InvalidQueryError(f"{OF_PARTITION}: expected a partition") from error

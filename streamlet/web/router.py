@@ -1,0 +1,227 @@
+"""Answers queries of any key: by a task of this process, or by the instance that has it.
+
+An instance that is asked by another one answers itself or refuses: there is one hop at most. Who
+has a task is what members report in the control topic. While a task moves that is late, so members
+with copies are asked too, and each refuses what it does not own; it is asked again until the
+answer is there, or the time of the query is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, Protocol
+
+import attrs
+import msgspec
+
+from streamlet.clock import Clock
+from streamlet.control.values import MemberKey, StoreServer
+from streamlet.queries.local import KeyPlaces, LocalStore, ReadOptions
+from streamlet.queries.metadata import candidates
+from streamlet.queries.position import Position
+from streamlet.state.query_errors import (
+    InvalidStateStoreError,
+    KeyNotFoundError,
+    QueryRefusedError,
+    StreamsNotStartedError,
+)
+from streamlet.tasks.served_tasks import ServedTasks, ServingWorker
+from streamlet.types import TaskId
+from streamlet.web.answers import HttpAnswer, document, failure
+from streamlet.web.asked import Asked
+from streamlet.web.pages import TaskPage, whole_page
+from streamlet.web.reads import StoreRead
+
+#: How long to wait before a task is looked for again, s.
+PAUSE_S = 0.02
+#: Members that are asked in one search for a task.
+MOST_ASKED = 8
+#: Reads of pages, or of newest state, that may wait at a time.
+MOST_READS = 64
+
+
+class AskMember(Protocol):
+    """The way to another member."""
+
+    async def __call__(
+        self, server: StoreServer, read: StoreRead, partition: int, left_ms: int
+    ) -> TaskPage:
+        """The entries of a task of the member.
+
+        Raises:
+            InvalidStateStoreError: it refuses, or cannot be reached.
+        """
+        ...
+
+
+@attrs.define(eq=False)
+class QueryRouter:
+    """Answers the queries of one member's server.
+
+    Args:
+        served: the tasks of this process.
+        member: it.
+        ask_member: asks another one.
+        threads: make the reads that take long.
+        clock: the time.
+    """
+
+    served: ServedTasks
+    member: MemberKey
+    ask_member: AskMember
+    threads: Executor
+    clock: Clock
+    _reading: int = attrs.field(default=0, init=False)
+
+    async def answer(self, asked: Asked) -> HttpAnswer:
+        """The answer to a client.
+
+        Raises:
+            InvalidStateStoreError: there is none.
+        """
+        store = self._store(asked)
+        read = StoreRead.of(asked, store)
+        deadline = self.clock.now_ms() + asked.timeout_ms
+        if asked.what == "entries":
+            return _page(await self._of_all(store, read, deadline), asked)
+        pages = await self._of_key(store, read, deadline)
+        if asked.what != "value":
+            return _page(pages, asked)
+        position = _merged(pages)
+        for page in pages:
+            for _, entry in page.entries:
+                return _value(entry, position)
+        absent = KeyNotFoundError(f"store {asked.store!r} has no key {asked.key!r}")
+        return failure(absent, position.to_json())
+
+    async def answer_here(self, asked: Asked, partition: int) -> HttpAnswer:
+        """The answer to another instance, by a task that this one has now.
+
+        Raises:
+            InvalidStateStoreError: it does not have the task, or not as far as asked for.
+        """
+        store = self._store(asked)
+        return document(await self._here(store, StoreRead.of(asked, store), partition))
+
+    def worker(self) -> ServingWorker:
+        """The worker of this process.
+
+        Raises:
+            StreamsNotStartedError: there is none.
+        """
+        if self.served.worker is None:
+            raise StreamsNotStartedError("the worker of this process is starting, or has ended")
+        return self.served.worker
+
+    def _store(self, asked: Asked) -> LocalStore:
+        options = ReadOptions(
+            partition=asked.partition if asked.named else None,
+            newest=asked.newest,
+            at_least=asked.at_least,
+            timeout_ms=asked.timeout_ms if asked.newest else 0,
+        )
+        topology = self.worker().topology
+        return LocalStore(self.served, topology, asked.store, None, options, self.clock)
+
+    # Which tasks.
+
+    async def _of_key(self, store: LocalStore, read: StoreRead, deadline: int) -> list[TaskPage]:
+        """The answers of the tasks that may have a key; the last one has it, if any does."""
+        if read.asked.partition is not None:
+            return [await self._of(store, read, read.asked.partition, deadline)]
+        places: KeyPlaces = store.places(read.key)
+        pages = []
+        rest = [] if places.certain else range(store.partitions())
+        for partition in dict.fromkeys((*places.partitions, *rest)):
+            pages.append(await self._of(store, read, partition, deadline))
+            if pages[-1].entries:
+                break
+        return pages
+
+    async def _of_all(self, store: LocalStore, read: StoreRead, deadline: int) -> list[TaskPage]:
+        partition = read.asked.partition
+        wanted = range(store.partitions()) if partition is None else [partition]
+        return list(await asyncio.gather(*(self._of(store, read, one, deadline) for one in wanted)))
+
+    # One task.
+
+    async def _of(
+        self, store: LocalStore, read: StoreRead, partition: int, deadline: int
+    ) -> TaskPage:
+        """The answer of one task, wherever it is, once there is one that may answer."""
+        task = TaskId(store.part.id, partition)
+        while True:
+            problem = None
+            for way in self._ways(store, read, task, deadline):
+                try:
+                    return await way()
+                except InvalidStateStoreError as error:
+                    if not error.passing and not isinstance(error, StreamsNotStartedError):
+                        raise
+                    problem = problem or error
+            assert problem is not None
+            if self.clock.now_ms() >= deadline:
+                raise problem
+            await asyncio.sleep(PAUSE_S)
+
+    def _ways(
+        self, store: LocalStore, read: StoreRead, task: TaskId, deadline: int
+    ) -> list[Callable[[], Awaitable[TaskPage]]]:
+        """This process if it has the task, then the members that may have it."""
+        here = partial(self._here, store, read, task.partition)
+        if task.partition in self.served.tasks(task.subtopology):
+            return [here]
+        view = self.worker().view()
+        likely = candidates(view, task)
+        others = [one for one in view.servers.values() if one.scheme and one not in likely]
+        servers = [one for one in (*likely, *others) if one.key != self.member][:MOST_ASKED]
+
+        def ask(server: StoreServer) -> Callable[[], Awaitable[TaskPage]]:
+            left_ms = max(deadline - self.clock.now_ms(), 0)
+            return partial(self.ask_member, server, read, task.partition, left_ms)
+
+        return [*map(ask, servers), here]
+
+    async def _here(self, store: LocalStore, read: StoreRead, partition: int) -> TaskPage:
+        call = partial(_read_here, store, read, partition)
+        if read.asked.what == "value" and not read.asked.newest:
+            return call()
+        if self._reading >= MOST_READS:
+            raise QueryRefusedError(f"{MOST_READS} reads of pages wait already; ask again")
+        self._reading += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.threads, call)
+        finally:
+            self._reading -= 1
+
+
+def _read_here(store: LocalStore, read: StoreRead, partition: int) -> TaskPage:
+    found = store.ask(partition, read.read)
+    page: TaskPage = found.result
+    return TaskPage(page.entries, page.more, found.position.to_json())
+
+
+def _merged(pages: list[TaskPage]) -> Position:
+    found = Position()
+    for page in pages:
+        found = found.merged(Position.from_json(page.position))
+    return found
+
+
+def _page(pages: list[TaskPage], asked: Asked) -> HttpAnswer:
+    entries, cursor = whole_page(pages, asked.bounds)
+    return document(
+        {
+            "entries": entries,
+            "cursor": None if cursor is None else cursor.text,
+            "position": _merged(pages).to_json(),
+        }
+    )
+
+
+def _value(entry: msgspec.Raw, position: Position) -> HttpAnswer:
+    found: dict[str, Any] = msgspec.json.decode(entry, type=dict[str, msgspec.Raw])
+    return document({**found, "position": position.to_json()})

@@ -1,0 +1,206 @@
+"""The server of queries: HTTP on a thread of its own, in the process that has the stores."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from streamlet.clock import Clock
+from streamlet.closing import Closing
+from streamlet.config import Settings
+from streamlet.control.values import MemberKey, StoreServer
+from streamlet.errors import ConfigError
+from streamlet.forks import in_children
+from streamlet.logs import get_logger
+from streamlet.tasks.served_tasks import ServedTasks
+from streamlet.web import tls
+from streamlet.web.entry import EVERY, server_entry
+from streamlet.web.members import MemberClient
+from streamlet.web.requests import Requests
+from streamlet.web.router import QueryRouter
+
+log = get_logger(__name__)
+
+#: Connections at a time. One more has that closed which has been idle for longest.
+MOST_CONNECTIONS = 256
+#: The time of a connection without a whole request and its answer, ms.
+MOST_MS = 10_000
+#: Threads that make reads of pages.
+READ_THREADS = 4
+_LOOK_S = 1.0
+_CLOSE_S = 3.0
+
+
+class _Connections:
+    """Connections that are bounded in number and in time; makes the protocol of each.
+
+    One that sends nothing, or half a request, or does not read its answer would keep its place for
+    ever.
+    """
+
+    def __init__(self, requests: Requests, clock: Clock) -> None:
+        self.server = web.Server(
+            self._answer, handler_cancellation=True, access_log=None, max_headers=64
+        )
+        self._requests, self._clock = requests, clock
+        #: Protocols, and since when they are without a whole request, or at one; oldest first.
+        self._since: dict[Any, int] = {}
+
+    def __call__(self) -> Any:
+        """The protocol of a new connection."""
+        self._forget_closed()
+        if len(self._since) >= MOST_CONNECTIONS:
+            self._abort(next(iter(self._since)))
+        protocol = self.server()
+        self._since[protocol] = self._clock.now_ms()
+        return protocol
+
+    async def hang_up_late(self) -> None:
+        """Close connections whose time is over, for ever."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self._forget_closed()
+            before = self._clock.now_ms() - MOST_MS
+            for late in [one for one, since in self._since.items() if since <= before]:
+                self._abort(late)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._touch(request.protocol)
+        try:
+            return await self._requests.answer(request)
+        finally:
+            self._touch(request.protocol)
+
+    def _touch(self, protocol: Any) -> None:
+        if self._since.pop(protocol, None) is not None:
+            self._since[protocol] = self._clock.now_ms()
+
+    def _forget_closed(self) -> None:
+        """Forget connections that were made, and are over."""
+        now_ms = self._clock.now_ms()
+        for protocol, since in [*self._since.items()]:
+            if protocol.transport is None and now_ms > since:
+                del self._since[protocol]
+
+    def _abort(self, protocol: Any) -> None:
+        self._since.pop(protocol, None)
+        if protocol.transport is not None:
+            protocol.transport.abort()
+
+
+class QueryServer(Closing):
+    """Answers queries from the moment it is made until ``close``.
+
+    Args:
+        served: the tasks of this process.
+        settings: those of the server are among them.
+        member: whose process it is.
+        name: of the member.
+        clock: the time.
+
+    Raises:
+        ConfigError: it cannot listen, or a file of TLS cannot be read.
+    """
+
+    def __init__(
+        self, served: ServedTasks, settings: Settings, member: MemberKey, name: str, clock: Clock
+    ) -> None:
+        assert settings.http_port is not None
+        self._served, self._settings, self._clock = served, settings, clock
+        self._member, self._name = member, name
+        self._tls, self._client_tls = tls.of_server(settings), tls.of_client(settings)
+        port = settings.http_port + member.number if settings.http_port else 0
+        self._socket = _listen(settings.http_host, port)
+        self.port: int = self._socket.getsockname()[1]
+        self._forget = in_children(self._socket.close)
+        self._loop = asyncio.new_event_loop()
+        self._ending = asyncio.Event()
+        began: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=self._run, args=(began,), name="streamlet-queries", daemon=True
+        )
+        self._thread.start()
+        began.result()
+        log.info("queries are answered on %s", self.url)
+
+    @property
+    def url(self) -> str:
+        """The address at which this machine finds the server."""
+        host = "localhost" if self._settings.http_host in EVERY else self._settings.http_host
+        return f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
+    def entry(self) -> StoreServer:
+        """The server as other instances are to find it."""
+        member = self._member
+        return server_entry(self._settings, member, self._name, (self._scheme, self.port))
+
+    @property
+    def _scheme(self) -> str:
+        return "http" if self._tls is None else "https"
+
+    def close(self) -> None:
+        """End, once the answers that are under way have been given, or three seconds are over."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._ending.set)
+            self._thread.join(2 * _CLOSE_S)
+        self._forget()
+        self._socket.close()
+
+    # The thread's.
+
+    def _run(self, began: Future[None]) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve(began))
+        except Exception as error:
+            if not began.done():
+                began.set_exception(error)
+            else:
+                log.exception("the server of queries has ended")
+        finally:
+            self._loop.close()
+
+    async def _serve(self, began: Future[None]) -> None:
+        threads = ThreadPoolExecutor(READ_THREADS, "streamlet-query")
+        connector = aiohttp.TCPConnector(limit=64, ssl=self._client_tls, use_dns_cache=True)
+        try:
+            async with aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+            ) as session:
+                ask = MemberClient(session, self._settings.http_token)
+                router = QueryRouter(self._served, self._member, ask, threads, self._clock)
+                connections = _Connections(Requests(router, self._settings), self._clock)
+                listening = await self._loop.create_server(
+                    connections, sock=self._socket, ssl=self._tls, backlog=MOST_CONNECTIONS
+                )
+                looking = asyncio.create_task(connections.hang_up_late())
+                began.set_result(None)
+                await self._ending.wait()
+                looking.cancel()
+                listening.close()
+                connections.server.pre_shutdown()
+                await connections.server.shutdown(_CLOSE_S)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, *_, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(address[:2], family=family)
+    except socket.gaierror as error:
+        raise ConfigError([f"http.host: there is no address {host!r}"]) from error
+    except (OSError, OverflowError) as error:
+        taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        why = "is taken; choose another, or 0 for any that is free" if taken else str(error)
+        raise ConfigError([f"http.port: port {port} on {host} {why}"]) from error

@@ -1,0 +1,58 @@
+"""TLS of the server of queries, and of the questions of instances to each other."""
+
+from __future__ import annotations
+
+import ssl
+
+from streamlet.config import Settings
+from streamlet.errors import ConfigError
+
+
+def of_server(settings: Settings) -> ssl.SSLContext | None:
+    """The context of the server; None: it speaks without TLS.
+
+    Raises:
+        ConfigError: a file cannot be read, or is none of its kind.
+    """
+    certificate, authorities = _files(settings)
+    if certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _load(context, certificate, authorities)
+    if authorities is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def of_client(settings: Settings) -> ssl.SSLContext:
+    """The context by which the servers of other instances are asked.
+
+    Raises:
+        ConfigError: as ``of_server``.
+    """
+    certificate, authorities = _files(settings)
+    context = ssl.create_default_context()
+    if certificate is not None:
+        _load(context, certificate, authorities)
+    return context
+
+
+def _files(settings: Settings) -> tuple[tuple[str, str] | None, str | None]:
+    certificate, key = settings.http_ssl_certificate_location, settings.http_ssl_key_location
+    authorities = settings.http_ssl_ca_location
+    pair = None if certificate is None or key is None else (str(certificate), str(key))
+    return pair, None if authorities is None else str(authorities)
+
+
+def _load(context: ssl.SSLContext, certificate: tuple[str, str], authorities: str | None) -> None:
+    try:
+        context.load_cert_chain(*certificate)
+    except (OSError, ssl.SSLError) as error:
+        names = "http.ssl.certificate.location and http.ssl.key.location"
+        raise ConfigError([f"{names}: {error}"]) from error
+    if authorities is None:
+        return
+    try:
+        context.load_verify_locations(authorities)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError([f"http.ssl.ca.location: {error}"]) from error
