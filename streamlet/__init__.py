@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         windowed_json,
     )
     from streamlet.state.version_rows import VersionedRecord
+    from streamlet.web.client import connect
 
 __all__ = [
     "App",
@@ -189,6 +190,7 @@ __all__ = [
     "lit",
     "load_app",
     "collect",
+    "connect",
     "distinct",
     "first",
     "last",
@@ -289,6 +291,7 @@ _HOMES = {
     "lit": "streamlet.dsl.expressions",
     "load_app": "streamlet.app",
     "collect": "streamlet.dsl.aggregates",
+    "connect": "streamlet.web.client",
     "distinct": "streamlet.dsl.aggregates",
     "first": "streamlet.dsl.aggregates",
     "last": "streamlet.dsl.aggregates",

@@ -72,8 +72,7 @@ class App(Sources, Queries, Closing):
         deserialization_handler: the same for records that cannot be read, or a function of
             ``(context, record, error)`` that returns one of these answers.
         processing_handler: likewise, for records that an operator fails on.
-        production_handler: likewise, for records that cannot be encoded or that the producer
-            refuses.
+        production_handler: likewise, for records that are not encoded, or that brokers refuse.
         uncaught_handler: the answer to an error that ends a worker, or a function of the error that
             returns one: ``"replace_thread"``, ``"shutdown_client"`` or ``"shutdown_application"``.
             Without it ``run`` raises; ``streamlet run`` replaces workers, up to five times.
@@ -124,8 +123,8 @@ class App(Sources, Queries, Closing):
             production=production_handler,
             uncaught=uncaught_handler,
         )
-        own = {"bootstrap.servers": bootstrap_servers, OAUTH_FUNCTION: oauth}
-        own |= {"http.port": http_port}
+        own: dict[str, object] = {"bootstrap.servers": bootstrap_servers, "http.port": http_port}
+        own[OAUTH_FUNCTION] = oauth
         self._config = {**(config or {}), **{key: it for key, it in own.items() if it is not None}}
         #: The settings as the program gives them; ``load_settings`` lays others over them.
         self.settings = Settings.load(self._config)
@@ -258,9 +257,9 @@ class App(Sources, Queries, Closing):
         """The instances of this application that are running now, anywhere, by name.
 
         As ``metadataForAllStreamsClients`` and ``metadataForLocalThreads`` in Kafka Streams: the
-        members of each with their ids, static ones included, their tasks, and where each answers
-        over HTTP. The instance that runs in this process has ``local``. Tasks are as of the last
-        rebalance, and are not known while another is under way.
+        members of each with their ids, static ones included, their tasks, and where each serves
+        metrics. That of this process is ``local``. Tasks are as of the last rebalance, and are not
+        known while another is under way.
 
         Args:
             settings: in place of the program's with ``STREAMLET_…`` variables over them.

@@ -24,7 +24,7 @@ KEYS = [f"k{number}" for number in range(12)]
 def counting(servers: str, topic: str, folder: Path, name: str) -> App:
     """An application that counts the records of keys."""
     config = {"state.dir": str(folder), "commit.interval.ms": 50}
-    app = App(name, bootstrap_servers=servers, config=config)
+    app = App(name, bootstrap_servers=servers, config=config, http_port=0)
     app.stream(topic, key=str, value=str).group_by_key().count(store="counts")
     return app
 
@@ -43,6 +43,47 @@ class Running:
 
 
 @attrs.define
+class HttpReader:
+    """Reads keys over HTTP on each instance that reports an address, and passes positions on."""
+
+    seen: dict[str, tuple[int, sl.Position]] = attrs.field(factory=dict)
+    #: The keys that each instance has answered since ``until`` began.
+    answered: dict[str, set[str]] = attrs.field(factory=dict)
+
+    def read(self, apps: list[App]) -> None:
+        """Ask each instance for each key; most of them are another one's."""
+        for url in addresses(apps):
+            for key in KEYS:
+                self._read(url, key)
+
+    def _read(self, url: str, key: str) -> None:
+        count, position = self.seen.get(key, (0, sl.Position()))
+        kind = sl.KeyValueStore[str, int]
+        store = sl.connect(url).store("counts", kind, at_least=position, timeout=9)
+        try:
+            value = store.get(key)
+        except InvalidStateStoreError as error:
+            if error.passing:
+                return
+            raise
+        assert (value or 0) >= count, (key, url, value, count, position)
+        self.seen[key] = value or 0, store.position
+        if value is not None:
+            self.answered.setdefault(url, set()).add(key)
+
+
+def addresses(apps: list[App]) -> set[str]:
+    """The addresses of the instances that run, as they report them."""
+    found = set()
+    for app in apps:
+        try:
+            found |= {one.url for one in app.metadata_for_all() if one.url is not None}
+        except StreamsNotStartedError:
+            continue
+    return found
+
+
+@attrs.define
 class Reader:
     """Reads keys on instances in turn, and passes the position of each answer on."""
 
@@ -50,6 +91,7 @@ class Reader:
     seen: dict[str, tuple[int, sl.Position]] = attrs.field(factory=dict)
     #: The keys that each instance has answered since ``until`` began.
     answered: dict[int, set[str]] = attrs.field(factory=dict)
+    http: HttpReader = attrs.field(factory=HttpReader)
 
     def read(self, place: int, key: str) -> None:
         """Ask one instance for a key; it may have the task or not."""
@@ -66,13 +108,16 @@ class Reader:
         self.answered[place].add(key)
 
     def until(self, places: set[int]) -> None:
-        """Read until each of these instances has answered, and each key was."""
+        """Read until each of these instances has answered, and over HTTP each of them each key."""
         self.answered = {place: set() for place in range(len(self.apps))}
+        self.http.answered = {}
         while (
             not all(self.answered[place] for place in places)
             or len(set().union(*self.answered.values())) < len(KEYS)
             or not all(count for count, _ in self.seen.values())
+            or [*map(len, self.http.answered.values())].count(len(KEYS)) < len(places)
         ):
+            self.http.read(self.apps)
             for key in KEYS:
                 for place in range(len(self.apps)):
                     self.read(place, key)

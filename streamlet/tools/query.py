@@ -1,0 +1,207 @@
+"""``streamlet query``: one look into a store of a running application, over HTTP."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import attrs
+import typer
+
+from streamlet.errors import NotFoundError
+from streamlet.tools.application import AppArgument, named, opened
+from streamlet.tools.command import Common, command
+from streamlet.tools.output import table
+
+if TYPE_CHECKING:
+    from streamlet.config import Settings
+    from streamlet.web.client import StoreClient
+
+
+class KeyLists(StrEnum):
+    """The lists that a key has."""
+
+    WINDOWS = "windows"
+    SESSIONS = "sessions"
+    VERSIONS = "versions"
+
+
+class KeyFormat(StrEnum):
+    """The forms of keys."""
+
+    TEXT = "text"
+    JSON = "json"
+    BASE64 = "base64"
+
+
+@attrs.frozen
+class QueryOptions:
+    """The options that say what is read of a store."""
+
+    listed: Annotated[
+        KeyLists | None,
+        typer.Option(
+            "--list",
+            envvar="STREAMLET_QUERY_LIST",
+            help="Windows, sessions or versions of the key.",
+        ),
+    ] = None
+    key_format: Annotated[
+        KeyFormat, typer.Option(help="How keys are given; text is read as the keys' type.")
+    ] = KeyFormat.TEXT
+    low: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            envvar="STREAMLET_QUERY_FROM",
+            metavar="X",
+            help="First key, or first time in ms.",
+        ),
+    ] = None
+    high: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            envvar="STREAMLET_QUERY_TO",
+            metavar="X",
+            help="Last key, or last time in ms.",
+        ),
+    ] = None
+    prefix: Annotated[str | None, typer.Option(metavar="P", help="What the keys begin with.")] = (
+        None
+    )
+    reverse: Annotated[bool, typer.Option("--reverse", help="The last one first.")] = False
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Most entries.")] = 100
+    cursor: Annotated[
+        str | None, typer.Option(metavar="C", help="That of the page before (--json).")
+    ] = None
+    as_of: Annotated[
+        int | None, typer.Option(metavar="MS", help="Of a versioned store: at which time.")
+    ] = None
+    newest: Annotated[bool, typer.Option("--newest", help="Also what is not committed yet.")] = (
+        False
+    )
+    partition: Annotated[int | None, typer.Option(metavar="N", min=0, help="The task to ask.")] = (
+        None
+    )
+    at_least: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Position that the answer contains.")
+    ] = None
+    timeout: Annotated[
+        float, typer.Option(metavar="S", min=0, max=9, help="Seconds to wait for the task.")
+    ] = 2.0
+
+    def parameters(self, *, paged: bool) -> dict[str, str]:
+        """The parameters of the address; ``paged``: there may be several entries."""
+        given = {
+            "key-format": self.key_format.value,
+            "from": self.low,
+            "to": self.high,
+            "prefix": self.prefix,
+            "reverse": "true" if self.reverse else None,
+            "limit": str(self.limit) if paged else None,
+            "cursor": self.cursor,
+            "as_of": None if self.as_of is None else str(self.as_of),
+            "newest": "true" if self.newest else None,
+            "partition": None if self.partition is None else str(self.partition),
+            "at_least": self.at_least,
+            "timeout": f"{self.timeout:g}",
+        }
+        return {name: text for name, text in given.items() if text is not None}
+
+
+_USUAL = QueryOptions()
+
+
+@command("query")
+def query(
+    common: Common,
+    app: AppArgument,
+    store: Annotated[str, typer.Argument(metavar="STORE", help="The store's name.")],
+    key: Annotated[str | None, typer.Argument(metavar="KEY", help="A key; else all.")] = None,
+    options: QueryOptions = _USUAL,
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="An instance to ask. [default: found by the broker]"),
+    ] = None,
+) -> None:
+    """Read a key of a store, or a page of its entries, from whichever instance has it.
+
+    An instance has to serve queries (streamlet run --http-port). It is found in the control topic,
+    or named by --url. The setting http.token is what it asks for. Exit code 3: no such key.
+    """
+    path = _path(store, key, options.listed)
+    parameters = options.parameters(paged=key is None or options.listed is not None)
+    found = _asked(_clients(common, app, url), path, parameters)
+    common.output.answer(found, _shown(found))
+
+
+def _path(store: str, key: str | None, listed: KeyLists | None) -> str:
+    from urllib.parse import quote
+
+    if listed is not None and key is None:
+        raise typer.BadParameter("--list is of a KEY")
+    parts = [one for one in (store, key) if one is not None]
+    path = "/".join(quote(one, safe="") for one in parts)
+    return f"/stores/{path}" + ("" if listed is None else f"/{listed.value}")
+
+
+def _clients(common: Common, app: str, url: str | None) -> list[StoreClient]:
+    """The instances to ask, one after another."""
+    settings = named(common, app)[1]
+    if url is not None:
+        return [_connected(url, settings)]
+    with opened(common, app, "query") as window:
+        servers = sorted(window.reports().servers.items(), key=lambda item: str(item[0]))
+    found = [f"{one.scheme}://{one.address}" for _, one in servers if one.scheme]
+    if not found:
+        raise NotFoundError(
+            f"no instance of {app} serves queries: start one with --http-port, or give --url"
+        )
+    return [_connected(one, settings) for one in found]
+
+
+def _connected(url: str, settings: Settings) -> StoreClient:
+    from streamlet.web import tls
+    from streamlet.web.client import connect
+
+    context = tls.of_client(settings) if url.startswith("https") else None
+    return connect(url, token=settings.http_token, context=context)
+
+
+def _asked(clients: list[StoreClient], path: str, parameters: dict[str, str]) -> dict[str, Any]:
+    import msgspec
+
+    from streamlet.state.query_errors import StateStoreMigratedError
+
+    problem: StateStoreMigratedError | None = None
+    for client in clients:
+        try:
+            found: dict[str, Any] = msgspec.json.decode(client.get(path, parameters))
+        except StateStoreMigratedError as error:  # it does not answer, or has no way to the owner
+            problem = error
+        else:
+            return found
+    assert problem is not None
+    raise problem
+
+
+def _shown(found: dict[str, Any]) -> Any:
+    """An answer for people."""
+    import msgspec
+
+    entries = found.get("entries", [found])
+    heads = [name for name in _COLUMNS if any(name in entry for entry in entries)]
+    if not entries:
+        return "nothing"
+    rows: list[tuple[object, ...]] = [
+        tuple(
+            cell if isinstance(cell, str | int) else msgspec.json.encode(cell).decode()
+            for cell in (entry.get(name) for name in heads)
+        )
+        for entry in entries
+    ]
+    return table(*(name.upper() for name in heads), rows=rows)
+
+
+_COLUMNS = ("key", "start", "end", "value", "timestamp", "valid_to")

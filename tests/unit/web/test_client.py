@@ -1,0 +1,129 @@
+"""``streamlet.connect``: stores of another process, with the methods that ``App.store`` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import methodcaller
+from typing import Any
+
+import pytest
+
+import streamlet as sl
+from streamlet.errors import TopologyError
+from streamlet.state.query_errors import (
+    InvalidQueryError,
+    StateStoreMigratedError,
+    UnauthorizedError,
+    UnknownStateStoreError,
+)
+from tests.unit.queries.served import Serving
+from tests.unit.queries.test_local_stores import KEYS
+from tests.unit.web.served import server_of
+from tests.unit.web.test_server import TOKEN, _filled
+
+pytest.importorskip("aiohttp")
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Serving]:
+    found = _filled()
+    found.serve()
+    yield found
+    found.driver.close()
+
+
+@pytest.fixture(scope="module")
+def client(made: Serving) -> Iterator[Any]:
+    with server_of(made.served) as server:
+        yield sl.connect(server.url)
+
+
+READS: dict[tuple[str, Any], list[tuple[Any, ...]]] = {
+    ("counts", sl.KeyValueStore): [
+        *(("get", key) for key in (*KEYS[:3], "nobody")),
+        ("range", "k2", "k31"),
+        ("reverse_range", None, "k31"),
+        ("all",),
+        ("reverse_all",),
+        ("prefix_scan", "k1"),
+        ("timestamp", "k1"),
+        ("approximate_num_entries",),
+    ],
+    ("counts", sl.TimestampedStore): [("get", "k1"), ("range", "k2", "k31"), ("reverse_all",)],
+    ("timed", sl.TimestampedStore): [("get", "k1"), ("all",)],
+    ("windowed", sl.WindowStore): [
+        ("fetch", "k1", None, None),
+        ("backward_fetch", "k1", None, 1_577_837_100_000),
+        ("fetch", "k1", 1_577_836_900_000),
+        ("fetch_all", 1_577_837_000_000, None),
+        ("backward_all",),
+    ],
+    ("sessions", sl.SessionStore): [
+        ("fetch", "k1"),
+        ("backward_fetch", "k1"),
+        ("find_sessions", "k1", None, 1_577_837_060_000),
+        ("find_sessions", 1_577_837_030_000, None),
+        ("backward_all",),
+    ],
+    ("versions", sl.VersionedKeyValueStore): [
+        ("get", "k1"),
+        ("get", "nobody"),
+        ("get", "k1", 1_577_836_990_000),
+        ("get", "k1", None, None),
+    ],
+}
+
+
+@pytest.mark.parametrize(("store", "kind"), READS)
+def test_each_read_gives_what_it_gives_in_the_process(
+    made: Serving, client: Any, store: str, kind: Any
+) -> None:
+    here = made.store(store, kind, timeout_ms=60_000)
+    there = client.store(store, kind[str, int])
+    for how, *given in READS[store, kind]:
+        found, whole = (methodcaller(how, *given)(one) for one in (there, here))
+        if isinstance(whole, Iterator):
+            found, whole = [*found], [*whole]
+        assert found == whole, (how, given)
+        assert type(found) is type(whole)
+
+
+def test_single_windows_and_sessions_are_found(made: Serving, client: Any) -> None:
+    windows = client.store("windowed", sl.WindowStore[str, int])
+    window, value = next(windows.all())
+    assert windows.fetch(window.key, window.start) == value == windows.get(window)
+    sessions = client.store("sessions", sl.SessionStore[str, int])
+    session, value = next(sessions.all())
+    assert sessions.fetch_session(*session) == value == sessions.get(session)
+
+
+def test_it_says_what_it_cannot_do(client: Any) -> None:
+    counts = client.store("counts", sl.KeyValueStore[str, int])
+    with pytest.raises(TopologyError, match="a query reads"):
+        counts.put("k1", 1)
+    with pytest.raises(TypeError, match="an answer is no"):
+        client.store("counts", sl.KeyValueStore[str, str]).get("k1")
+    with pytest.raises(TypeError, match="None"):
+        counts.get(None)
+    with pytest.raises(UnknownStateStoreError):
+        client.store("nowhere").get("k1")
+    with pytest.raises(InvalidQueryError, match="range of keys"):
+        client.store("windowed", sl.WindowStore).fetch("a", "b", None, None)
+    with pytest.raises(TypeError, match="no queries over HTTP"):
+        client.store("counts", int)
+    with pytest.raises(InvalidQueryError):
+        sl.connect("localhost:8080")
+    assert {one["name"] for one in client.stores()["stores"]} >= {"counts", "sessions"}
+
+
+def test_it_brings_its_token_and_passes_its_position_on(made: Serving) -> None:
+    with server_of(made.served, http_token=TOKEN) as server:
+        with pytest.raises(UnauthorizedError):
+            sl.connect(server.url).store("counts").get("k1")
+        client = sl.connect(server.url, token=TOKEN)
+        assert TOKEN not in repr(client)
+        counts = client.store("counts", sl.KeyValueStore[str, int], timeout=0)
+        assert counts.get("k1")
+        assert counts.position.offsets
+    with pytest.raises(StateStoreMigratedError, match="does not answer"):
+        counts.get("k1")
