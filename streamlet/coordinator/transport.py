@@ -40,6 +40,7 @@ from streamlet.coordinator.transport_codec import (
     encode_log_sizes,
 )
 from streamlet.coordinator.transport_errors import failure_kind, failure_text, hush
+from streamlet.kafka.listener import looking_aside
 from streamlet.logs import get_logger
 from streamlet.types import TopicPartition
 
@@ -148,6 +149,7 @@ class Transport(Closing):
         given = client_settings(client_config or {}, bootstrap_servers, clock)
         settings = {"client_id": client_id, **given}
         self._tokens: TokenProvider | None = given.get("sasl_oauth_token_provider")
+        self._look = looking_aside(bootstrap_servers, client_config or {})
         self._servers = bootstrap_servers
         self._clock = clock or SystemClock()
         self._net = _Network(client_id=settings["client_id"], slow_task_threshold_secs=0)
@@ -168,6 +170,7 @@ class Transport(Closing):
         self._cuts = dict.fromkeys(Connection, 0)
         self._open: set[Future[Any]] = set()
         self._closed = False
+        self._spoken = False  # with any broker, so that the settings fit
         self._net.start()
 
     # -- members -------------------------------------------------------------------------------
@@ -380,7 +383,7 @@ class Transport(Closing):
 
     async def _find(self, group: str, deadline: int, any_broker: bool = False) -> str:
         """Ask the brokers in turn until one knows, or (``any_broker``) until one answers."""
-        cause = _NO_ANSWER
+        cause, seen = _NO_ANSWER, None
         while True:
             for node in self._candidates():
                 if deadline <= self._clock.now_ms():
@@ -393,6 +396,7 @@ class Transport(Closing):
                     found = await self._deliver(request, node, attempt)
                     self._check_version()
                     await self._refresh(node, attempt)
+                    self._spoken = True
                 except TransportError as error:
                     if not error.passing:
                         raise
@@ -407,6 +411,10 @@ class Transport(Closing):
                 if found.error_code not in _NOT_YET:
                     raise CoordinatorRefused(found.error_code, group)
                 cause = name_of(found.error_code)
+            if not self._spoken:
+                seen = seen or self._look()
+                if seen.done() and (misfit := seen.result()):
+                    raise TransportError(FailureKind.AUTHENTICATION, misfit, sent=False)
             await self._net.sleep(_FIND_PAUSE_MS / 1000)
 
     def _check_version(self) -> None:

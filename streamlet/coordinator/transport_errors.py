@@ -7,6 +7,7 @@ import warnings
 
 from streamlet.coordinator.events import FailureKind
 from streamlet.coordinator.security import refused_by_tls, without_requests
+from streamlet.kafka.connection_advice import advice_for
 
 with warnings.catch_warnings():
     # As in ``transport``: the package reads its schemas by a call that Python calls deprecated.
@@ -48,4 +49,8 @@ def failure_text(error: kafka_errors.KafkaError) -> str:
     """The text of such an error, for people."""
     if failure_kind(error) is FailureKind.UNSUPPORTED:
         return f"UNSUPPORTED_VERSION, the broker is too old, Kafka 2.5 is needed: {error}"
-    return str(error.args[0]) if error.args else type(error).__name__
+    text = str(error.args[0]) if error.args else type(error).__name__
+    if isinstance(error, kafka_errors.AuthorizationError):
+        return text
+    refused = failure_kind(error) is FailureKind.AUTHENTICATION
+    return f"{text}; {advice_for(text)}" if refused else text

@@ -30,6 +30,7 @@ from streamlet.kafka.admin_errors import AdminErrors
 from streamlet.kafka.broker_loss import BrokerLossDetector
 from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW, opened
 from streamlet.kafka.farewell import HeldClient
+from streamlet.kafka.listener import looking
 from streamlet.kafka.log import quiet
 from streamlet.kafka.metadata import definition, settings_in, topics_in, without_leaders
 from streamlet.kafka.ports import NewTopic, TopicInfo
@@ -70,6 +71,7 @@ class KafkaAdmin:
         self._tries = partial(Retries, FIRST_MS, timeout_ms, clock=self._clock, limit_ms=timeout_ms)
         own = {"bootstrap.servers": bootstrap_servers, "allow.auto.create.topics": False}
         self._config = quiet({**own, **(config or {})}, name)
+        self._look = looking(bootstrap_servers, self._config)
         self._refused_deletions = RefusedDeletions()
         self._held: HeldClient[AdminClient] = HeldClient(self)
         self._open()
@@ -79,7 +81,7 @@ class KafkaAdmin:
         self._held.take(opened(AdminClient, "admin", {**self._config, "error_cb": self._loss}))
         # No reference to us, so that the client ends, with its connections, when we are dropped.
         refusal = partial(self._loss.refused, self._held)
-        self._errors = AdminErrors(self._servers, self._timeout_ms, refusal)
+        self._errors = AdminErrors(self._servers, self._timeout_ms, refusal, self._look)
 
     @property
     def _client(self) -> AdminClient:
@@ -368,7 +370,7 @@ class KafkaAdmin:
                 found: ClusterMetadata = self._client.list_topics(timeout=tries.next_ms() / 1000)
             except KafkaException as error:
                 code = error.args[0].code()
-                if tries.over or code not in NO_ANSWER or self._errors.refusal() is not None:
+                if tries.over or code not in NO_ANSWER or self._errors.hopeless() is not None:
                     raise self._errors.unreachable(error) from error
                 self._open()
                 self._held.client.poll(0.02)  # it may have failed at once
@@ -391,6 +393,6 @@ class KafkaAdmin:
             _, missing = wait(answers.values(), timeout=tries.next_ms() / 1000)
             if not missing:
                 return answers
-            if tries.over or self._errors.refusal() is not None:
+            if tries.over or self._errors.hopeless() is not None:
                 raise self._errors.silent()
             self._open()

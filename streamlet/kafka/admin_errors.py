@@ -7,9 +7,15 @@ from collections.abc import Callable
 import attrs
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from streamlet.errors import BROKER_ADVICE, BrokerError, BrokerTooOldError, UnreachableError
+from streamlet.errors import (
+    BROKER_ADVICE,
+    AuthenticationError,
+    BrokerError,
+    BrokerTooOldError,
+    UnreachableError,
+)
 from streamlet.kafka.codes import NO_ANSWER, NOT_NOW
-from streamlet.kafka.refusals import missing_right, refused_connection
+from streamlet.kafka.refusals import may_pass, missing_right, refused_connection
 from streamlet.rights import REFUSED, Right
 
 
@@ -20,18 +26,31 @@ class AdminErrors:
     Args:
         where: the brokers' addresses.
         timeout_ms: how long a request may take.
-        refusal: the client's refused login or certificate, if it met one.
+        refusal: the client's refused login or certificate, if it met one; or the reason why it had
+            no token.
+        look: what does not fit the listener among the settings, as a sentence; empty for nothing.
     """
 
     where: str
     timeout_ms: int
     refusal: Callable[[], KafkaError | None]
+    look: Callable[[], str]
+
+    def hopeless(self) -> AuthenticationError | None:
+        """The error where trying again is of no use: a refusal, or settings that do not fit."""
+        refused = self.refusal()
+        if misfit := self.look():
+            return AuthenticationError(misfit)
+        if refused is None or may_pass(refused):
+            return None
+        return refused_connection(self.where, refused)
 
     def silent(self, reason: str = "") -> BrokerError:
         """The error for a request that no broker answered in time."""
-        refused = self.refusal()
-        if refused is not None:
-            return refused_connection(self.where, refused)
+        if (error := self.hopeless()) is not None:
+            return error
+        if (passing := self.refusal()) is not None:
+            return UnreachableError(f"no answer from {self.where}: {passing.str()}")
         return UnreachableError(
             f"no answer from {self.where} within {self.timeout_ms} ms{reason}. {BROKER_ADVICE}"
         )

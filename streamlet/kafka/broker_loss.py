@@ -41,7 +41,7 @@ class BrokerLossDetector:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._all_down = False
-        #: The last refusal of a login or certificate, the broker's or ours.
+        #: The last refusal of a login or certificate, the broker's or ours, or of a token.
         self.refusal: KafkaError | None = None
         self._heard_ms = self._clock.now_ms()
 

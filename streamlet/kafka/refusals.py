@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from confluent_kafka import KafkaError
@@ -15,6 +16,7 @@ from streamlet.errors import (
     WriteRightError,
 )
 from streamlet.kafka.codes import NO_TOPIC
+from streamlet.kafka.connection_advice import advice_for
 from streamlet.rights import CLUSTER_REFUSED, REFUSED, Right, missing
 
 #: What refuses a time that was not known to be refused: the topic was chosen for the record, say.
@@ -23,13 +25,24 @@ TIME_ADVICE = (
     "message.timestamp.before.max.ms does not take the time of a record"
 )
 _TOO_LARGE = "; larger ones need producer.message.max.bytes and the topic's max.message.bytes"
+#: librdkafka's words where it has no token, and those of an endpoint that will give none.
+_NO_TOKEN = "OAUTHBEARER token"
+_REFUSED_BY_ENDPOINT = re.compile(
+    r'"error":\s*"(invalid_client|unauthorized_client|invalid_scope|access_denied)"'
+)
+
+
+def may_pass(refusal: KafkaError) -> bool:
+    """True if a refusal may pass by itself: a token endpoint that is away, say."""
+    text = refusal.str()
+    return _NO_TOKEN in text and _REFUSED_BY_ENDPOINT.search(text) is None
 
 
 def refused_connection(where: str, error: KafkaError) -> AuthenticationError:
     """The error of a broker that answers, and refuses the login or one side's certificate."""
     return AuthenticationError(
-        f"{where} was reached, and the connection is refused: {error.str()} ({error.name()}). "
-        "Look at security.protocol, sasl.… and ssl.…"
+        f"{where} was reached, and the connection is refused: {error.str()} ({error.name()}); "
+        f"{advice_for(error.str())}"
     )
 
 

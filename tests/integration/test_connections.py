@@ -13,7 +13,10 @@ from confluent_kafka import Producer
 
 import streamlet as sl
 from streamlet.config import Settings
+from streamlet.coordinator.events import FailureKind
 from streamlet.coordinator.group_client import group_client
+from streamlet.coordinator.ports import TransportError
+from streamlet.errors import AuthenticationError, StreamletError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.testing.broker import broker_choice
@@ -49,6 +52,66 @@ def connect(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize("door", DOORS)
 def test_both_clients_come_through_each_door(served: Doors, door: str) -> None:
     connect(served.settings(door))
+
+
+#: Settings of a door, another door, and what is to be set.
+MISFITS = [
+    ("open", "scram", "speaks TLS, and security.protocol = plaintext: set security.protocol = sas"),
+    ("open", "plain", "asks for a login, and security.protocol = plaintext: set"),
+    (
+        "scram",
+        "open",
+        "does not speak TLS, and security.protocol = sasl_ssl: set security.protocol",
+    ),
+    (
+        "mutual",
+        "scram",
+        "asks for a login, and security.protocol = ssl: set security.protocol = sas",
+    ),
+    ("plain", "open", "security.protocol = plaintext"),
+]
+
+
+@pytest.mark.parametrize(("settings", "door", "said"), MISFITS)
+def test_settings_that_do_not_fit_the_listener_are_named_by_both_clients(
+    served: Doors, settings: str, door: str, said: str
+) -> None:
+    """It was "is the broker running?" after 15 seconds."""
+    for error in refusals({**served.settings(settings), "bootstrap.servers": served.at(door)}):
+        assert said in str(error)
+        assert not error.passing
+        assert "Is the broker running" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("door", "own", "said"),
+    [
+        ("plain", {"sasl.password": "open-sesame"}, "look at sasl.mechanism, sasl.username and"),
+        ("mutual", {"ssl.certificate.location": None, "ssl.key.pem": None}, "set ssl.certificate"),
+        ("mutual", {"ssl.ca.location": None}, "set ssl.ca.location to it"),
+        ("tokens", {"sasl.oauthbearer.client.secret": "open-sesame"}, "no such secret"),
+    ],
+)
+def test_a_refusal_names_the_settings_to_look_at(
+    served: Doors, door: str, own: dict[str, Any], said: str
+) -> None:
+    for error in refusals({**served.settings(door), **own}):
+        assert said in str(error)
+        assert "open-sesame" not in str(error)
+        assert not error.passing
+
+
+def refusals(values: dict[str, Any]) -> list[StreamletError]:
+    """The errors of both clients."""
+    settings = Settings.load(values)
+    with pytest.raises(AuthenticationError) as of_admin:
+        KafkaAdmin(
+            settings.bootstrap_servers, settings.client_config("admin"), timeout_ms=WAIT_MS
+        ).topics()
+    with group_client(settings) as transport, pytest.raises(TransportError) as of_group:
+        transport.check_version(WAIT_MS).result(WAIT_S)
+    assert of_group.value.kind is FailureKind.AUTHENTICATION
+    return [of_admin.value, of_group.value]
 
 
 def test_a_function_gives_tokens_to_both_clients(served: Doors) -> None:

@@ -32,8 +32,8 @@ TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "Timed out"))
 READ = Right("READ", "topic", "lines")
 
 
-def failures(refusal: KafkaError | None = None) -> AdminErrors:
-    return AdminErrors("broker:9092", 15_000, lambda: refusal)
+def failures(refusal: KafkaError | None = None, misfit: str = "") -> AdminErrors:
+    return AdminErrors("broker:9092", 15_000, lambda: refusal, lambda: misfit)
 
 
 def test_a_client_whose_login_is_refused_does_not_call_the_broker_silent() -> None:
