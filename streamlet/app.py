@@ -179,7 +179,7 @@ class App(Sources, Queries, Closing):
         metrics_host: str = "127.0.0.1",
         wait_for_broker: timedelta | float | None = None,
     ) -> list[OutputValue]:
-        """Run one worker in this thread until ``close``, Ctrl-C, or what is said here.
+        """Run one worker in this thread until ``close``, Ctrl-C or one of the limits below.
 
         Ctrl-C once finishes the batch, commits and leaves the group; twice stops at once. At the
         start the run waits until a broker answers, and logs that it does.
@@ -307,7 +307,7 @@ class App(Sources, Queries, Closing):
             return remove(window, instance_ids)
 
     def _window(self, settings: Settings | None) -> GroupWindow:
-        """A look at this application from outside."""
+        """The window on this application from outside."""
         from streamlet.admin.window import ApplicationInfo
         from streamlet.hosting.clients import open_window
 

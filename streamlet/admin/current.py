@@ -195,7 +195,7 @@ class CurrentGroup:
                     yield Violation("T1", f"stands still: {problem}", (task,), (member_id,))
 
     def _misplaced(self) -> Iterator[Violation]:
-        """T2: topics whose keys do not lie where their partitioners put them, each once."""
+        """Check T2: topics with keys outside the partitions that their partitioners choose."""
         by_topic: dict[str, Violation] = {}
         for member in self.group.members:
             report, member_id = self.report(member), member.described.member_id
@@ -249,7 +249,7 @@ def loads(present: CurrentGroup) -> list[InstanceSample]:
 
 
 def _busy(reports: Iterable[MemberProgress | None]) -> float | None:
-    """Mean over members; None unless all of them say."""
+    """The members' mean share of busy time; None unless all of them report it."""
     shares = [None if report is None else report.busy for report in reports]
     known = [busy for busy in shares if busy is not None]
     return sum(known) / len(known) if known and len(known) == len(shares) else None

@@ -83,7 +83,7 @@ class InstanceSnapshot:
 
     @property
     def reported(self) -> Subscription:
-        """The subscription of its first member; what it says of the instance, all of them say."""
+        """The first member's subscription, which stands for all where it describes the instance."""
         return self.members[0].reported
 
     @property
@@ -140,7 +140,7 @@ class GroupSnapshot:
 
     @property
     def stable(self) -> bool:
-        """True if the last rebalance is over, so that there is something to read."""
+        """True if the last rebalance is over, so that members' descriptions can be read."""
         return self.described.state == "Stable"
 
     @property

@@ -195,7 +195,7 @@ def _member(
 
 
 def _global_tables(report: MemberProgress | None) -> dict[str, int] | None:
-    """The records that a member's copies of global tables lack, by topic; None: it did not say."""
+    """Records that a member's global tables lag behind, by topic; None if not reported."""
     return None if report is None or report.global_tables is None else dict(report.global_tables)
 
 

@@ -71,7 +71,7 @@ class ApplicationInfo:
 
 @attrs.define(eq=False)
 class WindowClients:
-    """The clients of a window. Those that are given by how to open them are opened when needed."""
+    """The clients of a window, each opened on first use."""
 
     transport: Transport
     _open_admin: Callable[[], Admin]

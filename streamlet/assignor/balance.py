@@ -153,7 +153,7 @@ class _Market:
         return (-self._assignment.instance_load.relative(instance), instance)
 
     def may_give(self, instance: int) -> bool:
-        """True if giving can help at all: who is at its lower end would only miss it."""
+        """True if the instance can give without falling below its band."""
         instance_load = self._assignment.instance_load
         return instance_load.load[instance] > instance_load.bands[instance].low
 

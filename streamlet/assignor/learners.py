@@ -49,7 +49,7 @@ def may_learn(view: View, task: int, member: int, owner: int) -> bool:
 def drop_useless(
     assignment: TargetAssignment, owners: dict[int, int], learning: dict[int, int]
 ) -> None:
-    """Stop learning what the owner had better keep: it is cheaper than moving it and another back.
+    """Stop learning tasks that are better kept by their owners than moved back later.
 
     The least advanced goes first. Changes the assignment and ``learning`` in place.
     """

@@ -19,7 +19,7 @@ def order_to_leave(draft: Draft) -> None:
 
 
 def close_down(draft: Draft, claims: Sequence[Ownership]) -> None:
-    """All leave: each member stops and commits what it runs, and no member gets it."""
+    """Plan the end of a group whose members all leave: tasks are committed and go to no member."""
     for part in draft.members:
         part.leave = True
     for task, claim in enumerate(claims):

@@ -126,7 +126,7 @@ def translate(given: Given) -> None:
 
 
 def _add(given: Given, source: str, key: str, value: str) -> None:
-    """A setting that follows from another, unless it was given to say something else."""
+    """Add a setting that follows from another one, unless it is set."""
     before = str(given.values.setdefault(key, value))
     if (before.upper() if key == "sasl.mechanism" else before) != value:
         given.refuse(source, f"it says another {key} than {given.where(key)}")

@@ -26,7 +26,7 @@ class Row:
 def row(
     group: str, kind: ValueKind[T], default: T | Callable[[], T], doc: str, shown: str = ""
 ) -> Any:
-    """The field of a setting; ``shown`` is what the page says of a default that is computed."""
+    """The field of a setting; ``shown`` describes a computed default on the page."""
     facts = Row(group, kind, doc, shown or sources.printed(default))
     if callable(default):
         return attrs.field(factory=default, metadata={"row": facts}, repr=not kind.secret)

@@ -307,7 +307,7 @@ def is_security(key: str) -> bool:
 
 
 def resolve(values: Mapping[str, Any], places: Mapping[str, str]) -> tuple[dict[str, Any], Given]:
-    """The settings in librdkafka's words, and what was found wrong on the way."""
+    """The settings under librdkafka's names, and the problems found."""
     given = Given({ALIASES.get(key, key): value for key, value in values.items()}, places)
     java_security.translate(given)
     read = {key: _read(given, key, value) for key, value in given.values.items()}

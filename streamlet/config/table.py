@@ -326,7 +326,7 @@ class Settings(HttpSettings):
         environ: Mapping[str, str] | None = None,
         overrides: Sequence[str | sources.Entry] = (),
     ) -> Self:
-        """Settings from all sources; what is nearer to the command line wins.
+        """Settings from all sources; the source nearer to the command line wins.
 
         From strong to weak: ``overrides`` (``--set key=value``, or key, value and the place to name
         in a message), ``environ`` (``STREAMLET_…``), ``file`` (``--config``, a properties file),

@@ -68,7 +68,7 @@ _ALIKE = 0.6
 
 
 def placed(rest: str) -> tuple[str, str]:
-    """The topic and the name that a key means behind its prefix; no topic means all of them.
+    """The topic and setting in a key behind its prefix; all topics if none is named.
 
     Raises:
         ValueError: Kafka's topics have no such setting, or streamlet decides it.

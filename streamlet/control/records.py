@@ -93,7 +93,7 @@ def encode_key(place: Place) -> bytes:
 
 
 def encode_value(entry: Entry) -> bytes:
-    """The value of the record that says an entry."""
+    """The value of an entry's record in the control topic."""
     return msgspec.json.encode(entry)
 
 

@@ -237,7 +237,7 @@ class ControlTopic(Closing):
         self._sink.reset()
 
     def close(self) -> None:
-        """Free the clients; what was not flushed is lost."""
+        """Free the clients; records that were not flushed are lost."""
         self._source.close()
         self._sink.close()
         self._admin.close()

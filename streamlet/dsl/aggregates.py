@@ -61,7 +61,7 @@ def count() -> Aggregation:
 
 
 def sum_(of: Expression) -> Aggregation:
-    """Sum of what is not None; 0 where nothing is. Of numbers, also ``Decimal``, and timedeltas."""
+    """The sum of the values that are not None, else 0: numbers, ``Decimal`` and timedeltas."""
     return Aggregation("sum", of)
 
 
@@ -74,7 +74,7 @@ def mean(of: Expression) -> Aggregation:
 
 
 def min_(of: Expression) -> Aggregation:
-    """Smallest of what is not None."""
+    """The smallest of the values that are not None."""
     return Aggregation("min", of)
 
 

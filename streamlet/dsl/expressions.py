@@ -186,7 +186,7 @@ def _expression(other: object) -> Expression:
 
 
 def plain(function: Any, value_type: Any = UNKNOWN) -> Any:
-    """A function as operators want it: an expression compiled, anything else as it is."""
+    """An expression compiled to a function; other functions unchanged."""
     return compiled(function, value_type) if isinstance(function, Expression) else function
 
 

@@ -53,7 +53,7 @@ class _Found:
 
     @property
     def worth(self) -> tuple[int, StateNumber]:
-        """Rank among several folders of one task: that of the highest is kept."""
+        """The rank of a folder among several of one task; the highest is kept."""
         return len(self.layout), NO_STATE if self.meta is None else self.meta.state
 
 

@@ -19,12 +19,12 @@ Event: TypeAlias = dict[str, Any]
 
 
 def _ignored(seen: object) -> None:
-    """Take no notice of outputs: readers of the topics see them."""
+    """Ignore outputs, which readers of the topics see."""
 
 
 @attrs.frozen
 class WorkerEvents:
-    """Tells of one worker, as an observer of it and otherwise.
+    """Reports the events of one worker, as its observer.
 
     Args:
         tell: takes an event, on any of the worker's threads.

@@ -133,7 +133,7 @@ class KafkaAdmin:
         return None if found is None else str(found.value)
 
     def alter_topics(self, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-        """Set settings of topics; of those that refuse, the reason."""
+        """Set settings of topics; returns the reasons of those that were refused."""
         changes = alterations(settings)
         if not changes:
             return {}
@@ -212,7 +212,7 @@ class KafkaAdmin:
         self._await_writable(dict.fromkeys((t.name for t in topics), 1))
 
     def _check(self, answers: Answers[str], what: str, operation: str, fine: int) -> None:
-        """Raise the first error but this one."""
+        """Raise the first error with another code than ``fine``."""
         for name, future in answers.items():
             try:
                 future.result()

@@ -78,7 +78,7 @@ class RecordSource(Protocol):
         ...
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """Stop these partitions; no record of them is returned by a later ``poll``."""
+        """Stop reading these partitions; no later ``poll`` returns their records."""
         ...
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
@@ -260,7 +260,7 @@ class Admin(Protocol):
         ...
 
     def broker_setting(self, name: str) -> str | None:
-        """A setting of a broker; None where brokers do not tell it to us."""
+        """A setting of a broker; None if brokers do not report it."""
         ...
 
     def alter_topics(self, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -268,7 +268,7 @@ class Admin(Protocol):
         ...
 
     def grow_topics(self, counts: Mapping[str, int]) -> None:
-        """Give topics so many partitions; one that has as many stays as it is."""
+        """Raise topics to these numbers of partitions."""
         ...
 
     def delete_retentions(self, names: Sequence[str]) -> dict[str, int]:

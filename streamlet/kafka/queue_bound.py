@@ -102,7 +102,7 @@ class QueueBound:
         self._size += size
 
     def look(self, left: int) -> None:
-        """Take how many records the client still has; it may count events of its own among them.
+        """Update the bound with the number of records in the client's queue.
 
         What got through tells how slow the link is only if there was more: else the bound returns
         to what it is where nothing is known.

@@ -145,7 +145,7 @@ class KafkaSink:
         return self._held.client
 
     def introduce(self, topics: Iterable[str]) -> None:
-        """Have the client learn where topics lie, so that the first records to them do not wait."""
+        """Have the client look up topics, so that their first records do not wait."""
         for topic in sorted(topics):
             look_up(self._producer, topic)
 
@@ -319,7 +319,7 @@ class KafkaSink:
         self._look(len(self._producer))
 
     def _look(self, left: int) -> None:
-        """Note what is left while something is waited for, and whether there is a use in it."""
+        """Note the queue's length during a wait; raises when waiting is of no use."""
         self._bound.look(left)
         self._check()
         if not self._may_write():
@@ -333,7 +333,7 @@ class KafkaSink:
             self._bound.moved_ms = self._clock.now_ms()
 
     def _give_up(self, why: str) -> None:
-        """Deliver nothing of what is queued."""
+        """Drop all queued records."""
         self.fence()
         raise UndeliveredError(f"{self._bound.records} records were not sent: {why}")
 

@@ -190,7 +190,7 @@ class TransactionalSink(KafkaSink):
             log.warning("%s", error)
 
     def close(self) -> None:
-        """Abort what is open, and free the client."""
+        """Abort the open transaction, and free the client."""
         if self._begun and self._sealed is None:
             try:
                 self.fence()
@@ -260,7 +260,7 @@ class TransactionalSink(KafkaSink):
         return UnreachableError(f"{what} has no epoch yet: {why.str()} ({why.name()})")
 
     def _until(self, until_ms: int, call: Callable[[float], Any]) -> None:
-        """Call, and once more where the client says that it goes on then, until the time is up."""
+        """Call, and again after errors that the client calls retriable, until the time is up."""
         while True:
             left_ms = until_ms - self._clock.now_ms()
             try:

@@ -135,7 +135,7 @@ class LetterGroup:
             raise RefusedError("this replay was out of touch for too long; give it again")
 
     def keep_alive(self) -> None:
-        """Say that we are still there, if we are a member and it is time.
+        """Send a heartbeat, if this process is a member and one is due.
 
         Raises:
             RefusedError: another replay took over, or our session is over.

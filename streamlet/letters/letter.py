@@ -95,7 +95,7 @@ def _source(reason: Mapping[str, str]) -> TopicPartition | None:
 
 @attrs.frozen
 class LetterFilter:
-    """The letters that a command is about; None: whatever it is.
+    """A filter of dead letters; None admits any value.
 
     ``words`` are those of the reason by name (application, topic, operator, error), ``partition``
     and ``offset`` the place of the letter, and the times, ms, bound that of the record: from

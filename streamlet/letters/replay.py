@@ -51,7 +51,7 @@ class LetterPositions(Protocol):
         ...
 
     def keep_alive(self) -> None:
-        """Say that we are still there, if we are a member."""
+        """Send a heartbeat, if this process is a member."""
         ...
 
     def check_alive(self) -> None:
@@ -97,7 +97,7 @@ class DeadLetters:
     _known: dict[TopicPartition, list[int]] = attrs.field(factory=dict, init=False)
 
     def open(self) -> None:
-        """Read what is dealt with.
+        """Read which letters are handled.
 
         Raises:
             MissingTopicError: there is no such topic.
@@ -212,7 +212,7 @@ class DeadLetters:
         return ReplayResult(topics, unfit)
 
     def skip(self, chosen: LetterFilter, limit: int | None = None) -> int:
-        """Deal with letters without giving them back, as the group's only member; how many.
+        """Mark letters as handled without replaying them, as the group's only member; the count.
 
         Raises:
             StreamletError: as ``replay``.

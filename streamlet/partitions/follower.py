@@ -90,7 +90,7 @@ class PartitionsFollower:
         self.error: StreamletError | None = None
 
     def go_round(self) -> None:
-        """Do what is due between any two records."""
+        """Handle events and due work between two records."""
         self._session.progress()
         while (order := self._events.next()) is not None:
             self._obey(order)

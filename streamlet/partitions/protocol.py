@@ -99,7 +99,7 @@ class PartitionsProtocol:
     def subscribe(
         self, need: NeedMetadata, copies: Mapping[TaskId, Copy]
     ) -> tuple[tuple[str, bytes], ...]:
-        """Say what we read and, at V1, what we have. ``copies`` are of no use here."""
+        """The subscription: our topics and, at V1, our partitions; ``copies`` are not used."""
         with self._lock:
             overtaken = self._version == wire.V0_EAGER and bool(self._claims)
             if overtaken or need.generation < 0:
@@ -180,7 +180,7 @@ class PartitionsProtocol:
             self._rejoin("revoked partitions are given up")
 
     def surrender(self, seen: wire.PartitionsAssignment) -> None:
-        """Reading everything has ended, and the next JoinGroup is to say so (eager).
+        """Give up all partitions before the next JoinGroup (eager).
 
         ``seen`` is the assignment that was being carried out; if the group has given us another
         since, that one stands.

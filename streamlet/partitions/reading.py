@@ -47,7 +47,7 @@ class Reading:
     # -- records -------------------------------------------------------------------------------
 
     def take(self, max_records: int, wait_ms: int) -> list[ConsumerRecord]:
-        """Take what was read ahead, else what the source has."""
+        """Records that were read ahead, else newly polled ones."""
         if self._ahead:
             return [self._ahead.popleft() for _ in range(min(max_records, len(self._ahead)))]
         batches = self._source.poll(max_records, max(wait_ms, 0))

@@ -142,7 +142,7 @@ class CallPool:
             self._loop.run(self._next, call.lane)
 
     def close(self) -> None:
-        """Cancel all calls; no more of them end."""
+        """Cancel all calls; none ends afterwards."""
         self._loop.run(self._cancel)
 
     # On the loop's thread.

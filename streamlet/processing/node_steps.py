@@ -137,7 +137,7 @@ class NodeSteps:
             operator.begin()
 
     def end(self) -> None:
-        """Stop them."""
+        """Stop the operators."""
         for operator, _ in self._punctuated.values():
             operator.end()
         if self.calls is not None:
@@ -149,7 +149,7 @@ class NodeSteps:
         return bool(self._punctuated)
 
     def by_stream_time(self, at: Batch) -> Iterator[None]:
-        """Call what is due by the stream time of the batch that was processed."""
+        """Run the callbacks that are due by the batch's stream time."""
         for operator, forward in self._in_order(self._punctuated):
             yield from _sent(operator.by_stream_time(at), forward)
 
@@ -160,7 +160,7 @@ class NodeSteps:
         return min((due for due in dues if due is not None), default=None)
 
     def by_clock(self, at: Batch) -> Iterator[None]:
-        """Call what is due by the clock."""
+        """Run the callbacks that are due by the clock."""
         for operator, forward in self._in_order(self._punctuated):
             yield from _sent(operator.by_clock(at), forward)
 

@@ -55,7 +55,7 @@ class OutputQueue:
             self._newest[output.topic] = output
 
     def take(self) -> list[Output]:
-        """Take what is ready."""
+        """The outputs that are ready."""
         ready, self._ready = self._ready, []
         self._newest.clear()
         return ready

@@ -100,7 +100,7 @@ class FailedRecord:
 
 @attrs.frozen
 class RecordFailure:
-    """A failure, before it is known what is to be done about it.
+    """A failed record and its error, before the policy has decided.
 
     ``record`` is None where an operator acts without one (a punctuator, a timer). ``final``: it
     cannot be tried again.

@@ -44,7 +44,7 @@ class InternalTopicFinder:
         committed: Mapping[TopicPartition, Committed],
         pending: Sequence[NewTopic],
     ) -> InternalTopics:
-        """Tell the application's own topics from others.
+        """Find the application's internal topics.
 
         Args:
             topics: all there are.

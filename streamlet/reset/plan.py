@@ -71,7 +71,7 @@ class ResetPlan:
         return ResetEpoch(self.epoch, 0, self.recreated, self.sources, positions=before)
 
     def positions(self) -> dict[TopicPartition, tuple[int, str]]:
-        """All positions to commit, those of internal topics included, with the text beside them.
+        """All positions to commit, also of internal topics, each with its metadata text.
 
         The text knows no changelog and no state any more. It carries the epoch on: a process from
         before, that was only asleep, writes with an older one, and no reader believes it.

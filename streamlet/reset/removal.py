@@ -107,7 +107,7 @@ class TopicRemoval:
         return admin.topic_ids(sorted(admin.topics().keys() & set(names)))
 
     def delete(self, before: ResetEpoch, entry: ResetEpoch, old: Mapping[str, str]) -> None:
-        """Note what is begun, and delete these topics; when this returns they are gone.
+        """Note the beginning in the control topic, delete topics and wait until they are gone.
 
         From their deletion on the entry stays: brokers may still show what they are to delete.
 

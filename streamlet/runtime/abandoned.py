@@ -47,7 +47,7 @@ class AbandonedTransactions:
             self._end(self._before)
 
     def planned(self, present: frozenset[MemberKey]) -> None:
-        """Take who is in the group by a plan of ours.
+        """Note the group's members as of a plan of ours.
 
         Others are missing who were in it by our plan before, or have a report.
         """
@@ -60,7 +60,7 @@ class AbandonedTransactions:
             look.start()
 
     def close(self) -> None:
-        """Look after those that are awaited at once; returns when all is aborted, or takes long.
+        """Abort all awaited transactions; returns when done, or after a time limit.
 
         If we were the last member, readers would wait for the time-out of what they left open.
         """

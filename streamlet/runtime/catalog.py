@@ -222,7 +222,7 @@ class Catalog:
         return changed
 
     def _leave_out(self, counts: Mapping[str, int]) -> None:
-        """Go on without the topics that a pattern matched and that are gone; name them."""
+        """Remove deleted topics that only a pattern matched, with a warning."""
         gone = set(self.inputs) - self._named - counts.keys()
         if not gone:
             return
@@ -250,7 +250,7 @@ class Catalog:
         )
 
     def _look_for_made_again(self) -> None:
-        """Name topics that were deleted and made again since the last look."""
+        """Warn of topics that were deleted and made again since the last look."""
         between = self._topology.repartition_topics
         found = self._admin.topic_ids([one for one in self.inputs if one not in between])
         for topic in sorted(found):

@@ -166,7 +166,7 @@ class ControlLink:
         self._orders.put(partial(self._publish, entry))
 
     def mark(self, since_ms: int) -> None:
-        """Mark our own instance, soon; a mark that is there already stays as it is."""
+        """Write the drain request of our own instance soon, unless there is one."""
         mark = Mark(self._member.instance, since_ms, name=self.name)
         self._orders.put(partial(self._mark, mark))
 
@@ -191,7 +191,7 @@ class ControlLink:
         return {key: word.member for key, word in words.items() if word.generation >= generation}
 
     def planned(self, group: GroupState) -> None:
-        """Note who the members are: we plan for them."""
+        """Note the members that this leader plans for."""
         self._roster = frozenset(MemberKey(m.instance, m.number) for m in group.members)
         self._types_at_ms = 0
 
@@ -255,7 +255,7 @@ class ControlLink:
         self._problem = ""
 
     def _seen(self, view: ControlView) -> None:
-        """Act on what the topic says now."""
+        """Act on the topic's new entries."""
         self.view = view
         self._words = {**self._words, **view.progress}
         for place, entry in self._mine.items():

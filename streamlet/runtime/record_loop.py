@@ -326,7 +326,7 @@ class RecordLoop:
             self._waiting |= active.unsent is not None or self._registry.bound(active)
 
     def _trim(self, active: ActiveTask) -> None:
-        """Bound the cache of a task that is through with what it has begun."""
+        """Shrink the cache of a task that has ended its batch."""
         if not active.processor.under_way:
             active.state.trim()
 

@@ -130,7 +130,7 @@ class Reporter:
     def _outline(
         self, manager: TaskManager, state: str, inputs: tuple[tuple[str, int], ...] | None
     ) -> MemberProgress:
-        """All but what moves by itself: as long as it is the same there is no news."""
+        """The report without positions and lags, whose changes alone are no news."""
         return MemberProgress(
             instance=self._member.instance,
             number=self._member.number,

@@ -88,7 +88,7 @@ class UncaughtErrors:
             raise _shut_down(self._announced(error)) from error
 
     def _announced(self, error: BaseException) -> Shutdown:
-        """Tell every instance, unless another one did before."""
+        """Announce the shutdown to all instances, unless another one did."""
         link = self._link
         if link is None:
             return Shutdown("", "this instance", self._clock.wall_ms(), error_text(error))

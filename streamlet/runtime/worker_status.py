@@ -73,7 +73,7 @@ class Companions:
 
 @attrs.define(eq=False, slots=False)
 class WorkerStatus:
-    """Tells others of one worker: of its state at each change, of its figures once a second.
+    """Reports a worker's state at each change, and its metrics once a second.
 
     Args:
         settings: the application's.

@@ -23,7 +23,7 @@ _RUNNING = frozenset({"active", "pending"})
 
 @attrs.define
 class Departures:
-    """Follows instances on their way out, look after look."""
+    """Follows leaving instances from one snapshot to the next."""
 
     leaving: tuple[InstanceSnapshot, ...]
     #: Process ids of those that still may leave, of those that stay after all, and of those that
@@ -39,7 +39,7 @@ class Departures:
     def look(
         self, group: GroupSnapshot, view: ControlView, now_ms: int, *, fresh: bool
     ) -> list[str]:
-        """Take the group and the control topic as they are now; a line for each bad surprise.
+        """Take a new snapshot of group and control topic; a line for each problem.
 
         ``fresh``: the group was read after the control topic, so that one explains the other.
         """

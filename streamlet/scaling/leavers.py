@@ -116,5 +116,5 @@ def natural(name: str) -> tuple[tuple[int, str], ...]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Names as people count them."""
+    """Sort names with numbers by value: ``w2`` before ``w10``."""
     return sorted(names, key=natural)

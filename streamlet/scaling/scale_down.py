@@ -143,7 +143,7 @@ class ScaleDown:
             return now
 
     def _mark(self, current: CurrentGroup, leaving: Sequence[InstanceSnapshot]) -> None:
-        """Write marks; in our turn. Of marks that are there only what was asked for changes."""
+        """Write drain requests under the command lock; existing ones keep their other fields."""
         wanted, all_instances = self.wanted, current.instances
         now_ms = self.cluster.clock.wall_ms()
         named = find(all_instances, wanted.names)

@@ -106,5 +106,5 @@ def check_some_stay(
 
 
 def _sort_name(one: InstanceSnapshot) -> str:
-    """By name first; the process id tells those of one name apart."""
+    """Sort key of an instance: its name, then its process id."""
     return f"{one.name}\0{one.key}"

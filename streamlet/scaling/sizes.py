@@ -73,5 +73,5 @@ def changelog_partitions(
 def task_sizes(
     partitions: Mapping[TaskId, Iterable[TopicPartition]], sizes: Mapping[TopicPartition, int]
 ) -> dict[TaskId, int]:
-    """Bytes of each task: those of its changelog partitions."""
+    """The bytes of each task's changelog partitions."""
     return {task: sum(sizes.get(tp, 0) for tp in found) for task, found in partitions.items()}

@@ -55,7 +55,7 @@ class Succession:
     _keys: frozenset[str] = frozenset()
 
     def look(self, group: GroupSnapshot) -> None:
-        """Take the group as it is now.
+        """Take a new snapshot of the group.
 
         Raises:
             SuccessorLostError: a new instance has been gone for longer than it is waited for.

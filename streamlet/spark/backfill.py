@@ -59,7 +59,7 @@ class BackfillQuery:
     def prepared(
         self, ends: Mapping[TopicPartition, int], counts: Mapping[str, int]
     ) -> PreparedBackfill:
-        """Look at everything that must be right before anything is changed.
+        """Check all preconditions before anything is changed.
 
         Args:
             ends: where each partition of a topic that is read from Kafka ends.

@@ -79,7 +79,7 @@ def begun(spark: SparkSession, checkpoint: str) -> Aggregations | None:
 
 
 def check(spark: SparkSession, checkpoint: str, now: dict[str, Any], reason: str = "") -> None:
-    """Compare with what the checkpoint is of; say it if it is new.
+    """Compare the query with the checkpoint's facts, or write these if it is new.
 
     Args:
         spark: its session.

@@ -85,7 +85,7 @@ class Deduplicate:
         )
 
     def _goes_on(self, ckey: Any, time: int) -> bool:
-        """True for a record that is no repetition; it is one of those that went on then."""
+        """True for a record that is no repetition; notes it as passed on."""
         store = self.store
         if store.items(ckey, time - self.within_ms, time + self.within_ms):
             return False

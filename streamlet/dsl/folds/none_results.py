@@ -60,7 +60,7 @@ def noticed(function: Callable[..., Any], value: Serde[Any] | None, at: int) -> 
 
 
 def name_operator(operator: str, *functions: Any) -> None:
-    """Say which operator has these functions."""
+    """Set the operator's name in the warnings of these functions."""
     for function in functions:
         if isinstance(function, Noticed):
             function.operator = operator

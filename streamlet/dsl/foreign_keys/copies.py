@@ -153,7 +153,7 @@ class ReplacedRows:
         return found
 
     def clear(self) -> None:
-        """Forget them: the batch has ended."""
+        """Forget the rows at the end of the batch."""
         self._rows.clear()
 
 

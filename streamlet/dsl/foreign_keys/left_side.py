@@ -147,7 +147,7 @@ class Subscribe:
     def _instructions(
         self, there: bool, was: bool, new: bytes | None, old: bytes | None
     ) -> list[tuple[bytes | None, int]]:
-        """Foreign keys with what is asked of them, by Kafka Streams' rules.
+        """Foreign keys with the instruction for each, by Kafka Streams' rules.
 
         ``there`` and ``was`` tell whether there is a row now, and was one before.
         """

@@ -29,7 +29,7 @@ _ABSENT = object()
 
 @attrs.frozen
 class KeepSubscriptions:
-    """Puts subscriptions into their store and hands them on; some take one out.
+    """Adds subscriptions to their store, or removes them, and hands them on.
 
     Args:
         store: of subscriptions.
@@ -120,7 +120,7 @@ class AnswerSubscriptions:
 
 @attrs.frozen
 class AnswerChange:
-    """Tells all rows that have subscribed to a right row what it is now.
+    """Answers all subscribers of a right row that changed.
 
     Args:
         context: of the task, which is the source of the answers.

@@ -146,7 +146,7 @@ def _named_half(foreign: bytes | None) -> bytes:
 
 
 def is_digest_of(digest: bytes | None, content: bytes | None, own: bytes | None) -> bool:
-    """True if an answer is to this very row, whose digest is ``own``, with that of its value.
+    """True if an answer is for this row: its digest is ``own``, or that of the value alone.
 
     Earlier versions sent the digest of the value alone.
     """
@@ -221,7 +221,7 @@ def partition_bytes(partition: int) -> bytes:
 
 
 def row_key(foreign: bytes, primary: bytes = b"") -> bytes:
-    """The key of a subscription's row; without a primary key what those of a foreign key share."""
+    """The key of a subscription's row, or without a primary key the prefix of a foreign key."""
     return len(foreign).to_bytes(_INT_BYTES, "big") + foreign + primary
 
 
@@ -241,7 +241,7 @@ def task_of(source: bytes) -> bytes:
 
 
 def answer(partition: bytes, source: bytes, digest: bytes | None, value: bytes | None) -> bytes:
-    """The bytes of an answer: the foreign row, or that there is none."""
+    """The bytes of an answer: the foreign row, or a note that there is none."""
     if digest is None or value is None:
         no_digest = _NO_DIGEST if digest is None else 0
         head = bytes((_ANSWER_VERSION | no_digest | (_NO_VALUE if value is None else 0),))

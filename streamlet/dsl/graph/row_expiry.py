@@ -141,7 +141,7 @@ class StoreRows:
         self.timers.set(raw, min(time, _LATEST))
 
     def _sweep(self, most: int) -> None:
-        """Look at some rows whose timers are due."""
+        """Delete expired rows among some whose timers are due."""
         now, store = self.timers.progress.observed, self.store
         for _ in range(most):
             taken = self.timers.take(now)

@@ -10,7 +10,7 @@ import attrs
 
 @attrs.define(eq=False)
 class TableUse:
-    """Needs of those below a table's node.
+    """The needs of the nodes below a table's node.
 
     ``olds``: a reader needs the previous values. ``unnamed`` is a table of a topic or stream whose
     store the user did not ask for: Kafka Streams would keep none, and so would not know the

@@ -147,7 +147,7 @@ class JoinLater:
         return (given if self.copy is None else given.with_values(values)), raws, error
 
     def _cut(self, given: Batch, start: int) -> tuple[int, list[Place], bool]:
-        """The end of the round, what of the store is due in it, and whether that is all.
+        """The end of the round, the stored records due in it, and True if these are all.
 
         Where that is more than a part, or records may be too large for the store, the round is one
         record, and what it sends comes behind it.
@@ -237,7 +237,7 @@ class JoinLater:
         return out, None
 
     def _rest(self, given: Batch, plan: JoinRound) -> Iterator[Batch | None]:
-        """The rest of what is due with the last record of a round, in parts."""
+        """The remaining results due with the last record of a round, in parts."""
         at, tries = max(plan.start, plan.end - 1), 0
         while places := self._first(plan.reached[-1]):
             due: list[Due] = [(at, (1, 0, b"", 0), place) for place in places]
@@ -312,7 +312,7 @@ class JoinLater:
     def _keep(
         self, given: Batch, raws: list[bytes | None], plan: JoinRound, done: int, end: int
     ) -> OperatorFailed | None:
-        """Note that so many of what was due have gone, and keep what stays, before an index.
+        """Remove joined records from the buffer, and keep the others before an index.
 
         The failure of a record that the store does not take, if there is one.
         """

@@ -35,7 +35,7 @@ def check_calls(concurrency: int, order: str) -> None:
 
 
 def retry_rule(retry: Any) -> RetryRule | None:
-    """The rule for failed calls; another answer at their end is that of the application.
+    """The retry rule of failed calls, checked; the application's policy decides afterwards.
 
     Raises:
         TopologyError: it is none, or has an answer of its own.

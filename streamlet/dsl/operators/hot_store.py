@@ -40,7 +40,7 @@ class HotStore(StoreWithKeys, Protocol):
         ...
 
     def load_many(self, ckeys: Any) -> None:
-        """Bring what is missing into the cache; None for what is nowhere."""
+        """Load missing rows into the cache; None for rows that do not exist."""
         ...
 
     def mark(self, ckeys: Iterable[Any], times: Iterable[int]) -> None:
@@ -82,7 +82,7 @@ def row_times(
 
 
 def behind(times: list[int], latest: int) -> list[int]:
-    """Indices of the times that are below one in front of them, or below ``latest``.
+    """Indices of times that are lower than an earlier one, or lower than ``latest``.
 
     Times rise for the most part, so only what follows a drop is compared one by one.
     """

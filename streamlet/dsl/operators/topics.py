@@ -14,7 +14,7 @@ from streamlet.topology.names import check_topic_name
 
 
 class TopicNames(dict[Any, str]):
-    """The names that were checked; a look-up checks a new one."""
+    """Topic names that were checked; looking one up checks it first."""
 
     def __missing__(self, topic: Any) -> str:
         """The name itself.

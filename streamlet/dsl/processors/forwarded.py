@@ -108,7 +108,7 @@ class Forwarding:
             )
 
     def cut(self, length: int) -> None:
-        """Forget all but so many of those that were not taken."""
+        """Drop the forwarded records after the first ``length``."""
         if length < len(self._columns):
             self._columns.cut(length)
 

@@ -169,7 +169,7 @@ class Process:
         return self._by_clock.due_ms
 
     def by_clock(self, at: Batch) -> Iterator[Batch]:
-        """Call what is due by the clock."""
+        """Run the callbacks that are due by the clock."""
         now = self._task.wall_ms()
         while (due := self._by_clock.due_ms) is not None and due <= now:
             yield from self._call(self._by_clock, now, at.offsets[0], at)

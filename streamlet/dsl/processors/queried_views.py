@@ -140,7 +140,7 @@ def _key_of_window(window: Windowed[Any]) -> Any:
 
 
 def _counted(store: Any) -> int:
-    """Number of entries in all tasks. They are all read to count them."""
+    """The number of entries in all tasks, for which all of them are read."""
     counts: list[int] = store._reading.of_all(lambda face: face.approximate_num_entries())
     return sum(counts)
 

@@ -37,7 +37,7 @@ class StateOptions:
     ttl: Duration | None = None
 
     def check_unused(self, call: str) -> None:
-        """Refuse them for a processor that is none.
+        """Refuse options of state functions for other processors.
 
         Raises:
             TopologyError: one is given.

@@ -97,7 +97,7 @@ class StoreExpiry:
             self._look(taken[1], now)
 
     def _look(self, raw: bytes, now: int) -> None:
-        """Delete an entry that has expired, or look again when it does."""
+        """Delete an expired entry, or set its timer again."""
         key = self._key.decode(raw)
         time = self._store.timestamp(key)
         if time is None:

@@ -28,7 +28,7 @@ class OperatorStore(StoreView):
         return found
 
     def approximate_num_entries(self) -> int:
-        """Number of rows. They are all read to count them."""
+        """The number of rows, for which all of them are read."""
         return sum(1 for _ in self._store.range())
 
 

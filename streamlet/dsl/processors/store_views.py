@@ -70,7 +70,7 @@ class StoreView:
         return name
 
     def _drop(self, what: str) -> None:
-        """Count an entry that is too old to be put, and say so once."""
+        """Count an entry that is too old to be stored, and warn once."""
         if self._dropped is not None:
             self._dropped(1)
         if not self._warned:
@@ -154,7 +154,7 @@ class _EntriesView(StoreView):
         return None if self._get(key) is None else self._store.timestamp(key)
 
     def approximate_num_entries(self) -> int:
-        """Number of entries. They are all read to count them."""
+        """The number of entries, for which all of them are read."""
         return sum(1 for _ in self._shown(self._store.range()))
 
 

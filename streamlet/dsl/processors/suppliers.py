@@ -74,7 +74,7 @@ def _check(call: str, given: Any) -> None:
 
 
 def made(call: str, supplier: Supplier) -> Any:
-    """A processor, to look at; another one is made for each task.
+    """A processor to inspect when the topology is built; each task makes its own.
 
     Raises:
         TopologyError: it cannot be made, has no ``process``, or is the same one each time.

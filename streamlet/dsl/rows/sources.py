@@ -94,7 +94,7 @@ class PuttingSource(Protocol):
         ...
 
     def process(self, batch: Batch) -> Batch:
-        """The changes, as the table tells them."""
+        """The table's changes, unchanged."""
         ...
 
 

@@ -136,7 +136,7 @@ class Planner:
         return (time, self.store.order.raw_key(ckey)) < last[:2]
 
     def _measure(self, index: int, is_new: bool, placed: bool) -> None:
-        """Count the bytes of a record's value, in place of those that the buffer has of its key."""
+        """Count a value's bytes in place of those of the buffered value of its key."""
         sizes, ckey, store = self.arrivals.sizes, self.arrivals.ckeys[index], self.store
         assert sizes is not None
         if is_new:

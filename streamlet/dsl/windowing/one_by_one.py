@@ -26,7 +26,7 @@ class LateWindows:
     stream_times: list[int] = attrs.field(factory=list)
 
     def add(self, record: int, windows: Iterable[Bounds], stream_time: int) -> None:
-        """Append those of one record."""
+        """Append the results of one record."""
         for window in windows:
             self.records.append(record)
             self.windows.append(window)

@@ -233,7 +233,7 @@ ClosingWindows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows | Vary
 
 
 def check_windows(call: str, given: object) -> None:
-    """Refuse what is no windows.
+    """Refuse an argument that is no definition of windows.
 
     Raises:
         WrongTypeError: it is something else.

@@ -86,7 +86,7 @@ class _Server(ThreadingHTTPServer):
             return True
 
     def service_actions(self) -> None:
-        """Hang up on those whose time is over; between two connections."""
+        """Close connections whose time is over; called between two connections."""
         with self._ended:
             before = self._clock.now_ms() - MOST_MS
             for late in [one for one, since in self._open.items() if since <= before]:

@@ -46,7 +46,7 @@ class Snapshot:
     health: MemberHealth = attrs.field(factory=MemberHealth)
 
     def to_event(self) -> dict[str, Any]:
-        """The event that tells a supervisor."""
+        """The event with this sample for the supervisor."""
         return {
             "event": "measured",
             "samples": [list(sample) for sample in self.samples],

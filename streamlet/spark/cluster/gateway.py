@@ -223,7 +223,7 @@ def shown_events(lines: Iterable[bytes], *, verbose: bool) -> Iterator[bytes]:
 
 
 def telling(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines that tell people something, each as soon as it is known to."""
+    """The informative lines of a JVM's output, each as soon as it is recognised."""
     trace: list[bytes] = []
     for line in lines:
         if line.startswith(_TRACE):

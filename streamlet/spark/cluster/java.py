@@ -65,7 +65,7 @@ def _nothing_found(on_path: Path | None) -> str:
 
 
 def has_vector_module(home: Path) -> bool:
-    """True if this Java says that it has the module; one that says nothing is not believed."""
+    """True if this Java lists the module; False if it lists nothing."""
     try:
         return VECTOR_MODULE in (home / "release").read_text()
     except OSError:

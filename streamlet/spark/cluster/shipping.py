@@ -36,7 +36,7 @@ _ENVIRONMENT = (
 
 
 def ship(spark: SparkSession, reference: str, checkpoint: str | None = None) -> None:
-    """Make the executors fit for an application, or say what each of them lacks.
+    """Send the executors an application's modules; raises with what an executor lacks.
 
     On one machine (``local[…]``) nothing travels: its Python workers get the driver's path.
 
