@@ -12,6 +12,7 @@ its commit may have sent it, and passed through the same sessions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -61,13 +62,7 @@ class RowsOnCommit:
         """Raises ``OperatorFailed`` as the fold does."""
         self.since.last = batch.slice(len(batch) - 1, len(batch))
         self.store.keep_expired(True)
-        nothing = batch.slice(0, 0)
-        try:
-            self._note_headers(self.inner.process(batch))
-        except OperatorFailed as failed:
-            self._note_headers(failed.done)
-            raise failed.at(failed.index, nothing) from failed.__cause__
-        return nothing
+        return _held_back(self.inner, batch, self._note_headers)
 
     def _note_headers(self, updates: Batch) -> None:
         if updates.headers is not None:
@@ -131,13 +126,7 @@ class UpdatesOnCommit:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` as the fold does."""
         self.since.last = batch.slice(len(batch) - 1, len(batch))
-        nothing = batch.slice(0, 0)
-        try:
-            self._note(self.inner.process(batch))
-        except OperatorFailed as failed:
-            self._note(failed.done)
-            raise failed.at(failed.index, nothing) from failed.__cause__
-        return nothing
+        return _held_back(self.inner, batch, self._note)
 
     def _note(self, updates: Batch) -> None:
         by_id, nothing = self.since.by_id, [None] * len(updates)
@@ -183,6 +172,17 @@ def on_commit(
     if isinstance(store, BucketStore):
         return UpdatesOnCommit(fold, store, use, context)
     return RowsOnCommit(fold, store, use)
+
+
+def _held_back(inner: Operator, batch: Batch, note: Callable[[Batch], None]) -> Batch:
+    """Process a batch and note its updates; returns an empty batch, since a commit sends them."""
+    nothing = batch.slice(0, 0)
+    try:
+        note(inner.process(batch))
+    except OperatorFailed as failed:
+        note(failed.done)
+        raise failed.at(failed.index, nothing) from failed.__cause__
+    return nothing
 
 
 def check_emit(call: str, emit: str) -> bool:
