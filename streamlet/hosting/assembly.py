@@ -34,7 +34,9 @@ from streamlet.kafka.client import (
     KafkaSource,
     TransactionalSink,
     abort_open,
+    sink_type,
     source_type,
+    transactional_type,
 )
 from streamlet.kafka.ports import FencedSink, RecordSink
 from streamlet.logs import get_logger
@@ -322,12 +324,14 @@ def _sink(
 ) -> KafkaSink:
     """A producer that knows its topics, and what they take; it writes while our tasks are ours."""
     topology = catalog.topology
-    make: Callable[..., KafkaSink] = KafkaSink
+    config = settings.client_config("producer")
+    make: Callable[..., KafkaSink] = sink_type(settings.kafka_client, config)
     if settings.exactly_once:
         own_id = _transactional_id(topology.application, member.key)
-        make = partial(TransactionalSink, own_id, settings.transaction_timeout_ms)
+        make_own = transactional_type(settings.kafka_client, config)
+        make = partial(make_own, own_id, settings.transaction_timeout_ms)
     sink = make(
-        *(settings.bootstrap_servers, settings.client_config("producer")),
+        *(settings.bootstrap_servers, config),
         lost_ms=settings.session_timeout_ms,
         limits=catalog.limits,
         ask=catalog.ask_settings,

@@ -2,7 +2,7 @@
 
 from streamlet.kafka.admin import KafkaAdmin
 from streamlet.kafka.codes import librdkafka_version
-from streamlet.kafka.native.choice import client_line, source_type
+from streamlet.kafka.native.choice import client_line, sink_type, source_type, transactional_type
 from streamlet.kafka.sink import KafkaSink
 from streamlet.kafka.source import KafkaSource
 from streamlet.kafka.transactions import TransactionalSink, abort_open
@@ -15,5 +15,7 @@ __all__ = [
     "abort_open",
     "client_line",
     "librdkafka_version",
+    "sink_type",
     "source_type",
+    "transactional_type",
 ]

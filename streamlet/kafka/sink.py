@@ -136,9 +136,13 @@ class KafkaSink:
         self._loss = BrokerLossDetector(self._clock)
         self._bound.forget()
         callbacks = {"on_delivery": on_failure, "error_cb": self._loss}
-        producer = opened(Producer, "producer", {**self._config, **heard, **callbacks})
+        producer = opened(self._client, "producer", {**self._config, **heard, **callbacks})
         self._produce: Any = producer.produce
         self._held.take(producer)
+
+    def _client(self, config: dict[str, Any]) -> Producer:
+        """A client of librdkafka with these settings."""
+        return Producer(config)
 
     @property
     def _producer(self) -> Producer:
@@ -178,9 +182,22 @@ class KafkaSink:
     ) -> None:
         self._topics.add(topic)
         self._renew(topic)
-        times: Iterable[int] = repeat(0) if timestamps is None else timestamps
         if timestamps is not None and not all(timestamps):
-            times = [time or EARLIEST_MS for time in timestamps]
+            timestamps = [time or EARLIEST_MS for time in timestamps]
+        self._queue(topic, keys, values, timestamps, partitions, headers)
+        self._serve(self._producer.poll, 0)
+        self._check()
+
+    def _queue(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int] | None,
+        partitions: Sequence[int] | int | None,
+        headers: Sequence[Headers | None] | None,
+    ) -> None:
+        times: Iterable[int] = repeat(0) if timestamps is None else timestamps
         where: Iterable[int] = repeat(-1) if partitions is None else ()
         if partitions is not None:
             where = repeat(partitions) if isinstance(partitions, int) else partitions
@@ -188,8 +205,6 @@ class KafkaSink:
             self._send_run(topic, keys, values, times, where)
         else:
             self._send_rows(topic, keys, values, times, where, headers)
-        self._serve(self._producer.poll, 0)
-        self._check()
 
     def _send_run(
         self,

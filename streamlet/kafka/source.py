@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import starmap
+from operator import methodcaller
 from typing import Any, TypeAlias, TypeGuard
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -207,7 +208,7 @@ class KafkaSource:
 
     def close(self) -> None:
         """Free the client."""
-        let_go([self._consumer], Consumer.close)
+        let_go([self._consumer], methodcaller("close"))
 
     def _go_on_with_another(self) -> None:
         """Replace a client that finds no broker by a new one at the same positions."""
@@ -216,7 +217,7 @@ class KafkaSource:
             return
         self._went_on = self.positions(list(self._assigned))
         log.debug("another client goes on: this one has lost all its brokers")
-        let_go([self._consumer], Consumer.close)
+        let_go([self._consumer], methodcaller("close"))
         self._open()
         self._begin({**self._assigned, **self._went_on})
         self.pause([tp for tp in self._assigned if tp in self._paused])

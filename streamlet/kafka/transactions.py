@@ -158,9 +158,7 @@ class TransactionalSink(KafkaSink):
         ]
         until_ms = self._clock.now_ms() + timeout_ms
         try:
-            group = group_bytes(
-                request.group, request.generation, request.member_id, request.instance_id
-            )
+            group = self._membership(request)
             self._until(
                 until_ms,
                 lambda left_s: sealed.producer.send_offsets_to_transaction(raw, group, left_s),
@@ -177,6 +175,12 @@ class TransactionalSink(KafkaSink):
             if self._sealed is sealed:
                 self._sealed, self._begun = None, False
         return 0
+
+    def _membership(self, request: OffsetCommit) -> Any:
+        """The membership of a commit, as the client takes it."""
+        return group_bytes(
+            request.group, request.generation, request.member_id, request.instance_id
+        )
 
     def reset(self) -> None:
         """Deliver and commit nothing of what was sent since the last commit.

@@ -17,13 +17,13 @@ from streamlet.errors import (
     RecordRefusedError,
     UndeliveredError,
 )
-from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource, source_type
+from streamlet.kafka.client import KafkaAdmin, KafkaSink, KafkaSource, sink_type, source_type
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.native.choice import ClientName
 from streamlet.kafka.ports import NewTopic, PartitionBatch
 from streamlet.testing import FaultProxy, ProxiedRequest
 from streamlet.types import TopicPartition
-from tests.kafka_clients import EACH_CLIENT
+from tests.kafka_clients import CLIENTS, EACH_CLIENT
 
 pytestmark = pytest.mark.integration
 
@@ -43,13 +43,14 @@ def make_topic(bootstrap_servers: str) -> MakeTopic:
     return make
 
 
-@pytest.fixture
-def make_sink(bootstrap_servers: str) -> Iterator[MakeSink]:
+@pytest.fixture(params=CLIENTS)
+def make_sink(bootstrap_servers: str, request: pytest.FixtureRequest) -> Iterator[MakeSink]:
     """Opens producers; all are closed at the end."""
     opened: list[KafkaSink] = []
+    kind = sink_type(request.param, {})
 
     def make(timeout_ms: int = 60_000, **config: object) -> KafkaSink:
-        opened.append(KafkaSink(bootstrap_servers, config, delivery_timeout_ms=timeout_ms))
+        opened.append(kind(bootstrap_servers, config, delivery_timeout_ms=timeout_ms))
         return opened[-1]
 
     yield make
@@ -157,9 +158,11 @@ def test_a_full_queue_is_waited_for_and_loses_and_repeats_nothing(
     assert [value for batch in batches for value in batch.values] == values
 
 
-@EACH_CLIENT
 def test_an_offset_that_is_gone_is_told_with_its_partition_and_costs_no_record(
-    bootstrap_servers: str, make_topic: MakeTopic, make_sink: MakeSink, client: ClientName
+    bootstrap_servers: str,
+    make_topic: MakeTopic,
+    make_sink: MakeSink,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Records that come with the error are returned first, and the other partition goes on."""
     topic, sink, admin = make_topic(2), make_sink(), KafkaAdmin(bootstrap_servers)
@@ -171,6 +174,7 @@ def test_an_offset_that_is_gone_is_told_with_its_partition_and_costs_no_record(
     deadline = time.monotonic() + 300
     while admin.start_offsets([gone])[gone] < 50:
         assert time.monotonic() < deadline, "the records are still there"
+    client: ClientName = request.node.callspec.params["make_sink"]
     source = source_type(client, {})(bootstrap_servers)
     source.assign({here: 0, gone: 10})
     read, raised = 0, []
@@ -204,14 +208,15 @@ class Refusal:
         return self._first + request.frame
 
 
+@EACH_CLIENT
 def test_a_record_that_librdkafka_only_believes_to_be_written_is_not_taken_for_written(
-    bootstrap_servers: str, make_topic: MakeTopic
+    bootstrap_servers: str, make_topic: MakeTopic, client: ClientName
 ) -> None:
     """The broker refuses a producer's first batch to a partition and takes its second."""
     topic = make_topic(1)
     with FaultProxy(bootstrap_servers) as proxy:
         refused = proxy.rewrite("Produce", Refusal(topic), times=2)
-        sink = KafkaSink(proxy.bootstrap_servers, delivery_timeout_ms=20_000)
+        sink = sink_type(client, {})(proxy.bootstrap_servers, delivery_timeout_ms=20_000)
         try:
             sink.introduce([topic])
             sink.send(topic, [b"a"], [b"1"], None, 0)

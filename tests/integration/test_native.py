@@ -9,7 +9,15 @@ import attrs
 import pytest
 from confluent_kafka import Producer
 
-from streamlet.kafka.client import KafkaAdmin, source_type
+from streamlet.config import Settings
+from streamlet.coordinator.group_client import group_client
+from streamlet.coordinator.messages import (
+    Committed,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetFetchAnswer,
+)
+from streamlet.kafka.client import KafkaAdmin, source_type, transactional_type
 from streamlet.kafka.native.choice import ClientName
 from streamlet.kafka.ports import NewTopic, PartitionBatch
 from streamlet.types import TopicPartition
@@ -105,3 +113,49 @@ def test_both_clients_read_the_same(
         [("a", b"1"), ("a", None), ("é", b"")] if headers else None
     )
     assert own[2].offsets == [*range(1, 500)]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_transaction_commits_its_records_and_positions_or_none_of_them(
+    bootstrap_servers: str, client: ClientName
+) -> None:
+    name = f"transactions-{uuid4().hex[:8]}"
+    at = TopicPartition(name, 0)
+    admin = KafkaAdmin(bootstrap_servers)
+    admin.create_topics([NewTopic(name, 1, 1)])
+    sink = transactional_type(client, {})(name, 60_000, bootstrap_servers)
+    assert sink.has_room(hurried=False)
+
+    def commit(number: int) -> int:
+        """Send two records, one of them with headers, and commit a position of that number."""
+        value = b"%d" % number
+        sink.send(name, [b"k"], [value], [number])
+        sink.send(name, [b"k"], [value], [number], 0, [[("h", value)]])
+        sink.seal({at: (number, f"é {number}")})
+        return sink.commit(OffsetCommit(name, -1, "", None, {at: (number, f"é {number}")}), 60_000)
+
+    assert commit(1) == 0
+    sink.send(name, [b"k"], [b"2"])
+    sink.flush(60_000)
+    sink.reset()
+    assert commit(3) == 0
+    stale = OffsetCommit(name, 7, "gone", None, {at: (4, "")})
+    sink.send(name, [b"k"], [b"4"])
+    sink.seal(stale.offsets)
+    assert sink.commit(stale, 60_000) in (22, 25), "such a member is not in the group"
+    sink.close()
+    source = source_type(client, {})(bootstrap_servers, headers=True, isolation="read_committed")
+    source.assign({at: 0})
+    found: list[PartitionBatch] = []
+    deadline = time.monotonic() + 300
+    while sum(map(len, found)) < 4:
+        assert time.monotonic() < deadline, found
+        found += source.poll(100, 50)
+    source.close()
+    assert [value for batch in found for value in batch.values] == [b"1", b"1", b"3", b"3"]
+    settings = Settings.load({"bootstrap.servers": bootstrap_servers})
+    with group_client(settings) as group:
+        answer = group.ask(OffsetFetch(name, (at,)), 300_000).result(300)
+    assert isinstance(answer, OffsetFetchAnswer)
+    assert answer.committed == {at: Committed(3, "é 3")}
+    admin.close()

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from streamlet.kafka.native.library import native
+from streamlet.kafka.native.sink import NativeSink, NativeTransactionalSink
 from streamlet.kafka.native.source import NativeSource
 from streamlet.kafka.native.told import unsupported
+from streamlet.kafka.sink import KafkaSink
 from streamlet.kafka.source import KafkaSource
+from streamlet.kafka.transactions import TransactionalSink
 from streamlet.logs import get_logger
 
 log = get_logger(__name__)
@@ -28,6 +31,16 @@ def source_type(client: ClientName, config: Mapping[str, Any]) -> type[KafkaSour
         config: settings of the consumer; some of them only confluent-kafka's can do.
     """
     return NativeSource if _is_native(client, config) else KafkaSource
+
+
+def sink_type(client: ClientName, config: Mapping[str, Any]) -> type[KafkaSink]:
+    """The producer to write records with, as ``source_type``."""
+    return NativeSink if _is_native(client, config) else KafkaSink
+
+
+def transactional_type(client: ClientName, config: Mapping[str, Any]) -> type[TransactionalSink]:
+    """The producer to write records with in transactions, as ``source_type``."""
+    return NativeTransactionalSink if _is_native(client, config) else TransactionalSink
 
 
 def client_line() -> str:

@@ -6,12 +6,14 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 
+from streamlet.config.security import MSK_IAM
 from streamlet.kafka.log import log
 
-#: What the extension tells: a line of the log, an error of the client, its end, statistics.
-_LOG, _ERROR, _FATAL, _STATISTICS = range(4)
+#: What the extension tells: a line of the log, an error of the client, its end, statistics, a
+#: record that is not delivered.
+_LOG, _ERROR, _FATAL, _STATISTICS, _FAILED = range(5)
 
 #: Levels of a log by librdkafka's, which are those of syslog.
 _LEVELS = (
@@ -21,13 +23,15 @@ _LEVELS = (
 
 #: Properties that are confluent-kafka's own, and not done here.
 _PYTHON_ONLY = (
-    *("oauth_cb", "throttle_cb", "on_commit", "on_delivery", "default.topic.config"),
+    *("oauth_cb", "throttle_cb", "on_commit", "default.topic.config"),
     *("plugin.library.paths", "sasl.oauthbearer.metadata.authentication.type"),
 )
 
 
 def unsupported(config: Mapping[str, Any]) -> str | None:
     """The first setting that only confluent-kafka's client can do."""
+    if config.get("sasl.mechanism") == MSK_IAM:
+        return f"sasl.mechanism={MSK_IAM}"
     return next((name for name in _PYTHON_ONLY if config.get(name) is not None), None)
 
 
@@ -35,7 +39,7 @@ class Told:
     """Hears what a client tells, amid its calls. It knows nothing of who has the client.
 
     Args:
-        config: settings, among them ``logger``, ``error_cb`` and ``stats_cb``.
+        config: settings, among them ``logger``, ``error_cb``, ``stats_cb`` and ``on_delivery``.
 
     Raises:
         TypeError: one of these cannot be called.
@@ -46,6 +50,7 @@ class Told:
         self._logger: Any = config.get("logger", log)
         self._on_error = _function(config, "error_cb")
         self._on_statistics = _function(config, "stats_cb")
+        self._on_delivery: Callable[..., Any] | None = _function(config, "on_delivery")
 
     def __call__(self, kind: int, code: int, where: str | None, text: str) -> None:
         """Take one thing that was told."""
@@ -57,6 +62,9 @@ class Told:
             self._on_error(KafkaError(code, text))
         elif kind == _STATISTICS and self._on_statistics is not None:
             self._on_statistics(text)
+        elif kind == _FAILED and self._on_delivery is not None:
+            error = KafkaError(code, text)
+            self._on_delivery(error, Message(topic=where, error=error))
 
 
 def plain_settings(config: Mapping[str, Any]) -> dict[str, str]:
@@ -69,7 +77,9 @@ def plain_settings(config: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): str(value) for name, value in ordered.items() if value is not None}
 
 
-_HEARD = frozenset({"logger", "error_cb", "stats_cb"})
+#: Functions, and that only failed deliveries are to be told: without all of them nothing ends the
+#: wait of a poll for room. The extension tells failures only.
+_HEARD = frozenset({"logger", "error_cb", "stats_cb", "on_delivery", "delivery.report.only.error"})
 
 
 def _function(config: Mapping[str, Any], name: str) -> Callable[[Any], Any] | None:

@@ -17,6 +17,7 @@ from streamlet.kafka.native import choice, library
 from streamlet.kafka.native.choice import client_line, source_type
 from streamlet.kafka.native.consumer import NativeConsumer
 from streamlet.kafka.native.library import Native, native
+from streamlet.kafka.native.producer import NativeProducer
 from streamlet.kafka.native.source import NativeSource
 from streamlet.kafka.native.told import Told
 from streamlet.kafka.source import KafkaSource
@@ -25,12 +26,17 @@ from tests.kafka_clients import NATIVE_ONLY
 CONFIG: dict[str, Any] = {"bootstrap.servers": "localhost:1", "group.id": "unused"}
 
 
+def silent() -> logging.Logger:
+    """A log that goes nowhere."""
+    found = logging.getLogger("test-native-silent")
+    found.setLevel(logging.CRITICAL + 1)
+    return found
+
+
 @pytest.fixture
 def consumer() -> Iterator[NativeConsumer]:
     """A consumer of a broker that is away; its log goes nowhere."""
-    silent = logging.getLogger("test-native-silent")
-    silent.setLevel(logging.CRITICAL + 1)
-    one = NativeConsumer({**CONFIG, "logger": silent})
+    one = NativeConsumer({**CONFIG, "logger": silent()})
     yield one
     one.close()
 
@@ -109,6 +115,38 @@ def test_a_wrong_call_raises_and_the_client_goes_on(
 
 @NATIVE_ONLY
 @pytest.mark.parametrize(
+    ("columns", "part", "error"),
+    [
+        (([b"k"], [b"v"], None, None, None), (0, 2), ValueError),
+        (([b"k"] * 2, [b"v"], None, None, None), (0, 2), ValueError),
+        (([b"k"], ["text"], None, None, None), (0, 1), TypeError),
+        (([7], [b"v"], None, None, None), (0, 1), TypeError),
+        ((None, [b"v"], None, None, None), (0, 1), TypeError),
+        (([b"k"], [b"v"], [2**70], None, None), (0, 1), OverflowError),
+        (([b"k"], [b"v"], ["x"], None, None), (0, 1), TypeError),
+        (([b"k"], [b"v"], None, 2**70, None), (0, 1), OverflowError),
+        (([b"k"], [b"v"], None, [None], None), (0, 1), TypeError),
+        (([b"k"], [b"v"], None, None, [7]), (0, 1), TypeError),
+        (([b"k"], [b"v"], None, None, [[("h", b"1"), 5]]), (0, 1), TypeError),
+        (([b"k"], [b"v"], None, None, [[("h", 5)]]), (0, 1), TypeError),
+        (([b"k"], [b"v"], None, None, [[("\ud800", b"1")]]), (0, 1), UnicodeEncodeError),
+        (([b"k"], [b"v"], None, None, None), (-1, 1), ValueError),
+        (([b"k"], [b"v"], None, None, None), (1, 0), ValueError),
+    ],
+)
+def test_a_wrong_column_raises_and_nothing_of_its_record_is_queued(
+    columns: tuple[Any, ...], part: tuple[int, int], error: type[Exception]
+) -> None:
+    producer = NativeProducer({"bootstrap.servers": "localhost:1", "logger": silent()})
+    with pytest.raises(error):
+        producer.produce("t", *columns, *part)
+    assert producer.produce("t", [b"a", b"k"], [None, b"v"], None, 0, None, 1, 2) == (2, 0)
+    producer.purge()
+    assert producer.produce("t", [], [], None, None, None, 0, 0) == (0, 0)
+
+
+@NATIVE_ONLY
+@pytest.mark.parametrize(
     ("settings", "error"),
     [
         ({"no.such.setting": "1"}, KafkaException),
@@ -166,6 +204,15 @@ def test_what_is_raised_by_who_hears_of_errors_is_raised_by_the_call() -> None:
         read_on()
     assert heard[0].code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
     one.close()
+
+
+@NATIVE_ONLY
+def test_a_source_that_is_closed_has_no_client_any_more(caplog: pytest.LogCaptureFixture) -> None:
+    source = NativeSource("localhost:1", {"logger": silent()})
+    source.close()
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        source.poll(1, 0)
+    assert not caplog.records
 
 
 @NATIVE_ONLY

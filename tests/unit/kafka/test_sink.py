@@ -18,17 +18,21 @@ from streamlet.errors import (
     UndeliveredError,
     UnreachableError,
 )
-from streamlet.kafka.client import KafkaSink
+from streamlet.kafka.client import KafkaSink, sink_type
 from streamlet.kafka.limits import TimeLimit, TopicLimits
+from streamlet.kafka.native.choice import ClientName
+from streamlet.kafka.native.producer import NativeProducer
 from streamlet.kafka.ports import Headers
 from streamlet.kafka.queue_bound import FIRST_BYTES
+from tests.kafka_clients import CLIENTS, EACH_CLIENT
 
 
-@pytest.fixture
-def sink() -> Iterator[KafkaSink]:
+@pytest.fixture(params=CLIENTS)
+def sink(request: pytest.FixtureRequest) -> Iterator[KafkaSink]:
     """A sink to an address where nobody listens."""
     with PortReservation() as nobody:
-        sink = KafkaSink(f"127.0.0.1:{nobody.port}", delivery_timeout_ms=60_000)
+        make = sink_type(request.param, {})
+        sink = make(f"127.0.0.1:{nobody.port}", delivery_timeout_ms=60_000)
         yield sink
         sink.close()
 
@@ -52,9 +56,10 @@ def test_what_was_fenced_is_undelivered(sink: KafkaSink) -> None:
         sink.flush(60_000)
 
 
+@EACH_CLIENT
 @pytest.mark.parametrize("headers", [None, [[("h", b"x")]] * 10_000])
 def test_a_full_queue_is_given_up_by_who_may_not_write_any_more(
-    headers: list[Headers | None] | None,
+    headers: list[Headers | None] | None, client: ClientName
 ) -> None:
     asked: list[int] = []
 
@@ -63,7 +68,7 @@ def test_a_full_queue_is_given_up_by_who_may_not_write_any_more(
         return len(asked) < 4
 
     with PortReservation() as nobody:
-        full = KafkaSink(f"127.0.0.1:{nobody.port}", may_write=may_write)
+        full = sink_type(client, {})(f"127.0.0.1:{nobody.port}", may_write=may_write)
         with pytest.raises(UndeliveredError, match="records were not sent: another member"):
             full.send("t", [None] * 10_000, [b"x" * 1_000] * 10_000, headers=headers)
         assert FIRST_BYTES // 2_000 < max(asked) < FIRST_BYTES // 900, "it waited for room"
@@ -185,7 +190,9 @@ def test_a_producer_that_can_never_go_on_is_told_when_sending_and_closes_in_sile
 class Ended(Refused):
     """As ``Refused``, and it takes no record: by then the reason was asked for by nobody."""
 
-    def produce(self, *_: object, **__: object) -> None:
+    def produce(self, *given: Any) -> tuple[int, int]:
+        if isinstance(self._producer, NativeProducer):
+            return given[-2], KafkaError._FATAL
         raise KafkaException(KafkaError(KafkaError._FATAL, "Unable to produce message"))
 
 

@@ -63,7 +63,7 @@ static int opened(Client *self, int kind, PyObject *settings) {
         library->conf_destroy(conf);
         return -1;
     }
-    notes_listen(library, conf);
+    notes_listen(library, conf, kind);
     library->conf_set_opaque(conf, self);
     rd_kafka_t *handle;
     Py_BEGIN_ALLOW_THREADS
@@ -172,6 +172,20 @@ static PyMethodDef methods[] = {
     {"watermarks", client_watermarks, METH_VARARGS, "watermarks(topic, partition): low, high."},
     {"consume", client_consume, METH_VARARGS,
      "consume(most, timeout_ms, idle_ms, headers): runs of partitions in columns, and errors."},
+    {"produce", client_produce, METH_VARARGS,
+     "produce(topic, keys, values, times, partitions, headers, first, end): the place of the first "
+     "record that is not queued, and why."},
+    {"poll", client_poll, METH_O, "poll(timeout_ms): hear what there is."},
+    {"flush", client_flush, METH_O, "flush(timeout_ms): how many are still queued then."},
+    {"purge", client_purge, METH_O, "purge(wait): drop what is queued or in flight."},
+    {"queued", client_queued, METH_NOARGS, "How many records and events wait."},
+    {"init_transactions", client_init_transactions, METH_O, "Have an epoch in timeout_ms."},
+    {"begin_transaction", client_begin_transaction, METH_NOARGS, "Begin one."},
+    {"send_offsets", client_send_offsets, METH_VARARGS,
+     "send_offsets([(topic, partition, offset, text)], group, generation, member, instance, "
+     "timeout_ms): add positions to the transaction."},
+    {"commit_transaction", client_commit_transaction, METH_O, "Commit in timeout_ms."},
+    {"abort_transaction", client_abort_transaction, METH_O, "Abort in timeout_ms."},
     {NULL, NULL, 0, NULL},
 };
 

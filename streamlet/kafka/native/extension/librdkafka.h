@@ -13,6 +13,7 @@ typedef struct rd_kafka_queue_s rd_kafka_queue_t;
 typedef struct rd_kafka_topic_s rd_kafka_topic_t;
 typedef struct rd_kafka_error_s rd_kafka_error_t;
 typedef struct rd_kafka_headers_s rd_kafka_headers_t;
+typedef struct rd_kafka_group_s rd_kafka_group_t;
 struct rd_kafka_metadata;
 
 typedef struct {
@@ -46,10 +47,24 @@ typedef struct {
 
 enum { RD_PRODUCER = 0, RD_CONSUMER = 1 };
 enum { RD_CONF_OK = 0 };
-enum { RD_ERR_FATAL = -150, RD_ERR_INVALID_ARG = -186, RD_ERR_FAIL = -196 };
+enum { RD_ERR_FATAL = -150, RD_ERR_INVALID_ARG = -186 };
+/* What producev() is given, each before its value, and that it copies. */
+enum {
+    RD_END = 0,
+    RD_TOPIC_HANDLE = 2,
+    RD_PARTITION = 3,
+    RD_VALUE = 4,
+    RD_KEY = 5,
+    RD_FLAGS = 7,
+    RD_TIMESTAMP = 8,
+    RD_HEADERS = 10,
+    RD_COPY = 2,
+};
+enum { RD_PURGE_QUEUE = 1, RD_PURGE_IN_FLIGHT = 2, RD_PURGE_NO_WAIT = 4 };
 
 typedef void rd_error_cb(rd_kafka_t *, int code, const char *reason, void *opaque);
 typedef int rd_stats_cb(rd_kafka_t *, char *json, size_t length, void *opaque);
+typedef void rd_delivery_cb(rd_kafka_t *, const rd_kafka_message_t *, void *opaque);
 typedef void rd_log_cb(const rd_kafka_t *, int level, const char *facility, const char *text);
 
 /* Each function: what it returns, its name behind rd_kafka_, what it takes. */
@@ -65,6 +80,7 @@ typedef void rd_log_cb(const rd_kafka_t *, int level, const char *facility, cons
     F(void, conf_set_error_cb, (rd_kafka_conf_t *, rd_error_cb *)) \
     F(void, conf_set_stats_cb, (rd_kafka_conf_t *, rd_stats_cb *)) \
     F(void, conf_set_log_cb, (rd_kafka_conf_t *, rd_log_cb *)) \
+    F(void, conf_set_dr_msg_cb, (rd_kafka_conf_t *, rd_delivery_cb *)) \
     F(rd_kafka_t *, new, (int, rd_kafka_conf_t *, char *, size_t)) \
     F(void, destroy, (rd_kafka_t *)) \
     F(void *, opaque, (const rd_kafka_t *)) \
@@ -106,7 +122,25 @@ typedef void rd_log_cb(const rd_kafka_t *, int level, const char *facility, cons
     F(int, error_is_fatal, (const rd_kafka_error_t *)) \
     F(int, error_is_retriable, (const rd_kafka_error_t *)) \
     F(int, error_txn_requires_abort, (const rd_kafka_error_t *)) \
-    F(void, error_destroy, (rd_kafka_error_t *))
+    F(void, error_destroy, (rd_kafka_error_t *)) \
+    F(int, producev, (rd_kafka_t *, ...)) \
+    F(rd_kafka_headers_t *, headers_new, (size_t)) \
+    F(void, headers_destroy, (rd_kafka_headers_t *)) \
+    F(int, header_add, \
+      (rd_kafka_headers_t *, const char *, ssize_t, const void *, ssize_t)) \
+    F(int, poll, (rd_kafka_t *, int)) \
+    F(int, flush, (rd_kafka_t *, int)) \
+    F(int, purge, (rd_kafka_t *, int)) \
+    F(int, outq_len, (rd_kafka_t *)) \
+    F(rd_kafka_error_t *, init_transactions, (rd_kafka_t *, int)) \
+    F(rd_kafka_error_t *, begin_transaction, (rd_kafka_t *)) \
+    F(rd_kafka_error_t *, commit_transaction, (rd_kafka_t *, int)) \
+    F(rd_kafka_error_t *, abort_transaction, (rd_kafka_t *, int)) \
+    F(rd_kafka_error_t *, send_offsets_to_transaction, \
+      (rd_kafka_t *, const rd_kafka_topic_partition_list_t *, const rd_kafka_group_t *, int)) \
+    F(rd_kafka_group_t *, consumer_group_metadata_new_with_genid, \
+      (const char *, int32_t, const char *, const char *)) \
+    F(void, consumer_group_metadata_destroy, (rd_kafka_group_t *))
 
 typedef struct {
 #define POINTER(result, name, arguments) result(*name) arguments;

@@ -23,7 +23,7 @@ typedef struct {
     PyObject *client_type;
 } State;
 
-typedef enum { NOTE_LOG, NOTE_ERROR, NOTE_FATAL, NOTE_STATISTICS } NoteKind;
+typedef enum { NOTE_LOG, NOTE_ERROR, NOTE_FATAL, NOTE_STATISTICS, NOTE_FAILED } NoteKind;
 
 /* What a callback of librdkafka was told, until Python hears of it. */
 typedef struct Note {
@@ -59,7 +59,7 @@ PyObject *raise_code(State *state, int code, const char *what);
 PyObject *raise_error(State *state, rd_kafka_error_t *error);
 
 /* notes.c */
-void notes_listen(const Library *library, rd_kafka_conf_t *conf);
+void notes_listen(const Library *library, rd_kafka_conf_t *conf, int kind);
 int notes_heard(Client *self);
 void notes_free(Client *self);
 
@@ -77,6 +77,20 @@ PyObject *client_resume(PyObject *self, PyObject *partitions);
 PyObject *client_position(PyObject *self, PyObject *partitions);
 PyObject *client_watermarks(PyObject *self, PyObject *arguments);
 PyObject *client_look_up(PyObject *self, PyObject *arguments);
+
+/* produce.c */
+PyObject *client_produce(PyObject *self, PyObject *arguments);
+PyObject *client_poll(PyObject *self, PyObject *timeout_ms);
+PyObject *client_flush(PyObject *self, PyObject *timeout_ms);
+PyObject *client_purge(PyObject *self, PyObject *wait);
+PyObject *client_queued(PyObject *self, PyObject *nothing);
+
+/* transactions.c */
+PyObject *client_init_transactions(PyObject *self, PyObject *timeout_ms);
+PyObject *client_begin_transaction(PyObject *self, PyObject *nothing);
+PyObject *client_send_offsets(PyObject *self, PyObject *arguments);
+PyObject *client_commit_transaction(PyObject *self, PyObject *timeout_ms);
+PyObject *client_abort_transaction(PyObject *self, PyObject *timeout_ms);
 
 /* consume.c */
 PyObject *client_consume(PyObject *self, PyObject *arguments);

@@ -45,12 +45,22 @@ static int on_statistics(rd_kafka_t *handle, char *json, size_t length, void *op
     return 0;
 }
 
-void notes_listen(const Library *library, rd_kafka_conf_t *conf) {
+/* Of each record that is not delivered; the others are counted by nobody. */
+static void on_delivery(rd_kafka_t *handle, const rd_kafka_message_t *message, void *opaque) {
+    (void)handle;
+    Client *self = opaque;
+    if (!message->err) return;
+    const char *topic = message->rkt ? self->library->topic_name(message->rkt) : "";
+    note(self, NOTE_FAILED, message->err, topic, self->library->err2str(message->err));
+}
+
+void notes_listen(const Library *library, rd_kafka_conf_t *conf, int kind) {
     atomic_store(&opaque_of, (void *)library->opaque);
     library->conf_set(conf, "log.queue", "true", NULL, 0);
     library->conf_set_log_cb(conf, on_log);
     library->conf_set_error_cb(conf, on_error);
     library->conf_set_stats_cb(conf, on_statistics);
+    if (kind == RD_PRODUCER) library->conf_set_dr_msg_cb(conf, on_delivery);
 }
 
 /* The notes so far, the first first. */
