@@ -12,7 +12,7 @@ from streamlet.rebalance.values import RunAssignor
 
 
 def on_join(member: Member, flight: ev.Send, answer: msg.JoinGroupAnswer) -> None:
-    """Go on to SyncGroup, by way of the assignor if we lead, or join again."""
+    """Handle the answer to JoinGroup: send SyncGroup, after planning as leader, or join again."""
     verdict = judge(RequestKind.JOIN, [answer.error])
     match verdict.remedy:
         case Remedy.PROCEED:
@@ -76,7 +76,7 @@ def _join_again(member: Member, kind: RequestKind, verdict: Verdict) -> None:
 
 
 def _shrink(member: Member) -> None:
-    """The broker could not store the group: never the same bytes again, and not soon."""
+    """Handle a broker that cannot store the group: join again later, with fewer bytes."""
     member.reduced = min(member.reduced + 1, MOST_REDUCED)
     member.reduced_until_ms = member.now_ms + member.config.reduced_for_ms
     member.force = True
@@ -140,7 +140,7 @@ def on_fetch(member: Member, flight: ev.Send, answer: msg.OffsetFetchAnswer) -> 
 
 
 def on_leave(member: Member, answer: msg.LeaveGroupAnswer) -> None:
-    """End, unless the coordinator could not be asked and there is time to try again."""
+    """Handle the answer to LeaveGroup: end, or try again if the coordinator was not reached."""
     if member.state not in (MembershipState.LEAVING, MembershipState.FLIPPING):
         return  # the goodbye of a stalled member, which may be back already
     verdict = judge(RequestKind.LEAVE, [answer.error])

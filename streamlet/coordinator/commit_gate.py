@@ -76,7 +76,7 @@ def _gate(member: Member, hold: int | None, losses_seen: int | None) -> ev.Commi
 
 
 def open_from_ms(member: Member) -> int | None:
-    """The time from which on a commit that belongs to no unit gets through; None: not as it is now.
+    """Time from which commits outside a unit pass the gate; None if they cannot pass now.
 
     Once the membership is over it is 0: such a commit is answered at once, as lost. While others
     keep our JoinGroup waiting the generation lasts, and its commits are taken.
@@ -139,7 +139,7 @@ def on_commit(member: Member, flight: ev.Send, answer: msg.OffsetCommitAnswer) -
 
 
 def unknown(member: Member, flight: ev.Send, code: int = 0) -> None:
-    """The commit may still arrive: no other in this generation, and a new generation soon (M6).
+    """Handle a commit of unknown outcome: no other in this generation, and rejoin soon (M6).
 
     Also of a commit that is not answered in time, or whose connection is lost.
     """

@@ -102,7 +102,7 @@ class InputNote:
     held: Mapping[int, WriterMark] = attrs.field(factory=dict)
 
     def skipped(self) -> InputNote:
-        """The note where records were skipped: each edge goes on with whatever comes next."""
+        """The note for skipped records: each edge goes on with the next record, whatever it is."""
         return attrs.evolve(self, loose=frozenset(self.applied), open=True)
 
     def as_json(self) -> dict[str, Any] | None:
@@ -122,7 +122,7 @@ class InputNote:
 
     @classmethod
     def from_json(cls, fields: Any) -> InputNote:
-        """Read that form.
+        """Read the packed text that the function above writes.
 
         Raises:
             ValueError, TypeError, AttributeError: it is damaged.

@@ -83,7 +83,7 @@ def pack_marks(marks: Marks) -> str:
 
 
 def unpack_marks(text: str) -> dict[int, tuple[int, int, int]]:
-    """Read that form.
+    """Read the packed text that the function above writes.
 
     Raises:
         ValueError: the text is damaged, or a number of it cannot be.
@@ -101,5 +101,5 @@ def unpack_marks(text: str) -> dict[int, tuple[int, int, int]]:
         writer += step
         marks[writer] = lowest + born << 32 | epoch, number, behind
     if writer >> 63 or any(period >> 64 for period, *_ in marks.values()):
-        raise ValueError("a packed mark is too high")
+        raise ValueError("the number of a packed mark is too large")
     return marks

@@ -38,7 +38,7 @@ class InFlightRequests:
         return send
 
     def complete(self, number: int) -> Send | None:
-        """Take a request out; None if it was given up meanwhile."""
+        """Remove an answered request; None if it was given up meanwhile."""
         return self._open.pop(number, None)
 
     def of(self, *kinds: type[Request]) -> list[Send]:
@@ -51,7 +51,7 @@ class InFlightRequests:
         return [flight for flight, deadline_ms in late if deadline_ms <= now_ms]
 
     def deadlines(self) -> list[int]:
-        """The deadlines of those in flight, in ms."""
+        """The deadlines of the requests in flight, in ms."""
         return [flight.sent_ms + flight.timeout_ms for flight in self._open.values()]
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""A fence in front of what a worker wrote for tasks that others may have.
+"""Takes back what a worker has queued for tasks that another member may have by now.
 
 Others can have our tasks when the coordinator has heard nothing of us for a session. A process that
 was frozen, or cut off, does not know it: so what it wrote and what is not sent yet is taken back a
@@ -35,7 +35,7 @@ class WriteFence:
     _done_ms: int | None = attrs.field(default=None, init=False)
 
     def due_ms(self, view: MembershipView) -> int | None:
-        """The time to take back, unless a heartbeat is answered before; None: that was done."""
+        """The time to take back queued records unless a heartbeat is answered; None once done."""
         if view.generation < 0 or self._done_ms == view.last_heartbeat_ms:
             return None
         return view.last_heartbeat_ms + int(self._session_timeout_ms * WRITING_SHARE)

@@ -365,7 +365,7 @@ class Member:
         self.move_to(MembershipState.LEAVING)
 
     def fail(self, error: GroupError) -> None:
-        """End for a reason that trying again cannot mend."""
+        """End the membership with an error that no retry mends."""
         self.lose_tasks(str(error))
         self._end(MembershipState.FAILED)
         self.out.append(ev.Failed(error))

@@ -239,7 +239,7 @@ class Membership:
         return self._member.last_progress_ms + self._member.config.max_poll_interval_ms
 
     def _go(self) -> None:
-        """Leave as soon as the commits in flight are answered, or half of the time is up.
+        """Leave once the commits in flight are answered, or half of the time is up.
 
         A member that goes without a request makes the others wait until its session is over. So
         does one that goes over to a group of another type, if it comes to that; it has no commits.
@@ -256,7 +256,7 @@ class Membership:
             m.send_leave(m.reason)
 
     def _beats(self) -> bool:
-        """A heartbeat is wanted, now or later."""
+        """Handle a request for a heartbeat, now or later."""
         m = self._member
         beats = m.state in LIVE and m.state is not MembershipState.FLIPPING
         return beats and m.newest >= 0 and m.linked() and not m.in_flight.of(msg.Heartbeat)

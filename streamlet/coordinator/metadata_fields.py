@@ -21,7 +21,7 @@ def by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]
 
 
 def by_partition(record: dict[str, dict[str, object]]) -> dict[TopicPartition, int]:
-    """Read that form.
+    """Read the packed text that the function above writes.
 
     Raises:
         ValueError, TypeError, AttributeError: it is none.

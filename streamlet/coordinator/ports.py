@@ -183,7 +183,7 @@ def looked_up(found: Future[str]) -> ev.Event | StreamletError:
 
 
 def answered(number: int, done: Future[Answer]) -> ev.Event | StreamletError:
-    """The event that the end of request ``number`` is, or the error that ends the membership."""
+    """The event for the end of request ``number``, or the error that ends the membership."""
     try:
         return ev.Answered(number, done.result())
     except CoordinatorRefused:  # a look-up will tell the code

@@ -388,7 +388,7 @@ class GroupSession:
             self._next.append(ev.MigrationOrdered(flip.protocol_type, command.generation))
 
     def _fail(self, error: StreamletError) -> None:
-        """Tell the worker that this is the end; the machine may not know it."""
+        """Report a fatal error to the worker, also if the machine does not know of it."""
         if self.machine.view.generation >= 0:
             self._on_event(ev.Lost(str(error)))
         self._losses += 1

@@ -92,7 +92,7 @@ MOVES: dict[MembershipState, frozenset[MembershipState]] = {
 
 @attrs.frozen
 class MembershipView:
-    """A membership as others may see it: as it was after its last event.
+    """An immutable view of a membership after its last event.
 
     ``generation`` is that of the last assignment delivered under this id, -1 for none;
     ``last_heartbeat_ms`` when the last heartbeat known to have arrived was sent;

@@ -16,7 +16,7 @@ with warnings.catch_warnings():
 
 
 def hush() -> None:
-    """Every failed attempt is an ERROR to kafka-python; we raise or retry, and say so ourselves."""
+    """Silence kafka-python's log, since failed attempts are raised or retried, and logged, here."""
     for name in ("kafka.net", "kafka.cluster", "kafka.protocol.parser"):
         if logging.getLogger(name).level == logging.NOTSET:
             logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -129,14 +129,14 @@ def partitions(owned: Iterable[TopicPartition]) -> bytes:
 
 
 class ByteReader:
-    """Reads on from where it stands; every shortage is a ``ConsumerProtocolError``."""
+    """Reads fields one after another; raises ``ConsumerProtocolError`` when bytes run out."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def take(self, size: int) -> bytes:
-        """Take so many bytes."""
+        """The next ``size`` bytes."""
         end = self._at + size
         if size < 0 or end > len(self._data):
             raise ConsumerProtocolError(f"cut short at byte {self._at} of {len(self._data)}")

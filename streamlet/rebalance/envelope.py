@@ -28,7 +28,7 @@ class ReadTopics(Protocol):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """All of them, sorted."""
+        """All input partitions, sorted."""
         ...
 
     def inputs_of(self, task: TaskId) -> tuple[TopicPartition, ...]:
@@ -44,7 +44,7 @@ class FixedTopics:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """All of them, sorted."""
+        """All input partitions, sorted."""
         return tuple(sorted({topic for topics in self.topics.values() for topic in topics}))
 
     def inputs_of(self, task: TaskId) -> tuple[TopicPartition, ...]:
@@ -113,7 +113,7 @@ def open_subscription(data: bytes, protocol_type: str) -> Opened:
 
 
 def open_assignment(data: bytes, protocol_type: str) -> bytes:
-    """Take an answer out of what is around it in a group of this type.
+    """Unwrap an assignment from the envelope of a group of this type.
 
     Raises:
         WireError: if that cannot be read.

@@ -176,7 +176,7 @@ def _plannable(run: RunAssignor, view: LeaderView, read: _Read, assign: Assignor
         _refused(run.member_id, view, subscriptions)
         _decide(run, view, [read], subscriptions, assign)
     except Exception as error:
-        log.warning("no plan with %r: %r", read.member_id, error)
+        log.warning("no plan can be made with what member %r says: %r", read.member_id, error)
         return False
     return True
 

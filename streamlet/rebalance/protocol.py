@@ -54,7 +54,7 @@ def types_for(mode: str) -> tuple[str, str]:
 
 
 def rules_from(settings: Settings, *, learners: bool) -> Rules:
-    """Take the settings that shape a plan. ``learners``: whether members of this version learn."""
+    """The rules of a plan, from settings; ``learners`` if members of this version learn."""
     s = settings
     return Rules(
         standbys=s.num_standby_replicas,
@@ -128,7 +128,7 @@ class TasksProtocol:
 
     @property
     def gathering(self) -> bool:
-        """True if some members have not come over into this group of another type yet."""
+        """True while members are missing after a change of the group's type."""
         return self.migration is not None and self.migration.protocol_type == self.protocol_type
 
     def subscribe(
@@ -254,7 +254,7 @@ class TasksProtocol:
 
 
 def _reduced(subscription: Subscription, level: int) -> Subscription:
-    """Leave out what can be done without, the more the higher the level; never a claim."""
+    """Leave out optional parts, more at each level; claims always stay."""
     if level == 0:
         return subscription
     if level == 1:

@@ -228,7 +228,7 @@ class NeedMetadata:
 
 @attrs.frozen
 class JoinedMember:
-    """A member as the leader gets to see it."""
+    """A member in the form that the leader receives."""
 
     member_id: str
     instance_id: str | None

@@ -80,7 +80,7 @@ class WireHeader:
 
 
 def read_head(data: bytes) -> WireHeader:
-    """Read the two numbers in front.
+    """Read the version numbers at the start of the bytes.
 
     Raises:
         WireError: if there are no two, or they cannot be.

@@ -135,7 +135,7 @@ def ordered(tasks: Iterable[TaskId], version: int) -> list[TaskId]:
 
 
 def tasks_record(tasks: list[TaskId], version: int) -> list[Any]:
-    """The list as the schema of a version has it; ``tasks`` is ``ordered``."""
+    """A list of tasks in the schema of a version; ``tasks`` is ``ordered``."""
     return _column(tasks) if version >= COLUMN_VERSION else _by_subtopology(tasks)
 
 

@@ -95,6 +95,6 @@ class StorageEngine(Protocol):
 
 
 def end_of_prefix(prefix: bytes) -> bytes | None:
-    """The least bytes above everything that begins with ``prefix``; None if there is no end."""
+    """The least bytes above all that begin with ``prefix``; None if there are none."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes([head[-1] + 1]) if head else None

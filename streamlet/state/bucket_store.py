@@ -82,7 +82,7 @@ class BucketStore:
 
     @property
     def progress(self) -> WindowProgress:
-        """The times that the store has come to."""
+        """The stream times that the store has reached."""
         return self.times.row.progress
 
     @property

@@ -40,7 +40,7 @@ class BufferStore:
 
     @property
     def progress(self) -> WindowProgress:
-        """The times that the store has come to."""
+        """The stream times that the store has reached."""
         return self.times.progress
 
     @property

@@ -97,7 +97,7 @@ class FolderLock:
         wipe_folder(self.folder / DATABASE)
 
     def release(self) -> None:
-        """Let others have it; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._held.fd >= 0:
             with suppress(OSError):  # only notes since when it is free; it must be let go
                 os.utime(self._held.fd)
@@ -123,7 +123,7 @@ class TaskFolder:
 
     @property
     def dormant_since_ms(self) -> int | None:
-        """The wall-clock time since which it is free; None: a process has it."""
+        """Wall-clock time since which no process has locked it; None while one has."""
         return self.used_ms if self.holder is None else None
 
     def contents(self) -> TaskMeta | None:

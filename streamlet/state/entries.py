@@ -138,7 +138,7 @@ class ChangelogEntries:
 def newest_complete(
     logs: Mapping[str, ChangelogEntries], starts: Mapping[str, int] | None = None
 ) -> CommitEntry | None:
-    """The newest entry whose records are all in the changelogs; None if none is certain.
+    """The newest commit entry whose records are all in the changelogs; None if unsure.
 
     Args:
         logs: what each changelog topic of the task holds.

@@ -12,7 +12,7 @@ class Freshness:
     _seen: tuple[int, int] | None = None  # wall-clock time of a look, and the end as of it
 
     def reached(self, position: int, now_ms: int, end: int | None) -> int | None:
-        """The newest time known at which nothing was behind this position; None: none is known.
+        """The newest known time at which this position was the end of the log; None if unknown.
 
         ``end`` is where the log ends at ``now_ms``, None if it is not known.
         """

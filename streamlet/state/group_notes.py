@@ -104,7 +104,7 @@ class GroupNotes:
         return [NOTE_PREFIX + group for group in groups], rows
 
     def undo_drain(self) -> None:
-        """Take back a drain: the notes have changed again."""
+        """Undo a drain whose commit failed: its notes count as changed again."""
         self._changed |= self._pinned
 
     def written(self) -> None:
@@ -112,7 +112,7 @@ class GroupNotes:
         self._pinned = set()
 
     def forget(self) -> None:
-        """Read the notes again: the medium has changed."""
+        """Forget cached notes, because the medium has changed."""
         self._notes = None
 
     def reset(self, backing: Backing) -> None:

@@ -57,7 +57,7 @@ class HoldingReader:
         headers: Sequence[Headers | None] | None,
         times: Sequence[int] = (),
     ) -> tuple[list[bytes], list[bytes | None]]:
-        """Keys and rows that count by now, in order. Tombstones need their headers.
+        """Keys and rows whose commit is proved by now, in order; tombstones need their headers.
 
         Raises:
             StateError: a record that streamlet did not write.

@@ -50,7 +50,7 @@ class Contents:
 
 
 class StateView:
-    """The stores of a task as of one commit; for any thread, until its owner closes it.
+    """The stores of a task as of one commit, readable from any thread until closed.
 
     Args:
         contents: of the stores.
@@ -143,7 +143,7 @@ class ReadViews:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Have readers see what was there before until the block ends; blocks may be nested."""
+        """Let readers see the state before the block until it ends; blocks may be nested."""
         with self._lock:
             outer = self._before is None
             if outer:

@@ -328,7 +328,7 @@ class StoreCommits:
 
 
 class TaskStore(Protocol):
-    """A store of a task: what it is to operators is the affair of its kind."""
+    """A store as its task sees it; what operators see depends on its kind."""
 
     @property
     def commits(self) -> StoreCommits:

@@ -20,11 +20,11 @@ class BufferLayout(Protocol):
 
 
 class StoreFacts(Protocol):
-    """The part of a ``topology.nodes.StoreSpec`` that is used here."""
+    """The attributes of a ``topology.nodes.StoreSpec`` that stores need."""
 
     @property
     def name(self) -> str:
-        """Unique in the task."""
+        """The store's name, unique in the task."""
         ...
 
     @property

@@ -39,7 +39,7 @@ class StoreTimes:
 
     @property
     def progress(self) -> WindowProgress:
-        """The times that the store has come to."""
+        """The stream times that the store has reached."""
         return self._now or self._read()
 
     def _read(self) -> WindowProgress:
@@ -94,7 +94,7 @@ class StoreTimes:
 
     @property
     def drained(self) -> WindowProgress:
-        """The times as of the drain that is on its way, else as they are."""
+        """The times as of the drain under way, if there is one, else the present ones."""
         return self._pinned or self.progress
 
     def has_changes(self) -> bool:

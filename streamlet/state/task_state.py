@@ -401,7 +401,7 @@ class TaskState:
                 self._forget(name, folder)
 
     def _empty(self, disk: RocksEngine, folder: Path) -> None:
-        """Delete what an earlier version wrote, to restore it from the changelogs."""
+        """Delete state of an earlier version, to restore it from the changelogs."""
         lost = sorted(self._layout.keys() - self.changelogs.keys() - self._in_memory)
         then = f", but {', '.join(lost)}, which begin empty for want of one" if lost else ""
         why = "of an earlier version, without the times of rows"

@@ -63,7 +63,7 @@ class TimeWindowStore:
 
     @property
     def progress(self) -> WindowProgress:
-        """The times that the store has come to."""
+        """The stream times that the store has reached."""
         return self.times.row.progress
 
     @property
@@ -258,7 +258,7 @@ class TimeWindowStore:
             rows.dirty = bytearray(len(rows.dirty))
 
     def undone(self) -> None:
-        """Put the marks of pinned rows on again."""
+        """Mark pinned rows as dirty again."""
         for ckey in self.commits.pinned:
             rows = self.cache.windows[ckey[0]]
             rows.dirty[rows.slots[ckey[1]]] = 1

@@ -157,7 +157,7 @@ class UnmatchedStore:
 
     @property
     def progress(self) -> WindowProgress:
-        """The times that the store has come to."""
+        """The stream times that the store has reached."""
         return self.times.progress
 
     @property

@@ -55,7 +55,7 @@ class WindowTimes:
 
     @property
     def progress(self) -> WindowProgress:
-        """The times that the store has come to."""
+        """The stream times that the store has reached."""
         return self.row.progress
 
     @property

@@ -175,7 +175,7 @@ class Activation:
         return tasks
 
     def stand_still(self, since_ms: int) -> dict[TaskId, str]:
-        """Tasks whose stores cannot be used since then or longer, with the reasons."""
+        """Tasks whose stores have been unusable since a time, with the reasons."""
         tasks = [coming.task for coming in self._at(OpeningStage.UNLOCKING)]
         return {task: why for task in tasks if (why := self._troubles[task].lasting(since_ms))}
 
@@ -197,7 +197,9 @@ class Activation:
         if before is mismatch.kind:
             self._decide(coming, mismatch, local)
         else:  # a commit meanwhile may explain it
-            log.info("comparing task %s once more: %s", coming.task, mismatch.reason)
+            log.info(
+                "task %s: state and positions are compared again: %s", coming.task, mismatch.reason
+            )
             coming.start_over()
 
     def _decide(self, coming: ActiveTask, mismatch: Mismatch, local: CommitEntry | None) -> None:
@@ -377,7 +379,7 @@ class Activation:
         return self._ready(coming, opened)
 
     def _ready(self, coming: ActiveTask, opened: OpenTask) -> ActiveTask:
-        """A new active period: an epoch above every one that was met."""
+        """Begin a new active period: an epoch above every one that was met."""
         target, state = coming.known(), opened.state
         if (troubles := self._troubles[opened.task]).careful:
             largest = largest_record(self._settings.client_config("producer"))

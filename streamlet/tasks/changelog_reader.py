@@ -371,7 +371,7 @@ class StoreChangelogReader:
         return done + abandoned
 
     def _written(self, opened: OpenTask, write: Callable[[], None]) -> bool:
-        """Write; if the store turns out to be damaged, begin the task again, once."""
+        """Write to the store; if it is damaged, begin the task again, once."""
         try:
             with blamed(opened.task):
                 write()

@@ -148,7 +148,7 @@ class AtLeastOnceCommit:
 
     @property
     def sealed(self) -> bool:
-        """False: what is processed meanwhile belongs to the next commit."""
+        """Always False: records processed during a commit belong to the next one."""
         return False
 
     # What the worker wants.
@@ -249,7 +249,7 @@ class AtLeastOnceCommit:
             self._current = _CommitUnderWay()
 
     def forget_queued(self) -> None:
-        """Deliver nothing any more of what was written so far: all tasks it stems from are lost."""
+        """Drop all queued records, because the tasks that wrote them are lost."""
         self._delivery.forget_queued()
 
     def finish(self) -> None:

@@ -46,7 +46,7 @@ DELIVER_MS = 1_000
 
 @attrs.define(eq=False)
 class ChangelogDelivery:
-    """Sends what commits cover to changelogs, and sees to it that it is there.
+    """Sends the changes that a commit covers to changelogs, and checks that they arrived.
 
     Args:
         sink: where outputs and changelog records go, one queue for both.

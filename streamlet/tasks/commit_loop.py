@@ -143,7 +143,7 @@ class CommitLoop:
         return found
 
     def _full(self, now: int) -> bool:
-        """True if much of the caches is what only a commit can free; looked at now and then."""
+        """True if dirty entries, which only a commit frees, fill half of the cache."""
         if now < self._measure_ms:
             return False
         self._measure_ms = now + MEASURE_MS
@@ -226,7 +226,7 @@ class CommitLoop:
 
 @attrs.define(eq=False)
 class PostponedCommit:
-    """Decides when a postponed commit is tried again, and for how long it may be refused.
+    """Decides when a postponed commit is retried, and how long it may be refused.
 
     A broker that is away may come back at any time. What is refused, as a changelog that was
     deleted is, may be what a broker says that does not know everything yet; but not for long. Then

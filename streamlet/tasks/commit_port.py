@@ -154,20 +154,20 @@ class Settled:
 
     @property
     def accepted(self) -> tuple[TaskCommit, ...]:
-        """The shares that it covers: of tasks that have an input left."""
+        """The accepted shares, of tasks that still have an input."""
         if self.outcome is not CommitOutcome.ACCEPTED:
             return ()
         return tuple(part for part in self.parts if not self.gone.issuperset(part.offsets))
 
     @property
     def without_input(self) -> tuple[ActiveTask, ...]:
-        """The tasks that all inputs are gone of: nothing of them was committed."""
+        """Tasks without any input left, of which nothing was committed."""
         gone = self.gone
         return tuple(part.active for part in self.parts if gone and gone.issuperset(part.offsets))
 
     @property
     def outdated(self) -> tuple[ActiveTask, ...]:
-        """The tasks that are to be brought up again: those, and of topics that were made again."""
+        """Tasks to open again: without input, or with topics that were made again."""
         return self.without_input + tuple(part.active for part in self.accepted if part.remade)
 
     def entries_of(self, tasks: Collection[TaskId]) -> int:
@@ -281,7 +281,7 @@ class CommitPort(Protocol):
         ...
 
     def forget_queued(self) -> None:
-        """Deliver nothing any more of what was written so far: all tasks it stems from are lost."""
+        """Drop all queued records, because the tasks that wrote them are lost."""
         ...
 
     def finish(self) -> None:

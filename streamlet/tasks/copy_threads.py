@@ -28,7 +28,7 @@ LONGEST_REST_MS = 100
 
 
 class CopyRunner(Protocol):
-    """Has the ``StateUpdater`` take orders and step again and again, until that is closed."""
+    """Runs the ``StateUpdater``: takes its orders and steps it until it is closed."""
 
     def ordered(self, *, begin: bool) -> None:
         """Take an order soon; ``begin``: even if there was no round yet."""

@@ -39,7 +39,7 @@ class LockWaits:
     problems: dict[TaskId, str] = attrs.field(factory=dict, init=False)
 
     def met(self, task: TaskId, error: StateLockedError, now_ms: int) -> None:
-        """Note that the stores of a task could not be opened for a lock."""
+        """Note that a lock kept the stores of a task from being opened."""
         wait = self._waits.setdefault(task, _Wait(now_ms, now_ms + QUIET_MS))
         if now_ms < wait.look_at_ms:
             return

@@ -152,7 +152,7 @@ class TaskManager:
             self._end(task)
 
     def _given(self) -> frozenset[TaskId]:
-        """The tasks the assignment has us run, if only for a moment."""
+        """The tasks that the assignment has us run, also those to give up at once."""
         return self._orders.active | self._orders.release.keys() | self._orders.revoke
 
     def _enter(self, task: TaskId, stage: TaskStage, now_ms: int = 0) -> None:
@@ -161,7 +161,7 @@ class TaskManager:
         self.records[task] = before.anew(stage, self.generation, now_ms)
 
     def _end(self, task: TaskId) -> None:
-        """End a claim; a copy that was followed beside it is followed on."""
+        """End a claim; a copy followed beside it is kept."""
         record = self.records.pop(task)
         record.move_to(TaskStage.CLOSED)
         if record.copy is not None:

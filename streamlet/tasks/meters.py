@@ -31,7 +31,7 @@ class Rate:
     points: deque[tuple[int, int]] = attrs.field(factory=deque)
 
     def add(self, now_ms: int, count: int) -> float:
-        """Tell the count, which never falls; the rate."""
+        """Add a reading of the count; returns the rate per second."""
         points = self.points
         points.append((now_ms, count))
         while len(points) > 2 and points[1][0] <= now_ms - RATE_MS:
@@ -119,7 +119,7 @@ class Meters:
         self._activating[task] = (self.clock.now_ns(), marked)
 
     def running(self, task: TaskId) -> None:
-        """A task processes from now on."""
+        """Note that a task processes from now on."""
         self.created += 1
         began = self._activating.pop(task, None)
         if began is not None:
@@ -145,7 +145,7 @@ class Meters:
         self.last_rebalance_wall_ms = self.clock.wall_ms()
 
     def restoring(self, progress: RestoreProgress) -> None:
-        """A store is being restored, or was, or will not be."""
+        """Note that a store's restoring began, ended or was given up."""
         if progress.phase == "suspended":
             self.restores.pop((progress.task, progress.store), None)
         else:

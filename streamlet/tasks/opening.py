@@ -147,7 +147,7 @@ class TaskTroubles:
         return self.problem if self.since_ms <= since_ms else None
 
     def settle(self) -> None:
-        """Forget what was in the way, which counts no more."""
+        """Forget the troubles of a task, which are over."""
         self.problem, self.found, self.again_ms = None, None, 0
 
 
@@ -175,7 +175,7 @@ class StoreCloser(Protocol):
         ...
 
     def finish(self) -> None:
-        """Wait until all are closed; nothing can be given to it any more."""
+        """Wait until all stores are closed, and accept no more."""
         ...
 
 
@@ -209,7 +209,7 @@ class Closer:
         self._hurry = threading.Event()
 
     def finish(self) -> None:
-        """Wait until all are closed; nothing can be given to it any more."""
+        """Wait until all stores are closed, and accept no more."""
         self.hurry()
         self._thread.shutdown(wait=True)
 

@@ -65,7 +65,7 @@ class ReadPartitions:
             self._share()
 
     def stop_read(self) -> bool:
-        """Read no more of what was read to its end, in one call; whether there was any."""
+        """Stop reading partitions that were read to their end; True if there were any."""
         read = [part for part in self.parts.values() if part.position >= part.end]
         self.stop(read)
         return bool(read)

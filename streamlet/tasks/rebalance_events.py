@@ -145,7 +145,7 @@ class RebalanceEvents:
         self._arrived.wait(timeout_ms / 1000)
 
     def add_dormant(self, copies: Mapping[TaskId, int | None]) -> None:
-        """Say that state of these tasks lies on disk; a claim or an open copy goes before it."""
+        """Note tasks whose state is on disk; claims and open copies count instead of it."""
         with self._lock:
             self._dormant.update(copies)
 

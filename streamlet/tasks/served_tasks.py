@@ -112,7 +112,7 @@ class ServedTasks:
         self.written()
 
     def remove(self, task: TaskId) -> None:
-        """Serve a task no more, before its stores are closed or another member has it."""
+        """Stop serving a task, before its stores are closed or another member has it."""
         with self._changed:
             gone = self._tasks.pop(task, None)
             self._changed.notify_all()
@@ -120,7 +120,7 @@ class ServedTasks:
             gone.views.close()
 
     def written(self) -> None:
-        """Let those look again that wait for a position."""
+        """Wake the readers that wait for a position."""
         with self._changed:
             self._changed.notify_all()
 

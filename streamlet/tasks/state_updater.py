@@ -224,7 +224,7 @@ class StateUpdater:
         return pause_ms
 
     def _step_copies(self) -> int:
-        """Read copies on; the pause after that, where brokers fail, in ms."""
+        """Read on for the copies; returns the pause to make if brokers fail, in ms."""
         try:
             self._open_wanted()
             waits = self._reader.urgent or self._restorer.tasks

@@ -208,7 +208,7 @@ class Targets:
         ends: dict[TopicPartition, int],
         stable: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, int]:
-        """The ends of what counts: behind that may be an open transaction, which never will.
+        """The ends up to which records count; an open transaction behind them is left out.
 
         All that is ``stable`` is read: keys that an owner without transactions wrote behind its
         last commit are written again. Nothing counts before the first commit; a transaction that

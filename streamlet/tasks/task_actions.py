@@ -283,7 +283,7 @@ class TaskActions:
 
     @property
     def waiting(self) -> bool:
-        """True if ``go_on`` has something to do."""
+        """True while tasks are to be given up, or wait stopped for their last commit."""
         return self._ordered is not None or self.unit is not None
 
     @property
@@ -322,7 +322,7 @@ class TaskActions:
     # Actions.
 
     def _report(self, *events: te.TaskEvent) -> None:
-        """Tell the manager, and carry out what it makes of it."""
+        """Report an event to the manager, and carry out the actions that follow."""
         self._rebalance_events.handle(*events)
         self._perform(self._rebalance_events.actions())
 

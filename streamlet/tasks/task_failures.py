@@ -133,7 +133,7 @@ class OutOfRange:
         return active is not None
 
     def step(self) -> None:
-        """Take answers.
+        """Take the answers that have come.
 
         Raises:
             StreamletError: the brokers refuse to say what a log holds.

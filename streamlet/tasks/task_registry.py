@@ -106,7 +106,7 @@ class Prefetcher:
         return [batch for tp in sorted(mine) for batch in mine[tp].batches]
 
     def only(self, tasks: Iterable[TaskId]) -> None:
-        """Let go of all but these tasks."""
+        """Forget what was read ahead for all but these tasks."""
         if self._fetched:
             kept = frozenset(tasks)
             self._forget([tp for tp, one in self._fetched.items() if one.task not in kept])
@@ -237,7 +237,7 @@ class TaskRegistry:
             active.move_to(TaskStage.STOPPED)
 
     def halt(self, active: ActiveTask, reason: str) -> None:
-        """Read nothing more of a running task, which ends what it began and can be handed over."""
+        """Stop reading for a running task, which ends its batch and can be handed over."""
         self._source.unassign(active.inputs)
         self._paused.difference_update(active.inputs)
         active.halted = reason
