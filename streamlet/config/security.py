@@ -115,9 +115,15 @@ def _url() -> ValueKind[str]:
     return ValueKind("a URL", parse)
 
 
-def _anything(name: str) -> ValueKind[str]:
+def _credential() -> ValueKind[str]:
     """Text that is taken as it is, such as a password, which may begin with a space."""
-    return ValueKind(name, str)
+
+    def parse(value: object) -> str:
+        if re.fullmatch(r"\s*\{\{.*\}\}\s*", str(value)):
+            raise ValueError("it is still the placeholder of a template")
+        return str(value)
+
+    return ValueKind("text", parse)
 
 
 def _checked_names() -> ValueKind[str]:
@@ -157,10 +163,10 @@ SETTINGS: Mapping[str, SecuritySetting] = {
         _mechanism(), "`sasl_mechanism`", "How to log in; also `sasl.mechanisms`."
     ),
     "sasl.username": SecuritySetting(
-        _anything("text"), "`sasl_plain_username`", "For PLAIN and SCRAM."
+        _credential(), "`sasl_plain_username`", "For PLAIN and SCRAM."
     ),
     "sasl.password": SecuritySetting(
-        _anything("text"), "`sasl_plain_password`", "For PLAIN and SCRAM.", secret=True
+        _credential(), "`sasl_plain_password`", "For PLAIN and SCRAM.", secret=True
     ),
     "sasl.kerberos.service.name": SecuritySetting(
         text(), "`sasl_kerberos_service_name`", "For GSSAPI."
@@ -174,12 +180,12 @@ SETTINGS: Mapping[str, SecuritySetting] = {
         _url(), _TOKENS, "The server that gives tokens for client credentials."
     ),
     "sasl.oauthbearer.client.id": SecuritySetting(
-        _anything("text"),
+        _credential(),
         _TOKENS,
         "For the token endpoint; also `sasl.oauthbearer.client.credentials.client.id`.",
     ),
     "sasl.oauthbearer.client.secret": SecuritySetting(
-        _anything("text"),
+        _credential(),
         _TOKENS,
         "For the token endpoint; also `sasl.oauthbearer.client.credentials.client.secret`.",
         secret=True,
@@ -199,7 +205,7 @@ SETTINGS: Mapping[str, SecuritySetting] = {
     ),
     "https.ca.pem": SecuritySetting(pem(), _TOKENS, "The same, in place."),
     "sasl.oauthbearer.config": SecuritySetting(
-        _anything("text"), _TOKENS, "The argument of `App(oauth=function)`."
+        _credential(), _TOKENS, "The argument of `App(oauth=function)`."
     ),
     "ssl.ca.location": SecuritySetting(
         _file(), _CONTEXT, "CAs of the brokers: a file, or a folder as `c_rehash` makes it."
@@ -212,7 +218,7 @@ SETTINGS: Mapping[str, SecuritySetting] = {
     "ssl.key.location": SecuritySetting(_file(), _CONTEXT, "The client's private key."),
     "ssl.key.pem": SecuritySetting(pem(), _CONTEXT, "The same, in place.", secret=True),
     "ssl.key.password": SecuritySetting(
-        _anything("text"), _CONTEXT, "Of the private key.", secret=True
+        _credential(), _CONTEXT, "Of the private key.", secret=True
     ),
     "ssl.keystore.location": SecuritySetting(
         _file(),
@@ -220,7 +226,7 @@ SETTINGS: Mapping[str, SecuritySetting] = {
         "Certificate and key of the client as PKCS#12; needs the extra `pkcs12`.",
     ),
     "ssl.keystore.password": SecuritySetting(
-        _anything("text"), _CONTEXT, "Of the PKCS#12 file.", secret=True
+        _credential(), _CONTEXT, "Of the PKCS#12 file.", secret=True
     ),
     "ssl.crl.location": SecuritySetting(_file(), _CONTEXT, "Revoked certificates."),
     "ssl.cipher.suites": SecuritySetting(

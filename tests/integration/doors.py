@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -143,15 +144,28 @@ def _properties(ports: dict[str, int], folder: Path) -> dict[str, str]:
     }
 
 
+def openssl(folder: Path, *words: str) -> str:
+    """Run OpenSSL's command in a folder; its output."""
+    command = shutil.which("openssl")
+    if command is None:
+        pytest.skip("needs openssl to make certificates")
+    done = subprocess.run([command, *words], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def pack(folder: Path) -> tuple[Path, Path]:
+    """The client's certificate and key as PKCS#12, and a folder of CAs with the broker's."""
+    names = ("-in", "client.pem", "-inkey", "client.key", "-out", "client.p12")
+    openssl(folder, "pkcs12", "-export", *names, "-passout", f"pass:{PASSWORD}")
+    (folder / "cas").mkdir()
+    hashed = openssl(folder, "x509", "-hash", "-noout", "-in", "ca.pem")
+    shutil.copy(folder / "ca.pem", folder / "cas" / f"{hashed}.0")
+    return folder / "client.p12", folder / "cas"
+
+
 def make_certificates(folder: Path) -> None:
     """A CA, ``ca.pem``, and of the broker and of a client ``NAME.pem`` and ``NAME.key`` by it."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl to make certificates")
-
-    def run(*words: str) -> None:
-        subprocess.run([openssl, *words], cwd=folder, check=True, capture_output=True)
-
+    run = partial(openssl, folder)
     new = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     run(*new, "-x509", "-days", "2", "-subj", "/CN=ca", "-keyout", "ca.key", "-out", "ca.pem")
     (folder / "names").write_text(f"subjectAltName=IP:{HOST},DNS:localhost\n")

@@ -21,7 +21,7 @@ from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.testing.broker import broker_choice
 from tests.integration.chaos.support import wait_for
-from tests.integration.doors import DOORS, Doors, doors
+from tests.integration.doors import DOORS, PASSWORD, Doors, doors, pack
 
 pytestmark = pytest.mark.integration
 
@@ -52,6 +52,21 @@ def connect(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize("door", DOORS)
 def test_both_clients_come_through_each_door(served: Doors, door: str) -> None:
     connect(served.settings(door))
+
+
+def test_a_key_store_and_a_folder_of_cas_open_the_door(served: Doors) -> None:
+    pytest.importorskip("cryptography", reason="needs the extra pkcs12")
+    store, folder = pack(served.folder)
+    connect(
+        {
+            "bootstrap.servers": served.at("mutual"),
+            "security.protocol": "ssl",
+            "ssl.ca.location": str(folder),
+            "ssl.keystore.location": str(store),
+            "ssl.keystore.password": PASSWORD,
+            "ssl.cipher.suites": "ECDHE-ECDSA-AES256-GCM-SHA384",
+        }
+    )
 
 
 #: Settings of a door, another door, and what is to be set.

@@ -46,11 +46,8 @@ KAFKA_STREAMS = """
     windowstore.changelog.additional.retention.ms
 """
 
-#: Those that have no answer but "unknown setting".
-WITHOUT_ANSWER = {"log.summary.interval.ms"}
 
-
-@pytest.mark.parametrize("key", sorted({*KAFKA_STREAMS.split()} - WITHOUT_ANSWER))
+@pytest.mark.parametrize("key", sorted(KAFKA_STREAMS.split()))
 def test_each_setting_of_kafka_streams_is_taken_or_answered(key: str) -> None:
     taken = key in rows() or key in CLIENT_WIDE or is_security(key)
     assert taken != (key in ELSEWHERE)
