@@ -124,7 +124,10 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
     log.info("generation %d is planned: %s", run.generation, reason)
     turns = release_delays(decided.members)
     joining = [r for r in read if r.member_id not in refused]
-    known = min((0 if r.head is None else r.head.latest for r in joining), default=wire.VERSION)
+    # Who cannot be read gets no task; what waits for a commit must not become plain for it.
+    unknown = wire.VERSION if view.waits else 0
+    versions = (unknown if r.head is None else r.head.latest for r in joining)
+    known = min(versions, default=wire.VERSION)
     prefixes, compact = known >= wire.PREFIX_VERSION, known >= wire.COMPACT_VERSION
     held = known >= wire.HELD_VERSION
     for_all = Assignment(flip=flip, prefixes=prefixes, compact=compact, held=held)

@@ -106,8 +106,8 @@ class TasksProtocol:
     _latest: int = attrs.field(default=wire.VERSION, kw_only=True)
     _before: Callable[[], Mapping[MemberKey, str]] = dict
     _waits: bool = False
-    #: Whether such records may be written, as of the last assignment.
-    _held: bool = attrs.field(default=False, init=False)
+    #: What all members can read, as of the last plan; no plan at all changes nothing of it.
+    _agreed: Assignment = attrs.field(factory=Assignment, init=False)
 
     def __attrs_post_init__(self) -> None:
         #: Type of the group we are in, or were last ordered to join.
@@ -183,7 +183,7 @@ class TasksProtocol:
             self._latest,
             self._before(),
             self._belongings,
-            waits=self._waits and self._held,
+            waits=self._waits and self._agreed.held,
         )
         return plan(run, view, self._assign)
 
@@ -197,7 +197,7 @@ class TasksProtocol:
         """
         data = open_assignment(data, self.protocol_type)
         try:
-            assignment = wire.decode_assignment(data, self._latest)
+            assignment = wire.decode_assignment(data, self._latest) if data else self._agreed
         except wire.TooNewError as error:  # from a newer program with our static id
             return self._again(Assignment(), f"restarted as an older program: {error}")
         if assignment.error == AssignmentError.UNREADABLE:
@@ -217,7 +217,7 @@ class TasksProtocol:
         if assignment.error == AssignmentError.MOVED and answers_us:
             raise RefusedError(refusal(assignment.reason))
         self._deferral_deadline_ms = assignment.deferral_deadline_ms
-        self._held = assignment.held or (self._held and not data)
+        self._agreed = assignment.agreed()
         if assignment.flip is not None or self.gathering:
             self.migration = assignment.flip  # else it failed, and leaders had better know
         if data and self._described is not None and not answers_us:

@@ -189,6 +189,10 @@ class Assignment(MemberPlan):
     held: bool = False
     unassigned: frozenset[TaskId] = frozenset()  # tasks with no member at all, for status
 
+    def agreed(self) -> Assignment:
+        """An empty one that says as this one what all members can read."""
+        return Assignment(prefixes=self.prefixes, compact=self.compact, held=self.held)
+
     def summary(self) -> str:
         """The tasks in it, for the log."""
         parts = {

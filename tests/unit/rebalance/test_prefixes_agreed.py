@@ -56,3 +56,23 @@ def test_a_member_that_cannot_be_read_allows_none() -> None:
     answers = Bench().plan(a=Bench().say(), b=b"\x00")
     assert answers["b"].error == AssignmentError.UNREADABLE
     assert not answers["a"].prefixes
+
+
+def agreeing() -> Bench:
+    """A member that is told that all can read what waits for a commit."""
+    found = Bench(waits=True)
+    found.protocol.decode(wire.encode_assignment(found.plan(a=found.say())["a"], wire.VERSION))
+    return found
+
+
+def test_a_member_that_cannot_be_read_makes_nothing_plain_that_waits() -> None:
+    """It gets no task."""
+    leader = agreeing()
+    answers = leader.plan(a=leader.say(), b=b"\x00")
+    assert answers["b"].error == AssignmentError.UNREADABLE
+    assert (answers["a"].prefixes, answers["a"].held) == (True, True)
+
+
+def test_without_a_plan_it_stays_what_all_can_read() -> None:
+    found = agreeing().protocol.decode(b"")
+    assert (found.prefixes, found.compact, found.held, found.active) == (True, True, True, {*()})
