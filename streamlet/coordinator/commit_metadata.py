@@ -16,6 +16,8 @@ than that of its last commit:
 
 ``born`` is there if the task writes records that wait for its commits: s since the epoch when its
 epochs began to count; and ``key``, in base 85, with which it signs what it tells their readers.
+``origins`` names, by numbers in base 85, the repartition topics to which what it writes bears
+origins.
 
 ``input`` is about the one partition whose position this is, everything else about the task::
 
@@ -47,8 +49,10 @@ from streamlet.bounded import EPOCH_MAX, INT32_MAX, INT64_MAX, parsed, whole
 from streamlet.coordinator.commit_packing import (
     pack_applied,
     pack_marks,
+    pack_numbers,
     unpack_applied,
     unpack_marks,
+    unpack_numbers,
 )
 from streamlet.coordinator.messages import Committed
 from streamlet.coordinator.metadata_fields import by_partition, by_topic, flag_of, key_of, text_of
@@ -193,6 +197,8 @@ class CommitMetadata:
     key: bytes = attrs.field(default=b"", repr=False)
     #: Whether it was made by a transaction.
     transaction: bool = False
+    #: The repartition topics to which what it writes bears origins (``log_numbers.number_of``).
+    origins: frozenset[int] = frozenset()
     #: Of the one partition; the same commit has another one for another input.
     note: InputNote = attrs.field(factory=InputNote, eq=False)
 
@@ -239,6 +245,8 @@ class CommitMetadata:
             record["key"] = base64.b85encode(self.key).decode()
         if self.transaction:
             record["txn"] = True
+        if self.origins:
+            record["origins"] = pack_numbers(self.origins)
         if (note := self.note.as_json()) is not None:
             record["input"] = note
         if self.release_to is not None:
@@ -387,5 +395,6 @@ def _from_record(record: dict[str, Any]) -> CommitMetadata:
         whole(record.get("born", 0), 0, _INCARNATION_MAX),
         key_of(record.get("key", "")),
         flag_of(record.get("txn", False)),
+        unpack_numbers(text_of(record.get("origins", ""))),
         InputNote.from_json(record["input"]) if "input" in record else InputNote(),
     )

@@ -9,7 +9,7 @@ of a leap, and the last one is its highest origin.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import TypeAlias
 
@@ -24,6 +24,25 @@ Marks: TypeAlias = Mapping[int, tuple[int, int, int]]
 _REST_BITS = 20
 _REST = (1 << _REST_BITS) - 1
 _LOW = (1 << 32) - 1
+
+
+def pack_numbers(numbers: Iterable[int]) -> str:
+    """Numbers of topics, four bytes each, in order."""
+    found = b"".join(one.to_bytes(NAME_BITS // 8, "big") for one in sorted(numbers))
+    return base64.b85encode(found).decode()
+
+
+def unpack_numbers(text: str) -> frozenset[int]:
+    """The numbers of topics.
+
+    Raises:
+        ValueError: the text is damaged.
+    """
+    data, size = base64.b85decode(text), NAME_BITS // 8
+    if len(data) % size:
+        raise ValueError(f"{len(data)} bytes are no numbers of topics")
+    places = range(0, len(data), size)
+    return frozenset(int.from_bytes(data[at : at + size], "big") for at in places)
 
 
 def pack_applied(applied: Mapping[int, int], loose: frozenset[int], leaps: Leaps) -> str:

@@ -92,13 +92,16 @@ def _longest(texts: Iterable[str]) -> int:
     return max((len(text.encode()) for text in texts), default=0)
 
 
-def longest_text(changelogs: Collection[str], sources: int, *, signs: bool = False) -> int:
+def longest_text(
+    changelogs: Collection[str], sources: int, *, signs: bool = False, between: int = 0
+) -> int:
     """Bytes of the longest text that a task's commit can ever have, in compact form.
 
     Args:
         changelogs: topics that the task writes.
         sources: input partitions whose records meet in one of its inputs with prefixes.
         signs: whether it writes records that wait for its commits.
+        between: repartition topics that it writes.
     """
     ends = {TopicPartition(topic, _MOST_PARTITION): _MOST_OFFSET for topic in changelogs}
     rest = (1 << 20) - 1
@@ -115,6 +118,7 @@ def longest_text(changelogs: Collection[str], sources: int, *, signs: bool = Fal
         born=_MOST_INT32 if signs else 0,
         key=bytes(_KEY_BYTES if signs else 0),
         transaction=True,
+        origins=frozenset(range(between)),
         note=InputNote(
             _MOST_INT32, applied, open=True, topic_id="" if applied else "i" * _TOPIC_ID
         ),

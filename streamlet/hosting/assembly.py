@@ -159,6 +159,7 @@ class _KafkaWorker:
             *(catalog.topology, catalog.counts, catalog.topic_ids),
             exact=settings.repartition_exact,
             transactions=settings.exactly_once,
+            timeout_ms=settings.session_timeout_ms,
         )
 
     @property

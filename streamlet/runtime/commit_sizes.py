@@ -50,7 +50,10 @@ def check_commits(
         ]
         sources = max(meeting, default=0)
         size = longest_text(
-            part.changelog_topics, sources, signs=not waits.isdisjoint(part.output_topics)
+            part.changelog_topics,
+            sources,
+            signs=not waits.isdisjoint(part.output_topics),
+            between=len({edge.topic for edge in edges}.intersection(part.output_topics)),
         )
         if size <= (METADATA_MAX_BYTES if limit is None else limit):
             continue

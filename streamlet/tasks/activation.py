@@ -1,10 +1,9 @@
 """Brings tasks up: from the order to run one to a task that may process.
 
-In this order, because each step relies on the one before: read the committed positions, read where
-the changelogs end *after* that, restore up to there counting only what the commit contains, then
-begin a new epoch at exactly the committed offsets. A mark says the positions and the ends itself. A
-task with a warm copy on this worker is promoted by the thread that keeps it; any other is opened
-here, and restored by the same thread (``tasks.state_updater``).
+Each step relies on the one before: read the committed positions, read where the changelogs end
+*after* that, restore up to there counting only what the commit contains, then begin a new epoch at
+the committed offsets. A mark says positions and ends itself. A task with a warm copy on this worker
+is promoted by the thread that keeps it; any other is restored by it, too (``tasks.state_updater``).
 
 Before that its positions, logs and local state are compared (``mismatch``). What disagrees is read
 once more, since another owner may have committed meanwhile. Then it is decided what to do; a task
@@ -26,7 +25,8 @@ from streamlet.coordinator.commit_metadata import Positions
 from streamlet.errors import StateError, StateLockedError, StateMismatchError, StreamletError
 from streamlet.kafka.limits import largest_record
 from streamlet.logs import get_logger
-from streamlet.processing.edges.plan import EdgePlan, Start
+from streamlet.processing.edges.plan import EdgePlan
+from streamlet.processing.edges.start import Start
 from streamlet.processing.task import Task
 from streamlet.state.entries import CommitEntry
 from streamlet.tasks.active import ActiveTask

@@ -185,6 +185,8 @@ class ActiveTask:
         self.claimed = False
         if self.held is not None:
             self.held.begin_again(self.epoch)
+        if self.edge_writer is not None:
+            self.edge_writer.forms.begin_again()
 
     def may_begin_again(self, positions: Positions) -> bool:
         """True if these positions are its last commit, and nothing that it wrote waits for more."""

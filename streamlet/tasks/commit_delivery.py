@@ -93,6 +93,10 @@ class ChangelogDelivery:
         part = TaskCommit(active, number, positions, contained, drained, active.notes_now)
         if active.held is not None:
             active.held.taken(number)
+        if active.edge_writer is not None:
+            forms = active.edge_writer.forms
+            part.asks_ends = forms.asks_ends(self._clock.now_ms())
+            forms.taken(positions)
         part.checked = dict(active.ends)
         part.look = look
         logs, columns = active.changelogs, drained.columns
@@ -257,12 +261,15 @@ class ChangelogDelivery:
         """
         wanted = [tp for part in parts for tp in part.active.changelogs.values()]
         wanted += [tp for part in parts if part.look for tp in part.active.tables]
+        wanted += [tp for part in parts if part.asks_ends for tp in part.offsets]
         now_ms, ends = self._clock.wall_ms(), self._admin.end_offsets(wanted)
         self._look_at_starts(parts)
         for part in parts:
             part.ends_ms = now_ms
             part.ends = {tp: ends[tp] for tp in part.active.changelogs.values()}
             part.table_ends = {tp: ends[tp] for tp in part.active.tables if tp in ends}
+            if part.asks_ends:
+                part.input_ends = {tp: ends[tp] for tp in part.offsets}
             for tp, end in part.ends.items():
                 known = part.checked[tp] + part.sent.get(tp, 0)
                 if end < known:

@@ -39,6 +39,9 @@ class TaskCommit:
     ends_ms: int = 0
     look: bool = False
     table_ends: dict[TopicPartition, int] = attrs.field(factory=dict)
+    #: With ``asks_ends`` those of its inputs are read, for the forms of its records.
+    asks_ends: bool = False
+    input_ends: dict[TopicPartition, int] = attrs.field(factory=dict)
     #: Up to where each changelog is known to hold nothing but ours, and how many records we sent
     #: behind that.
     checked: dict[TopicPartition, int] = attrs.field(factory=dict)
@@ -84,6 +87,7 @@ class TaskCommit:
         Raises:
             CommitMetadataError: it is longer than the broker takes.
         """
+        writer = self.active.edge_writer
         plain = CommitMetadata(
             epoch=self.active.epoch,
             by=member_id,
@@ -95,6 +99,7 @@ class TaskCommit:
             born=0 if self.active.held is None else self.active.held.born,
             key=b"" if self.active.held is None else self.active.held.key,
             transaction=transaction,
+            origins=frozenset() if writer is None else writer.forms.numbers,
         )
         return rules.texts(plain, dict.fromkeys(self.active.inputs, InputNote()) | self.notes)
 
@@ -106,6 +111,7 @@ class TaskCommit:
         active.rebuilt = self.rebuilt
         if active.edge_writer is not None:
             active.edge_writer.committed(self.offsets)
+            active.edge_writer.forms.accepted(self.input_ends)
         if active.held is not None:
             active.held.accepted(self.number) if self.number else active.held.claimed()
         active.contained = self.contained

@@ -12,6 +12,7 @@ from tests.simulation.held.code import CodeHistory, LossyCodeHistory, OrderedHis
 from tests.simulation.held.history import History, LossyHistory
 from tests.simulation.held.reader import Reader
 from tests.simulation.held.rules import Rules, Word
+from tests.simulation.held.switch import RULES, FollowingHistory, SwitchHistory
 from tests.simulation.held.writer import BOUND
 from tests.simulation.histories import faults_of
 
@@ -40,6 +41,27 @@ def test_the_code_applies_once_what_was_committed(
     """Prefixes, markers and notes; the second kind of reader keeps the order of its topic."""
     monkeypatch.setattr(undecided, "MOST_RECORDS", BOUND - 1)
     faults_of(kind, range(SEED, SEED + HISTORIES // 10), 10)
+
+
+@pytest.mark.parametrize("kind", [SwitchHistory, FollowingHistory])
+def test_changes_of_form_neither_lose_nor_double(
+    kind: type[History], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kills, hand-overs and former owners at each step, while tasks go over to another form.
+
+    In the second kind records of two edges in a row wait, of the second because of the first.
+    """
+    monkeypatch.setattr(undecided, "MOST_RECORDS", BOUND - 1)
+    faults_of(kind, range(SEED, SEED + HISTORIES // 50), 50)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_without_a_rule_a_change_of_form_loses_or_doubles(
+    rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of these histories that goes wrong is found soon."""
+    monkeypatch.setattr(undecided, "MOST_RECORDS", BOUND - 1)
+    assert any(SwitchHistory(seed, rule).run() for seed in range(SEED, SEED + 1000))
 
 
 @pytest.mark.parametrize("rule", sorted(attrs.fields_dict(Rules).keys() - _ALONE))

@@ -10,8 +10,7 @@ class Agreement:
     """The group's answers to what may be written, as of its last assignment.
 
     ``prefixes``: origins (``edges.writer``); ``held``: records that wait for a commit. When one
-    changes, a task changes with it. What it wrote since its last commit has the other form: if it
-    crashes before the next commit, that may count twice.
+    changes, a task changes with it once all it wrote in the other form is committed.
     """
 
     prefixes: bool = False

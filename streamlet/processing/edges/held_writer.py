@@ -8,7 +8,7 @@ tells so; where none follows soon, a marker does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 
@@ -105,7 +105,8 @@ class HeldWriter:
 
     Args:
         period: the active period.
-        topics: partitions of each of those topics.
+        topics: partitions of each topic whose readers it tells of the period and its commits.
+        holds: those of them whose records wait; None: all.
         agreement: of the group.
         keys: of tasks, as the readers of this worker know them; None: there are none.
         bound: of what the tasks of this worker wrote.
@@ -122,11 +123,13 @@ class HeldWriter:
         bound: Undecided | None = None,
         *,
         exact: bool = True,
+        holds: Collection[str] | None = None,
     ) -> None:
         self._bound = Undecided() if bound is None else bound
         self._period, self._keys = period, keys
         self._agreement = agreement or Agreement(held=True)
         self._exact = exact
+        self._holds = frozenset(topics if holds is None else holds)
         self._partitioners = {topic: KeyPartitioner(count) for topic, count in topics.items()}
         self._told = {topic: _Told.of(count) for topic, count in topics.items()}
         #: Whether records are written in the form that waits.
@@ -156,7 +159,11 @@ class HeldWriter:
 
     def takes(self, topic: str) -> bool:
         """True if records to this topic wait for their commit, as things are now."""
-        return topic in self._told and self._form
+        return topic in self._holds and self._form
+
+    def is_to_take(self, topic: str) -> bool:
+        """True if records to this topic are to wait, once the period and the group are so far."""
+        return topic in self._holds and self._exact and self._agreement.held
 
     # What the task and its commits ask.
 
@@ -276,7 +283,7 @@ class HeldWriter:
 
     def plain(self, output: Output) -> None:
         """Note an output in another form, to one of its topics."""
-        if output.topic in self._told:
+        if output.topic in self._holds:
             self._open = self._open[0] + len(output.keys), self._open[1]
 
     def _add(self, count: int, mean: int) -> None:

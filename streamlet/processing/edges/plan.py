@@ -8,61 +8,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
-from secrets import token_bytes
 
 import attrs
 
-from streamlet.coordinator.commit_metadata import METADATA_MAX_BYTES, CommitMetadata, InputNote
+from streamlet.coordinator.commit_metadata import METADATA_MAX_BYTES, InputNote
 from streamlet.coordinator.commit_texts import longest_text
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.filter import KINDS, EdgeFilter
+from streamlet.processing.edges.forms import OriginForms
 from streamlet.processing.edges.held_reader import HeldReader
-from streamlet.processing.edges.held_records import KEY_BYTES, task_of, writer_of
-from streamlet.processing.edges.held_writer import HeldWriter, Period
+from streamlet.processing.edges.held_records import task_of, writer_of
+from streamlet.processing.edges.held_writer import HeldWriter
 from streamlet.processing.edges.records import edge_of, source_of
+from streamlet.processing.edges.start import Start
 from streamlet.processing.edges.undecided import Undecided
 from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.edges.writer_keys import WriterKeys
 from streamlet.topology.edges import MOST_SOURCES, Edge, edges_of, sources_into
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
-from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
+from streamlet.types import TaskId, TopicPartition
 
 #: End of a partition as far as it is known; None: not known yet.
 KnownEnd = Callable[[TopicPartition], int | None]
 
 _OFF = "repartition.exact is false"
-
-
-@attrs.frozen
-class Start:
-    """The start of an active period.
-
-    Attributes:
-        task: which.
-        epoch: of the period.
-        commit: the one that it begins at; None: there is none.
-        contained: what that contains.
-        now_s: the time, s since the epoch.
-        key: of the task, if the commit has none.
-    """
-
-    task: TaskId
-    epoch: int
-    commit: CommitMetadata | None
-    contained: StateNumber
-    now_s: int
-    key: bytes = attrs.field(factory=partial(token_bytes, KEY_BYTES), repr=False)
-
-    @property
-    def period(self) -> Period:
-        """The period, which goes on from the commit if its epochs count on."""
-        commit = self.commit
-        if commit is None or not (commit.born and commit.key):
-            return Period.of(self.task, self.now_s, self.epoch, NO_STATE, self.key)
-        return Period.of(self.task, commit.born, self.epoch, self.contained, commit.key)
 
 
 class TaskEdges:
@@ -115,15 +86,15 @@ class TaskEdges:
 
     @property
     def silent(self) -> bool:
-        """True if the task may write nothing: the claim of its period is not accepted."""
-        held = self.held
-        return held is not None and held.silent
+        """True if the task may write nothing, until a claim or a commit is accepted."""
+        held, writer = self.held, self.writer
+        return (held is not None and held.silent) or (writer is not None and writer.forms.silent)
 
     @property
     def blocked(self) -> bool:
         """True if the task is to begin no batch."""
-        held = self.held
-        return held is not None and held.blocked
+        held, writer = self.held, self.writer
+        return (held is not None and held.blocked) or (writer is not None and writer.forms.silent)
 
     @property
     def notes(self) -> dict[TopicPartition, InputNote]:
@@ -226,6 +197,7 @@ class EdgePlan:
         topic_ids: of the topics that tasks read.
         exact: ``repartition.exact``.
         transactions: tasks commit by transactions: they write neither prefixes nor markers.
+        timeout_ms: ``session.timeout.ms``.
     """
 
     def __init__(
@@ -236,8 +208,12 @@ class EdgePlan:
         *,
         exact: bool,
         transactions: bool = False,
+        timeout_ms: int = 0,
     ) -> None:
         exact = exact and not transactions
+        self._timeout_ms = timeout_ms
+        #: The repartition topics that may have records in the forms of earlier commits.
+        self._between = frozenset(() if transactions else topology.repartition_topics)
         self._topology = topology
         self._counts = dict(counts)
         self._ids = dict(topic_ids)
@@ -299,12 +275,15 @@ class EdgePlan:
 
         ``topic_ids`` as far as just read.
         """
-        sources = {topic.name: self._sources(topic.name) for topic in part.repartitions}
-        writer = self._writer(part, notes, topic_ids, start.period)
-        writers = {topic.name: self._writers_of(topic.name) for topic in part.repartitions}
-        for topic in writers.keys() & self._held.keys():
+        read = {topic.name for topic in part.repartitions}
+        sources = {topic: self._sources(topic) for topic in read}
+        writer = self._writer(part, notes, topic_ids, start)
+        writers = {topic: self._writers_of(topic) for topic in read}
+        for topic in read & self._held.keys():
             self.keys.expect(self._tasks_of(writers[topic]))
-        facts = writer, sources, writers, self.keys, self.ordered
+        # Origins are made of offsets, as places have to be then, also where some waited before.
+        ordered = read if self._orderly(part, start) else read - self._held.keys()
+        facts = writer, sources, writers, self.keys, self.ordered | ordered
         return TaskEdges(part, positions, notes, *facts)
 
     def _writers_of(self, topic: str) -> frozenset[int]:
@@ -314,7 +293,6 @@ class EdgePlan:
         )
 
     def _tasks_of(self, subtopologies: Collection[int]) -> list[int]:
-        """The numbers of their tasks."""
         return [
             writer_of(TaskId(number, partition))
             for number in subtopologies
@@ -326,22 +304,38 @@ class EdgePlan:
         part: Subtopology,
         notes: Mapping[TopicPartition, InputNote],
         topic_ids: Mapping[str, str],
-        period: Period,
+        start: Start,
     ) -> EdgeWriter | None:
-        counts = {**self._prefixed, **self._headed}
+        begun = self._begun(part, start)
+        counts = {**self._prefixed, **self._headed, **{one: self._counts[one] for one in begun}}
         writes = {topic: counts[topic] for topic in part.output_topics if topic in counts}
         waits = {topic: self._held[topic] for topic in part.output_topics if topic in self._held}
-        if not writes and not waits:
+        # Where nothing waits any more, what did is still to be decided.
+        written = self._between.intersection(part.output_topics)
+        tells = {one: self._counts[one] for one in written} if start.signs else waits
+        if not writes and not tells:
             return None
         ids = {**self._ids, **topic_ids}
         edges = {
             tp: edge_of(tp, ids.get(tp.topic, ""), note.incarnation) for tp, note in notes.items()
         }
-        held, agreement = None, self.agreement
-        if waits:
-            known = self.keys, self.undecided
-            held = HeldWriter(period, waits, agreement, *known, exact=self._exact)
-        return EdgeWriter(writes, edges, self._headed, agreement, held)
+        agreement, held = self.agreement, None
+        if tells:
+            known = start.period, tells, agreement, self.keys, self.undecided
+            held = HeldWriter(*known, exact=self._exact, holds=waits)
+        wanted = self._prefixed.keys() & set(part.output_topics)
+        if not self._orderly(part, start):
+            wanted -= self._held.keys()
+        forms = OriginForms(wanted, begun, agreement, held, self._timeout_ms)
+        return EdgeWriter(writes, edges, self._headed, agreement, held, forms)
+
+    def _begun(self, part: Subtopology, start: Start) -> frozenset[str]:
+        """The topics to which records bear origins as of the commit of a start."""
+        return start.bearing(self._between.intersection(part.output_topics))
+
+    def _orderly(self, part: Subtopology, start: Start) -> bool:
+        """True if what is written may bear origins although records wait in what is read."""
+        return bool(self._begun(part, start)) or not self.agreement.held
 
     def _in_order(self, part: Subtopology, topic: str) -> bool:
         """True if places in a topic are to be offsets: origins are made of them, or marks are many.
@@ -350,7 +344,8 @@ class EdgePlan:
         """
         writers = [one for one in self._topology.subtopologies if topic in one.output_topics]
         count = sum(one.task_count(self._counts) for one in writers)
-        size = longest_text(part.changelog_topics, count, signs=True)
+        between = len(self._between.intersection(part.output_topics))
+        size = longest_text(part.changelog_topics, count, signs=True, between=between)
         if count > MOST_SOURCES or size > METADATA_MAX_BYTES:
             return True
         return any(sink.origin for sink in part.sinks)

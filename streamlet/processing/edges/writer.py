@@ -16,6 +16,7 @@ from streamlet.kafka.partitioner import KeyPartitioner
 from streamlet.kafka.ports import Headers
 from streamlet.origins import ORIGIN_HEADER, origin_headers
 from streamlet.processing.edges.agreement import Agreement
+from streamlet.processing.edges.forms import OriginForms
 from streamlet.processing.edges.held_writer import HeldWriter
 from streamlet.processing.edges.records import INDEX_BITS, pack
 from streamlet.processing.outputs import Output
@@ -31,12 +32,13 @@ class EdgeWriter:
     """The chains of one task.
 
     Args:
-        topics: partitions of each exact repartition topic that it writes, and of each output topic
-            with origins.
+        topics: partitions of each repartition topic whose records may bear origins, and of each
+            output topic with origins.
         headed: those whose records bear their origins in a header.
         edges: number of each of its input partitions (``records.edge_of``).
         agreement: of the group; None: prefixes may be written.
         held: the writer to those topics whose records wait for their commit.
+        forms: which repartition topics bear origins; None: all of ``topics`` do.
     """
 
     def __init__(
@@ -46,9 +48,11 @@ class EdgeWriter:
         headed: Collection[str] = (),
         agreement: Agreement | None = None,
         held: HeldWriter | None = None,
+        forms: OriginForms | None = None,
     ) -> None:
         self.held = held
-        self._agreement = agreement or Agreement(prefixes=True)
+        between = topics.keys() - set(headed)
+        self.forms = forms or OriginForms(between, between, agreement, held)
         self._headed = frozenset(headed)
         self._partitioners = {topic: KeyPartitioner(count) for topic, count in topics.items()}
         self._edges = dict(edges)
@@ -64,15 +68,9 @@ class EdgeWriter:
         self._before = {}
         if output.by_record:
             return output
-        if self.held is not None:
-            if self.held.takes(output.topic):
-                return self.held.prefixed(output)
-            self.held.plain(output)
-        partitioner = self._partitioners.get(output.topic)
-        if partitioner is None:
-            return output
-        if output.topic not in self._headed and not self._agreement.prefixes:
-            return output
+        if output.topic not in self._headed and not self.forms.bear(output.topic):
+            return self._without_origins(output)
+        partitioner = self._partitioners[output.topic]
         offsets = [offset for _, _, run in output.origins for offset in run]
         partitions = output.partitions or partitioner.choose(output.keys, offsets)
         edges: list[int] = []
@@ -91,6 +89,13 @@ class EdgeWriter:
             values = [*pack(values, edges, origins, previous)]
         columns = output.keys, values, output.timestamps, partitions, headers
         return Output(output.topic, *columns, output.origins)
+
+    def _without_origins(self, output: Output) -> Output:
+        if self.held is not None:
+            if self.held.takes(output.topic):
+                return self.held.prefixed(output)
+            self.held.plain(output)
+        return output
 
     def _with_headers(
         self, output: Output, origins: Sequence[int], previous: Sequence[int]

@@ -19,6 +19,8 @@ from streamlet.processing.edges.held_records import (
 from tests.integration.chaos.support import Cluster
 
 _PAUSE_S = 0.1
+#: In the name of so many tasks at a time: all of them would be more than the load is.
+_MOST = 4
 #: It knows all but the key.
 _KEY = b"another"
 
@@ -66,7 +68,8 @@ class Forger:
     def _words(self) -> Iterator[bytes]:
         """The next period, the end of this one, and commits that are still to come."""
         found = self._cluster.committed()
-        for task in self._cluster.tasks:
+        tasks = list(self._cluster.tasks)
+        for task in self._dice.sample(tasks, min(_MOST, len(tasks))):
             commit = self._cluster.of_task(task, found).metadata
             if commit is None or not commit.born:
                 continue

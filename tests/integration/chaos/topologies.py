@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 from streamlet import (
     App,
@@ -23,6 +24,7 @@ from streamlet import (
     State,
     Timer,
     join_windows,
+    non_deterministic,
     session,
     tumbling,
     until_window_closes,
@@ -55,6 +57,8 @@ ONCE_MS = 300
 RECENT_MS = 300
 SILENT_MS = 400
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
 
 def by_last_digit(events: KStream[str, int]) -> KTable[str, int]:
     """Counts per group behind a repartition, whose topic keeps the numbers for tests to see."""
@@ -74,26 +78,32 @@ def counting(name: str) -> App:
     return app
 
 
-def chained(name: str) -> App:
+def chained(name: str, like: Callable[[_Function], _Function] = lambda one: one) -> App:
     """Three subtopologies in a row, a merge and a join, each behind a repartition.
 
     ``sums`` adds up every count that was ever put out: of a key that came n times, n (n + 1) / 2.
+    ``like`` declares the functions before the first repartitions.
     """
     app = App(name)
     rows = app.table(f"{name}-names", key=str, value=int, store="names")
     events = app.stream(f"{name}-in", key=str, value=int)
     counts = events.group_by_key().count(store="counts").to_stream()
     counts.to(f"{name}-counts")
-    last_digit = counts.group_by(lambda key, count: key[-1], key=str, value=int)
+    last_digit = counts.group_by(like(lambda key, count: key[-1]), key=str, value=int)
     sums = last_digit.reduce(lambda one, other: one + other, store="sums").to_stream()
     sums.group_by(lambda digit, total: "all", key=str, value=int).count(store="updates")
     even = events.filter(lambda key, number: number % 2 == 0)
     merged = even.merge(events.filter(lambda key, number: number % 2 == 1))
-    merged.group_by(lambda key, n: key[-2:], key=str, value=int).count(store="merged")
-    by_digit = events.select_key(lambda key, n: f"k{key[-1]}", key=str).repartition(name="digits")
-    met = by_digit.join(rows, lambda n, row: n, value=int)
+    merged.group_by(like(lambda key, n: key[-2:]), key=str, value=int).count(store="merged")
+    by_digit = events.select_key(like(lambda key, n: f"k{key[-1]}"), key=str)
+    met = by_digit.repartition(name="digits").join(rows, lambda n, row: n, value=int)
     met.group_by_key().count(store="met")
     return app
+
+
+def varying(name: str) -> App:
+    """The same, with functions that are said to vary: records wait in all repartition topics."""
+    return chained(name, non_deterministic)
 
 
 def joined(name: str) -> App:
@@ -352,6 +362,7 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "own_stores": own_stores,
     "plain": plain,
     "poisoned": poisoned,
+    "varying": varying,
     "waiting": waiting,
     "windowed": windowed,
     "stranger": stranger,

@@ -1,4 +1,4 @@
-"""Prefixes come and go, one instance at a time, under load: by the setting, and by the version."""
+"""The form of records between tasks changes, one instance at a time, under load."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ import pytest
 from streamlet.processing.edges.records import MARK
 from streamlet.rebalance import wire
 from tests.integration.chaos.checks import await_share, go_on
-from tests.integration.chaos.support import Cluster, Instance, wait_for
+from tests.integration.chaos.support import Cluster, wait_for
 from tests.integration.chaos.test_edges import assert_all_exact, rows_of_digits
 from tests.integration.chaos.topics import SLOW_BEAT_S, Load, read_all
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
 
-def test_a_rolling_change_and_the_way_back_count_each_record_once(
+def test_members_that_die_amid_a_change_of_form_count_each_record_once(
     make_cluster: Callable[..., Cluster],
 ) -> None:
-    """Tasks with and without prefixes write to one topic meanwhile; then a crash amid prefixes."""
-    cluster = make_cluster("chained", repartition_exact="false")
+    """From origins to records that wait, and back; one form follows on the other in each task."""
+    cluster = make_cluster("chained")
     rows_of_digits(cluster)
     living = [cluster.instance(name).start() for name in "ab"]
     cluster.await_settled()
     with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
-        for exact in ("true", "false"):
+        for shape in ("varying", "chained"):
             for at in range(2):
-                living[at] = restarted(cluster, living[at], exact)
+                go_on(load)
+                living[at].kill()
+                living[at] = cluster.instance(
+                    living[at].name, state_of=living[at], shape=shape
+                ).start()
                 await_share(cluster, living[at])
-            go_on(load)
-            if exact == "true":
-                living[0].kill()
-                living[0].start()
-                await_progress(cluster)
+            living[0].kill()
+            living[0].start()
+            await_progress(cluster)
         true = load.finish()
     cluster.await_settled()
     assert [one.stop() for one in living] == [0, 0], cluster.logs()
@@ -86,10 +88,3 @@ def await_progress(cluster: Cluster) -> None:
         lambda: all(one.offset >= ends[tp] for tp, one in cluster.committed().items()),
         lambda: f"all tasks go on\n{cluster.logs()}",
     )
-
-
-def restarted(cluster: Cluster, old: Instance, exact: str) -> Instance:
-    """Its successor on the same folder, with the other setting."""
-    assert old.stop() == 0, old.log()
-    more = ("--set", f"repartition.exact={exact}")
-    return cluster.instance(old.name, state_of=old, more=more).start()

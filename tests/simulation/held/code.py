@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
@@ -21,7 +21,7 @@ from streamlet.processing.edges.held_records import (
     pack_marker,
     period_of,
 )
-from streamlet.processing.edges.held_writer import HeldWriter, Period
+from streamlet.processing.edges.held_writer import HeldWriter, Markers, Period
 from streamlet.processing.edges.writer_keys import STALE_MS, WriterKey, WriterKeys
 from streamlet.processing.outputs import Output
 from streamlet.types import TaskId
@@ -32,7 +32,7 @@ from tests.simulation.held.rules import NO_PERIOD, Place, Rules, Word
 from tests.simulation.held.tasks import Task
 from tests.simulation.held.writer import Writer
 
-_TOPIC = "between"
+TOPIC = "between"
 #: One value of so many is null; then the key alone tells which record it is.
 _NULLS = 5
 #: A time at which every marker is due, ms.
@@ -48,9 +48,9 @@ class CodeWriter(Writer):
         super().__init__(rules, writer, period, base, partitions)
         (born, epoch), number = base
         of_base = (period_of(born, epoch), number) if number else (0, 0)
-        key = _key(writer, period[0])
-        own = Period(TaskId(0, writer), period_of(*period), of_base, key)
-        self._code = HeldWriter(own, {_TOPIC: partitions})
+        key = key_for(writer, period[0])
+        self._own = Period(TaskId(0, writer), period_of(*period), of_base, key)
+        self._code = HeldWriter(self._own, {TOPIC: partitions})
         self._late_ms = 0
 
     def begin(self, dice: random.Random) -> None:
@@ -61,13 +61,13 @@ class CodeWriter(Writer):
     def emit(self, partition: int, value: Hashable) -> None:
         """Write a record, behind the markers that are due."""
         self._send_markers(0)
-        key, text = _key_of(partition, self.partitions, value)
-        written = self._code.prefixed(Output(_TOPIC, [key], [text], [0]))
+        key, text = key_of(partition, self.partitions, value)
+        written = self._code.prefixed(Output(TOPIC, [key], [text], [0]))
         assert written.partitions in ([partition], None)
         assert written.values[0] is not None
         self._queue(partition, value, written.values[0])
 
-    def shared(self, number: int) -> None:
+    def shared(self, number: int, position: int) -> None:
         """A commit of this number contains what was written so far."""
         self._code.taken(number)
 
@@ -101,17 +101,20 @@ class CodeWriter(Writer):
         return not any(self.in_flight)
 
     def _send_markers(self, now_ms: int | None = None) -> None:
-        for sent in self._code.markers(now_ms or 0, at_once=now_ms is None):
+        self._send(self._code.markers(now_ms or 0, at_once=now_ms is None))
+
+    def _send(self, markers: Sequence[Markers]) -> None:
+        for sent in markers:
             for partition, value in zip(sent.partitions, sent.values, strict=True):
                 self._queue(partition, None, value)
 
-    def _queue(self, partition: int, value: Hashable, data: bytes) -> None:
+    def _queue(self, partition: int, value: Hashable, data: bytes | None) -> None:
         base = None if value else (NO_PERIOD, 0)
         word = Word(self._writer, NO_PERIOD, 0, 0, 0, value, base, data)
         self._ways[partition].queue.append(word)
 
 
-def _key_of(partition: int, partitions: int, value: Hashable) -> tuple[bytes, bytes | None]:
+def key_of(partition: int, partitions: int, value: Hashable) -> tuple[bytes, bytes | None]:
     """A key that lies in that partition, and a value."""
     text = repr(value).encode()
     keys = (b"%s %d" % (text, at) for at in count())
@@ -119,8 +122,15 @@ def _key_of(partition: int, partitions: int, value: Hashable) -> tuple[bytes, by
     return key, None if len(text) % _NULLS == 0 else text
 
 
-def _key(writer: int, born: int) -> bytes:
+def key_for(writer: int, born: int) -> bytes:
     return b"%d of %d" % (writer, born)
+
+
+def note_of(notes: words.Notes) -> InputNote:
+    """The note that a text of a commit has."""
+    assert isinstance(notes, str)
+    found = CommitMetadata.from_text(notes)
+    return InputNote() if found is None else found.note
 
 
 class CodeReader(Reader):
@@ -136,14 +146,14 @@ class CodeReader(Reader):
         super().__init__(rules, position)
         self._now_ms = 0
         self._keys = WriterKeys()
-        assert isinstance(notes, str)
-        found = CommitMetadata.from_text(notes)
-        note = InputNote() if found is None else found.note
-        facts = note, position, EdgeFilter(note), self._keys, frozenset({0})
-        self._code = HeldReader(*facts, ordered=self.ordered)
+        self._code = self._made(note_of(notes), position)
         self._words: list[Word] = []
         self._given: deque[tuple[int, Word]] = deque()
         self._place = self._behind = position
+
+    def _made(self, note: InputNote, position: int) -> HeldReader:
+        others = EdgeFilter(note, buffered=True)
+        return HeldReader(note, position, others, self._keys, frozenset({0}), ordered=self.ordered)
 
     def take(self, word: Word) -> None:
         """Take the next word of the log, now or with those behind it."""
@@ -169,6 +179,11 @@ class CodeReader(Reader):
         return word
 
     @property
+    def place(self) -> int:
+        """That of the record which was processed last."""
+        return self._place - 1
+
+    @property
     def position(self) -> int:
         """The position of a commit."""
         self._read_on()
@@ -188,7 +203,7 @@ class CodeReader(Reader):
         offsets = range(self.read - len(taken), self.read)
         keys = [None if word.value is None else repr(word.value).encode() for word in taken]
         data: list[bytes | None] = [word.data for word in taken]
-        raw = PartitionBatch(_TOPIC, 0, offsets, [*keys], data, [0] * len(taken))
+        raw = PartitionBatch(TOPIC, 0, offsets, [*keys], data, [0] * len(taken))
         given, self._behind = self._code.take(raw, self._now_ms)
         by_key = dict(zip(keys, taken, strict=True))
         for place, key, value in zip(given.offsets, given.keys, given.values, strict=True):
@@ -204,7 +219,7 @@ class CodeReader(Reader):
                 self._keys.ask_again([writer])
                 continue
             born, of_now = answer
-            key = WriterKey(born, _key(writer, born)) if born else WriterKey()
+            key = WriterKey(born, key_for(writer, born)) if born else WriterKey()
             self._keys.answer({writer: key}, self._now_ms if of_now else -STALE_MS)
 
     def _earlier(self, key: bytes) -> Word:

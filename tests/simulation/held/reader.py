@@ -62,6 +62,11 @@ class Reader:
         return word
 
     @property
+    def place(self) -> int:
+        """That of the record which was processed last."""
+        return 0
+
+    @property
     def position(self) -> int:
         """The position of a commit."""
         if not self._rules.position:

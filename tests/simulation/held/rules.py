@@ -55,8 +55,8 @@ class Rules:
 class Word(NamedTuple):
     """A record of a held edge, or a marker, which bears a base and no value.
 
-    ``data`` is what the code that ships wrote for it. Who cannot sign may copy a word, and change
-    its sequence and its value.
+    ``data`` is what the code that ships wrote for it; None: a null. Who cannot sign may copy a
+    word, and change its sequence and its value.
     """
 
     writer: int
@@ -66,10 +66,10 @@ class Word(NamedTuple):
     sequence: int
     value: Hashable = None
     base: Place | None = None
-    data: bytes = b""
+    data: bytes | None = b""
     signed: bool = True
 
     @property
     def commit(self) -> tuple[object, ...]:
         """What tells which commit contains it."""
-        return self.writer, self.period, self.number, self.data[:HEAD_BYTES]
+        return self.writer, self.period, self.number, (self.data or b"")[:HEAD_BYTES]

@@ -13,7 +13,7 @@ from tests.simulation.held.writer import Writer
 
 #: Most records of one batch.
 MOST = 6
-_EMITTED = (0, 1, 1, 1, 2, MOST)
+EMITTED = (0, 1, 1, 1, 2, MOST)
 
 #: A record of a task: the partition it went to, and its value.
 Emitted = tuple[int, Hashable]
@@ -30,6 +30,10 @@ class Commit:
     epoch: int = 0
     applied: tuple[Word, ...] = ()
     emitted: tuple[Emitted, ...] = ()
+    #: Numbers of the topics to which it says that origins are written.
+    origins: frozenset[int] = frozenset()
+    #: Since when the epochs count with which what waits is written; 0: nothing does.
+    born: int = 0
 
 
 @attrs.define
@@ -67,6 +71,12 @@ class Task:
             self.former.append(self.owner)
         self.owner = Active(self)
 
+    def emissions(self, dice: random.Random, source: Hashable, partitions: int) -> list[Emitted]:
+        """What is emitted for one record, the last first: chosen anew each time."""
+        places = [dice.randrange(partitions) for _ in range(dice.choice(EMITTED))]
+        values = [(self.number, next(self.values)) for _ in places]
+        return [*zip(places, reversed(values), strict=True)]
+
     @property
     def ended(self) -> bool:
         """True if all there is was processed, committed and told."""
@@ -100,7 +110,7 @@ class Active:
         self.position = found.position
         self.reader = None if task.log is None else task.begun(rules, found.position, found.notes)
         self.applied, self.emitted = list(found.applied), list(found.emitted)
-        self._batch: list[int] = []
+        self._batch: list[Emitted] = []
         self._amid = False
         self.claimed = False
         self.share: _Share | None = None
@@ -156,8 +166,7 @@ class Active:
         if not self._amid and not self._begin_batch(dice):
             return
         if self._batch:
-            partition = self._batch.pop()
-            value = self._task.number, next(self._task.values)
+            partition, value = self._batch.pop()
             self.writer.emit(partition, value)
             self.emitted.append((partition, value))
         if not self._batch:
@@ -165,16 +174,19 @@ class Active:
             self.position += self.reader is None
 
     def _begin_batch(self, dice: random.Random) -> bool:
+        source: Hashable = self.position
+        self.writer.place = self.position
         if self.reader is not None:
             word = self.reader.process()
             if word is None:
                 return False
             self.applied.append(word)
+            source, self.writer.place = word.value, self.reader.place
         elif self.position == self._task.records:
             return False
         self._amid = True
         if count := self.writer.partitions:
-            self._batch = [dice.randrange(count) for _ in range(dice.choice(_EMITTED))]
+            self._batch = self._task.emissions(dice, source, count)
         return True
 
     # Commits.
@@ -186,7 +198,12 @@ class Active:
         found = self._task.commit
         contained = found.contained if self._rules.leap else (self._period, 0)
         changed = attrs.evolve(
-            found, contained=contained, epoch=self.epoch, incarnation=self.incarnation
+            found,
+            contained=contained,
+            epoch=self.epoch,
+            incarnation=self.incarnation,
+            origins=self.writer.origins,
+            born=self.writer.born,
         )
         self._task.commit = self._found = changed
         if not faulty or dice.random() < 0.8:
@@ -213,6 +230,7 @@ class Active:
     def _take_share(self) -> None:
         number = self.number + 1
         position, notes, _, _ = self._now()
+        self.writer.shared(number, position)
         commit = Commit(
             position,
             notes,
@@ -221,9 +239,10 @@ class Active:
             self.epoch,
             tuple(self.applied),
             tuple(self.emitted),
+            self.writer.origins,
+            self.writer.born,
         )
         self.share = _Share(commit, number, self.writer.sent)
-        self.writer.shared(number)
 
     def begin_again(self) -> None:
         """Begin another period in place, if the last commit of the task is this one's."""

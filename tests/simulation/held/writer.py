@@ -46,6 +46,10 @@ class Writer:
         self._share = self._accepted = 0
         self._undecided: list[int] = []
         self.failed = False
+        #: Whether a marker was not delivered, or late.
+        self.lost_marker = False
+        #: The input record that what is written stems from.
+        self.place = 0
 
     # What the task does.
 
@@ -65,7 +69,17 @@ class Writer:
         one.written, one.told = number, accepted
         self._undecided.append(number)
 
-    def shared(self, number: int) -> None:
+    @property
+    def origins(self) -> frozenset[int]:
+        """Numbers of the topics to which a commit is to say that origins are written."""
+        return frozenset()
+
+    @property
+    def born(self) -> int:
+        """Since when the epochs count with which it writes what waits; 0: it writes none."""
+        return 0
+
+    def shared(self, number: int, position: int) -> None:
         """A commit of this number contains what was written so far."""
         self._share = number
 
@@ -156,6 +170,7 @@ class Writer:
         one.delivered += 1
         if faulty and dice.random() < (0.04 if word.base is None else 0.12):
             self.failed |= self._rules.first or word.base is None
+            self.lost_marker |= word.base is not None
             if dice.random() < 0.4:
                 one.late.append(word)
             return

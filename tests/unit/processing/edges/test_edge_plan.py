@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import streamlet as sl
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
-from streamlet.processing.edges.held_records import HEAD_BYTES, read_base, read_head, writer_of
-from streamlet.processing.edges.plan import EdgePlan, Start
+from streamlet.processing.edges.held_records import (
+    HEAD_BYTES,
+    MARK,
+    read_base,
+    read_head,
+    writer_of,
+)
+from streamlet.processing.edges.plan import EdgePlan, TaskEdges
+from streamlet.processing.edges.records import MARK as ORIGINS
+from streamlet.processing.edges.start import Start
 from streamlet.processing.edges.writer_keys import WriterKey
+from streamlet.processing.outputs import Output
+from streamlet.state.log_numbers import number_of
+from streamlet.topology.graph import Topology
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
 BETWEEN = "a-by-repartition"
+ONE, TWO = "a-one-repartition", "a-two-repartition"
 
 
 def shop(*, origin: bool = False) -> sl.App:
@@ -102,3 +114,77 @@ def test_what_is_read_in_the_order_of_offsets() -> None:
     assert plan_of(shop()).ordered == frozenset()
     assert plan_of(shop(origin=True)).ordered == {BETWEEN}
     assert plan_of(shop(), partitions=129).ordered == {BETWEEN}
+
+
+def in_a_row() -> tuple[EdgePlan, Topology]:
+    """Two repartitions: records wait in the second because they do in the first."""
+    app = sl.App("a")
+    sent = app.stream("in", key=str, value=int)
+    varying = sent.map(sl.non_deterministic(lambda k, v: (k, v)), key=str, value=int)
+    again = varying.repartition(name="one").map(lambda k, v: (str(v), v), key=str, value=int)
+    again.repartition(name="two").to("out")
+    topology = app.topology()
+    counts = dict.fromkeys(("in", ONE, TWO, "out"), 2)
+    return EdgePlan(topology, counts, {}, exact=True, timeout_ms=1_000), topology
+
+
+def between_two(plan: EdgePlan, topology: Topology, commit: CommitMetadata) -> TaskEdges:
+    """The edges of a task that reads the first and writes the second."""
+    (part,) = (one for one in topology.subtopologies if TWO in one.output_topics)
+    where = TopicPartition(ONE, 0)
+    start = Start(TaskId(part.id, 0), 4, commit, StateNumber(2, 9), 1_000)
+    return plan.of_task(part, {where: 5}, {where: InputNote()}, {}, start)
+
+
+def form_of(edges: TaskEdges) -> bytes | None:
+    """How the next record begins that its task writes."""
+    assert edges.writer is not None
+    origins = [(1, TopicPartition(ONE, 0), [5])]
+    (value,) = edges.writer.prefixed(Output(TWO, [b"k"], [b"v"], [0], origins=origins)).values
+    assert value is not None
+    return value[: len(MARK)]
+
+
+def claimed(edges: TaskEdges) -> TaskEdges:
+    """They, once the claim of their period was accepted and told."""
+    assert edges.held is not None
+    assert edges.writer is not None
+    edges.writer.forms.accepted({})
+    edges.held.claimed()
+    edges.held.markers(0, at_once=True)
+    assert not edges.silent
+    return edges
+
+
+def test_what_waits_because_of_what_it_reads_waits_from_the_claim_on() -> None:
+    plan, topology = in_a_row()
+    plan.agreement.take(prefixes=True, held=True)
+    edges = between_two(plan, topology, CommitMetadata(3, "m", 1))
+    assert edges.writer is not None
+    assert edges.writer.forms.numbers == frozenset()
+    assert form_of(claimed(edges)) == MARK
+
+
+def test_until_all_can_read_what_waits_it_bears_origins_and_goes_on_with_them() -> None:
+    """They end with a commit behind what lay there one session timeout after the claim."""
+    plan, topology = in_a_row()
+    plan.agreement.take(prefixes=True, held=False)
+    edges = claimed(between_two(plan, topology, CommitMetadata(3, "m", 1)))
+    assert edges.writer is not None
+    forms = edges.writer.forms
+    origins = ORIGINS.to_bytes(8, "little")
+    assert (form_of(edges), forms.numbers) == (origins, {number_of(TWO)})
+    plan.agreement.take(prefixes=True, held=True)
+    assert form_of(claimed(edges)) == origins
+    again = between_two(plan, topology, CommitMetadata(4, "m", 1, origins=forms.numbers))
+    assert form_of(claimed(again)) == origins
+
+    where = TopicPartition(ONE, 0)
+    assert [forms.asks_ends(now_ms) for now_ms in (0, 999, 1_000)] == [False, False, True]
+    forms.accepted({where: 7})
+    found = []
+    for position in (6, 7):
+        forms.taken({where: position})
+        found.append(edges.silent)
+        forms.accepted({})
+    assert (found, form_of(edges), forms.numbers) == ([False, True], MARK, frozenset())
