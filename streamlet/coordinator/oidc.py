@@ -100,8 +100,8 @@ def extensions_of(config: Mapping[str, str]) -> dict[str, str]:
 def _refusal(body: bytes) -> str:
     """The standard's two fields of a refusal, which are for people."""
     try:
-        said = parsed(body)
-        named = [str(said[key]) for key in ("error", "error_description") if key in said]
+        answer = parsed(body)
+        named = [str(answer[key]) for key in ("error", "error_description") if key in answer]
     except (ValueError, TypeError):
         return ""
     return f": {', '.join(named)[:_MOST_SHOWN]}" if named else ""
@@ -109,9 +109,9 @@ def _refusal(body: bytes) -> str:
 
 def _token(url: str, body: bytes, extensions: Mapping[str, str], now_ms: int) -> Token:
     try:
-        said = parsed(body)
-        text = str(said["access_token"])
-        expires_ms = _expiry_ms(text, said, now_ms)
+        answer = parsed(body)
+        text = str(answer["access_token"])
+        expires_ms = _expiry_ms(text, answer, now_ms)
     except (ValueError, KeyError, TypeError) as error:
         # Nothing of the answer is shown: a part of it may be a token.
         reason = f"the answer of the token endpoint {url} is no token ({type(error).__name__})"
@@ -119,11 +119,11 @@ def _token(url: str, body: bytes, extensions: Mapping[str, str], now_ms: int) ->
     return Token(text, expires_ms, extensions)
 
 
-def _expiry_ms(token: str, said: Mapping[str, Any], now_ms: int) -> int:
+def _expiry_ms(token: str, answer: Mapping[str, Any], now_ms: int) -> int:
     """The time a token expires: that in the token, else that of the answer around it."""
     try:
         middle = token.split(".")[1]
         claims = parsed(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))
         return int(claims["exp"] * 1000)
     except (IndexError, KeyError, ValueError, TypeError, binascii.Error):
-        return now_ms + int(said["expires_in"]) * 1000
+        return now_ms + int(answer["expires_in"]) * 1000

@@ -53,13 +53,13 @@ def calendar(size: str, *, tz: str, offset: Duration = 0, grace: Duration = 0) -
     found = re.fullmatch(r"([1-9]\d{0,3})(d|w|mo|y)", size) if isinstance(size, str) else None
     if found is None:
         raise TopologyError(
-            f"calendar(size={size!r}): it is a number and a unit: '1d', '1w', '1mo' or '1y'"
+            f"calendar(size={size!r}): expected a number and a unit: '1d', '1w', '1mo' or '1y'"
         )
     count, unit = int(found[1]), cast("CalendarUnit", found[2])
     offset_ms = milliseconds("calendar(offset=)", offset)
     shortest = count * _SHORTEST_DAYS[unit]
     if offset_ms >= shortest * DAY_MS:
-        raise TopologyError(f"calendar(offset={offset!r}): it is shorter than {shortest} days")
+        raise TopologyError(f"calendar(offset={offset!r}): expected less than {shortest} days")
     longest_ms = count * LONGEST_DAYS[unit] * DAY_MS + CLOCK_CHANGE_MS
     text = f"calendar {size} of {tz} and {offset_ms} ms"
     grace_ms = milliseconds("calendar(grace=)", grace)
@@ -100,7 +100,7 @@ def custom_windows(
         TopologyError: there is no name, or a duration is none.
     """
     if not isinstance(name, str) or not name:
-        raise TopologyError(f"custom_windows(name={name!r}): it is a text")
+        raise TopologyError(f"custom_windows(name={name!r}): expected a text")
     check_takes("custom_windows()", windows_for, "time")
     return CustomWindows(
         f"custom {name}",

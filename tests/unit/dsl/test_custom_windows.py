@@ -111,9 +111,9 @@ def test_calendar_windows_lie_one_behind_the_other(
         (lambda: sl.calendar(DAY, tz="UTC"), "a number and a unit"),  # type: ignore[arg-type]
         (lambda: sl.calendar("1d", tz="Europe/Nowhere"), "no such time zone"),
         (lambda: sl.calendar("1d", tz=None), "no such time zone"),  # type: ignore[arg-type]
-        (lambda: sl.calendar("1d", tz="UTC", offset="24h"), "shorter than 1 days"),
+        (lambda: sl.calendar("1d", tz="UTC", offset="24h"), "less than 1 days"),
         (lambda: sl.calendar("1d", tz="UTC", grace="soon"), "grace"),
-        (lambda: sl.custom_windows("", lambda time: [], max_size="1h"), "it is a text"),
+        (lambda: sl.custom_windows("", lambda time: [], max_size="1h"), "expected a text"),
         (lambda: sl.custom_windows("w", lambda: [], max_size="1h"), "takes"),  # type: ignore[arg-type, misc]
         (lambda: sl.custom_windows("w", lambda time: [], max_size=0), "max_size"),
     ],
