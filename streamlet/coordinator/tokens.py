@@ -8,6 +8,7 @@ connection lives on over that: it logs in again, at 85 to 95 percent of its time
 
 from __future__ import annotations
 
+import logging
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -115,7 +116,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
                 self._token = token = self._fetch()
             except TokenError as error:
                 self._error = error
-                log.warning("%s", self._reason())
+                log.log(logging.DEBUG if error.final else logging.WARNING, "%s", self._reason())
                 wait_ms = pause_ms
                 pause_ms = min(2 * pause_ms, _LONGEST_PAUSE_MS)
             else:

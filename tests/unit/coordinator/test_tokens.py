@@ -57,7 +57,10 @@ def test_a_token_is_asked_for_by_the_clients_credentials(server: TokenServer) ->
     assert token.text not in repr(token)
 
 
-def test_a_secret_that_is_refused_is_not_tried_again(server: TokenServer) -> None:
+def test_a_secret_that_is_refused_is_an_error_and_no_warning_beside_it(
+    server: TokenServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     config = settings(server, client_secret="not-the-one")
     with (
         closing(TokenProvider(fetch_from(config, None, CLOCK), CLOCK)) as provider,
@@ -67,6 +70,7 @@ def test_a_secret_that_is_refused_is_not_tried_again(server: TokenServer) -> Non
     assert refused.value.kind is FailureKind.AUTHENTICATION
     assert "401" in str(refused.value)
     assert "not-the-one" not in str(refused.value)
+    assert caplog.text == ""
 
 
 def test_an_endpoint_that_is_away_is_named_and_asked_again() -> None:
