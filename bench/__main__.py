@@ -20,6 +20,7 @@ from bench import (
     handover,
     joins,
     latency,
+    queries,
     regroup,
     restore,
     restore_share,
@@ -49,6 +50,7 @@ _WORKLOADS = (
     "crash",
     "chaos",
     "latency",
+    "queries",
     "spark",
     "spark-state",
 )
@@ -106,6 +108,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             length = {"seconds": options.seconds, "warm_s": options.warm}
             what = {"rates": options.rates, "apps": options.apps, "peers": options.peers}
             return latency.run(**what, **length, linger_ms=options.linger)
+        case "queries":
+            return queries.run(options.rate, *(options.keys, options.seconds, options.runs))
         case "chaos":
             return _chaos(options)
         case "spark" | "spark-state":
@@ -205,7 +209,7 @@ def _parse() -> argparse.Namespace:
         "--rate",
         type=_count,
         help=f"records per second; of handover {handover.RATE:,}, of scale-down "
-        f"{scale_down.RATE:,}, of crash {crash.RATE:,} if not given",
+        f"{scale_down.RATE:,}, of crash {crash.RATE:,}, of queries {queries.RATE:,} if not given",
     )
     parser.add_argument(
         "--kills", type=_kills, default=4, help="of workers, in each round of crash"
