@@ -364,7 +364,7 @@ def test_only_windows_that_close_can_be_waited_for() -> None:
             table.suppress(until)
     with pytest.raises(TopologyError, match=r"suppress\(\) takes until_window_closes\(\) or"):
         grouped.count().suppress("10s")  # type: ignore[arg-type]
-    with pytest.raises(TopologyError, match=r"max_records=-1\): it is a number from 0 on"):
+    with pytest.raises(TopologyError, match=r"max_records=-1\): expected a number from 0 on"):
         sl.until_window_closes(max_records=-1)
     with pytest.raises(TopologyError, match="'emit_early' or 'shut_down'"):
         sl.until_time_limit(1, when_full="spill")  # type: ignore[arg-type]
