@@ -35,7 +35,7 @@ LONG = (
 )
 BROKERS = (Faults.lose_broker, Faults.freeze_broker)
 #: One batch of so many is not delivered as it should, and one transaction does not end so.
-_ONE_OF, _ONE_END_OF = 60, 20
+_ONE_OF, _ONE_END_OF = 60, 8
 #: How much longer faults are made until requests of each kind have failed, s.
 _LONGER_S = 600
 #: A record whose answer is lost times out: shorter than a producer waits for an answer.

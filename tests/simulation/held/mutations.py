@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from streamlet.processing.edges import undecided
@@ -226,8 +227,8 @@ MUTATIONS = (
 )
 
 
-def run(mutation: Mutation) -> str:
-    """The first history that goes wrong with this mutation; empty if none does."""
+def run(mutation: Mutation, module: str) -> str:
+    """The first history that goes wrong with this mutation, as the module has it; or empty."""
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "streamlet"
         skipped = shutil.ignore_patterns("__pycache__", "*.so")
@@ -235,7 +236,7 @@ def run(mutation: Mutation) -> str:
         (Path(folder) / "tests").symlink_to(ROOT / "tests")
         (package / mutation.file).write_text(mutated(mutation, package), "utf-8")
         done = subprocess.run(
-            [sys.executable, "-m", "tests.simulation.held.mutations", "--play"],
+            [sys.executable, "-m", module, "--play"],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
@@ -260,9 +261,9 @@ def play() -> str:
     return ""
 
 
-def main() -> int:
+def command(module: str, mutations: Sequence[Mutation], play: Callable[[], str]) -> int:
     """Run the mutations of these names, all without any; the exit code is 0 if all were found."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation.held.mutations")
+    parser = argparse.ArgumentParser(prog=f"python -m {module}")
     parser.add_argument("names", nargs="*", metavar="NAME", help="all without any")
     parser.add_argument("--play", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -270,14 +271,14 @@ def main() -> int:
         print(play())
         return 0
     survivors = 0
-    for mutation in MUTATIONS:
+    for mutation in mutations:
         if options.names and mutation.name not in options.names:
             continue
-        found = run(mutation)
+        found = run(mutation, module)
         survivors += not found
         print(f"{mutation.rule:9} {mutation.name:26} {found or 'SURVIVES'}", flush=True)
     return 1 if survivors else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command("tests.simulation.held.mutations", MUTATIONS, play))

@@ -1,0 +1,31 @@
+"""Commits by transactions as they ship lose, tear and double nothing, whatever the broker does."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from tests.simulation.mutations import ROOT, mutated
+from tests.simulation.transactions.history import verdict
+from tests.simulation.transactions.mutations import MUTATIONS
+
+HISTORIES = int(os.environ.get("TRANSACTION_HISTORIES", "15"))
+#: Requests that are lost, late, unanswered; ends of processes; members that do not know the end.
+FAULTS = {"lost", "late", "arrived late", "unanswered", "killed", "zombie", "hand-over"}
+
+
+@pytest.mark.simulation
+def test_each_record_counts_once_in_states_and_outputs() -> None:
+    faults: Counter[str] = Counter()
+    for seed in range(HISTORIES):
+        wrong, found = verdict(seed)
+        assert not wrong, f"history {seed}: {wrong}"
+        faults += found
+    assert faults.keys() >= FAULTS
+
+
+def test_each_mutation_has_its_place() -> None:
+    for one in MUTATIONS:
+        assert mutated(one, ROOT / "streamlet") != (ROOT / "streamlet" / one.file).read_text()

@@ -1,0 +1,106 @@
+"""Breaks each rule of commits by transactions in a copy of the package, and plays the histories.
+
+``python -m tests.simulation.transactions.mutations [NAME…]`` prints which history finds each.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from tests.simulation.held.mutations import command
+from tests.simulation.mutation_list import Mutation
+from tests.simulation.transactions.history import verdict
+
+#: Histories at most.
+HISTORIES = 1_000
+_SINK, _COMMIT = "kafka/transactions.py", "tasks/transactional_commit.py"
+
+MUTATIONS = (
+    Mutation(
+        "mark-ignored",
+        "M7",
+        "who is to have a task begins without its mark",
+        "coordinator/commit_metadata.py",
+        "return self.release_to == member_id and self.generation == generation",
+        "return True",
+    ),
+    Mutation(
+        "written-before",
+        "X2",
+        "the local store is written before the commit",
+        "tasks/commit.py",
+        """        self._token += 1
+        current.move_to(CommitPhase.SENT)
+""",
+        """        for part in current.parts:
+            if part.drained is not None:
+                part.write()
+                part.drained, part.active.ends = None, part.ends
+        self._token += 1
+        current.move_to(CommitPhase.SENT)
+""",
+    ),
+    Mutation(
+        "generation-not-checked",
+        "M1",
+        "positions are sent without the member and its generation",
+        _SINK,
+        "request.group, request.generation, request.member_id, request.instance_id",
+        'request.group, -1, "", None',
+    ),
+    Mutation(
+        "no-guard",
+        "X1",
+        "what is not known to be committed is aborted, and the epoch goes on",
+        _SINK,
+        """        super().reset()
+        try:
+            self._await_epoch(_INIT_MS)
+""",
+        """        self.fence()
+        self._failed.clear()
+        try:
+            self._producer.abort_transaction(_ABORT_S)
+            self._begun, self._sealed = False, None
+        except KafkaException:
+            super().reset()
+        try:
+            self._await_epoch(_INIT_MS)
+""",
+    ),
+    Mutation(
+        "uncommitted-restore",
+        "X2",
+        "state is restored from what no transaction has committed, too",
+        "tasks/opening.py",
+        "return settings.read_committed or all(store.source_topic is None for store in stores)",
+        "return False",
+    ),
+    Mutation(
+        "no-rewind",
+        "X1",
+        "tasks go on behind what was aborted",
+        _COMMIT,
+        """        if self.failed:
+            raise UndeliveredError(self.failed)
+""",
+        """        if self.failed:
+            self.forget_queued()
+""",
+    ),
+)
+
+
+def play() -> str:
+    """Play histories in this process until one goes wrong."""
+    logging.disable()
+    for seed in range(HISTORIES):
+        wrong, _ = verdict(seed)
+        if wrong:
+            return f"history {seed}: {wrong}"
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(command("tests.simulation.transactions.mutations", MUTATIONS, play))
