@@ -67,7 +67,7 @@ def error_of(body: bytes, status: int) -> InvalidStateStoreError:
     """The error that an answer has, of the class that its name names."""
     try:
         found = msgspec.json.decode(body, type=_Failure)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         found = _Failure("", f"an answer with status {status} that is none of streamlet's")
     made = _classes().get(found.error, InvalidStateStoreError)
     return made(found.message)

@@ -73,7 +73,7 @@ def _read(serde: Serde[Any], text: str, form: str, what: str) -> Any:
 def _json(text: str, what: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidQueryError(f"{what}: expected JSON: {error}") from error
 
 
@@ -84,7 +84,7 @@ def _converted(serde: Serde[Any], value: Any, what: str) -> Any:
         return value
     try:
         return msgspec.convert(value, kind)
-    except (msgspec.ValidationError, TypeError) as error:
+    except (ValueError, TypeError) as error:
         if isinstance(error, TypeError):  # a type that msgspec does not know
             return value
         raise InvalidQueryError(f"{what}: {error}") from error

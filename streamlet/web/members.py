@@ -71,5 +71,5 @@ class MemberClient:
             raise error_of(body, answer.status)
         try:
             return _PAGES.decode(body)
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise error_of(body, 502) from error

@@ -59,7 +59,7 @@ class Cursor:
         """
         try:
             found = msgspec.json.decode(unpacked(text, "cursor"), type=tuple[Place, int])
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidQueryError("cursor: expected that of an answer") from error
         return cls(*found)
 

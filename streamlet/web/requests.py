@@ -126,5 +126,5 @@ class Requests:
 def _partition(request: web.BaseRequest) -> int:
     try:
         return msgspec.json.decode(request.headers.get(OF_PARTITION, ""), type=int)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidQueryError(f"{OF_PARTITION}: expected a partition") from error

@@ -6,9 +6,10 @@ The table in docs/internals/parsers.md has a row for each.
 from __future__ import annotations
 
 from tests.fuzz.targets_disks import DISKS
+from tests.fuzz.targets_http import HTTP
 from tests.fuzz.targets_members import COMMITS, MEMBERS
 from tests.fuzz.targets_records import RECORDS, SETTINGS
 from tests.fuzz.targets_rows import ROWS
 from tests.fuzz.targets_topics import TOPICS
 
-TARGETS = (*MEMBERS, *COMMITS, *TOPICS, *DISKS, *RECORDS, *ROWS, *SETTINGS)
+TARGETS = (*MEMBERS, *COMMITS, *TOPICS, *DISKS, *RECORDS, *ROWS, *SETTINGS, *HTTP)
