@@ -15,6 +15,7 @@ Joins (``stream_stream`` and so on) read ``--left`` and ``--right``, and need ``
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import threading
 import time
@@ -121,7 +122,7 @@ def main() -> None:
     alone = options.members == 1
     watch = Watch(options.total, alone, Span(), options.preload, options.by_output)
     worker = open_worker(
-        hosted(app, app.settings),
+        hosted(app, app.load_settings(environ=os.environ)),
         MemberIdentity("bench", "bench", options.number, options.members),
         watch,
     )
