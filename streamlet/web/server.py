@@ -46,9 +46,7 @@ class _Connections:
     """
 
     def __init__(self, requests: Requests, clock: Clock) -> None:
-        self.server = web.Server(
-            self._answer, handler_cancellation=True, access_log=None, max_headers=64
-        )
+        self.server = web.Server(self._answer, handler_cancellation=True, access_log=None)
         self._requests, self._clock = requests, clock
         #: Protocols, and since when they are without a whole request, or at one; oldest first.
         self._since: dict[Any, int] = {}
