@@ -3,8 +3,9 @@
 Files of ``streamlet/`` count in which a function is called; those that only define things do not,
 nor do the simulator's. The hand-over is that of a scenario, from the report that a learner is ready
 to the first record at its new home. The commit is one of a count on a real broker, on the worker's
-thread from its beginning to the local stores, and on the two threads that ask the coordinator;
-files that run in a round without a commit are the round's.
+thread from its beginning to the local stores, and on the two threads that ask the coordinator.
+Files that also run while nothing is handed over or committed are told apart: workers that read
+copies, beat and look whether something is due run them in each round.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -20,6 +22,7 @@ import attrs
 from confluent_kafka import Producer
 
 import streamlet as sl
+from streamlet.clock import Clock, SystemClock
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.tasks.commit import AtLeastOnceCommit
@@ -35,8 +38,11 @@ SCENARIO = ROOT / "tests" / "spec" / "scenarios" / "001-1-scale-up-release.json"
 
 #: Records of the commit.
 RECORDS = 20
-#: Rounds without a commit that are looked at.
-ROUNDS = 20
+COMMIT_MS = 500
+#: Time without a commit whose rounds are looked at: commits are due, and there is none to make.
+ROUNDS_MS = 4 * COMMIT_MS
+#: Time without a hand-over whose rounds are looked at, while copies are read.
+REST_MS = 2_000
 
 _PROCESS, _STEP = CountingTask.process.__code__, CommitLoop.step.__code__
 _BEGIN = AtLeastOnceCommit._start.__code__
@@ -63,9 +69,28 @@ class Traced:
         return {str(path) for path in inside if path.parts[0] != "testing"}
 
 
-def handover() -> set[str]:
-    """The files of a hand-over."""
-    traced = Traced()
+def handover() -> tuple[set[str], set[str]]:
+    """The files of a hand-over, and those of the rounds of its workers before that."""
+    simulation = Simulation(read_scenario(SCENARIO, {}))
+    join, join_too, ready, *_ = simulation.scenario.steps
+    assert simulation.play(join)
+    assert simulation.play(join_too)
+    world, rounds_so_far = simulation.world, len(simulation.recorder.rounds)
+    rounds = _traced(lambda traced: world.run(world.now_ms + REST_MS))
+    assert len(simulation.recorder.rounds) == rounds_so_far, "the group was not at rest"
+
+    def hand_over(traced: Traced) -> None:
+        assert simulation.play(ready)
+        assert not traced.on, "no task was handed over"
+
+    found = _traced(hand_over)
+    assert not world.checks.broken
+    return found, rounds
+
+
+def _traced(what: Callable[[Traced], object]) -> set[str]:
+    """The files that run while this is done, to the first record of a task that has begun."""
+    traced = Traced(on=True)
 
     def profile(frame: FrameType, event: str, arg: Any) -> None:
         if event == "call":
@@ -73,18 +98,11 @@ def handover() -> set[str]:
             if frame.f_code is _PROCESS:  # by a task that has only begun, it is the first record
                 traced.on &= bool(frame.f_locals["self"].counters.records)
 
-    simulation = Simulation(read_scenario(SCENARIO, {}))
-    join, join_too, ready, *_ = simulation.scenario.steps
-    assert simulation.play(join)
-    assert simulation.play(join_too)
-    traced.on = True
     sys.setprofile(profile)
     try:
-        assert simulation.play(ready)
+        what(traced)
     finally:
         sys.setprofile(None)
-    assert not traced.on, "no task was handed over"
-    assert not simulation.world.checks.broken
     return traced.files()
 
 
@@ -96,8 +114,10 @@ class _CommitTrace:
     commit: Traced = attrs.field(factory=Traced)
     #: Of rounds in which there is nothing to commit.
     round: Traced = attrs.field(factory=Traced)
-    rounds: int = 0
     written: bool = False
+    #: When the rounds behind it have been looked at for long enough.
+    _until_ms: int | None = None
+    _clock: Clock = attrs.field(factory=SystemClock)
     _now: Traced = attrs.field(factory=Traced)
 
     def profile(self, frame: FrameType, event: str, arg: Any) -> None:
@@ -121,10 +141,11 @@ class _CommitTrace:
 
     def _round(self) -> None:
         """Take the round that has ended, and stop behind the last."""
-        self.rounds += 1
         for thread, codes in self._now.codes.items():
             self.round.codes.setdefault(thread, set()).update(codes)
-        if self.rounds == ROUNDS:
+        now = self._clock.now_ms()
+        self._until_ms = self._until_ms or now + ROUNDS_MS
+        if now >= self._until_ms:
             self.app.close()
 
 
@@ -132,7 +153,7 @@ def commit() -> tuple[set[str], set[str], set[str]]:
     """The files of a commit: the worker's thread, those of its group, and those of each round."""
     with tempfile.TemporaryDirectory() as folder, KafkaBroker() as broker:
         config = {"bootstrap.servers": broker.bootstrap_servers, "state.dir": folder}
-        app = sl.App("traced", config={**config, "commit.interval.ms": 500})
+        app = sl.App("traced", config={**config, "commit.interval.ms": COMMIT_MS})
         words = app.stream("words", key=str, value=str).group_by_key()
         words.count(store="counts").to_stream().to("counts")
         admin = KafkaAdmin(broker.bootstrap_servers)
@@ -150,7 +171,7 @@ def commit() -> tuple[set[str], set[str], set[str]]:
         finally:
             sys.setprofile(None)
             threading.setprofile(None)
-    assert trace.rounds >= ROUNDS
+    assert trace.written
     main = threading.main_thread().name
     rounds = trace.round.files(main)
     group = [
@@ -162,14 +183,15 @@ def commit() -> tuple[set[str], set[str], set[str]]:
 
 def main() -> None:
     """Print both."""
-    of_handover = handover()
+    found, at_rest = handover()
     own, others, rounds = commit()
-    print(f"hand-over: {len(of_handover)} files")
-    print(f"commit: {len(own | others)} files, {len(own)} of them on the worker's thread;")
-    print(f"  beside {len(rounds)} that run in each round")
+    print(f"hand-over: {len(found - at_rest)} files, beside {len(found & at_rest)} of each round")
+    print(f"commit: {len(own | others)} files, {len(own)} of them on the worker's thread,")
+    print(f"  beside {len(rounds)} of each round")
     if "--list" in sys.argv:
-        for name, found in (("hand-over", of_handover), ("commit", own), ("group", others)):
-            print(name, *sorted(found), sep="\n  ")
+        lists = {"hand-over": found - at_rest, "of each round": found & at_rest}
+        for name, files in (lists | {"commit": own, "group": others}).items():
+            print(name, *sorted(files), sep="\n  ")
 
 
 if __name__ == "__main__":
