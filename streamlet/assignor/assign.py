@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamlet.assignor.allowance import Allowance
 from streamlet.assignor.claims import Ownership, resolve
-from streamlet.assignor.deferral import Wait, decide
-from streamlet.assignor.draft import Draft
-from streamlet.assignor.follow_up import follow_up, next_deadline
+from streamlet.assignor.draft import Draft, close_down, order_to_leave
 from streamlet.assignor.learners import Budget
-from streamlet.assignor.leaving import close_down, order_to_leave
 from streamlet.assignor.order import View
 from streamlet.assignor.path import PlanningOutcome, move_warm
 from streamlet.assignor.standbys import keep_standbys
 from streamlet.assignor.stateless import move_in_two_rounds
 from streamlet.assignor.values import GroupState, Plan
+from streamlet.assignor.waits import Allowance, Wait, decide, follow_up, next_deadline
 
 
 def assign(group: GroupState) -> Plan:

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import attrs
 
 from streamlet.assignor.balance import balance
-from streamlet.assignor.claims import Ownership
-from streamlet.assignor.copies import best_first
+from streamlet.assignor.claims import Ownership, best_first
 from streamlet.assignor.learners import (
     drop_useless,
     keeps_learners,
@@ -21,7 +20,7 @@ from streamlet.assignor.learners import (
     take_up_again,
     under_way,
 )
-from streamlet.assignor.members import MemberLoad
+from streamlet.assignor.loads import MemberLoad
 from streamlet.assignor.order import ABSENT, View
 from streamlet.assignor.target import TargetAssignment, place
 from streamlet.assignor.unassigned import adopt, best_copy

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from streamlet.assignor.copies import known_lag
+from streamlet.assignor.claims import known_lag
 from streamlet.assignor.order import ABSENT, View
 from streamlet.assignor.target import TargetAssignment
 from streamlet.assignor.values import Role

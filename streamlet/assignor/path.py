@@ -12,16 +12,15 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from streamlet.assignor.allowance import RELEASE_MS, Allowance
-from streamlet.assignor.claims import Ownership
-from streamlet.assignor.copies import best_first
+from streamlet.assignor.claims import Ownership, best_first
 from streamlet.assignor.destinations import Destinations
 from streamlet.assignor.draft import Draft
 from streamlet.assignor.learners import Budget, LearnerRequest, urgent_first
-from streamlet.assignor.members import uneven
+from streamlet.assignor.loads import uneven
 from streamlet.assignor.order import ABSENT, View
 from streamlet.assignor.target import TargetAssignment
 from streamlet.assignor.values import MemberPlan, Role
+from streamlet.assignor.waits import RELEASE_MS, Allowance
 
 #: Within how long all turns come, ms: some eight hand-overs, one after the other. The first turn
 #: comes when what the rebalance and the last of the learning brought about is over.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from streamlet.assignor.copies import Worth, known_lag, worth
+from streamlet.assignor.claims import Worth, known_lag, worth
 from streamlet.assignor.order import ABSENT, View
 from streamlet.assignor.target import TargetAssignment
 from streamlet.assignor.values import Copy, Role

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from streamlet.assignor.copies import best_first
+from streamlet.assignor.claims import best_first
 from streamlet.assignor.draft import Draft
 from streamlet.assignor.learners import Budget
 from streamlet.assignor.order import ABSENT, View

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 
 import attrs
 
-from streamlet.assignor.allowance import Allowance
 from streamlet.assignor.balance import balance
-from streamlet.assignor.claims import Ownership
-from streamlet.assignor.copies import Worth, best_first, worth
+from streamlet.assignor.claims import Ownership, Worth, best_first, worth
 from streamlet.assignor.draft import Draft
-from streamlet.assignor.members import MemberLoad, uneven
+from streamlet.assignor.loads import MemberLoad, uneven
 from streamlet.assignor.order import ABSENT, View
 from streamlet.assignor.target import TargetAssignment, place
+from streamlet.assignor.waits import Allowance
 
 
 def move_in_two_rounds(

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamlet.assignor.claims import Ownership
-from streamlet.assignor.copies import Worth, best_first, known_lag, worth
+from streamlet.assignor.claims import Ownership, Worth, best_first, known_lag, worth
 from streamlet.assignor.order import ABSENT, View
 from streamlet.assignor.target import TargetAssignment, place
 from streamlet.assignor.values import Copy

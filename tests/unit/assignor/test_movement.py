@@ -3,8 +3,8 @@
 import attrs
 import pytest
 
-from streamlet.assignor.allowance import RELEASE_MS
 from streamlet.assignor.values import Role, Rules
+from streamlet.assignor.waits import RELEASE_MS
 from tests.unit.assignor.cluster import Cluster, stateful
 from tests.unit.assignor.groups import NOW, active, group, member, planned, task
 
