@@ -141,14 +141,14 @@ def on_fetch(member: Member, flight: ev.Send, answer: msg.OffsetFetchAnswer) -> 
 
 def on_leave(member: Member, answer: msg.LeaveGroupAnswer) -> None:
     """Handle the answer to LeaveGroup: end, or try again if the coordinator was not reached."""
-    if member.state not in (MembershipState.LEAVING, MembershipState.FLIPPING):
+    if member.state not in (MembershipState.LEAVING, MembershipState.MIGRATING):
         return  # the goodbye of a stalled member, which may be back already
     verdict = judge(RequestKind.LEAVE, [answer.error])
     if verdict.remedy in (Remedy.RETRY, Remedy.REFIND):
         if verdict.remedy is Remedy.REFIND:
             member.lose_link(f"{RequestKind.LEAVE}: {verdict}")
         member.retry_at_ms = member.now_ms + member.retries.next_ms()
-    elif member.state is MembershipState.FLIPPING:
+    elif member.state is MembershipState.MIGRATING:
         member.gone_over()
     else:
         member.left()

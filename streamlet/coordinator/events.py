@@ -356,13 +356,13 @@ class JoinSoon:
     """A join after ``generation`` is due and waits, not for ever, for this token's ``UnblockJoin``.
 
     Until then give up what is given up at joins, and commit it as a unit of this token. Only where
-    the membership's ``announce_joins`` is set, or for a ``flip``: then all tasks are stopped and
-    committed, and what is committed is held open until we are in a group of the other type.
+    the membership's ``announce_joins`` is set, or for a ``migration``: then all tasks are stopped
+    and committed, and what is committed is held open until we are in a group of the other type.
     """
 
     token: int
     generation: int
-    flip: bool = False
+    migration: bool = False
 
 
 @attrs.frozen

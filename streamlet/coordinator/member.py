@@ -69,9 +69,9 @@ class Member:
     #: What to join as; empty if there is no choice.
     kind: str = attrs.field(init=False)
     #: The type we are ordered to go over to, until we left the group for it.
-    flip_to: str | None = None
+    migrates_to: str | None = None
     #: The unit that must be over before; without it nothing was committed, and we do not go.
-    flip_token: int | None = None
+    migration_token: int | None = None
     #: Having left for another type, join as nothing else before this.
     insist_until_ms: int | None = None
     #: How often in succession the group was of another type than we tried.
@@ -179,15 +179,15 @@ class Member:
             if self.config.announce_joins and self.poisoned is None:
                 self._announce_join(self.config.hold_timeout_ms)
 
-    def _announce_join(self, hold_ms: int, *, flip: bool = False) -> int:
+    def _announce_join(self, hold_ms: int, *, migration: bool = False) -> int:
         """Give the worker time to stop what it gives up at a join; the token of that unit."""
         self.announced_joins += 1
         token = -self.announced_joins
         self.holds[token] = self.now_ms + hold_ms
-        self.out.append(ev.JoinSoon(token, self.generation, flip=flip))
+        self.out.append(ev.JoinSoon(token, self.generation, migration=migration))
         return token
 
-    def order_flip(self, kind: str) -> None:
+    def order_migration(self, kind: str) -> None:
         """Begin to go over to another type: give the worker time to stop and commit (F2).
 
         With a commit unknown nothing could be kept, so we stay; the next plan orders it again.
@@ -198,26 +198,26 @@ class Member:
         self.prepare(0)
         # A member that stays makes all the others wait, so even a slow batch is better waited for.
         hold_ms = self.config.rebalance_timeout_ms // 2
-        self.flip_to, self.flip_token = kind, self._announce_join(hold_ms, flip=True)
+        self.migrates_to, self.migration_token = kind, self._announce_join(hold_ms, migration=True)
 
     def end_hold(self, token: int) -> None:
-        """A unit is over. That of a flip in time means that we may leave for it."""
-        if self.holds.pop(token, None) is not None and token == self.flip_token:
-            self.flip_token = None
+        """A unit is over. That of a migration in time means that we may leave for it."""
+        if self.holds.pop(token, None) is not None and token == self.migration_token:
+            self.migration_token = None
 
     def go_over(self) -> None:
         """Leave the group, to join one of another type; what we hold stays ours to claim (F2)."""
-        if self.flip_token is not None:  # the unit took too long: stay, and be ordered again
-            self.flip_to = self.flip_token = None
+        if self.migration_token is not None:  # the unit took too long: stay, and be ordered again
+            self.migrates_to = self.migration_token = None
             return
         self.leave_by_ms = self.now_ms + self.config.leave_timeout_ms
-        self.move_to(MembershipState.FLIPPING)
+        self.move_to(MembershipState.MIGRATING)
 
     def gone_over(self) -> None:
         """Join as the other type: our id was of the group we left."""
-        assert self.flip_to is not None
+        assert self.migrates_to is not None
         self.drop(msg.Heartbeat, msg.LeaveGroup)
-        self.kind, self.flip_to = self.flip_to, None
+        self.kind, self.migrates_to = self.migrates_to, None
         self.insist_until_ms = self.now_ms + self.config.rebalance_timeout_ms
         self.member_id = ""
         self.generation = self.newest = -1
@@ -331,7 +331,7 @@ class Member:
         self.generation = -1
         self.poisoned = None
         self.holds.clear()
-        self.flip_to = self.flip_token = None
+        self.migrates_to = self.migration_token = None
 
     def forget_id(self, reason: str) -> None:
         """Give up the member id, and with it every claim."""

@@ -106,7 +106,7 @@ class Membership:
                 self._assigned(generation, assignments)
             case ev.MigrationOrdered(protocol_type, generation):
                 if m.state is MembershipState.STABLE and generation == m.generation:
-                    m.order_flip(protocol_type)
+                    m.order_migration(protocol_type)
             case ev.AssignorFailed(generation, reason):
                 if m.state is MembershipState.ASSIGNING and generation == m.newest:
                     m.last_problem = f"assignor: {reason}"
@@ -226,11 +226,11 @@ class Membership:
             and commit_gate.free(m)
             and m.retry_at_ms <= m.now_ms
         ):
-            if m.flip_to is not None:
+            if m.migrates_to is not None:
                 m.go_over()
             if m.state is MembershipState.PREPARING:
                 m.describe()
-        if m.state in (MembershipState.FLIPPING, MembershipState.LEAVING):
+        if m.state in (MembershipState.MIGRATING, MembershipState.LEAVING):
             self._go()
         if self._beats() and m.heartbeat_at_ms <= m.now_ms:
             self._heartbeat()
@@ -245,7 +245,7 @@ class Membership:
         does one that goes over to a group of another type, if it comes to that; it has no commits.
         """
         m = self._member
-        late, over = m.now_ms >= m.leave_by_ms, m.state is MembershipState.FLIPPING
+        late, over = m.now_ms >= m.leave_by_ms, m.state is MembershipState.MIGRATING
         if not over and m.in_flight.of(msg.OffsetCommit) and m.now_ms < m.goodbye_by_ms:
             return
         if over and late:
@@ -258,7 +258,7 @@ class Membership:
     def _beats(self) -> bool:
         """Handle a request for a heartbeat, now or later."""
         m = self._member
-        beats = m.state in LIVE and m.state is not MembershipState.FLIPPING
+        beats = m.state in LIVE and m.state is not MembershipState.MIGRATING
         return beats and m.newest >= 0 and m.linked() and not m.in_flight.of(msg.Heartbeat)
 
     def _heartbeat(self) -> None:
@@ -284,7 +284,7 @@ class Membership:
         if m.state is MembershipState.LEAVING:
             by_ms = m.goodbye_by_ms if m.now_ms < m.goodbye_by_ms else m.leave_by_ms
             times.append(by_ms)
-        if m.state is MembershipState.FLIPPING:
+        if m.state is MembershipState.MIGRATING:
             times.append(m.leave_by_ms)
         if m.state in LIVE or m.state is MembershipState.LEAVING:
             if m.link.state is not ConnectionState.FOUND:

@@ -383,9 +383,9 @@ class GroupSession:
         self.publish()
         answer = (command.generation, command.member_id, assignment)
         self._on_event(ev.Assigned(*answer, command.leader, command.restarted))
-        flip = assignment.flip
-        if flip is not None and flip.protocol_type != self._protocol.protocol_type:
-            self._next.append(ev.MigrationOrdered(flip.protocol_type, command.generation))
+        migration = assignment.migration
+        if migration is not None and migration.protocol_type != self._protocol.protocol_type:
+            self._next.append(ev.MigrationOrdered(migration.protocol_type, command.generation))
 
     def _fail(self, error: StreamletError) -> None:
         """Report a fatal error to the worker, also if the machine does not know of it."""

@@ -10,7 +10,7 @@
                       │                                             │         ▼       ▼
                       └── rebalance, own wish, member id lost ── STABLE ◀──── SYNCING
 
-    STABLE ── ordered into a group of another type ──▶ PREPARING ──▶ FLIPPING ──▶ PREPARING
+    STABLE ── ordered into a group of another type ──▶ PREPARING ──▶ MIGRATING ──▶ PREPARING
     any of them ── no progress for max.poll.interval ──▶ STALLED ── progress ──▶ PREPARING
     any of them ── LeaveWanted ──▶ LEAVING ──▶ LEFT       any of them ── fatal answer ──▶ FAILED
 
@@ -35,7 +35,7 @@ class MembershipState(enum.StrEnum):
     ASSIGNING = "assigning"  # we lead and the assignor runs
     SYNCING = "syncing"  # SyncGroup sent
     STABLE = "stable"  # has an assignment of the newest generation it knows of
-    FLIPPING = "flipping"  # LeaveGroup sent, to join a group of another type with what we hold
+    MIGRATING = "migrating"  # LeaveGroup sent, to join a group of another type with what we hold
     STALLED = "stalled"  # left because the worker makes no progress
     LEAVING = "leaving"
     LEFT = "left"
@@ -56,7 +56,7 @@ BETWEEN = frozenset(
 )
 
 #: Takes part in the life of the group, or is about to.
-LIVE = BETWEEN | {MembershipState.PREPARING, MembershipState.STABLE, MembershipState.FLIPPING}
+LIVE = BETWEEN | {MembershipState.PREPARING, MembershipState.STABLE, MembershipState.MIGRATING}
 
 _FROM_ANYWHERE = frozenset(
     {MembershipState.STALLED, MembershipState.LEAVING, MembershipState.FAILED}
@@ -66,7 +66,7 @@ _FROM_ANYWHERE = frozenset(
 MOVES: dict[MembershipState, frozenset[MembershipState]] = {
     MembershipState.NEW: frozenset({MembershipState.PREPARING}),
     MembershipState.PREPARING: _FROM_ANYWHERE
-    | {MembershipState.DESCRIBING, MembershipState.FLIPPING},
+    | {MembershipState.DESCRIBING, MembershipState.MIGRATING},
     MembershipState.DESCRIBING: _FROM_ANYWHERE
     | {MembershipState.JOINING, MembershipState.PREPARING},
     MembershipState.JOINING: _FROM_ANYWHERE
@@ -80,7 +80,7 @@ MOVES: dict[MembershipState, frozenset[MembershipState]] = {
     | {MembershipState.SYNCING, MembershipState.PREPARING},
     MembershipState.SYNCING: _FROM_ANYWHERE | {MembershipState.STABLE, MembershipState.PREPARING},
     MembershipState.STABLE: _FROM_ANYWHERE | {MembershipState.PREPARING},
-    MembershipState.FLIPPING: _FROM_ANYWHERE | {MembershipState.PREPARING},
+    MembershipState.MIGRATING: _FROM_ANYWHERE | {MembershipState.PREPARING},
     MembershipState.STALLED: frozenset(
         {MembershipState.PREPARING, MembershipState.LEAVING, MembershipState.FAILED}
     ),

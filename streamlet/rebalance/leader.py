@@ -55,10 +55,11 @@ class LeaderView:
     ``tasks`` are all there are, ``subtopologies`` the hashes of its own topology. ``wall_ms`` is
     wall-clock time.
     ``protocol_type`` is the group's; in "consumer" all members' bytes travel in ``envelope``.
-    ``flip_timeout_ms``: how long who changes the type waits for the others. ``latest``: the highest
-    version of our bytes it knows. ``before``: the members of the last generation and their names,
-    as far as they are known. ``belongings`` are the names of what each of its subtopologies reads
-    and keeps. ``waits``: records that wait for commits may be in the repartition topics.
+    ``migration_timeout_ms``: how long who changes the type waits for the others. ``latest``: the
+    highest version of our bytes it knows. ``before``: the members of the last generation and their
+    names, as far as they are known. ``belongings`` are the names of what each of its
+    subtopologies reads and keeps. ``waits``: records that wait for commits may be in the
+    repartition topics.
     """
 
     tasks: tuple[TaskInfo, ...]
@@ -67,7 +68,7 @@ class LeaderView:
     wall_ms: int
     protocol_type: str = STREAM
     envelope: Envelope = attrs.field(factory=Envelope)
-    flip_timeout_ms: int = 60_000
+    migration_timeout_ms: int = 60_000
     latest: int = wire.VERSION
     before: Mapping[MemberKey, str] = attrs.field(factory=dict)
     belongings: Sequence[Sequence[str]] = ()
@@ -112,14 +113,14 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
         refused = _refused(run.member_id, view, subscriptions) | _too_old(view, read)
         refused |= mixed(subscriptions)
         if len(subscriptions) == len(read) and not refused:
-            decided, flip = _decide(run, view, read, subscriptions, assign)
+            decided, migration = _decide(run, view, read, subscriptions, assign)
             gone = _gone(view.before, subscriptions.values())
         else:
-            decided, flip = _keep_claims(subscriptions), None
+            decided, migration = _keep_claims(subscriptions), None
     except Exception as error:
         read = _without_culprits(run, view, read, assign, error)
         subscriptions = {r.member_id: r.subscription for r in read if r.subscription is not None}
-        decided, flip, refused = _keep_claims(subscriptions), None, {}
+        decided, migration, refused = _keep_claims(subscriptions), None, {}
     reason = _reason(subscriptions.values(), gone)
     log.info("generation %d is planned: %s", run.generation, reason)
     turns = release_delays(decided.members)
@@ -130,7 +131,7 @@ def plan(run: RunAssignor, view: LeaderView, assign: Assignor) -> dict[str, byte
     known = min(versions, default=wire.VERSION)
     prefixes, compact = known >= wire.PREFIX_VERSION, known >= wire.COMPACT_VERSION
     held = known >= wire.HELD_VERSION
-    for_all = Assignment(flip=flip, prefixes=prefixes, compact=compact, held=held)
+    for_all = Assignment(migration=migration, prefixes=prefixes, compact=compact, held=held)
     answers = {r.member_id: _answer(decided, for_all, r, turns.get(r.member_id, 0)) for r in read}
     if run.member_id in subscriptions:
         answers[run.member_id] = _signed(answers[run.member_id], run, view, decided, reason)
@@ -238,9 +239,9 @@ def _decide(
     eager = any(r.eager for r in read)
     decided = assign(_group_state(run, view, subscriptions, eager=eager))
     wanted = type_migration.wanted(
-        subscriptions, view.protocol_type, view.wall_ms, view.flip_timeout_ms
+        subscriptions, view.protocol_type, view.wall_ms, view.migration_timeout_ms
     )
-    if wanted is None or any(r.version < type_migration.FLIP_VERSION for r in read):
+    if wanted is None or any(r.version < type_migration.MIGRATION_VERSION for r in read):
         return decided, None
     due = type_migration.not_before_ms(subscriptions, decided, wanted, view.wall_ms)
     if due is None:

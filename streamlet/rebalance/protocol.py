@@ -87,7 +87,8 @@ class TasksProtocol:
         rejoin: called with a reason when an assignment read calls for another rebalance.
         belongings: the names of what each subtopology reads and keeps.
         envelope: what goes around our bytes in a group of type "consumer".
-        flip_timeout_ms: as leader, how long to wait for all to come into a group of another type.
+        migration_timeout_ms: as leader, how long to wait for all to come into a group of another
+            type.
         latest: the highest version of our bytes this member knows.
         before: the members of the last generation and their names; asked when we lead.
         waits: whether records of the application's repartition topics wait for commits, once all
@@ -102,7 +103,7 @@ class TasksProtocol:
     _rejoin: Callable[[str], None]
     _belongings: Sequence[Sequence[str]] = ()
     _envelope: Envelope = attrs.field(factory=Envelope)
-    _flip_timeout_ms: int = 60_000
+    _migration_timeout_ms: int = 60_000
     _latest: int = attrs.field(default=wire.VERSION, kw_only=True)
     _before: Callable[[], Mapping[MemberKey, str]] = dict
     _waits: bool = False
@@ -152,7 +153,7 @@ class TasksProtocol:
             joined_generation=self._joined_generation,
             nonce=need.nonce,
             wants_type=TYPES[mode],
-            flip=self.migration,
+            migration=self.migration,
             reason=self._own_reason(need),
             belongings=packed(self._belongings),
         )
@@ -179,7 +180,7 @@ class TasksProtocol:
             self._wall_ms(),
             self.protocol_type,
             self._envelope,
-            self._flip_timeout_ms,
+            self._migration_timeout_ms,
             self._latest,
             self._before(),
             self._belongings,
@@ -218,8 +219,8 @@ class TasksProtocol:
             raise RefusedError(refusal(assignment.reason))
         self._deferral_deadline_ms = assignment.deferral_deadline_ms
         self._agreed = assignment.agreed()
-        if assignment.flip is not None or self.gathering:
-            self.migration = assignment.flip  # else it failed, and leaders had better know
+        if assignment.migration is not None or self.gathering:
+            self.migration = assignment.migration  # else it failed, and leaders had better know
         if data and self._described is not None and not answers_us:
             return self._predecessors(self._described, assignment)
         return assignment
@@ -244,7 +245,7 @@ class TasksProtocol:
                 Assignment(), "restarted with another topology or another state folder"
             )
         quiet = attrs.evolve(
-            cached, release={}, pending={}, revoke=frozenset(), leave=False, flip=None
+            cached, release={}, pending={}, revoke=frozenset(), leave=False, migration=None
         )
         if quiet != cached:
             return self._again(quiet, "restarted in the middle of a hand-over")

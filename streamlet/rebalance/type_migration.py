@@ -17,7 +17,7 @@ from streamlet.assignor.values import Plan, Role
 from streamlet.rebalance.values import Subscription, TypeMigration
 
 #: The first version of our bytes that carries a migration.
-FLIP_VERSION = 2
+MIGRATION_VERSION = 2
 #: When to look again whether a wanted migration can be ordered, ms.
 LOOK_AGAIN_MS = 1_000
 #: How long to wait after a migration that failed, ms.
@@ -35,25 +35,25 @@ def wanted(
 
 
 def not_before_ms(
-    subscriptions: Mapping[str, Subscription], plan: Plan, flip: TypeMigration, now_ms: int
+    subscriptions: Mapping[str, Subscription], plan: Plan, migration: TypeMigration, now_ms: int
 ) -> int | None:
     """The time to look again whether a wanted migration can be ordered; None: it can."""
-    pause_ms = _pause_until_ms(subscriptions, flip)
+    pause_ms = _pause_until_ms(subscriptions, migration)
     if pause_ms > now_ms:
         return pause_ms
     return now_ms + LOOK_AGAIN_MS if _moves(subscriptions, plan) else None
 
 
-def _pause_until_ms(subscriptions: Mapping[str, Subscription], flip: TypeMigration) -> int:
+def _pause_until_ms(subscriptions: Mapping[str, Subscription], migration: TypeMigration) -> int:
     """The end of the pause after a migration that all tried and came back from; 0 without one.
 
     A member could not go, perhaps one with very long batches, and all members stood still for
     nothing. Members that were merely left behind are fewer than they were: they follow.
     """
     tried = [
-        one.flip
+        one.migration
         for one in subscriptions.values()
-        if one.flip is not None and one.flip.protocol_type == flip.protocol_type
+        if one.migration is not None and one.migration.protocol_type == migration.protocol_type
     ]
     last = max(tried, key=lambda one: one.until_ms, default=None)
     return 0 if last is None or len(subscriptions) < last.members else last.until_ms + PAUSE_MS
@@ -78,11 +78,11 @@ def gathering(
     of it: by their number all count.
     """
     came = [
-        one.flip
+        one.migration
         for one in subscriptions.values()
-        if one.flip is not None and one.flip.protocol_type == protocol_type
+        if one.migration is not None and one.migration.protocol_type == protocol_type
     ]
-    flip = max(came, key=lambda one: (one.members, one.until_ms), default=None)
-    if flip is None or len(subscriptions) >= flip.members or now_ms >= flip.until_ms:
+    migration = max(came, key=lambda one: (one.members, one.until_ms), default=None)
+    if migration is None or len(subscriptions) >= migration.members or now_ms >= migration.until_ms:
         return None
-    return flip
+    return migration

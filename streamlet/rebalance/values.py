@@ -3,8 +3,8 @@
 And the two questions of a membership that they answer: how a member describes itself, and, where it
 leads, what each member gets.
 
-The schemas are complete from the start (learners, leaving, deferral and flip included), so that a
-later version of streamlet reads an older one's bytes.
+The schemas are complete from the start (learners, leaving, deferral and migration included), so
+that a later version of streamlet reads an older one's bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Subscription:
     ``subtopologies`` is one 8-byte hash per subtopology number; a task goes only to members whose
     number and hash match. ``nonce`` changes to force a rebalance. ``learners`` says whether the
     member can learn. ``wants_type`` is the protocol type the member would rather use, and ``mode``
-    its ``stream.rebalancing.mode``. ``flip`` is the last one ordered, until it is over.
+    its ``stream.rebalancing.mode``. ``migration`` is the last one ordered, until it is over.
     ``belongings`` are the topics and stores of each subtopology, as ``numbering.packed`` has them.
     ``imbalance`` is its ``stream.imbalance.percentage`` (None: it does not say) and ``started_ms``
     the wall-clock time its process began: of several that differ the latest counts.
@@ -67,7 +67,7 @@ class Subscription:
     imbalance: float | None = None
     started_ms: int = 0
     mode: str = "incremental"
-    flip: TypeMigration | None = None
+    migration: TypeMigration | None = None
     reason: str = ""  # why it asked for this rebalance, "" if it did not; for people
     belongings: tuple[bytes, ...] = ()  # empty: it does not say
     disk_fails: bool = False
@@ -169,8 +169,8 @@ class Assignment(MemberPlan):
     ``prefixes``: all members can read prefixes in repartition topics, so that they may be written.
     ``held``: likewise records there may wait for the commit of the task that wrote them.
     ``compact``: likewise all can read commit metadata in compact form.
-    ``flip`` to another type than the group's is an order to go there; to its own, that some members
-    are missing.
+    ``migration`` to another type than the group's is an order to go there; to its own, that some
+    members are missing.
     """
 
     follow_up_ms: int | None = None
@@ -182,7 +182,7 @@ class Assignment(MemberPlan):
     generation: int = -1  # of the rebalance it comes from, for status
     made_ms: int | None = None  # wall-clock time the leader made it, for status
     reason: str = ""  # of the rebalance, for status; of the error where there is one
-    flip: TypeMigration | None = None
+    migration: TypeMigration | None = None
     turn_ms: int = 0
     prefixes: bool = False
     compact: bool = False

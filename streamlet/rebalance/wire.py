@@ -149,7 +149,7 @@ def identity_of(subscription: Subscription) -> bytes:
         joined_generation=-1,
         deferral_deadline_ms=None,
         started_ms=0,
-        flip=None,
+        migration=None,
         reason="",
     )
     # What a program is must look the same to programs of all versions.
@@ -226,7 +226,7 @@ def _subscription_record(s: Subscription, version: int) -> dict[str, Any]:
         "wants_type": None if s.wants_type == _USUAL_TYPE else s.wants_type,
         "stateful": sorted(s.stateful),
         "mode": None if s.mode == _USUAL_MODE else s.mode,
-        "flip": None if s.flip is None else attrs.asdict(s.flip),
+        "migration": None if s.migration is None else attrs.asdict(s.migration),
     }
 
 
@@ -249,7 +249,7 @@ def _subscription(r: dict[str, Any]) -> Subscription:
             "stateful": frozenset(r["stateful"]),
             "wants_type": _USUAL_TYPE if r["wants_type"] is None else r["wants_type"],
             "mode": r.get("mode") or _USUAL_MODE,
-            "flip": _flip(r),
+            "migration": _migration(r),
             "belongings": tuple(r.get("belongings", ())),
         }
     )
@@ -264,8 +264,8 @@ def _leaving(r: dict[str, Any] | None, successors: tuple[str, ...]) -> Leaving |
     return None if r is None else Leaving(**r, successors=successors)
 
 
-def _flip(r: dict[str, Any]) -> TypeMigration | None:
-    return None if r.get("flip") is None else TypeMigration(**r["flip"])
+def _migration(r: dict[str, Any]) -> TypeMigration | None:
+    return None if r.get("migration") is None else TypeMigration(**r["migration"])
 
 
 def _copies_record(copies: dict[TaskId, Copy], version: int) -> list[dict[str, Any]]:
@@ -310,7 +310,7 @@ def _assignment_record(a: Assignment, version: int) -> dict[str, Any]:
         "release": _orders_record(a.release),
         "pending": _orders_record(a.pending),
         "leader": _pack_id(a.leader),
-        "flip": None if a.flip is None else attrs.asdict(a.flip),
+        "migration": None if a.migration is None else attrs.asdict(a.migration),
     }
 
 
@@ -322,7 +322,7 @@ def _assignment(r: dict[str, Any]) -> Assignment:
             "release": _orders(r["release"]),
             "pending": _orders(r["pending"]),
             "leader": _unpack_id(r["leader"]),
-            "flip": _flip(r),
+            "migration": _migration(r),
         }
     )
 

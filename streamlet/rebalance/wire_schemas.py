@@ -42,7 +42,7 @@ TASK_SETS = ("active", "learner", "standby", "awaited", "revoke", "being_learned
 _TASKS = _array(_record("Tasks", subtopology="int", partitions=_array("int")))
 _ORDERS = _array(_record("Order", subtopology="int", partition="int", member="bytes"))
 _COPIES = {"role": "int", "generation": "int", "ready": "boolean", "tasks": _TASKS}
-_FLIP = _record("Flip", protocol_type="string", members="int", until_ms="long")
+_MIGRATION = _record("Migration", protocol_type="string", members="int", until_ms="long")
 _COLUMN = _array("long")
 
 #: Version -> the fields that it adds or changes.
@@ -68,7 +68,7 @@ _SUBSCRIPTION: dict[int, dict[str, Any]] = {
         "started_ms": "long",
     },
     # Modes, changes of the protocol type, and why a member rejoined.
-    2: {"mode": ["null", "string"], "flip": ["null", _FLIP], "reason": "string"},
+    2: {"mode": ["null", "string"], "migration": ["null", _MIGRATION], "reason": "string"},
     # The instances that replace a leaving one, and what each subtopology has, by which two
     # topologies compare their numbers.
     4: {"successors": _array("bytes"), "belongings": _array("bytes")},
@@ -98,7 +98,7 @@ _ASSIGNMENT: dict[int, dict[str, Any]] = {
         "reason": "string",
         "being_learned": _array("Tasks"),
     },
-    2: {"flip": ["null", _FLIP]},
+    2: {"migration": ["null", _MIGRATION]},
     3: {"turn_ms": "int"},  # when to begin to release tasks
     4: {"unassigned": _array("Tasks")},  # the tasks without a member
     5: {"awaited": _array("Tasks")},  # the standbys whose readiness the group waits for

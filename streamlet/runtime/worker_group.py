@@ -182,7 +182,7 @@ class WorkerGroup:
             rejoin=self._rejoin,
             belongings=tuple(part.belongings for part in topology.subtopologies),
             envelope=Envelope(catalog),
-            flip_timeout_ms=settings.rebalance_timeout_ms,
+            migration_timeout_ms=settings.rebalance_timeout_ms,
             before=dict if link is None else link.last_members,
             waits=waits,
         )
@@ -220,7 +220,7 @@ class WorkerGroup:
     def _describe(self) -> Mapping[TaskId, Copy]:
         """Our tasks for a JoinGroup; what is said of leaving and of the disk is as of then."""
         copies = self.rebalance_events.describe()
-        self._protocol.leaving = self.rebalance_events.said_leaving
+        self._protocol.leaving = self.rebalance_events.described_leaving
         self._protocol.disk_fails = self.rebalance_events.disk_fails
         return copies
 

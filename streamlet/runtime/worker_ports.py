@@ -87,7 +87,7 @@ class WorkerPorts:
             self.admin,
             self.clock,
             open_source=lambda: self.open_source("check"),
-            alone=self.transactions is not None,
+            transactional=self.transactions is not None,
         )
 
     def _changelog_reader(self, purpose: str) -> StoreChangelogReader:

@@ -45,7 +45,7 @@ class EpochBound:
     def __init__(self, name: str, claimed: int) -> None:
         self._name = name
         self._claimed = claimed
-        self._told = 0
+        self._found = 0
         #: The lowest epoch that was out of bounds.
         self.lowest: float = math.inf
 
@@ -56,11 +56,11 @@ class EpochBound:
             return True
         if number <= COMMIT_MAX:
             self.lowest = min(self.lowest, epoch)
-        self._told += 1
-        if self._told & (self._told - 1) == 0:  # ever more seldom
+        self._found += 1
+        if self._found & (self._found - 1) == 0:  # ever more seldom
             log.warning(
                 "%s: the record at offset %d bears epoch %d and commit %d, which no owner had: it"
                 " does not count (%d such so far)",
-                *(self._name, offset, epoch, number, self._told),
+                *(self._name, offset, epoch, number, self._found),
             )
         return False

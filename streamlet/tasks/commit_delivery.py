@@ -55,9 +55,9 @@ class ChangelogDelivery:
         open_source: a consumer with headers, to read the zombie writes in a changelog, also those
             that no transaction has committed.
         read_timeout_ms: how long none of the zombie writes may come.
-        alone: no zombie write counts: those of its transaction are never committed. Only owners
-            before that commit without transactions may have written; what comes of them behind our
-            first record does not count.
+        transactional: it sends in transactions, which are never committed of a zombie: what that
+            writes does not count. Only owners before that commit without transactions may have
+            written; what comes of them behind our first record does not count.
     """
 
     _sink: RecordSink
@@ -65,7 +65,7 @@ class ChangelogDelivery:
     _clock: Clock
     _open_source: Callable[[], RecordSource]
     _read_timeout_ms: int = 10_000
-    _alone: bool = False
+    _transactional: bool = False
     _starts_at_ms: int = attrs.field(init=False)
 
     @_starts_at_ms.default
@@ -135,7 +135,7 @@ class ChangelogDelivery:
 
     def _fenced(self, part: TaskCommit) -> bool:
         """True if no zombie write counts for the task."""
-        return self._alone and (part.number != 1 or part.active.transacted)
+        return self._transactional and (part.number != 1 or part.active.transacted)
 
     def forget_queued(self) -> None:
         """Deliver nothing any more of what was written so far."""

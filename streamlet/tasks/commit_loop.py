@@ -241,7 +241,7 @@ class PostponedCommit:
     _refusal_ms: int
     _refused_ms: int | None = attrs.field(default=None, init=False)
     _again_ms: int = attrs.field(default=0, init=False)
-    _said: str = attrs.field(default="", init=False)
+    _logged: str = attrs.field(default="", init=False)
 
     @property
     def waits(self) -> bool:
@@ -262,12 +262,12 @@ class PostponedCommit:
         elif now - self._refused_ms >= self._refusal_ms:
             raise error
         self._again_ms = now + AGAIN_MS
-        log.log(logging.DEBUG if str(error) == self._said else logging.WARNING, _TEXT, error)
-        self._said = str(error)
+        log.log(logging.DEBUG if str(error) == self._logged else logging.WARNING, _TEXT, error)
+        self._logged = str(error)
 
     def over(self) -> None:
         """The broker took it."""
-        self._refused_ms, self._said = None, ""
+        self._refused_ms, self._logged = None, ""
 
 
 @attrs.define(eq=False)

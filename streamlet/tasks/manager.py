@@ -54,7 +54,7 @@ class TaskManager:
         self._out: list[te.Action] = []
         self._unit: Unit | None = None
         self._join: int | None = None  # token of an announced join that waits for the unit
-        self._flipping = False  # that join is another group type's
+        self._migrating = False  # that join is another group type's
         self._tokens = self._retry_at_ms = 0
         self._follow_up_at_ms: int | None = None
         self._known = False  # we have been described to the group
@@ -63,7 +63,7 @@ class TaskManager:
         self._owes_rejoin = False
         self._asked_to_confirm = False
         self._confirm_at_ms: int | None = None  # when to ask for that, once all is given up
-        self._leaving_said = False
+        self._leaving_reported = False
         self._left = False
 
     @property
@@ -137,7 +137,7 @@ class TaskManager:
         """Take a claim over into the new assignment, or end it."""
         claim, orders = self.records[task], self._orders
         if claim.stage in (*OURS, TaskStage.HELD) and task not in self._given():
-            self._close(task)  # given away without asking us, after a break (L5) or a flip
+            self._close(task)  # given away without asking us, after a break (L5) or a migration
         elif claim.stage is TaskStage.HELD:
             self._enter(task, TaskStage.OPENING, now_ms)
             self.records[task].reclaims = True
@@ -193,14 +193,14 @@ class TaskManager:
         self._end_unit()
         self.generation, self._orders = -1, Assignment()
         self._join = self._follow_up_at_ms = self._confirm_at_ms = None
-        self._owes_rejoin = self._described = self._flipping = False
+        self._owes_rejoin = self._described = self._migrating = False
 
     def _describe(self) -> None:
         """Take note that the group is about to know what ``view`` says."""
         self._let_go_of_overdue()
         self.followed.reported()
         self._known = self._described = True
-        self._leaving_said = self.leaving is not None
+        self._leaving_reported = self.leaving is not None
         self._descriptions += 1
 
     def _let_go_of_overdue(self) -> None:
@@ -216,9 +216,9 @@ class TaskManager:
 
     def view(self, dormant: Mapping[TaskId, int | None]) -> dict[TaskId, Copy]:
         """Describe our tasks for a JoinGroup; ``dormant`` is state on disk, with its lag."""
-        said = {task: Copy(Role.DORMANT, lag=lag) for task, lag in dormant.items()}
-        said |= {task: record.described() for task, record in self.records.items()}
-        return dict(sorted(said.items()))
+        copies = {task: Copy(Role.DORMANT, lag=lag) for task, lag in dormant.items()}
+        copies |= {task: record.described() for task, record in self.records.items()}
+        return dict(sorted(copies.items()))
 
     def _join_due(self, event: ev.JoinSoon, now_ms: int) -> None:
         """A JoinGroup waits for us to give up what is given up at joins (L7), or all (F2).
@@ -231,7 +231,7 @@ class TaskManager:
         if self._unit is not None and not self._stages(TaskStage.STOPPED):
             self._end_unit()  # it was only asked for, and cannot be had with a join due (M5)
             self._retry_at_ms = now_ms + self.rules.retry_ms
-        self._join, self._flipping = event.token, event.flip
+        self._join, self._migrating = event.token, event.migration
         self._proceed(now_ms)
 
     def _join_blocked(self, token: int, granted: bool, now_ms: int) -> None:
@@ -258,9 +258,9 @@ class TaskManager:
             return
         self._end_unit()
         for task in unit.tasks:
-            if unit.for_flip and outcome is ev.CommitOutcome.ACCEPTED:
+            if unit.for_migration and outcome is ev.CommitOutcome.ACCEPTED:
                 self.records[task].move_to(TaskStage.HELD)
-            elif unit.for_flip:
+            elif unit.for_migration:
                 self._close(task)
             elif outcome in (ev.CommitOutcome.ACCEPTED, ev.CommitOutcome.UNKNOWN):
                 self._release(task, unit.marks.get(task, ""), surrendered=unit.for_join)
@@ -270,7 +270,7 @@ class TaskManager:
                 self.records[task].move_to(TaskStage.RUNNING)
                 self._out.append(te.ResumeTask(task))
         self._retry_at_ms = now_ms + self.rules.retry_ms
-        if unit.for_flip:
+        if unit.for_migration:
             self._go_over(token)
             return
         self._end_orders(now_ms)  # before the hold ends, so that one join does for both
@@ -433,8 +433,8 @@ class TaskManager:
         for task in sorted(self._stages(TaskStage.OPENING) & self._orders.revoke):
             self._release(task)  # it never ran, so there is nothing to commit
         self._poll(now_ms)
-        if self._join is not None and self._flipping:
-            self._stop_for_flip()
+        if self._join is not None and self._migrating:
+            self._stop_for_migration()
         elif self._unit is None and self._join is not None:
             self._give_up_for_join()
         if self._unit is None and now_ms >= self._retry_at_ms and (tasks := self._ordered()):
@@ -483,7 +483,7 @@ class TaskManager:
         else:
             self._out.append(ev.UnblockJoin(token))
 
-    def _stop_for_flip(self) -> None:
+    def _stop_for_migration(self) -> None:
         """Stop all; keep what runs, if its last commit is accepted (F2)."""
         assert self._join is not None
         token, self._join = self._join, None
@@ -494,7 +494,7 @@ class TaskManager:
             else:
                 self._end(task)
         if kept:
-            self._unit = Unit(token, self.generation, tuple(sorted(kept)), for_flip=True)
+            self._unit = Unit(token, self.generation, tuple(sorted(kept)), for_migration=True)
             self._stop(self._unit)
         else:
             self._go_over(token)
@@ -517,7 +517,7 @@ class TaskManager:
         elif self._owes_rejoin:
             self._owes_rejoin = False
             self._rejoin("gave up the tasks it was asked to")
-        elif self._leaving_said and self.leaving is not None and idle:
+        elif self._leaving_reported and self.leaving is not None and idle:
             if self._described:
                 return  # a leader finishes its last assignment; ours may not be the last word
             if not (orders.active or orders.release or orders.revoke or orders.pending):
@@ -561,5 +561,5 @@ class TaskManager:
         read = self.followed.read
         assert not self._stages(*OURS) & (read.learner | read.standby), read
         assert all(task in self.claims for task in unit), unit
-        if self._unit is not None and not (self._unit.for_join or self._unit.for_flip):
+        if self._unit is not None and not (self._unit.for_join or self._unit.for_migration):
             assert all(self.claims[task].claimed for task in unit), (unit, "given up unclaimed")

@@ -46,7 +46,7 @@ class RebalanceEvents:
         #: Until when there is nothing for the worker to ask the manager, unless news comes.
         self._rests_until_ms: float = 0
         #: What the last description said of our leaving.
-        self.said_leaving: Leaving | None = None
+        self.described_leaving: Leaving | None = None
         #: True while our stores cannot be used, for the next description.
         self.disk_fails = False
 
@@ -72,7 +72,7 @@ class RebalanceEvents:
         """Describe our tasks for a JoinGroup; voids an assignment that was not applied."""
         with self._lock:
             self._assigned = None
-            self.said_leaving = self._manager.leaving
+            self.described_leaving = self._manager.leaving
             self.handle(JoinDescribed())
             return self._manager.view(self._dormant)
 

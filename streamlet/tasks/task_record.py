@@ -306,7 +306,7 @@ class Unit:
         generation: that of the order.
         marks: the members that tasks of it are released to.
         for_join: its tasks are given up because a join is due.
-        for_flip: what was committed is not given up but held.
+        for_migration: what was committed is not given up but held.
         over: nothing is to be done for it any more, once what followed from that is carried out.
     """
 
@@ -315,7 +315,7 @@ class Unit:
     tasks: tuple[TaskId, ...]
     marks: Mapping[TaskId, str] = attrs.field(factory=dict)
     for_join: bool = False
-    for_flip: bool = False
+    for_migration: bool = False
     over: bool = attrs.field(default=False, eq=False)
     stage: UnitStage = attrs.field(default=UnitStage.ORDERED, eq=False)
 

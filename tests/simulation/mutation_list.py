@@ -252,8 +252,8 @@ MUTATIONS = (
         "F2",
         "a task is held whatever became of its last commit",
         MANAGER,
-        "if unit.for_flip and outcome is ev.CommitOutcome.ACCEPTED:",
-        "if unit.for_flip:",
+        "if unit.for_migration and outcome is ev.CommitOutcome.ACCEPTED:",
+        "if unit.for_migration:",
     ),
     Mutation(
         "held-not-claimed",
@@ -298,7 +298,8 @@ MUTATIONS = (
         "F",
         "tasks are planned before all have come into the other group",
         "rebalance/type_migration.py",
-        "    if flip is None or len(subscriptions) >= flip.members or now_ms >= flip.until_ms:\n",
+        "    if migration is None or len(subscriptions) >= migration.members or "
+        "now_ms >= migration.until_ms:\n",
         "    if True:\n",
     ),
     Mutation(

@@ -44,7 +44,7 @@ def protocol_of(member: SimMember) -> WatchedProtocol:
         wall_ms=lambda: world.now_ms,
         rejoin=lambda reason: member.session.rejoin(reason),
         envelope=world.envelope,
-        flip_timeout_ms=world.settings.rebalance_timeout_ms,
+        migration_timeout_ms=world.settings.rebalance_timeout_ms,
         latest=member.instance.spec.version,
     )
     protocol.member = member

@@ -176,7 +176,7 @@ class SimMember:
         self._rebalance_events.add_dormant(dormant)
         self.descriptions += 1
         described = self._rebalance_events.describe()
-        self.protocol.leaving = self._rebalance_events.said_leaving
+        self.protocol.leaving = self._rebalance_events.described_leaving
         self.world.protocol.described(self, described)
         return described
 

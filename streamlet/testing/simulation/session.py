@@ -233,7 +233,7 @@ class WatchedProtocol(TasksProtocol):
         nonce = None if self._described is None else self._described.nonce
         member.world.protocol.delivered(member, orders, nonce)
         member.deferral_ms = orders.deferral_deadline_ms
-        flip = orders.flip
-        if flip is not None and flip.protocol_type != self.protocol_type:
+        migration = orders.migration
+        if migration is not None and migration.protocol_type != self.protocol_type:
             member.world.protocol.ordered_over(member, member.machine.view.generation)
         return attrs.evolve(orders, turn_ms=0)

@@ -27,7 +27,7 @@ def joined(member_id, generation, leader="boss"):
 
 def reach(by_hand, state):
     """A member that has been in the group and is now in a state of its next join."""
-    if state is MembershipState.FLIPPING:
+    if state is MembershipState.MIGRATING:
         member = by_hand(protocol_types=("stream", "consumer"))
         member.start()
         member.describe()
@@ -67,13 +67,13 @@ def test_a_worker_may_stand_still_whatever_its_member_is_doing(by_hand, state):
     member.machine._member.config = attrs.evolve(member.config, max_poll_interval_ms=1)
     commands = member.wait(1)
     assert member.machine.view.state is MembershipState.STALLED
-    assert any(isinstance(c, Lost) for c in commands) or state is MembershipState.FLIPPING
+    assert any(isinstance(c, Lost) for c in commands) or state is MembershipState.MIGRATING
     member.tell(ProgressMade())
     assert member.machine.view.state in (MembershipState.PREPARING, MembershipState.DESCRIBING)
 
 
 @pytest.mark.parametrize(
-    "state", [state for state in ANYWHERE if state is not MembershipState.FLIPPING]
+    "state", [state for state in ANYWHERE if state is not MembershipState.MIGRATING]
 )
 def test_a_member_may_be_refused_for_good_whatever_it_is_doing(by_hand, state):
     member = reach(by_hand, state)
@@ -96,7 +96,7 @@ def stall(member):
     return member
 
 
-@pytest.mark.parametrize("state", [MembershipState.STABLE, MembershipState.FLIPPING])
+@pytest.mark.parametrize("state", [MembershipState.STABLE, MembershipState.MIGRATING])
 def test_a_look_up_may_be_refused_for_good_in_between(by_hand, state):
     member = reach(by_hand, state)
     if state is MembershipState.STABLE:

@@ -112,12 +112,12 @@ def test_an_ordered_member_stops_commits_leaves_and_joins_as_the_other_type(by_h
     """Its tasks are not lost meanwhile: they are held."""
     member, commands = ordered(by_hand)
     (due,) = [c for c in commands if isinstance(c, JoinSoon)]
-    assert (due.flip, due.generation) == (True, 4)
+    assert (due.migration, due.generation) == (True, 4)
     member.tell(CommitWanted(1, {IN: (7, "")}, due.token))
     commands = member.answer(OffsetCommitAnswer({IN: 0}), OffsetCommit)
     assert CommitDone(1, CommitOutcome.ACCEPTED) in commands
     member.tell(UnblockJoin(due.token))
-    assert member.machine.view.state is MembershipState.FLIPPING
+    assert member.machine.view.state is MembershipState.MIGRATING
     assert not any(isinstance(r, Heartbeat) for r in member.requests())
     commands = member.answer(LeaveGroupAnswer(0), LeaveGroup)
     assert not any(isinstance(c, Lost) for c in commands)
@@ -201,18 +201,19 @@ def owner(*tasks: TaskId) -> TaskManager:
     after(manager, Assigned(1, "me", Assignment(active=frozenset(tasks))))
     for task in tasks:
         after(manager, TaskRunning(task), TaskClaimed(task))
-    order = Assignment(active=frozenset(tasks), flip=TypeMigration(STREAM, 2, 60_000))
+    order = Assignment(active=frozenset(tasks), migration=TypeMigration(STREAM, 2, 60_000))
     after(manager, Assigned(4, "me", order))
     return manager
 
 
-def flip(generation: int) -> JoinSoon:
-    return JoinSoon(-1, generation, flip=True)
+def migration(generation: int) -> JoinSoon:
+    return JoinSoon(-1, generation, migration=True)
 
 
 def test_f2_what_was_committed_is_held_and_f3_claimed_with_the_old_generation():
     manager = owner(T, U)
-    assert after(manager, flip(4)) == [Stop((T, U)), CommitLast(Unit(-1, 4, (T, U), for_flip=True))]
+    unit = Unit(-1, 4, (T, U), for_migration=True)
+    assert after(manager, migration(4)) == [Stop((T, U)), CommitLast(unit)]
     assert after(manager, CommitDone(-1, CommitOutcome.ACCEPTED)) == [UnblockJoin(-1)]
     manager.check_invariants()
     after(manager, JoinDescribed())
@@ -223,7 +224,7 @@ def test_f2_what_was_committed_is_held_and_f3_claimed_with_the_old_generation():
 @pytest.mark.parametrize("outcome", [CommitOutcome.UNKNOWN, CommitOutcome.GATED])
 def test_f2_without_an_acknowledged_commit_nothing_is_kept(outcome):
     manager = owner(T)
-    after(manager, flip(4))
+    after(manager, migration(4))
     assert after(manager, CommitDone(-1, outcome)) == [Close(T), UnblockJoin(-1)]
     after(manager, JoinDescribed())
     assert manager.view({}) == {}
@@ -232,23 +233,23 @@ def test_f2_without_an_acknowledged_commit_nothing_is_kept(outcome):
 def test_f2_a_task_that_is_being_opened_is_not_held():
     """One that runs is, claimed or not: its last commit says whose it is."""
     manager = owner(T)
-    order = Assignment(active=frozenset({T, U, V}), flip=TypeMigration(STREAM, 2, 1))
+    order = Assignment(active=frozenset({T, U, V}), migration=TypeMigration(STREAM, 2, 1))
     after(manager, Assigned(5, "me", order), TaskRunning(V))
-    assert after(manager, flip(5)) == [
+    assert after(manager, migration(5)) == [
         Close(U),
         Stop((T, V)),
-        CommitLast(Unit(-1, 5, (T, V), for_flip=True)),
+        CommitLast(Unit(-1, 5, (T, V), for_migration=True)),
     ]
 
 
 def test_a_member_without_tasks_goes_over_at_once():
     manager = owner()
-    assert after(manager, flip(4)) == [UnblockJoin(-1)]
+    assert after(manager, migration(4)) == [UnblockJoin(-1)]
 
 
 def test_f4_a_held_task_that_is_ours_again_is_reclaimed_and_any_other_closed():
     manager = owner(T, U)
-    after(manager, flip(4), CommitDone(-1, CommitOutcome.ACCEPTED))
+    after(manager, migration(4), CommitDone(-1, CommitOutcome.ACCEPTED))
     order = Assignment(active=frozenset({T, V}))
     decisions = after(manager, Assigned(6, "new me", order))
     assert decisions == [Close(U), Activate(V), PollMarks((T,))]
@@ -262,7 +263,7 @@ def test_f4_a_held_task_that_is_ours_again_is_reclaimed_and_any_other_closed():
 
 def test_m1_a_loss_takes_what_is_held_too():
     manager = owner(T)
-    after(manager, flip(4), CommitDone(-1, CommitOutcome.ACCEPTED))
+    after(manager, migration(4), CommitDone(-1, CommitOutcome.ACCEPTED))
     assert after(manager, Lost("gone")) == [Close(T)]
     assert manager.claims == {}
 
@@ -270,19 +271,19 @@ def test_m1_a_loss_takes_what_is_held_too():
 def test_an_order_that_the_group_has_gone_beyond_stops_nothing():
     manager = owner(T)
     after(manager, Assigned(5, "me", Assignment(active=frozenset({T}))))
-    assert after(manager, flip(4)) == [UnblockJoin(-1)]
+    assert after(manager, migration(4)) == [UnblockJoin(-1)]
 
 
 def test_copies_are_closed_only_if_the_other_group_wants_them_no_more():
     manager = owner(T)
     order = Assignment(
-        active=frozenset({T}), standby=frozenset({U}), flip=TypeMigration(STREAM, 2, 1)
+        active=frozenset({T}), standby=frozenset({U}), migration=TypeMigration(STREAM, 2, 1)
     )
     actions = after(manager, Assigned(5, "me", order))
     assert SetCopies(frozenset(), frozenset({U})) in actions
-    after(manager, flip(5), CommitDone(-1, CommitOutcome.ACCEPTED), JoinDescribed())
+    after(manager, migration(5), CommitDone(-1, CommitOutcome.ACCEPTED), JoinDescribed())
     assert manager.view({})[U].role is Role.STANDBY
-    over = attrs.evolve(order, flip=None)
+    over = attrs.evolve(order, migration=None)
     assert after(manager, Assigned(6, "new me", over)) == [PollMarks((T,))]
 
 
@@ -318,7 +319,7 @@ class Group:
                 tasks=lambda: tasks,
                 wall_ms=lambda: self.now_ms,
                 rejoin=lambda reason: None,
-                flip_timeout_ms=60_000,
+                migration_timeout_ms=60_000,
                 latest=latest if number == 1 else 2,
             )
             for number, mode in enumerate(modes)
@@ -349,7 +350,7 @@ def test_f1_when_all_want_it_all_are_ordered_and_keep_what_they_have():
     group = Group("incremental", "incremental")
     group.plan = Plan({"m0": MemberPlan(active=frozenset({T, U, V}))})
     told = group.round(m0=active(T), m1={**active(U), V: Copy(Role.STANDBY, lag=3)})
-    assert told["m0"].flip == told["m1"].flip == TypeMigration(STREAM, 2, 61_000)
+    assert told["m0"].migration == told["m1"].migration == TypeMigration(STREAM, 2, 61_000)
     assert (told["m0"].active, told["m1"].active) == ({T}, {U})
     assert told["m1"].standby == {V}
 
@@ -357,12 +358,12 @@ def test_f1_when_all_want_it_all_are_ordered_and_keep_what_they_have():
 @pytest.mark.parametrize("other", ["upgrading", "eager"])
 def test_f1_one_that_does_not_want_it_is_enough(other):
     told = Group("incremental", other).round(m0=active(T), m1=active(U))
-    assert told["m0"].flip is None
+    assert told["m0"].migration is None
 
 
 def test_the_way_back_is_the_same():
     told = Group("upgrading", "eager", protocol_type=STREAM).round(m0=active(T), m1={})
-    assert told["m1"].flip == TypeMigration(CONSUMER, 2, 61_000)
+    assert told["m1"].migration == TypeMigration(CONSUMER, 2, 61_000)
 
 
 @pytest.mark.parametrize(
@@ -376,13 +377,13 @@ def test_f1_a_task_on_its_way_comes_first_and_the_leader_looks_again(plan, copie
     group = Group("incremental", "incremental")
     group.plan = plan
     told = group.round(m0=active(T), m1=copies)
-    assert told["m0"].flip is None
+    assert told["m0"].migration is None
     assert told["m0"].follow_up_ms == 1_000 + LOOK_AGAIN_MS
 
 
 def test_f1_a_member_whose_version_cannot_be_told_is_waited_for():
     group = Group("incremental", "incremental", latest=1)
-    assert group.round(m0=active(T), m1={})["m0"].flip is None
+    assert group.round(m0=active(T), m1={})["m0"].migration is None
 
 
 def test_until_all_have_come_over_everybody_is_given_what_it_claims():
@@ -429,24 +430,24 @@ def test_who_was_left_alone_and_ordered_by_itself_counts_among_all():
     group.protocol_type = STREAM
     told = group.round(m0=active(T), m1=active(T, U, generation=5))
     assert not group.members["m0"].gathering
-    assert told["m0"].flip is None
+    assert told["m0"].migration is None
 
 
-def test_after_a_flip_that_all_came_back_from_the_next_is_not_ordered_soon():
+def test_after_a_migration_that_all_came_back_from_the_next_is_not_ordered_soon():
     """Else a member whose batches take too long would stop everybody again and again."""
     group = Group("incremental", "incremental")
-    assert group.round(m0=active(T), m1=active(U))["m0"].flip is not None
+    assert group.round(m0=active(T), m1=active(U))["m0"].migration is not None
     told = group.round(m0=active(T, generation=4), m1=active(U, generation=4))
-    assert told["m0"].flip is None
+    assert told["m0"].migration is None
     assert told["m0"].follow_up_ms == 61_000 + PAUSE_MS
     group.now_ms = 61_000 + PAUSE_MS
-    assert group.round(m0=active(T), m1=active(U))["m0"].flip is not None
+    assert group.round(m0=active(T), m1=active(U))["m0"].migration is not None
 
 
 def test_one_that_was_left_behind_is_ordered_after_the_others_at_once():
     group = Group("incremental", "incremental")
     group.round(m0=active(T), m1=active(U))
-    assert group.round(m1=active(U))["m1"].flip == TypeMigration(STREAM, 1, 61_000)
+    assert group.round(m1=active(U))["m1"].migration == TypeMigration(STREAM, 1, 61_000)
 
 
 def test_f5_of_two_claims_the_newer_counts():

@@ -27,7 +27,7 @@ IDS = st.one_of(TEXT, st.uuids().map(str), st.builds(lambda t, u: f"{t}-{u}", TE
 COPIES = st.builds(
     Copy, st.sampled_from(Role), INTS, st.booleans(), st.none() | st.integers(0, 2**62)
 )
-FLIPS = st.none() | st.builds(TypeMigration, TEXT, INTS, LONGS)
+MIGRATIONS = st.none() | st.builds(TypeMigration, TEXT, INTS, LONGS)
 SUBSCRIPTIONS = st.builds(
     Subscription,
     instance=IDS,
@@ -50,7 +50,7 @@ SUBSCRIPTIONS = st.builds(
     imbalance=st.none() | st.floats(0, 1),
     started_ms=LONGS,
     mode=st.sampled_from(["incremental", "eager", "upgrading"]),
-    flip=FLIPS,
+    migration=MIGRATIONS,
     belongings=st.lists(st.binary(max_size=12), max_size=4).map(tuple),
 )
 TASK_SETS = st.frozensets(TASKS, max_size=8)
@@ -74,7 +74,7 @@ ASSIGNMENTS = st.builds(
     made_ms=st.none() | LONGS,
     reason=TEXT,
     being_learned=TASK_SETS,
-    flip=FLIPS,
+    migration=MIGRATIONS,
     turn_ms=st.integers(0, 2_000),
     unassigned=TASK_SETS,
     awaited=TASK_SETS,
@@ -106,17 +106,17 @@ def test_equal_subscriptions_have_equal_bytes_whatever_the_order_of_their_parts(
 
 @given(SUBSCRIPTIONS, ASSIGNMENTS)
 def test_what_an_older_version_has_no_place_for_is_left_out(subscription, assignment):
-    """1 has no modes and flips, 2 no turns, 3 no successors and belongings, 4 no awaited ones."""
+    """1 has no modes and migrations, 2 no turns, 3 no successors, 4 no awaited ones."""
     leaving = subscription.leaving
     alone = None if leaving is None else attrs.evolve(leaving, successors=())
     third = attrs.evolve(subscription, leaving=alone, belongings=())
     read = wire.decode_subscription(wire.encode_subscription(subscription, 1))
-    assert read == attrs.evolve(third, mode="incremental", flip=None)
+    assert read == attrs.evolve(third, mode="incremental", migration=None)
     assert wire.decode_subscription(wire.encode_subscription(subscription, 3)) == third
     nothing = frozenset[TaskId]()
     told = wire.decode_assignment(wire.encode_assignment(assignment, 1))
     assert told == attrs.evolve(
-        assignment, flip=None, turn_ms=0, unassigned=nothing, awaited=nothing
+        assignment, migration=None, turn_ms=0, unassigned=nothing, awaited=nothing
     )
     told = wire.decode_assignment(wire.encode_assignment(assignment, 2))
     assert told == attrs.evolve(assignment, turn_ms=0, unassigned=nothing, awaited=nothing)

@@ -187,8 +187,8 @@ def test_a_task_that_is_waited_for_is_not_held_when_the_group_changes_its_type()
     other = TaskId(0, 1)
     by = rules.owner(T)
     by.assigned(active=frozenset({T}), pending={other: "b"})
-    unit = Unit(-1, 2, (T,), for_flip=True)
-    assert by.happened(JoinSoon(-1, 2, flip=True)) == [Stop((T,)), CommitLast(unit)]
+    unit = Unit(-1, 2, (T,), for_migration=True)
+    assert by.happened(JoinSoon(-1, 2, migration=True)) == [Stop((T,)), CommitLast(unit)]
     assert by.says(other) == Copy(Role.LEARNER)
 
 

@@ -65,7 +65,7 @@ FOUND = mark(None, 1)
 def held(*tasks: TaskId, **rules: object) -> By:
     """A member on its way into a group of the other type, with these tasks held open."""
     by = owner(*tasks, **rules)
-    flip(by)
+    migration(by)
     by.committed(-1, CommitOutcome.ACCEPTED)
     assert by.manager.due_ms() is None, "nothing is looked up before there is an assignment"
     return by
@@ -78,8 +78,8 @@ def reclaiming(**rules: object) -> By:
     return by
 
 
-def flip(by: By) -> list[Action]:
-    return by.happened(JoinSoon(-1, by.generation, flip=True))
+def migration(by: By) -> list[Action]:
+    return by.happened(JoinSoon(-1, by.generation, migration=True))
 
 
 def test_all_that_wait_are_asked_for_at_once_and_only_once() -> None:
@@ -138,7 +138,7 @@ def test_a_task_that_is_held_once_more_is_looked_up_once_more() -> None:
     by = reclaiming()
     by.fetched(FOUND)
     by.runs(T)
-    flip(by)
+    migration(by)
     by.committed(-1, CommitOutcome.ACCEPTED)
     assert by.fetched(FOUND) == []
     assert by.assigned(active=frozenset({T})) == [PollMarks((T,))]
@@ -187,7 +187,7 @@ def test_a_join_that_stops_everything_does_not_wait_for_the_look_up() -> None:
 def test_a_way_back_into_the_first_group_does_not_wait_for_the_look_up() -> None:
     """Nothing was committed since the task was held: without a claim nobody keeps it."""
     by = reclaiming()
-    assert flip(by) == [Close(T), UnblockJoin(-1)]
+    assert migration(by) == [Close(T), UnblockJoin(-1)]
     assert by.fetched(FOUND) == []
     assert by.says() is None
 
@@ -258,7 +258,8 @@ class Desk:
         self.events.handle(Assigned(1, "me", Assignment(active=ids)))
         for active in self.tasks:
             self._hold(active)
-        self.events.handle(JoinSoon(-1, 1, flip=True), CommitDone(-1, CommitOutcome.ACCEPTED))
+        committed = CommitDone(-1, CommitOutcome.ACCEPTED)
+        self.events.handle(JoinSoon(-1, 1, migration=True), committed)
         self.events.actions()
         assert self.orders.to_commit() == [], "in no group"
         self.assign(2, *ids)

@@ -42,7 +42,7 @@ class ExactOwner(Owner):
         delivery = ChangelogDelivery(
             *(self.sink, MemoryAdmin(world.log), self.clock),
             open_source=self._open_source,
-            alone=True,
+            transactional=True,
         )
         parts: tuple[Any, ...] = (self, delivery, self.clock)
         transactions: Any = self.transactions
