@@ -11,7 +11,7 @@ from tests.simulation.mutations import ROOT, mutated
 from tests.simulation.transactions.history import verdict
 from tests.simulation.transactions.mutations import MUTATIONS
 
-HISTORIES = int(os.environ.get("TRANSACTION_HISTORIES", "15"))
+HISTORIES = int(os.environ.get("TRANSACTION_HISTORIES", "10"))
 #: Requests that are lost, late, unanswered; ends of processes; members that do not know the end.
 FAULTS = {"lost", "late", "arrived late", "unanswered", "killed", "zombie", "hand-over"}
 
