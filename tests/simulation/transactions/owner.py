@@ -95,7 +95,7 @@ class Owner:
         delivery = ChangelogDelivery(
             *(self.sink, admin, clock),
             open_source=partial(self._reads, committed=False),
-            alone=True,
+            transactional=True,
         )
         group: Any = self
         self.commits = TransactionalCommit(
