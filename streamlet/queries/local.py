@@ -11,6 +11,7 @@ import attrs
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.dsl.processors.queried_views import over_tasks, queried_face
+from streamlet.dsl.processors.store_builders import StoreBuilder
 from streamlet.dsl.processors.store_faces import OperatorStore
 from streamlet.kafka.placements import DEFAULT, PARTITIONERS, place
 from streamlet.queries.position import Position
@@ -312,7 +313,12 @@ class LocalStore:
         return fitting
 
     def _is_certain(self, names: tuple[str, ...]) -> bool:
-        """True if no other partitioner than the one there is can have placed a key."""
+        """True if no other partitioner than the one there is can have placed a key.
+
+        A store that processors keep has whatever keys they put into it.
+        """
+        if isinstance(getattr(self.spec.shown, "__self__", None), StoreBuilder):
+            return False
         known = self.name in self.served.partitioners or self._is_named(self.part.sources[0])
         return len(names) == 1 and known
 
@@ -321,8 +327,17 @@ class LocalStore:
         ours = self.topology.repartition_topics
         return (
             source.partitioner != DEFAULT
-            or any(topic in ours for topic in source.topics)
+            or any(topic in ours and self._is_by_key(topic) for topic in source.topics)
             or self.spec.versions is not None  # whose keys are not looked at
+        )
+
+    def _is_by_key(self, topic: str) -> bool:
+        """True if all records of a repartition topic lie by the bytes of their whole keys."""
+        sinks = (sink for part in self.topology.subtopologies for sink in part.sinks)
+        return not any(
+            sink.partitioner or sink.partitions_of or sink.by_base
+            for sink in sinks
+            if sink.topic == topic
         )
 
     def _here(self) -> list[tuple[int, ServedTask]]:

@@ -13,6 +13,7 @@ import pytest
 import streamlet as sl
 from streamlet.dsl.processors.record import Record
 from streamlet.kafka.placements import PARTITIONERS, place
+from streamlet.queries.local import LocalStore
 from streamlet.state.query_errors import (
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
@@ -369,3 +370,28 @@ def test_newest_reads_wait_for_the_loop_and_so_many_at_most() -> None:
         made.served.ask(lambda: None)
     with pytest.raises(QueryRefusedError, match="wait already"):
         made.store("counts", newest=True).get("k")
+
+
+def test_keys_that_a_function_or_a_processor_places_may_be_in_any_task() -> None:
+    """A member without tasks has no rows that show it."""
+    app = sl.App("spread")
+    last = app.stream("in", key=str, value=int).repartition(
+        name="last", partitioner=lambda key, value, partitions: partitions - 1
+    )
+    last.group_by_key().count(store="counts")
+    by_key = app.stream("in2", key=str, value=int).repartition(name="by")
+    by_key.group_by_key().count(store="sums")
+    by_key.process(_Plain, stores=[sl.key_value_store("plain", key=str, value=int)])
+    made = serving(app, {"in": 3, "in2": 3})
+    stores = {
+        name: LocalStore(made.served, app.topology(), name) for name in ("counts", "sums", "plain")
+    }
+    certain = {name: store.places("k1").certain for name, store in stores.items()}
+    assert certain == {"counts": False, "sums": True, "plain": False}
+    with pytest.raises(KeyPlaceUnknownError):
+        stores["counts"].partition_of("k1")
+    made.driver.close()
+
+
+class _Plain(sl.Processor[str, int, str, int]):
+    def process(self, record: Record[str, int]) -> None: ...
