@@ -254,7 +254,8 @@ class LocalStore:
         active = task.active
 
         def on_loop() -> QueryResult[Any]:
-            if self.served.tasks(self.part.id).get(task.task.partition) is not task:
+            is_here = self.served.tasks(self.part.id).get(task.task.partition) is task
+            if not (is_here and worker.owns()):
                 raise self._absent(task.task.partition)
             position = Position(dict(active.positions))
             self._check_position(position, active.inputs)
