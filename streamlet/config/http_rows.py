@@ -38,7 +38,7 @@ class HttpSettings:
         optional(token()),
         None,
         "What requests have to bear, as `Authorization: Bearer TOKEN`. It is the same for all "
-        "instances, which ask each other with it.",
+        "instances, which ask each other by proofs of it.",
         "none",
     )
     http_ssl_certificate_location: Path | None = row(  # noqa: RUF009 - row makes an attrs field

@@ -7,6 +7,7 @@ what is read from the topic.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, TypeAlias
 
 import attrs
@@ -17,6 +18,9 @@ from streamlet.kafka.ports import NewTopic
 
 #: A task as printed.
 TaskText: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,6}_[0-9]{1,6}\Z")]
+
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
+_HIGHEST_PORT = 65_535
 
 
 @attrs.frozen(order=True)
@@ -167,6 +171,12 @@ class StoreServer:
     def address(self) -> str:
         """Host and port, as ``application.server`` has them."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str | None:
+        """The URL of streamlet's own server; None: there is none, or no such address can be."""
+        is_ours = self.scheme in ("http", "https") and 0 < self.port <= _HIGHEST_PORT
+        return f"{self.scheme}://{self.address}" if is_ours and _HOST.fullmatch(self.host) else None
 
 
 @attrs.frozen

@@ -69,7 +69,7 @@ def candidates(view: ControlView, task: TaskId) -> list[StoreServer]:
         if one is not None and one.role in _ROLES:
             ranked.append((_ROLES.index(one.role), key))
     servers = [view.servers[key] for _, key in sorted(ranked) if key in view.servers]
-    return [one for one in servers if one.scheme]
+    return [one for one in servers if one.url is not None]
 
 
 def _host(
@@ -81,5 +81,5 @@ def _host(
     active = (task for task, one in tasks if one.role == "active" and one.stage == "running")
     copies = (task for task, one in tasks if one.role in _COPIES)
     address = None if server is None else server.address
-    url = None if server is None or not server.scheme else f"{server.scheme}://{server.address}"
+    url = None if server is None else server.url
     return StoreHost(report.member, address, url, (*sorted(active),), (*sorted(copies),))

@@ -72,9 +72,7 @@ class QueryOptions:
     )
     reverse: Annotated[bool, typer.Option("--reverse", help="The last one first.")] = False
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Most entries.")] = 100
-    cursor: Annotated[
-        str | None, typer.Option(metavar="C", help="That of the page before (--json).")
-    ] = None
+    cursor: Annotated[str | None, typer.Option(metavar="C", help="That of the page before.")] = None
     as_of: Annotated[
         int | None, typer.Option(metavar="MS", help="Of a versioned store: at which time.")
     ] = None
@@ -134,6 +132,8 @@ def query(
     parameters = options.parameters(paged=key is None or options.listed is not None)
     found = _asked(_clients(common, app, url), path, parameters)
     common.output.answer(found, _shown(found))
+    if found.get("cursor") is not None and not common.output.as_json:
+        common.output.note(f"there is more: --cursor {found['cursor']}")
 
 
 def _path(store: str, key: str | None, listed: KeyLists | None) -> str:
@@ -150,38 +150,35 @@ def _clients(common: Common, app: str, url: str | None) -> list[StoreClient]:
     """The instances to ask, one after another."""
     settings = named(common, app)[1]
     if url is not None:
-        return [_connected(url, settings)]
+        return [_connected(url, settings, trusted=True)]
     with opened(common, app, "query") as window:
         servers = sorted(window.reports().servers.items(), key=lambda item: str(item[0]))
-    found = [f"{one.scheme}://{one.address}" for _, one in servers if one.scheme]
+    tls = settings.http_ssl_certificate_location is not None
+    found = [one.url for _, one in servers if one.url and (one.scheme == "https" or not tls)]
     if not found:
         raise NotFoundError(
             f"no instance of {app} serves queries: start one with --http-port, or give --url"
         )
-    return [_connected(one, settings) for one in found]
+    return [_connected(one, settings, trusted=False) for one in found]
 
 
-def _connected(url: str, settings: Settings) -> StoreClient:
+def _connected(url: str, settings: Settings, *, trusted: bool) -> StoreClient:
     from streamlet.web import tls
-    from streamlet.web.client import connect
+    from streamlet.web.client import StoreClient
 
     context = tls.of_client(settings) if url.startswith("https") else None
-    return connect(url, token=settings.http_token, context=context)
+    return StoreClient(url, settings.http_token, context, trusted)
 
 
 def _asked(clients: list[StoreClient], path: str, parameters: dict[str, str]) -> dict[str, Any]:
-    import msgspec
+    from streamlet.state.query_errors import StateStoreMigratedError, UnauthorizedError
 
-    from streamlet.state.query_errors import StateStoreMigratedError
-
-    problem: StateStoreMigratedError | None = None
+    problem: StateStoreMigratedError | UnauthorizedError | None = None
     for client in clients:
         try:
-            found: dict[str, Any] = msgspec.json.decode(client.get(path, parameters))
-        except StateStoreMigratedError as error:  # it does not answer, or has no way to the owner
-            problem = error
-        else:
-            return found
+            return client.get(path, parameters)
+        except (StateStoreMigratedError, UnauthorizedError) as error:
+            problem = error  # it does not answer, has no way to the owner, or is another one
     assert problem is not None
     raise problem
 

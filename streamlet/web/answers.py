@@ -14,6 +14,7 @@ from streamlet.state.query_errors import (
     InvalidStateStorePartitionError,
     KeyNotFoundError,
     QueryRefusedError,
+    StateStoreMigratedError,
     StreamsNotStartedError,
     UnauthorizedError,
     UnknownStateStoreError,
@@ -68,9 +69,12 @@ def error_of(body: bytes, status: int) -> InvalidStateStoreError:
     try:
         found = msgspec.json.decode(body, type=_Failure)
     except (ValueError, RecursionError):
-        found = _Failure("", f"an answer with status {status} that is none of streamlet's")
-    made = _classes().get(found.error, InvalidStateStoreError)
-    return made(found.message)
+        return StateStoreMigratedError(
+            f"an answer with status {status} that is none of streamlet's; ask again, or another "
+            "instance"
+        )
+    later = StateStoreMigratedError if status == 503 else InvalidStateStoreError
+    return _classes().get(found.error, later)(found.message)
 
 
 class _Failure(msgspec.Struct):

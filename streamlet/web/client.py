@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import re
 import ssl
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -14,16 +16,19 @@ from urllib.parse import quote, urlencode
 import attrs
 import msgspec
 
+from streamlet.clock import Clock, SystemClock
 from streamlet.dsl.processors.store_views import KeyValueStore
 from streamlet.queries.position import Position
 from streamlet.state.query_errors import (
     InvalidQueryError,
     KeyNotFoundError,
     StateStoreMigratedError,
+    UnauthorizedError,
 )
 from streamlet.types import ms_of
 from streamlet.web.answers import error_of
 from streamlet.web.keys import packed
+from streamlet.web.proofs import ANSWER_PROOF, AT_LEAST, authorization, is_answer
 
 S = TypeVar("S")
 
@@ -33,6 +38,7 @@ _MARGIN_S = 5.0
 _MOST_BYTES = 256 << 20
 #: Entries of a page that a read of many asks for.
 _PAGE = "1000"
+_TOKEN = re.compile(r"[!-~]+")
 
 
 @attrs.frozen(eq=False)
@@ -43,15 +49,22 @@ class StoreClient:
         url: of any instance.
         token: that the server asks for (``http.token``); None: none.
         context: of TLS; None: the usual one.
+        trusted: whether the server may see the token. One that the control topic names may not: it
+            gets a proof, and has to give one.
+        clock: the time.
     """
 
     url: str
     token: str | None = attrs.field(default=None, repr=False)
     context: ssl.SSLContext | None = None
+    trusted: bool = True
+    clock: Clock = attrs.field(factory=SystemClock, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
             raise InvalidQueryError(f"expected http://host:port, not {self.url!r}")
+        if self.token is not None and not _TOKEN.fullmatch(self.token):
+            raise InvalidQueryError("token: expected visible ASCII characters, without spaces")
 
     @overload
     def store(
@@ -127,32 +140,76 @@ class StoreClient:
         Raises:
             InvalidStateStoreError: the server does not answer, or refuses.
         """
-        found: dict[str, Any] = msgspec.json.decode(self.get("/stores"))
-        return found
+        return self.get("/stores")
 
-    def get(self, path: str, parameters: Mapping[str, str] | None = None) -> bytes:
+    def get(
+        self,
+        path: str,
+        parameters: Mapping[str, str] | None = None,
+        at_least: Position | None = None,
+    ) -> dict[str, Any]:
         """The document at an address of the server.
 
         Raises:
             InvalidStateStoreError: it does not answer, or refuses; the subclass says why.
         """
         given = dict(parameters or {})
-        query = f"?{urlencode(given)}" if given else ""
-        request = urllib.request.Request(f"{self.url.rstrip('/')}{path}{query}")
-        if self.token is not None:
-            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
-        wait_s = float(given.get("timeout", 0)) + _MARGIN_S
+        target = f"{path}?{urlencode(given)}" if given else path
+        headers: dict[str, str] = {}
+        if at_least is not None and at_least.offsets:
+            headers[AT_LEAST] = msgspec.json.encode(at_least.to_json()).decode()
+        allowed = self._allowed(target, headers)
         try:
-            with urllib.request.urlopen(request, timeout=wait_s, context=self.context) as answer:
-                body: bytes = answer.read(_MOST_BYTES)
-                return body
-        except urllib.error.HTTPError as error:
-            with error:
-                raise error_of(error.read(_MOST_BYTES), error.code) from None
+            status, body, proof = self._answer(
+                target, headers, allowed, float(given.get("timeout", 0)) + _MARGIN_S
+            )
         except (OSError, http.client.HTTPException) as error:
             raise StateStoreMigratedError(
                 f"{self.url} does not answer: {error}; ask again, or another instance"
             ) from error
+        except ValueError as error:
+            raise InvalidQueryError(f"{self.url} cannot be asked: {error}") from error
+        if not self.trusted:
+            self._check(status, is_answer(self.token or "", allowed or "", status, body, proof))
+        if status != 200:
+            raise error_of(body, status)
+        try:
+            found: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+        except (ValueError, RecursionError):
+            raise error_of(b"", status) from None
+        return found
+
+    def _allowed(self, target: str, headers: Mapping[str, str]) -> str | None:
+        """The header ``Authorization``."""
+        if self.token is None:
+            return None
+        if self.trusted:
+            return f"Bearer {self.token}"
+        return authorization(self.token, self.clock.wall_ms(), target, headers)
+
+    def _answer(
+        self, target: str, headers: dict[str, str], allowed: str | None, wait_s: float
+    ) -> tuple[int, bytes, str]:
+        """Status, body and proof of an answer."""
+        request = urllib.request.Request(f"{self.url.rstrip('/')}{target}", headers=headers)
+        if allowed is not None:
+            request.add_unredirected_header("Authorization", allowed)
+        try:
+            answer = urllib.request.urlopen(request, timeout=wait_s, context=self.context)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            body: bytes = answer.read(_MOST_BYTES)
+            return answer.status, body, answer.headers.get(ANSWER_PROOF, "")
+
+    def _check(self, status: int, is_right: bool) -> None:
+        """Refuse the answer of a server that does not show that it has the token."""
+        if self.token is None or is_right:
+            return
+        why = "has another http.token, or its clock is minutes away"
+        if status == 401:
+            raise UnauthorizedError(f"{self.url} {why}")
+        raise StateStoreMigratedError(f"{self.url} {why}; ask another instance")
 
 
 def connect(
@@ -166,9 +223,9 @@ def connect(
         context: of TLS, for authorities and certificates of your own.
 
     Raises:
-        InvalidQueryError: it is no address of HTTP.
+        InvalidQueryError: it is no address of HTTP, or no token.
     """
-    return StoreClient(url, token, context)
+    return StoreClient(url, None if token is None else token.strip(), context)
 
 
 @attrs.define(eq=False)
@@ -190,6 +247,7 @@ class RemoteReads:
     value: Any
     how: dict[str, str]
     at_least: Position
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def one(self, key: Any, **parameters: Any) -> dict[str, Any] | None:
         """The document of a key; None: the store has none."""
@@ -231,11 +289,13 @@ class RemoteReads:
         return f"/stores/{quote(self.name, safe='')}/{quote(key_text(key), safe='')}"
 
     def _get(self, path: str, parameters: dict[str, str]) -> dict[str, Any]:
-        given = {**self.how, **parameters}
-        if self.at_least.offsets:
-            given["at_least"] = msgspec.json.encode(self.at_least.to_json()).decode()
-        found: dict[str, Any] = msgspec.json.decode(self.client.get(path, given))
-        self.at_least = self.at_least.merged(Position.from_json(found["position"]))
+        found = self.client.get(path, {**self.how, **parameters}, self.at_least)
+        try:
+            position = Position.from_json(found.get("position"))
+        except ValueError:
+            raise error_of(b"", 200) from None
+        with self._lock:  # readers of several threads each see what the others have seen
+            self.at_least = self.at_least.merged(position)
         return found
 
 

@@ -19,9 +19,17 @@ from streamlet.state.query_errors import (
 )
 from streamlet.web.answers import HttpAnswer, document, failure
 from streamlet.web.asked import LISTS, Asked
-from streamlet.web.members import AT_LEAST, FOR_MEMBER, OF_PARTITION
 from streamlet.web.openapi import openapi
 from streamlet.web.overview import overview
+from streamlet.web.proofs import (
+    ANSWER_PROOF,
+    AT_LEAST,
+    FOR_MEMBER,
+    OF_PARTITION,
+    SCHEME,
+    answer_proof,
+    is_right,
+)
 from streamlet.web.router import QueryRouter
 
 log = get_logger(__name__)
@@ -42,34 +50,51 @@ class Requests:
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
         """The response to a request, whatever it asks."""
+        headers = dict(_HEADERS)
+        proven = False
         try:
-            self._check(request)
+            proven = self._check(request)
             found = await self._found(request)
         except StreamletError as error:
             found = failure(error)
         except Exception as error:
             log.exception("a query failed")
             found = failure(error)
+        token = self._settings.http_token
+        if proven and token is not None:
+            asked = request.headers["Authorization"]
+            headers[ANSWER_PROOF] = answer_proof(token, asked, found.status, found.body)
         return web.Response(
             status=found.status,
             body=found.body,
             content_type="application/json",
-            headers={**_HEADERS, **found.headers},
+            headers={**headers, **found.headers},
         )
 
-    def _check(self, request: web.BaseRequest) -> None:
-        """Refuse a request without the token, or from a page of another site."""
+    def _check(self, request: web.BaseRequest) -> bool:
+        """Refuse a request without the token, or from a page of another site.
+
+        True if it bears a proof of the token, and wants one of the answer.
+        """
         token = self._settings.http_token
+        proven = False
         if token is None:
             if self._settings.is_loopback and not self._is_local(request.headers.get("Host", "")):
                 raise UnauthorizedError("the Host header names another machine than this one")
         else:
             kind, _, given = request.headers.get("Authorization", "").partition(" ")
-            right = hmac.compare_digest(given.strip().encode(errors="replace"), token.encode())
-            if kind.lower() != "bearer" or not right:
+            if kind == SCHEME:
+                now_ms = self._router.clock.wall_ms()
+                right = is_right(token, given, now_ms, request.raw_path, request.headers)
+                proven = True
+            else:
+                same = hmac.compare_digest(given.strip().encode(errors="replace"), token.encode())
+                right = same and kind.lower() == "bearer"
+            if not right:
                 raise UnauthorizedError("expected the header Authorization: Bearer TOKEN")
         if request.method not in ("GET", "HEAD"):
             raise InvalidQueryError(f"queries are GET, not {request.method[:20]}")
+        return proven
 
     def _is_local(self, host: str) -> bool:
         """True if a Host header names this machine: other names are of pages that rebind theirs."""

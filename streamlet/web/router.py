@@ -176,7 +176,7 @@ class QueryRouter:
             return [here]
         view = self.worker().view()
         likely = candidates(view, task)
-        others = [one for one in view.servers.values() if one.scheme and one not in likely]
+        others = [one for one in view.servers.values() if one.url and one not in likely]
         servers = [one for one in (*likely, *others) if one.key != self.member][:MOST_ASKED]
 
         def ask(server: StoreServer) -> Callable[[], Awaitable[TaskPage]]:

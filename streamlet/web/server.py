@@ -171,9 +171,10 @@ class QueryServer(Closing):
         connector = aiohttp.TCPConnector(limit=64, ssl=self._client_tls, use_dns_cache=True)
         try:
             async with aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
             ) as session:
-                ask = MemberClient(session, self._settings.http_token)
+                token, tls = self._settings.http_token, self._tls is not None
+                ask = MemberClient(session, token, tls, self._clock)
                 router = QueryRouter(self._served, self._member, ask, threads, self._clock)
                 connections = _Connections(Requests(router, self._settings), self._clock)
                 listening = await self._loop.create_server(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import attrs
 
+import streamlet as sl
 from streamlet.clock import SystemClock
 from streamlet.config import Settings
 from streamlet.control.values import MemberKey, MemberProgress, StoreServer, TaskProgress
@@ -18,7 +21,7 @@ from streamlet.control.view import ControlView
 from streamlet.tasks.served_tasks import ServedTasks, ServingWorker
 from streamlet.types import TaskId
 from streamlet.web.server import QueryServer
-from tests.unit.queries.served import Serving
+from tests.unit.queries.served import Serving, serving
 
 
 @attrs.frozen
@@ -46,6 +49,17 @@ def get(
 def key_path(store: str, key: str, listed: str = "") -> str:
     """The address of a key."""
     return f"/stores/{store}/{quote(key, safe='')}{listed and f'/{listed}'}"
+
+
+def counted() -> Serving:
+    """A driver of three tasks with the counts of a few keys."""
+    app = sl.App("few")
+    app.stream("in", key=str, value=int).group_by_key().count(store="counts")
+    made = serving(app, {"in": 3})
+    for number in range(9):
+        made.driver.pipe_input("in", f"k{number}", number)
+    made.serve()
+    return made
 
 
 @contextmanager
@@ -120,3 +134,26 @@ def _opened(group: Group, count: int, settings: dict[str, Any]) -> Iterator[None
     with server_of(group.begin(), number, **settings) as server:
         group.entered(number, server)
         yield from _opened(group, count - 1, settings)
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[tuple[int, list[str]]]:
+    """A program that answers anything so; its port, and what it was sent."""
+    sent: list[str] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            sent.append(f"{self.path}\n{self.headers}")
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield server.server_address[1], sent
+        server.shutdown()
+        thread.join()

@@ -16,9 +16,11 @@ from streamlet.state.query_errors import (
     UnauthorizedError,
     UnknownStateStoreError,
 )
+from streamlet.types import TopicPartition
+from streamlet.web.client import StoreClient
 from tests.unit.queries.served import Serving
 from tests.unit.queries.test_local_stores import KEYS
-from tests.unit.web.served import server_of
+from tests.unit.web.served import answering, server_of
 from tests.unit.web.test_server import TOKEN, _filled
 
 pytest.importorskip("aiohttp")
@@ -127,3 +129,42 @@ def test_it_brings_its_token_and_passes_its_position_on(made: Serving) -> None:
         assert counts.position.offsets
     with pytest.raises(StateStoreMigratedError, match="does not answer"):
         counts.get("k1")
+
+
+def test_a_token_is_part_of_no_error(made: Serving) -> None:
+    with server_of(made.served, http_token=TOKEN) as server:
+        client = sl.connect(server.url, token=f" {TOKEN}\n")  # as a file has it
+        assert client.store("counts", sl.KeyValueStore[str, int]).get("k1")
+    with pytest.raises(InvalidQueryError) as wrong:
+        sl.connect("http://localhost", token=f"{TOKEN}\nX: y")
+    assert TOKEN not in str(wrong.value)
+
+
+def test_a_server_that_is_not_trusted_gets_a_proof_and_has_to_give_one(made: Serving) -> None:
+    with server_of(made.served, http_token=TOKEN) as server:
+        counts = StoreClient(server.url, TOKEN, trusted=False).store("counts")
+        assert counts.get("k1") == counts.get("k1")
+        assert counts.get("nobody") is None
+    with answering(200, b'{"key": "k1", "value": -7, "position": {}}') as (port, sent):
+        counts = StoreClient(f"http://127.0.0.1:{port}", TOKEN, trusted=False).store("counts")
+        with pytest.raises(StateStoreMigratedError, match="has another http"):
+            counts.get("k1")
+        assert sent
+        assert TOKEN not in sent[0]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, b"<html>"), (200, b"[]"), (200, b"\xff"), (502, b"<html>")]
+)
+def test_an_answer_of_another_program_is_an_error_of_ours(status: int, body: bytes) -> None:
+    with answering(status, body) as (port, _):
+        client = sl.connect(f"http://127.0.0.1:{port}")
+        for ask in (client.stores, lambda: client.store("counts").get("k1")):
+            with pytest.raises(StateStoreMigratedError, match="none of streamlet's"):
+                ask()
+
+
+def test_positions_of_many_partitions_go_along(made: Serving, client: Any) -> None:
+    far = {TopicPartition("elsewhere", number): 1 << 40 for number in range(1_000)}
+    counts = client.store("counts", sl.KeyValueStore[str, int], at_least=sl.Position(far))
+    assert counts.get("k1")
