@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
-from itertools import islice
 from typing import Any, TypeAlias
 
 import attrs
 import msgspec
 
+from streamlet.queries.position import Position
 from streamlet.state.query_errors import InvalidQueryError
 from streamlet.web.keys import packed, unpacked
 
@@ -22,6 +22,8 @@ from streamlet.web.keys import packed, unpacked
 FEW_ENTRIES, MOST_ENTRIES = 100, 1_000
 #: Bytes of a page's entries, about, at most.
 MOST_BYTES = 4 << 20
+#: Numbers of a cursor, at most: no time is further away.
+_MOST_NUMBER = 1 << 62
 
 #: The place of an entry: times, and bytes of keys in hexadecimal digits, which keep their order.
 Place: TypeAlias = tuple[int | str, ...]
@@ -61,7 +63,10 @@ class Cursor:
             found = msgspec.json.decode(unpacked(text, "cursor"), type=tuple[Place, int])
         except (ValueError, RecursionError) as error:
             raise InvalidQueryError("cursor: expected that of an answer") from error
-        return cls(*found)
+        place, passed = found
+        if any(abs(one) > _MOST_NUMBER for one in (*place, passed) if isinstance(one, int)):
+            raise InvalidQueryError("cursor: expected that of an answer")
+        return cls(place, passed)
 
 
 @attrs.frozen
@@ -108,24 +113,37 @@ def _behind(found: Iterable[tuple[Place, Any]], bounds: Bounds) -> Iterator[tupl
         yield place, entry
 
 
-def whole_page(
-    pages: Sequence[TaskPage], bounds: Bounds
-) -> tuple[list[msgspec.Raw], Cursor | None]:
-    """The page of all tasks, and the cursor behind it; None: there is no more."""
+def merged_page(pages: Sequence[TaskPage], bounds: Bounds) -> TaskPage:
+    """The page of several tasks together: as of the position of all, no longer than one of them."""
     every = [[*map(_comparable, page.entries)] for page in pages]
     in_order = list(merge(*every, key=lambda entry: entry[0], reverse=bounds.reverse))
     ends = [_comparable(page.entries[-1])[0] for page in pages if page.more and page.entries]
     end = None if not ends else max(ends) if bounds.reverse else min(ends)
-    shown = list(islice(in_order, bounds.limit))
-    if end is not None:  # what other tasks have behind it may lie between what is not here
-        shown = [one for one in shown if (one[0] >= end if bounds.reverse else one[0] <= end)]
-    if not shown or (len(shown) == len(in_order) and end is None):
-        return [raw for _, raw in shown], None
-    last = shown[-1][0]
-    passed = sum(1 for place, _ in shown if place == last)
+    shown: list[tuple[Place, msgspec.Raw]] = []
+    size = 0
+    for place, raw in in_order:
+        # What other tasks have behind the end of one may lie between what is not here.
+        behind = end is not None and (place < end if bounds.reverse else place > end)
+        if behind or len(shown) >= bounds.limit or size >= MOST_BYTES:
+            break
+        shown.append((place, raw))
+        size += len(raw)
+    position = Position()
+    for page in pages:
+        position = position.merged(Position.from_json(page.position))
+    more = end is not None or len(shown) < len(in_order)
+    return TaskPage(shown, more, position.to_json())
+
+
+def cursor_behind(page: TaskPage, bounds: Bounds) -> Cursor | None:
+    """The cursor behind a page; None: there is no more."""
+    if not page.more or not page.entries:
+        return None
+    last = page.entries[-1][0]
+    passed = sum(1 for place, _ in page.entries if place == last)
     if bounds.after is not None and bounds.after.place == last:
         passed += bounds.after.passed
-    return [raw for _, raw in shown], Cursor(last, passed)
+    return Cursor(last, passed)
 
 
 def _comparable(entry: tuple[Place, msgspec.Raw]) -> tuple[Place, msgspec.Raw]:

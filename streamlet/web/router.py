@@ -21,7 +21,6 @@ from streamlet.clock import Clock
 from streamlet.control.values import MemberKey, StoreServer
 from streamlet.queries.local import KeyPlaces, LocalStore, ReadOptions
 from streamlet.queries.metadata import candidates
-from streamlet.queries.position import Position
 from streamlet.state.query_errors import (
     InvalidStateStoreError,
     KeyNotFoundError,
@@ -32,13 +31,15 @@ from streamlet.tasks.served_tasks import ServedTasks, ServingWorker
 from streamlet.types import TaskId
 from streamlet.web.answers import HttpAnswer, document, failure
 from streamlet.web.asked import Asked
-from streamlet.web.pages import TaskPage, whole_page
+from streamlet.web.pages import TaskPage, cursor_behind, merged_page
 from streamlet.web.reads import StoreRead
 
 #: How long to wait before a task is looked for again, s.
 PAUSE_S = 0.02
 #: Members that are asked in one search for a task.
 MOST_ASKED = 8
+#: Tasks that one query of all keys asks at a time.
+MOST_AT_ONCE = 8
 #: Reads of pages, or of newest state, that may wait at a time.
 MOST_READS = 64
 
@@ -87,15 +88,13 @@ class QueryRouter:
         deadline = self.clock.now_ms() + asked.timeout_ms
         if asked.what == "entries":
             return _page(await self._of_all(store, read, deadline), asked)
-        pages = await self._of_key(store, read, deadline)
+        page = merged_page(await self._of_key(store, read, deadline), asked.bounds)
         if asked.what != "value":
-            return _page(pages, asked)
-        position = _merged(pages)
-        for page in pages:
-            for _, entry in page.entries:
-                return _value(entry, position)
+            return _page(page, asked)
+        for _, entry in page.entries:
+            return _value(entry, page.position)
         absent = KeyNotFoundError(f"store {asked.store!r} has no key {asked.key!r}")
-        return failure(absent, position.to_json())
+        return failure(absent, page.position)
 
     async def answer_here(self, asked: Asked, partition: int) -> HttpAnswer:
         """The answer to another instance, by a task that this one has now.
@@ -141,10 +140,25 @@ class QueryRouter:
                 break
         return pages
 
-    async def _of_all(self, store: LocalStore, read: StoreRead, deadline: int) -> list[TaskPage]:
+    async def _of_all(self, store: LocalStore, read: StoreRead, deadline: int) -> TaskPage:
+        """The page of all tasks, of which some are asked at a time, so that few pages are here."""
         partition = read.asked.partition
-        wanted = range(store.partitions()) if partition is None else [partition]
-        return list(await asyncio.gather(*(self._of(store, read, one, deadline) for one in wanted)))
+        wanted = iter(range(store.partitions()) if partition is None else [partition])
+        found = TaskPage([], more=False)
+
+        async def ask_some() -> None:
+            nonlocal found
+            for one in wanted:
+                page = await self._of(store, read, one, deadline)
+                found = merged_page([found, page], read.asked.bounds)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(MOST_AT_ONCE):
+                    group.create_task(ask_some())
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        return found
 
     # One task.
 
@@ -204,24 +218,17 @@ def _read_here(store: LocalStore, read: StoreRead, partition: int) -> TaskPage:
     return TaskPage(page.entries, page.more, found.position.to_json())
 
 
-def _merged(pages: list[TaskPage]) -> Position:
-    found = Position()
-    for page in pages:
-        found = found.merged(Position.from_json(page.position))
-    return found
-
-
-def _page(pages: list[TaskPage], asked: Asked) -> HttpAnswer:
-    entries, cursor = whole_page(pages, asked.bounds)
+def _page(page: TaskPage, asked: Asked) -> HttpAnswer:
+    cursor = cursor_behind(page, asked.bounds)
     return document(
         {
-            "entries": entries,
+            "entries": [entry for _, entry in page.entries],
             "cursor": None if cursor is None else cursor.text,
-            "position": _merged(pages).to_json(),
+            "position": page.position,
         }
     )
 
 
-def _value(entry: msgspec.Raw, position: Position) -> HttpAnswer:
+def _value(entry: msgspec.Raw, position: Any) -> HttpAnswer:
     found: dict[str, Any] = msgspec.json.decode(entry, type=dict[str, msgspec.Raw])
-    return document({**found, "position": position.to_json()})
+    return document({**found, "position": position})
