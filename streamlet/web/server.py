@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import ssl
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -32,6 +35,11 @@ log = get_logger(__name__)
 MOST_CONNECTIONS = 256
 #: The time of a connection without a whole request and its answer, ms.
 MOST_MS = 10_000
+#: How long a connection to another member is kept, s: less than it would keep it.
+KEPT_S = MOST_MS / 2_000
+#: Bytes of a line, and of a header, at most: keys are in the one, positions of many partitions in
+#: the other.
+MOST_LINE, MOST_HEADER = 16 << 10, 32 << 10
 #: Threads that make reads of pages.
 READ_THREADS = 4
 _LOOK_S = 1.0
@@ -39,26 +47,61 @@ _CLOSE_S = 3.0
 
 
 class _Connections:
-    """Connections that are bounded in number and in time; makes the protocol of each.
+    """Connections that are bounded in number and in time.
 
     One that sends nothing, or half a request, or does not read its answer would keep its place for
-    ever.
+    ever. So would one that does not agree on TLS, which is why connections are accepted here.
     """
 
-    def __init__(self, requests: Requests, clock: Clock) -> None:
-        self.server = web.Server(self._answer, handler_cancellation=True, access_log=None)
-        self._requests, self._clock = requests, clock
+    def __init__(self, requests: Requests, tls: ssl.SSLContext | None, clock: Clock) -> None:
+        self.server = web.Server(
+            self._answer,
+            handler_cancellation=True,
+            access_log=None,
+            auto_decompress=False,
+            max_line_size=MOST_LINE,
+            max_field_size=MOST_HEADER,
+        )
+        self._requests, self._tls, self._clock = requests, tls, clock
         #: Protocols, and since when they are without a whole request, or at one; oldest first.
         self._since: dict[Any, int] = {}
+        #: Protocols of connections that are not made yet.
+        self._making: dict[Any, asyncio.Task[Any]] = {}
 
-    def __call__(self) -> Any:
-        """The protocol of a new connection."""
+    async def accept(self, listening: socket.socket) -> None:
+        """Take connections, for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listening)
+            except ConnectionError:
+                continue
+            except OSError as error:  # such as too many open files
+                log.warning("a connection for queries cannot be accepted: %s", error)
+                await asyncio.sleep(_LOOK_S)
+                continue
+            self._begin(connection)
+            await asyncio.sleep(0)  # others go on, however many there are to accept
+
+    def _begin(self, connection: socket.socket) -> None:
         self._forget_closed()
         if len(self._since) >= MOST_CONNECTIONS:
             self._abort(next(iter(self._since)))
         protocol = self.server()
         self._since[protocol] = self._clock.now_ms()
-        return protocol
+        connection.setblocking(False)
+        loop = asyncio.get_running_loop()
+        most_s = None if self._tls is None else MOST_MS / 1_000
+        made = loop.connect_accepted_socket(
+            lambda: protocol, connection, ssl=self._tls, ssl_handshake_timeout=most_s
+        )
+        self._making[protocol] = task = loop.create_task(made)
+        task.add_done_callback(partial(self._made, protocol))
+
+    def _made(self, protocol: Any, task: asyncio.Task[Any]) -> None:
+        del self._making[protocol]
+        if task.cancelled() or task.exception() is not None:
+            self._since.pop(protocol, None)
 
     async def hang_up_late(self) -> None:
         """Close connections whose time is over, for ever."""
@@ -82,15 +125,29 @@ class _Connections:
 
     def _forget_closed(self) -> None:
         """Forget connections that were made, and are over."""
-        now_ms = self._clock.now_ms()
-        for protocol, since in [*self._since.items()]:
-            if protocol.transport is None and now_ms > since:
+        for protocol in [*self._since]:
+            if protocol.transport is None and protocol not in self._making:
                 del self._since[protocol]
 
     def _abort(self, protocol: Any) -> None:
         self._since.pop(protocol, None)
-        if protocol.transport is not None:
+        if protocol in self._making:
+            self._making[protocol].cancel()
+        elif protocol.transport is not None:
             protocol.transport.abort()
+
+    async def close(self) -> None:
+        """End connections, those with a request once it is answered or some seconds are over."""
+        making = [*self._making.values()]
+        for task in making:
+            task.cancel()
+        transports = [one.transport for one in self._since if one.transport is not None]
+        self.server.pre_shutdown()
+        await self.server.shutdown(_CLOSE_S)
+        await asyncio.gather(*making, return_exceptions=True)
+        for transport in transports:
+            transport.abort()  # the loop ends, which would leave them open
+        await asyncio.sleep(0)
 
 
 class QueryServer(Closing):
@@ -125,7 +182,11 @@ class QueryServer(Closing):
             target=self._run, args=(began,), name="streamlet-queries", daemon=True
         )
         self._thread.start()
-        began.result()
+        try:
+            began.result()
+        except BaseException:
+            self.close()
+            raise
         log.info("queries are answered on %s", self.url)
 
     @property
@@ -147,7 +208,8 @@ class QueryServer(Closing):
     def close(self) -> None:
         """End, once the answers that are under way have been given, or three seconds are over."""
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._ending.set)
+            with suppress(RuntimeError):  # it has ended just now
+                self._loop.call_soon_threadsafe(self._ending.set)
             self._thread.join(2 * _CLOSE_S)
         self._forget()
         self._socket.close()
@@ -168,7 +230,9 @@ class QueryServer(Closing):
 
     async def _serve(self, began: Future[None]) -> None:
         threads = ThreadPoolExecutor(READ_THREADS, "streamlet-query")
-        connector = aiohttp.TCPConnector(limit=64, ssl=self._client_tls, use_dns_cache=True)
+        connector = aiohttp.TCPConnector(
+            limit=64, limit_per_host=32, keepalive_timeout=KEPT_S, ssl=self._client_tls
+        )
         try:
             async with aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
@@ -176,17 +240,21 @@ class QueryServer(Closing):
                 token, tls = self._settings.http_token, self._tls is not None
                 ask = MemberClient(session, token, tls, self._clock)
                 router = QueryRouter(self._served, self._member, ask, threads, self._clock)
-                connections = _Connections(Requests(router, self._settings), self._clock)
-                listening = await self._loop.create_server(
-                    connections, sock=self._socket, ssl=self._tls, backlog=MOST_CONNECTIONS
-                )
-                looking = asyncio.create_task(connections.hang_up_late())
+                requests = Requests(router, self._settings)
+                connections = _Connections(requests, self._tls, self._clock)
+                tasks: list[asyncio.Task[Any]] = [
+                    asyncio.create_task(connections.accept(self._socket)),
+                    asyncio.create_task(connections.hang_up_late()),
+                    asyncio.create_task(self._ending.wait()),
+                ]
                 began.set_result(None)
-                await self._ending.wait()
-                looking.cancel()
-                listening.close()
-                connections.server.pre_shutdown()
-                await connections.server.shutdown(_CLOSE_S)
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in tasks:
+                    task.cancel()
+                await connections.close()
+                for ended in await asyncio.gather(*tasks, return_exceptions=True):
+                    if isinstance(ended, Exception):
+                        raise ended
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 
@@ -196,7 +264,9 @@ def _listen(host: str, port: int) -> socket.socket:
         family, *_, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return socket.create_server(address[:2], family=family)
+        found = socket.create_server(address[:2], family=family, backlog=MOST_CONNECTIONS)
+        found.setblocking(False)
+        return found
     except socket.gaierror as error:
         raise ConfigError([f"http.host: there is no address {host!r}"]) from error
     except (OSError, OverflowError) as error:

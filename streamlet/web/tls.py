@@ -27,11 +27,16 @@ def of_server(settings: Settings) -> ssl.SSLContext | None:
 def of_client(settings: Settings) -> ssl.SSLContext:
     """The context by which the servers of other instances are asked.
 
+    With authorities of its own it believes no others, which would vouch for any host's name.
+
     Raises:
         ConfigError: as ``of_server``.
     """
     certificate, authorities = _files(settings)
-    context = ssl.create_default_context()
+    if authorities is None:
+        context = ssl.create_default_context()
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if certificate is not None:
         _load(context, certificate, authorities)
     return context

@@ -1,0 +1,101 @@
+"""The server of queries by TLS: instances with certificates, and connections that send nothing."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+import streamlet as sl
+from streamlet.config import Settings
+from streamlet.state.query_errors import StateStoreMigratedError
+from streamlet.web import tls
+from tests.unit.queries.served import Serving
+from tests.unit.web.served import counted, group_of, server_of
+from tests.unit.web.test_server import TASKS
+
+pytest.importorskip("aiohttp")
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Serving]:
+    found = counted()
+    yield found
+    found.driver.close()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Settings with a certificate for this machine that is its own authority."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl to make a certificate")
+    folder = tmp_path_factory.mktemp("tls")
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    command = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
+    where = ["-nodes", "-days", "2", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([openssl, *command, *names, *where], check=True, capture_output=True)
+    return {
+        "http_ssl_certificate_location": str(certificate),
+        "http_ssl_key_location": str(key),
+        "http_ssl_ca_location": str(certificate),
+    }
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time enough for members to answer on any machine."""
+    for name in ("members.CONNECT_S", "members.MOST_S", "client._MARGIN_S"):
+        monkeypatch.setattr(f"streamlet.web.{name}", 300.0)
+
+
+def _context(files: dict[str, str]) -> ssl.SSLContext:
+    return tls.of_client(
+        Settings.load({name.replace("_", "."): value for name, value in files.items()})
+    )
+
+
+def test_instances_know_each_other_by_their_certificates(
+    made: Serving, files: dict[str, str]
+) -> None:
+    counts = dict(made.store("counts", timeout_ms=60_000).all())
+    with group_of(made, 2, **files) as group:
+        group.serve(1, *TASKS)
+        group.report(1, *TASKS)
+        for server in group.servers:
+            client = sl.connect(server.url, context=_context(files))
+            assert client.store("counts", sl.KeyValueStore[str, int]).get("k1") == counts["k1"]
+        stranger = ssl.create_default_context(cafile=files["http_ssl_ca_location"])
+        with pytest.raises(StateStoreMigratedError, match="does not answer"):
+            sl.connect(group.servers[0].url, context=stranger).store("counts").get("k1")
+        # One that is to be asked without TLS is not asked.
+        entry = group.servers[1].entry
+        group.entries[entry.key] = attrs.evolve(entry, scheme="http")
+        asking = sl.connect(group.servers[0].url, context=_context(files))
+        with pytest.raises(StateStoreMigratedError, match="without TLS"):
+            asking.store("counts", timeout=0).get("k1")
+
+
+def test_its_own_authorities_are_the_only_ones(files: dict[str, str]) -> None:
+    (authority,) = _context(files).get_ca_certs()
+    assert ("commonName", "localhost") in [pair for part in authority["subject"] for pair in part]
+
+
+def test_connections_that_agree_on_no_tls_make_room(
+    made: Serving, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamlet.web.server.MOST_CONNECTIONS", 4)
+    with server_of(made.served, **files) as server:
+        idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(12)]
+        client = sl.connect(server.url, context=_context(files))
+        assert client.store("counts", sl.KeyValueStore[str, int]).get("k1")
+        idle[0].settimeout(300)
+        assert idle[0].recv(1) == b""  # it was closed to make room
+        for one in idle:
+            one.close()
