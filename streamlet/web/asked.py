@@ -21,6 +21,11 @@ _KNOWN = frozenset(
     {"from", "to", "prefix", "reverse", "limit", "cursor", "as_of", "key-format", "partition"}
     | {"newest", "at_least", "timeout"}
 )
+#: Parameters that mean nothing to a query, by what it reads: an answer would pass them over.
+_MEANINGLESS: dict[str, frozenset[str]] = {
+    "value": frozenset({"from", "to", "prefix", "reverse", "limit", "cursor"}),
+    "entries": frozenset({"as_of"}),
+} | dict.fromkeys(LISTS, frozenset({"prefix", "as_of"}))
 
 
 @attrs.frozen
@@ -50,13 +55,17 @@ class Asked:
         """The query of an address.
 
         Raises:
-            InvalidQueryError: a parameter is unknown, or cannot be read.
+            InvalidQueryError: a parameter is unknown, has no meaning here, or cannot be read.
         """
         unknown = sorted(given.keys() - _KNOWN)
         if unknown:
             raise InvalidQueryError(
                 f"unknown parameters: {', '.join(unknown)}; there are {', '.join(sorted(_KNOWN))}"
             )
+        what = "entries" if key is None else listed or "value"
+        meaningless = sorted(given.keys() & _MEANINGLESS[what])
+        if meaningless:
+            raise InvalidQueryError(f"{', '.join(meaningless)}: no parameters of {what}")
         form = given.get("key-format", "text")
         if form not in FORMATS:
             raise InvalidQueryError(f"key-format: expected one of {', '.join(FORMATS)}")
@@ -64,7 +73,7 @@ class Asked:
         limit = _whole(given, "limit", FEW_ENTRIES, 1, MOST_ENTRIES)
         return cls(
             store,
-            "entries" if key is None else listed or "value",
+            what,
             key or "",
             form,
             ends=(given.get("from"), given.get("to")),
@@ -95,7 +104,7 @@ class Asked:
             "to": self.ends[1],
             "prefix": self.prefix,
             "key-format": self.form if self.what == "entries" else "base64",
-            "limit": str(self.bounds.limit),
+            "limit": None if self.what == "value" else str(self.bounds.limit),
             "reverse": "true" if self.bounds.reverse else None,
             "cursor": None if self.bounds.after is None else self.bounds.after.text,
             "as_of": None if self.as_of is None else str(self.as_of),

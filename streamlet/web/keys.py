@@ -44,6 +44,8 @@ def key_of(serde: Serde[Any], text: str, form: str, what: str = "key") -> Any:
     """
     try:
         key = _read(serde, text, form, what)
+        if key is None:
+            raise InvalidQueryError(f"{what}: there is no key that is null")
         serde.encode(key)
     except SerdeError as error:
         raise InvalidQueryError(f"{what}: {error}") from error

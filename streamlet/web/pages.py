@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import attrs
 import msgspec
 
+from streamlet.bounded import INT64_MAX
 from streamlet.queries.position import Position
 from streamlet.state.query_errors import InvalidQueryError
 from streamlet.web.keys import packed, unpacked
@@ -22,8 +23,6 @@ from streamlet.web.keys import packed, unpacked
 FEW_ENTRIES, MOST_ENTRIES = 100, 1_000
 #: Bytes of a page's entries, about, at most.
 MOST_BYTES = 4 << 20
-#: Numbers of a cursor, at most: no time is further away.
-_MOST_NUMBER = 1 << 62
 
 #: The place of an entry: times, and bytes of keys in hexadecimal digits, which keep their order.
 Place: TypeAlias = tuple[int | str, ...]
@@ -64,7 +63,7 @@ class Cursor:
         except (ValueError, RecursionError) as error:
             raise InvalidQueryError("cursor: expected that of an answer") from error
         place, passed = found
-        if any(abs(one) > _MOST_NUMBER for one in (*place, passed) if isinstance(one, int)):
+        if any(abs(one) > INT64_MAX for one in (*place, passed) if isinstance(one, int)):
             raise InvalidQueryError("cursor: expected that of an answer")
         return cls(place, passed)
 

@@ -101,11 +101,13 @@ class _OfKey:
                 )
 
     def _value(self, store: Any) -> Found:
+        self._newest_only(store)
         value = store.get(self.key)
         if value is not None:
             yield (), {"key": self.key, "value": value}
 
     def _timed_value(self, store: Any) -> Found:
+        self._newest_only(store)
         found = store.get(self.key)
         if found is not None:
             yield (), {"key": self.key, "value": found.value, "timestamp": _time(found.timestamp)}
@@ -131,6 +133,10 @@ class _OfKey:
         scan = store.backward_find_sessions if bounds.reverse else store.find_sessions
         for window, value in scan(self.key, *self.asked.times()):
             yield (window.end, window.start), _windowed(window, value)
+
+    def _newest_only(self, store: Any) -> None:
+        if self.asked.as_of is not None:
+            raise InvalidQueryError(f"as_of: store {store.name!r} keeps no older values")
 
     def _forward(self) -> None:
         if self.asked.bounds.reverse:
@@ -198,7 +204,12 @@ class _Entries:
         rest = store.range(self._key_at(after), None)
         return takewhile(lambda entry: key_bytes(entry[0]).startswith(raw), rest)
 
+    def _all_keys(self) -> None:
+        if self.asked.prefix is not None:
+            raise InvalidQueryError("prefix: windows and sessions are found by times only")
+
     def _windows(self, store: Any) -> Found:
+        self._all_keys()
         bounds, (first, last) = self.asked.bounds, self.asked.times()
         after = bounds.after
         if after is None:
@@ -217,6 +228,7 @@ class _Entries:
             yield (window.start, self._hex(window.key), window.end), _windowed(window, value)
 
     def _sessions(self, store: Any) -> Found:
+        self._all_keys()
         bounds, (first, last) = self.asked.bounds, self.asked.times()
         if bounds.after is not None:
             end = _number(bounds.after)

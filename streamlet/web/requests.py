@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from ipaddress import ip_address
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 from aiohttp import web
@@ -34,7 +34,7 @@ from streamlet.web.router import QueryRouter
 
 log = get_logger(__name__)
 
-_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+_HEADERS = {"Server": "streamlet", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
 class Requests:
@@ -111,12 +111,10 @@ class Requests:
             return False
 
     async def _found(self, request: web.BaseRequest) -> HttpAnswer:
-        path = request.rel_url.raw_path.strip("/")
-        parts = [unquote(part) for part in path.split("/")] if path else []
-        match parts:
+        match _parts(request.rel_url.raw_path):
             case ["openapi.json"]:
                 return document(openapi())
-            case ["stores"]:
+            case ["stores"] | ["stores", ""]:
                 return document(overview(self._router.worker(), self._router.served))
             case ["stores", name]:
                 return await self._query(request, name, None, "")
@@ -133,9 +131,7 @@ class Requests:
     async def _query(
         self, request: web.BaseRequest, name: str, key: str | None, listed: str
     ) -> HttpAnswer:
-        given = {**request.query}
-        if len(given) != len(request.query):
-            raise InvalidQueryError("a parameter is given twice")
+        given = _parameters(request.rel_url.raw_query_string)
         if AT_LEAST in request.headers:
             given.setdefault("at_least", request.headers[AT_LEAST])
         asked = Asked.of(name, key, listed, given)
@@ -146,6 +142,25 @@ class Requests:
         if receiver != f"{member.instance}/{member.number}":
             raise StateStoreMigratedError("another member has this address now; ask again")
         return await self._router.answer_here(asked, _partition(request))
+
+
+def _parts(path: str) -> list[str]:
+    """The parts of an address; a last one that is empty is the empty key."""
+    try:
+        return [unquote(part, errors="strict") for part in path.removeprefix("/").split("/")]
+    except UnicodeDecodeError as error:
+        raise InvalidQueryError(f"the address is no UTF-8: {error}; see key-format") from error
+
+
+def _parameters(text: str) -> dict[str, str]:
+    try:
+        found = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=32)
+    except ValueError as error:
+        raise InvalidQueryError(f"the parameters cannot be read: {error}") from error
+    given = dict(found)
+    if len(given) != len(found):
+        raise InvalidQueryError("a parameter is given twice")
+    return given
 
 
 def _partition(request: web.BaseRequest) -> int:

@@ -19,6 +19,8 @@ from streamlet.user_code import shown
 K = TypeVar("K")
 V = TypeVar("V")
 
+#: No time is further from the epoch, ms; the bucket behind such a time has a key, too.
+_FURTHEST = 1 << 61
 #: A store of windows, one in a row or several.
 Windows: TypeAlias = TimeWindowStore | BucketStore
 
@@ -76,8 +78,11 @@ class _WindowsView(StoreView):
 
 
 def _end(given: int | None, what: str) -> int | None:
-    if given is None or type(given) is int:
-        return given
+    """An end of a range of times, no further away than a row's key can be."""
+    if given is None:
+        return None
+    if type(given) is int:
+        return min(max(given, -_FURTHEST), _FURTHEST)
     raise TypeError(f"expected {what} in ms since the epoch, or None, got {shown(given)}")
 
 

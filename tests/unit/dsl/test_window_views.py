@@ -276,6 +276,22 @@ def test_what_is_no_store_is_refused(build: Callable[[], Any], message: str) -> 
         build()
 
 
+@pytest.mark.parametrize("furthest", [(1 << 63) - 1, 1 << 80])
+def test_ends_as_far_away_as_numbers_go_are_open(furthest: int) -> None:
+    windows = Kept(sl.window_store("w", key=str, value=int, size=10, retention=RETENTION))
+    several = sl.window_store(
+        "d", key=str, value=int, size=10, retention=RETENTION, retain_duplicates=True
+    )
+    for view in (windows.view, Kept(several).view):
+        view.put("a", 1, 7)
+        assert [*view.fetch("a", -furthest, furthest)] == [(7, 1)]
+        assert [*view.backward_fetch_all(-furthest, furthest)] == [*view.all()]
+    sessions = Kept(sl.session_store("s", key=str, value=int, retention=RETENTION)).view
+    sessions.put(Windowed("a", 3, 7), 1)
+    assert [*sessions.find_sessions(-furthest, furthest)] == [(Windowed("a", 3, 7), 1)]
+    assert [*sessions.find_sessions("a", -furthest, furthest)] == [(Windowed("a", 3, 7), 1)]
+
+
 def test_times_and_keys_are_checked() -> None:
     kept = Kept(sl.window_store("w", key=str, value=int, size=10, retention=RETENTION))
     with pytest.raises(TypeError, match="the start of a window"):

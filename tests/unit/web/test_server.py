@@ -13,6 +13,9 @@ import streamlet as sl
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
 from streamlet.types import TaskId
+from streamlet.web.keys import packed
+from streamlet.web.pages import Cursor
+from streamlet.web.router import MOST_AT_ONCE
 from tests.unit.queries.served import Serving, serving
 from tests.unit.queries.test_local_stores import KEYS, _every_kind
 from tests.unit.web.served import Reply, get, group_of, key_path, server_of
@@ -133,6 +136,10 @@ def test_only_a_key_that_is_truly_absent_is_not_found(server: Any) -> None:
     assert (there.status, there.found["error"]) == (503, "NotUpToBoundError")  # no loop runs here
 
 
+#: A cursor whose number has more than 64 bits.
+FAR = packed(b'[[9223372036854775808,"6b",1],1]')
+
+
 @pytest.mark.parametrize(
     ("path", "parameters", "status", "error"),
     [
@@ -149,6 +156,20 @@ def test_only_a_key_that_is_truly_absent_is_not_found(server: Any) -> None:
         ("/stores/counts/1", {"key-format": "json"}, 400, "InvalidQueryError"),
         ("/stores/counts/k1", {"timeout": "nan"}, 400, "InvalidQueryError"),
         ("/stores/windows/k1", {}, 400, "InvalidQueryError"),
+        ("/stores/counts/%ff", {}, 400, "InvalidQueryError"),
+        ("/stores/counts?from=%ff", {}, 400, "InvalidQueryError"),
+        ("/stores/counts?limit=1&limit=2", {}, 400, "InvalidQueryError"),
+        ("/stores/counts/null", {"key-format": "json"}, 400, "InvalidQueryError"),
+        ("/stores/counts/k1", {"as_of": 5}, 400, "InvalidQueryError"),
+        ("/stores/counts/k1", {"prefix": "k"}, 400, "InvalidQueryError"),
+        ("/stores/counts", {"as_of": 5}, 400, "InvalidQueryError"),
+        ("/stores/windows", {"prefix": "k"}, 400, "InvalidQueryError"),
+        ("/stores/windows/k1/windows", {"prefix": "k"}, 400, "InvalidQueryError"),
+        ("/stores/sessions", {"prefix": "k"}, 400, "InvalidQueryError"),
+        ("/stores/windows", {"cursor": FAR}, 400, "InvalidQueryError"),
+        ("/stores/counts/", {}, 404, "KeyNotFoundError"),
+        ("/stores/counts/..", {}, 404, "KeyNotFoundError"),
+        ("/stores/counts/%2F", {}, 404, "KeyNotFoundError"),
         ("/stores/versions", {}, 400, "InvalidQueryError"),
     ],
 )
@@ -157,6 +178,38 @@ def test_what_cannot_be_read_is_refused_by_name(
 ) -> None:
     reply = get(server, path, **parameters)
     assert (reply.status, reply.found["error"]) == (status, error)
+
+
+def test_times_as_far_away_as_there_are_numbers_are_open_ends(server: Any) -> None:
+    ever = {"from": -(1 << 63), "to": (1 << 63) - 1}
+    for listed in ("windows", "windowed", "sessions", "key-sessions"):
+        what = "sessions" if "sessions" in listed else "windows"
+        path, of_key = f"/stores/{listed}", key_path(listed, "k1", what)
+        assert get(server, path, **ever).found == get(server, path).found
+        if what == "windows":  # of a key's sessions the one is an end, the other a start
+            assert get(server, of_key, **ever).found == get(server, of_key).found
+        behind = get(server, path, cursor=Cursor(((1 << 63) - 1, "6b31", 1)).text)
+        assert (behind.status, behind.found["entries"]) == (200, [])
+    assert get(server, key_path("versions", "k1"), as_of=(1 << 63) - 1).status == 200
+
+
+def test_more_tasks_than_reads_may_wait_are_asked_one_after_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("streamlet.web.router.MOST_READS", MOST_AT_ONCE)
+    app = sl.App("wide")
+    app.stream("in", key=str, value=int).group_by_key().count(store="counts")
+    made = serving(app, {"in": 2 * MOST_AT_ONCE})
+    for key in KEYS:
+        made.driver.pipe_input("in", key, 1)
+    made.serve()
+    with server_of(made.served) as server:
+        paged = _pages(server, "/stores/counts", limit=7)
+        assert [one["key"] for one in paged] == sorted(KEYS)
+        far = {"other-topic": {str(number): 1 << 40 for number in range(900)}}
+        header = {"Streamlet-At-Least": sl_json(far)}
+        assert get(server, key_path("counts", KEYS[0]), header).status == 200
+    made.driver.close()
 
 
 def test_an_answer_is_at_least_as_far_as_asked_for(server: Any) -> None:
