@@ -231,6 +231,7 @@ def test_a_cycle_through_who_hears_is_collected() -> None:
 
     hears = Hears()
     hears.client = module.Client(1, {"group.id": "unused"}, hears)
+    assert module in gc.get_referents(hears.client), "which has the library, until the client ends"
     del hears
     gc.collect()
     assert Hears.ended.is_set()

@@ -104,6 +104,7 @@ static PyObject *client_new(PyTypeObject *type, PyObject *arguments, PyObject *n
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     Client *self = (Client *)allocate(type, 0);
     if (!self) return NULL;
+    self->module = Py_NewRef(PyType_GetModule(type));
     self->state = state;
     self->library = &state->library;
     self->process = getpid();
@@ -134,6 +135,7 @@ static PyObject *client_close(PyObject *raw, PyObject *nothing) {
 
 static int client_traverse(PyObject *raw, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(raw));
+    Py_VISIT(((Client *)raw)->module);
     Py_VISIT(((Client *)raw)->hear);
     return 0;
 }
@@ -154,9 +156,11 @@ static void client_free(PyObject *raw) {
     client_leave(self);
     notes_free(self);
     Py_CLEAR(self->hear);
+    PyObject *module = self->module;
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(raw);
     Py_DECREF(type);
+    Py_XDECREF(module);
     PyErr_Restore(kind, value, trace);
 }
 

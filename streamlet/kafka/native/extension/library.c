@@ -13,20 +13,22 @@ int library_load(State *state, const char *path) {
         PyErr_Format(PyExc_ImportError, "%s", dlerror());
         return -1;
     }
+    Library found; /* taken as a whole or not at all: clients may have the one before */
 #define FIND(result, name, arguments) \
-    *(void **)&state->library.name = dlsym(handle, "rd_kafka_" #name); \
-    if (!state->library.name) { \
+    *(void **)&found.name = dlsym(handle, "rd_kafka_" #name); \
+    if (!found.name) { \
         PyErr_SetString(PyExc_ImportError, "librdkafka does not show rd_kafka_" #name); \
         return -1; \
     }
     LIBRDKAFKA(FIND)
 #undef FIND
-    int version = state->library.version();
+    int version = found.version();
     if (version < FIRST || version >= NEXT) {
         PyErr_Format(PyExc_ImportError, "librdkafka %s is not of versions 2.13 to 2.x",
-                     state->library.version_str());
+                     found.version_str());
         return -1;
     }
+    state->library = found;
     state->loaded = 1;
     return 0;
 }

@@ -38,6 +38,7 @@ typedef struct Note {
  * goes with the last of them, once it is closed. */
 typedef struct {
     PyObject_HEAD
+    PyObject *module; /* the next two are parts of it */
     State *state;
     const Library *library;
     rd_kafka_t *handle;
