@@ -125,6 +125,8 @@ def test_a_wrong_call_raises_and_the_client_goes_on(
         (([b"k"], [b"v"], [2**70], None, None), (0, 1), OverflowError),
         (([b"k"], [b"v"], ["x"], None, None), (0, 1), TypeError),
         (([b"k"], [b"v"], None, 2**70, None), (0, 1), OverflowError),
+        (([b"k"], [b"v"], None, 2**32, None), (0, 1), OverflowError),
+        (([b"k"], [b"v"], None, [2**32 - 1], None), (0, 1), OverflowError),
         (([b"k"], [b"v"], None, [None], None), (0, 1), TypeError),
         (([b"k"], [b"v"], None, None, [7]), (0, 1), TypeError),
         (([b"k"], [b"v"], None, None, [[("h", b"1"), 5]]), (0, 1), TypeError),
@@ -143,6 +145,9 @@ def test_a_wrong_column_raises_and_nothing_of_its_record_is_queued(
     assert producer.produce("t", [b"a", b"k"], [None, b"v"], None, 0, None, 1, 2) == (2, 0)
     producer.purge()
     assert producer.produce("t", [], [], None, None, None, 0, 0) == (0, 0)
+    for wait in (producer.poll, producer.flush, producer.commit_transaction):
+        with pytest.raises(OverflowError):
+            wait(1e8)
 
 
 @NATIVE_ONLY

@@ -1,6 +1,7 @@
 /* The client: one handle of librdkafka, from its settings to its end. */
 #include "native.h"
 
+#include <limits.h>
 #include <unistd.h>
 
 int client_enter(Client *self) {
@@ -33,6 +34,18 @@ PyObject *client_done(Client *self, PyObject *result) {
     if (!result) return NULL;
     if (notes_heard(self) < 0) Py_CLEAR(result);
     return result;
+}
+
+/* A number of Python's as one of C's; below 0 and with an exception where it does not fit. */
+int int_of(PyObject *number, int *found) {
+    long long value = PyLong_AsLongLong(number);
+    if (value == -1 && PyErr_Occurred()) return -1;
+    if (value < INT_MIN || value > INT_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "a number does not fit into 32 bits");
+        return -1;
+    }
+    *found = (int)value;
+    return 0;
 }
 
 static int set_all(Client *self, rd_kafka_conf_t *conf, PyObject *settings) {

@@ -69,6 +69,7 @@ extern PyType_Spec client_spec;
 int client_enter(Client *self);
 void client_leave(Client *self);
 PyObject *client_done(Client *self, PyObject *result);
+int int_of(PyObject *number, int *found);
 
 /* partitions.c */
 PyObject *client_incremental_assign(PyObject *self, PyObject *partitions);

@@ -77,14 +77,14 @@ static int queued(Client *self, rd_kafka_topic_t *topic, Columns *columns, Py_ss
     char *key, *value;
     Py_ssize_t key_length, length;
     int64_t time = 0;
-    int32_t partition = columns->partition;
+    int partition = columns->partition;
     if (bytes_of(PyTuple_GetItem(columns->keys, at), &key, &key_length) < 0 ||
         bytes_of(PyTuple_GetItem(columns->values, at), &value, &length) < 0)
         return -1;
     if (columns->times) time = PyLong_AsLongLong(PyTuple_GetItem(columns->times, at));
-    if (columns->partitions)
-        partition = (int32_t)PyLong_AsLong(PyTuple_GetItem(columns->partitions, at));
-    if ((time == -1 || partition == -1) && PyErr_Occurred()) return -1;
+    if (time == -1 && PyErr_Occurred()) return -1;
+    if (columns->partitions && int_of(PyTuple_GetItem(columns->partitions, at), &partition) < 0)
+        return -1;
     rd_kafka_headers_t *headers = NULL;
     if (columns->headers) {
         headers = headers_from(self->library, PyTuple_GetItem(columns->headers, at));
@@ -113,8 +113,7 @@ PyObject *client_produce(PyObject *raw, PyObject *arguments) {
     Columns columns = {.partition = -1};
     int bad = 0, code = 0;
     if (PyLong_Check(partitions)) {
-        columns.partition = (int)PyLong_AsLong(partitions);
-        bad = columns.partition == -1 && PyErr_Occurred();
+        bad = int_of(partitions, &columns.partition) < 0;
         partitions = Py_None;
     }
     if (!bad) columns.keys = part_of(keys, first, end, &bad);
@@ -145,12 +144,10 @@ PyObject *client_produce(PyObject *raw, PyObject *arguments) {
 }
 
 static PyObject *waited(Client *self, PyObject *timeout_ms, int (*call)(rd_kafka_t *, int)) {
-    long milliseconds = PyLong_AsLong(timeout_ms);
-    if (milliseconds == -1 && PyErr_Occurred()) return NULL;
-    if (client_enter(self) < 0) return NULL;
-    int left;
+    int milliseconds, left;
+    if (int_of(timeout_ms, &milliseconds) < 0 || client_enter(self) < 0) return NULL;
     Py_BEGIN_ALLOW_THREADS
-    call(self->handle, (int)milliseconds);
+    call(self->handle, milliseconds);
     left = self->library->outq_len(self->handle);
     Py_END_ALLOW_THREADS
     return client_done(self, PyLong_FromLong(left));

@@ -8,12 +8,11 @@ static PyObject *ended(Client *self, rd_kafka_error_t *error) {
 }
 
 static PyObject *in_time(Client *self, PyObject *timeout_ms, timed *call) {
-    long milliseconds = PyLong_AsLong(timeout_ms);
-    if (milliseconds == -1 && PyErr_Occurred()) return NULL;
-    if (client_enter(self) < 0) return NULL;
+    int milliseconds;
+    if (int_of(timeout_ms, &milliseconds) < 0 || client_enter(self) < 0) return NULL;
     rd_kafka_error_t *error;
     Py_BEGIN_ALLOW_THREADS
-    error = call(self->handle, (int)milliseconds);
+    error = call(self->handle, milliseconds);
     Py_END_ALLOW_THREADS
     return ended(self, error);
 }
