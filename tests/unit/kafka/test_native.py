@@ -221,6 +221,12 @@ def test_a_source_that_is_closed_has_no_client_any_more(caplog: pytest.LogCaptur
 
 
 @NATIVE_ONLY
+def test_librdkafka_cuts_a_long_name_also_within_a_letter() -> None:
+    producer = NativeProducer({"bootstrap.servers": "localhost:1", "client.id": "é" * 200})
+    assert producer._client.name() == "é" * 63 + "\ufffd"
+
+
+@NATIVE_ONLY
 def test_a_cycle_through_who_hears_is_collected() -> None:
     module: Any = native().module
 

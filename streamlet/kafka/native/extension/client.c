@@ -133,7 +133,8 @@ static PyObject *client_name(PyObject *raw, PyObject *nothing) {
     (void)nothing;
     Client *self = (Client *)raw;
     if (client_enter(self) < 0) return NULL;
-    PyObject *name = PyUnicode_FromString(self->library->name(self->handle));
+    const char *text = self->library->name(self->handle); /* cut, maybe within a letter */
+    PyObject *name = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
     client_leave(self);
     return name;
 }
