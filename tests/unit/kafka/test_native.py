@@ -212,6 +212,27 @@ def test_what_is_raised_by_who_hears_of_errors_is_raised_by_the_call() -> None:
 
 
 @NATIVE_ONLY
+def test_what_was_told_before_is_heard_at_the_end_of_a_call_that_fails() -> None:
+    """As a callback of confluent-kafka's is called amid one."""
+    heard: list[str] = []
+
+    def on_delivery(error: KafkaError, _: object) -> None:
+        heard.append(error.name())
+        if len(heard) == 1:
+            raise ArithmeticError("by the one who hears")
+
+    settings = {"bootstrap.servers": "localhost:1", "logger": silent()}
+    producer = NativeProducer({**settings, "on_delivery": on_delivery})
+    assert producer.produce("t", [b"k"] * 2, [b"v"] * 2, None, 0, None, 0, 2) == (2, 0)
+    producer.purge()
+    with pytest.raises(ArithmeticError):
+        producer.flush(10)
+    with pytest.raises(KafkaException):
+        producer.begin_transaction()
+    assert heard == ["_PURGE_QUEUE"] * 2
+
+
+@NATIVE_ONLY
 def test_a_source_that_is_closed_has_no_client_any_more(caplog: pytest.LogCaptureFixture) -> None:
     source = NativeSource("localhost:1", {"logger": silent()})
     source.close()

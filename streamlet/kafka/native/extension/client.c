@@ -28,11 +28,20 @@ void client_leave(Client *self) {
     Py_END_ALLOW_THREADS
 }
 
-/* The end of a call: Python hears what was noted, and what it raises is what the call raises. */
+/* The end of a call, also of one that failed: Python hears what was noted, and what it raises is what
+ * the call raises. */
 PyObject *client_done(Client *self, PyObject *result) {
+    PyObject *kind, *error, *trace;
+    PyErr_Fetch(&kind, &error, &trace);
     client_leave(self);
-    if (!result) return NULL;
-    if (notes_heard(self) < 0) Py_CLEAR(result);
+    if (notes_heard(self) < 0) {
+        Py_CLEAR(result);
+        Py_XDECREF(kind);
+        Py_XDECREF(error);
+        Py_XDECREF(trace);
+    } else {
+        PyErr_Restore(kind, error, trace);
+    }
     return result;
 }
 

@@ -18,7 +18,7 @@ static void note(Client *self, NoteKind kind, int code, const char *where, const
 
 /* A log callback is given the handle alone. This leads from it to the client; it is an address within
  * the one library that the process has, and so the same for all interpreters. */
-static void *_Atomic(opaque_of);
+static _Atomic(void *) opaque_of;
 
 typedef void *opaque_function(const rd_kafka_t *);
 
