@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 import sysconfig
 import tempfile
 from pathlib import Path
@@ -13,6 +15,8 @@ from packaging.tags import sys_tags
 
 _ROOM = Path(__file__).parent / "streamlet" / "kafka" / "native"
 _NAME = "streamlet.kafka.native._native"
+#: Python whose C interface the extension is written to.
+_HAS_INTERFACE = os.name == "posix" and sys.implementation.name == "cpython"
 #: Builds of Python without the GIL have no limited interface.
 _FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
@@ -20,26 +24,41 @@ _FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 class NativeExtension(BuildHookInterface[Any]):
     """The part of a wheel that needs a C compiler."""
 
+    _folder: tempfile.TemporaryDirectory[str] | None = None
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build, and put it where an installation, or an editable one, looks for it."""
-        if self.target_name != "wheel" or os.name != "posix":
+        if self.target_name != "wheel" or not _HAS_INTERFACE:
             return
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                built = build(Path(folder))
-            except (Exception, SystemExit) as error:  # no compiler, no headers, no room: all go on
-                self.app.display_warning(f"streamlet goes without its extension: {error}")
-                return
-            where = _ROOM if version == "editable" else Path(self.root) / "build" / "native"
-            where.mkdir(parents=True, exist_ok=True)
-            there = where / built.name
-            beside = there.with_suffix(f".{os.getpid()}")  # processes that run it keep theirs
-            beside.write_bytes(built.read_bytes())
-            beside.replace(there)
+        editable = version == "editable"
+        try:
+            self._folder = tempfile.TemporaryDirectory()
+            built = build(Path(self._folder.name))
+            if editable:
+                _put(built, _ROOM)
+        except (Exception, SystemExit) as error:  # no compiler, no headers, no room: all go on
+            self.app.display_warning(f"streamlet goes without its extension: {error}")
+            self.finalize(version, build_data, "")
+            return
         build_data["pure_python"] = False
         build_data["tag"] = _tag()
-        if version != "editable":
-            build_data["force_include"][str(there)] = f"streamlet/kafka/native/{built.name}"
+        if not editable:
+            build_data["force_include"][str(built)] = f"streamlet/kafka/native/{built.name}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what the wheel was made of."""
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _put(built: Path, room: Path) -> None:
+    """Put a file into a folder at once: processes that run the one before keep theirs."""
+    beside = room / f".{built.name}.{os.getpid()}.so"
+    try:
+        beside.write_bytes(built.read_bytes())
+        beside.replace(room / built.name)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def build(folder: Path) -> Path:
@@ -71,4 +90,8 @@ def _tag() -> str:
     """The wheel's tag: one build serves every Python from 3.11 on, if it has the GIL."""
     others = ("manylinux", "musllinux")  # which a wheel is for after auditwheel has looked at it
     here = next(tag for tag in sys_tags() if not tag.platform.startswith(others))
-    return str(here) if _FREE_THREADED else f"cp311-abi3-{here.platform}"
+    platform = here.platform
+    if sys.platform == "darwin":  # what it was compiled for, which may be older than this machine
+        platform = re.sub(r"[-.]", "_", sysconfig.get_platform())
+    python = f"{here.interpreter}-{here.abi}" if _FREE_THREADED else "cp311-abi3"
+    return f"{python}-{platform}"
