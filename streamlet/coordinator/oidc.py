@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import http.client
 import ssl
 import urllib.error
 import urllib.parse
@@ -70,18 +71,25 @@ def ask_endpoint(config: Mapping[str, str], now_ms: int) -> Token:
         headers={"Authorization": f"Basic {login}", "Accept": "application/json"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=_trust(config)) as answer:
+        https = urllib.request.HTTPSHandler(context=_trust(config))
+        opener = urllib.request.build_opener(_NoRedirection, https)
+        with opener.open(request, timeout=_TIMEOUT_S) as answer:
             read = answer.read(_MOST_BYTES)
     except urllib.error.HTTPError as error:
-        with error:
-            text = _refusal(error.read(_MOST_BYTES))
         final = error.code in _REFUSALS and error.code not in _PASSING
-        reason = f"the token endpoint {url} answers {error.code} {error.reason}{text}"
+        reason = f"the token endpoint {url} answers {error.code} {error.reason}{_refusal(error)}"
         raise TokenError(reason, final=final) from error
-    except OSError as error:
-        cause = getattr(error, "reason", error)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        cause = str(getattr(error, "reason", error)).strip()[:_MOST_SHOWN]
         raise TokenError(f"no answer from the token endpoint {url}: {cause}") from error
     return _token(url, read, extensions_of(config), now_ms)
+
+
+class _NoRedirection(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection, as librdkafka: the secret would go to another address."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Make no request."""
 
 
 def _trust(config: Mapping[str, str]) -> ssl.SSLContext:
@@ -97,12 +105,13 @@ def extensions_of(config: Mapping[str, str]) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _refusal(body: bytes) -> str:
+def _refusal(error: urllib.error.HTTPError) -> str:
     """The standard's two fields of a refusal, which are for people."""
     try:
-        answer = parsed(body)
+        with error:
+            answer = parsed(error.read(_MOST_BYTES))
         named = [str(answer[key]) for key in ("error", "error_description") if key in answer]
-    except (ValueError, TypeError):
+    except (OSError, http.client.HTTPException, ValueError, TypeError):
         return ""
     return f": {', '.join(named)[:_MOST_SHOWN]}" if named else ""
 
@@ -112,7 +121,7 @@ def _token(url: str, body: bytes, extensions: Mapping[str, str], now_ms: int) ->
         answer = parsed(body)
         text = str(answer["access_token"])
         expires_ms = _expiry_ms(text, answer, now_ms)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         # Nothing of the answer is shown: a part of it may be a token.
         reason = f"the answer of the token endpoint {url} is no token ({type(error).__name__})"
         raise TokenError(reason) from None

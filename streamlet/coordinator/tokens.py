@@ -34,6 +34,8 @@ Fetch = Callable[[], Token]
 
 _RENEWED_AT = 0.8
 _SHORTEST_MS = 1_000
+#: A token that is said to be valid for longer is taken for one of a day.
+_LONGEST_MS = 86_400_000
 _FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 500, 10_000
 _WAIT_S = 0.02
 
@@ -114,19 +116,26 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         while True:
             try:
                 self._token = token = self._fetch()
-            except TokenError as error:
-                self._error = error
-                log.log(logging.DEBUG if error.final else logging.WARNING, "%s", self._reason())
+            except Exception as error:  # whatever it is, the next try may succeed
+                self._error = error if isinstance(error, TokenError) else _unforeseen(error)
+                level = logging.DEBUG if self._error.final else logging.WARNING
+                log.log(level, "%s", self._reason())
                 wait_ms = pause_ms
                 pause_ms = min(2 * pause_ms, _LONGEST_PAUSE_MS)
             else:
                 pause_ms = _FIRST_PAUSE_MS
                 self._error = TokenError("the last one has expired")
                 left_ms = token.expires_ms - self._clock.wall_ms()
+                left_ms = min(max(left_ms, 0), _LONGEST_MS)
                 wait_ms = max(_SHORTEST_MS, int(left_ms * _RENEWED_AT))
             with self._changed:
                 if self._closed or self._changed.wait_for(lambda: self._closed, wait_ms / 1000):
                     return
+
+
+def _unforeseen(error: Exception) -> TokenError:
+    """An error that nothing is known of, by its kind alone: its text may have a secret."""
+    return TokenError(f"getting one failed with {type(error).__name__}")
 
 
 def fetch_from(config: Mapping[str, Any], function: TokenFunction | None, clock: Clock) -> Fetch:

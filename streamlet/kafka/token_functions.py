@@ -13,6 +13,9 @@ from streamlet.kafka.aws_tokens import msk_tokens
 
 NO_TOKEN = "no token to log in with"
 
+#: No time of a token's is later, s since the epoch: it would be ms, or no number.
+_LATEST_S = 253_402_300_800
+
 
 @attrs.define
 class TokenFunction:
@@ -36,17 +39,37 @@ class TokenFunction:
         except Exception as error:
             self.problem = f"the function that gets tokens raised {error_text(error)}"
             raise
-        match given:
-            case (str(), int() | float(), *_):
-                self.problem = ""
-                return tuple(given)
-            case _:
-                self.final = True
-                self.problem = (
-                    "the function that gets tokens must return the token and when it expires, in "
-                    f"seconds since the epoch; it returned {type(given).__name__}"
-                )
-                raise TypeError(self.problem)
+        found = _expected(given)
+        if found is None:
+            self.final = True
+            self.problem = (
+                "the function that gets tokens must return the token and when it expires, in "
+                "seconds since the epoch, and may return a principal and a dict of extensions; "
+                f"it returned {_kinds(given)}"
+            )
+            raise TypeError(self.problem)
+        self.problem = ""
+        return found
+
+
+def _expected(given: object) -> tuple[Any, ...] | None:
+    """The token with what belongs to it, out of what a function returned; None if it is none."""
+    match given:
+        case (str(), int() | float() as expires_s) | (str(), int() | float() as expires_s, str()):
+            extensions: Mapping[object, object] = {}
+        case (str(), int() | float() as expires_s, str(), dict() as extensions):
+            pass
+        case _:
+            return None
+    texts = all(isinstance(one, str) for pair in extensions.items() for one in pair)
+    return tuple(given) if texts and abs(expires_s) < _LATEST_S else None
+
+
+def _kinds(given: object) -> str:
+    """The types of what was returned, without a value: one of them may be a token."""
+    if not isinstance(given, tuple | list):
+        return type(given).__name__
+    return f"({', '.join(type(one).__name__ for one in given)})"
 
 
 def token_function(config: Mapping[str, Any], bootstrap_servers: str) -> TokenFunction | None:

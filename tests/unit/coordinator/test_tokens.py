@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -103,7 +105,13 @@ def test_an_endpoint_that_is_away_is_named_and_asked_again() -> None:
         assert provider.token() == "second"
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"access_token": "opaque"}', b"\xff"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"<html>", b"[]", b'{"access_token": "opaque"}', b"\xff"),
+        b'{"access_token": "opaque", "expires_in": 1e400}',
+    ],
+)
 def test_an_answer_without_a_token_is_no_token_and_is_not_shown(
     server: TokenServer, body: bytes
 ) -> None:
@@ -111,6 +119,58 @@ def test_an_answer_without_a_token_is_no_token_and_is_not_shown(
     with pytest.raises(TokenError, match="is no token") as refused:
         ask_endpoint(settings(server), 0)
     assert "opaque" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("answered", "reason"),
+    [
+        (b"no web server", "no answer from the token endpoint http://127.0.0.1:"),
+        (b"HTTP/1.0 302 Found\r\nLocation: http://127.0.0.1:1/", "/token answers 302 Found"),
+        (b"HTTP/1.0 500 No\r\nTransfer-Encoding: chunked", "/token answers 500 No"),
+    ],
+)
+def test_what_a_strange_server_answers_gives_no_token(answered: bytes, reason: str) -> None:
+    config = {"sasl.oauthbearer.client.id": "app", "sasl.oauthbearer.client.secret": SECRET}
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rb") as received:
+                while received.readline().strip():
+                    pass
+                received.read(len("grant_type=client_credentials"))
+                connection.sendall(answered + b"\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/token"
+        with pytest.raises(TokenError, match=reason) as refused:
+            ask_endpoint({**config, "sasl.oauthbearer.token.endpoint.url": url}, 0)
+        thread.join()
+    assert not refused.value.final
+    with pytest.raises(TokenError, match="no answer from the token endpoint http://a:port/: "):
+        ask_endpoint({**config, "sasl.oauthbearer.token.endpoint.url": "http://a:port/"}, 0)
+
+
+def test_tokens_are_got_again_whatever_went_wrong_and_however_long_one_lasts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A thread that ended would be seen as a warning, which is an error."""
+    given = iter(("s3cret", "token"))
+
+    def fetch() -> Token:
+        text = next(given)
+        if text == "s3cret":
+            raise KeyError(text)
+        return Token(text, 10**400)
+
+    with closing(TokenProvider(fetch, CLOCK)) as provider:
+        ready(provider)
+        assert provider.token() == "token"
+    assert provider._thread is not None
+    provider._thread.join()
+    assert "no token to log in with: getting one failed with KeyError" in caplog.text
+    assert "s3cret" not in caplog.text
 
 
 def test_a_token_that_says_no_time_has_that_of_the_answer(server: TokenServer) -> None:
@@ -173,7 +233,15 @@ def test_the_function_of_confluent_kafka_gives_tokens() -> None:
     )
 
 
-@pytest.mark.parametrize("wrong", ["token", None, ("token",), (1, 2), ("token", "tomorrow")])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *("token", None, ("token",), (1, 2), ("token", "tomorrow")),
+        *(("token", math.inf), ("token", math.nan), ("token", 1_700_000_000_000)),
+        *(("token", 1, None), ("token", 1, "me", ["a"]), ("token", 1, "me", {"a": 1})),
+        ("token", 1, "me", {}, "more"),
+    ],
+)
 def test_a_function_that_gives_something_else_is_refused(wrong: object) -> None:
     with pytest.raises(TokenError, match="must return the token and when it expires") as refused:
         fetch_from({}, TokenFunction(lambda _: wrong), CLOCK)()
