@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 
 JAAS = "sasl.jaas.config"
 
-_WHOLE = re.compile(
-    r"\s*(?:\w+\s*\{)?\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)\b"
-    r"(.*?)\s*;?\s*(?:\}\s*;?)?\s*",
-    re.DOTALL,
+# Each matches in one way only, so that long text takes no longer than it is.
+_MODULE = re.compile(
+    r"\s*(?:\w+\s*\{\s*)?([\w.$]+)\s+(?i:required|requisite|sufficient|optional)\b"
 )
 _OPTION = re.compile(
-    r"""\s*([\w.]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+)""", re.DOTALL
+    r"""\s+([\w.]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+)""", re.DOTALL
 )
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_END = re.compile(r"[\s;]*(?:\}[\s;]*)?")
+#: Escapes within quotes are those of C.
+_ESCAPED = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _EXTENSION = "extension_"
 _EXPECTED = 'expected MODULE required option="value" …;'
 
@@ -148,12 +150,12 @@ def _handlers(given: Given) -> None:
 
 def _login(given: Given, jaas: str) -> None:
     """Take a login module's mechanism and options."""
-    whole = _WHOLE.fullmatch(jaas)
-    module = whole[1].rpartition(".")[2] if whole else ""
-    options = _options(whole[2]) if whole else None
-    if options is None:
+    found = _MODULE.match(jaas)
+    options = None if found is None else _options(jaas, found.end())
+    if found is None or options is None:
         given.refuse(JAAS, _EXPECTED)
         return
+    module = found[1].rpartition(".")[2]
     if module not in MODULES:
         known = ", ".join(MODULES)
         given.refuse(JAAS, f"the login module {module} is Java's own (known: {known})")
@@ -190,16 +192,21 @@ def _unknown_option(module: str, name: str) -> str:
     return f"the option {name} of {module} is not known"
 
 
-def _options(text: str) -> dict[str, str] | None:
+def _options(text: str, at: int) -> dict[str, str] | None:
     """The options behind a login module; None where the text is something else."""
     found: dict[str, str] = {}
-    at = 0
     while match := _OPTION.match(text, at):
         value = match[2]
         quoted = value[0] in "\"'"
-        found[match[1]] = _ESCAPED.sub(r"\1", value[1:-1]) if quoted else value
+        found[match[1]] = _ESCAPED.sub(_unescaped, value[1:-1]) if quoted else value
         at = match.end()
-    return found if not text[at:].strip(" \t\r\n;") else None
+    return found if _END.fullmatch(text, at) else None
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """The character that an escape stands for."""
+    one = match[1]
+    return chr(int(one, 8)) if one[0] in "01234567" else _LETTERS.get(one, one)
 
 
 def _kind(given: Given, store: str) -> str:

@@ -79,6 +79,12 @@ def test_security_is_given_once_and_reaches_every_client() -> None:
         f"  {_PLAIN} required\n  username = alice\n  password = s3cret ;",
         f'KafkaClient {{\n  {_PLAIN} required username="alice" password="s3cret";\n}};',
         f'{_PLAIN} required username="alice" password="s3cret"',
+        f'{_PLAIN} Required username="alice" password="s3cret";;',
+        f'{_PLAIN} required username="\\141lice" password="\\163\\63cret";',
+        pytest.param(
+            f'{_PLAIN} required{" " * 9999}username="alice"{" " * 9999}password="s3cret" ;',
+            id="much space",
+        ),
     ],
 )
 def test_a_login_of_javas_clients_is_taken_as_people_paste_it(jaas: str) -> None:
@@ -88,7 +94,7 @@ def test_a_login_of_javas_clients_is_taken_as_people_paste_it(jaas: str) -> None
     assert for_clients(named) == wanted
 
 
-@pytest.mark.parametrize("password", ['a"b', "a;b", "a=b", " a b ", "a\\b", "{a}", "a'b"])
+@pytest.mark.parametrize("password", ['a"b', "a;b", "a=b", " a b ", "a\\b", "a\\n", "{a}", "a'b"])
 def test_a_pasted_password_may_have_any_character(password: str, tmp_path: Path) -> None:
     escaped = password.replace("\\", "\\\\").replace('"', '\\"')
     file = tmp_path / "app.properties"
@@ -98,6 +104,16 @@ def test_a_pasted_password_may_have_any_character(password: str, tmp_path: Path)
     )
     found = Settings.load(file=file).client_config("group")
     assert (found["sasl.username"], found["sasl.password"]) == ("alice", password)
+
+
+def test_escapes_in_a_pasted_password_are_those_of_java() -> None:
+    for escaped, password in (
+        (r"a\tb\n", "a\tb\n"),
+        (r"\8\400\07\q", "8\x200\aq"),
+        (r"\377", "\xff"),
+    ):
+        jaas = f"{_PLAIN} required username='alice' password='{escaped}';"
+        assert for_clients({**_SASL, "sasl.jaas.config": jaas})["sasl.password"] == password
 
 
 def test_other_logins_of_java_are_taken() -> None:
@@ -197,6 +213,7 @@ def test_stores_of_java_are_taken_if_they_are_pem() -> None:
         ({"sasl.jaas.config": "s3cret"}, ["expected MODULE required"]),
         ({"sasl.jaas.config": "my.Module required password='s3cret';"}, ["Module is Java's own"]),
         ({"sasl.jaas.config": f"{_PLAIN} required pasword='s3cret';"}, ["option pasword"]),
+        ({"sasl.jaas.config": f"{_PLAIN} required password='a's3cret=b;"}, ["expected MODULE"]),
         (
             {"sasl.jaas.config": f"{_OAUTH} required unsecuredLoginStringClaim_sub='a';"},
             ["without a signature"],
