@@ -338,7 +338,8 @@ def _read(given: Given, key: str, value: Any) -> Any:
         try:
             return setting.kind.parse(value)
         except ValueError as error:
-            shown = "" if setting.secret else f" = {value!r}"
+            # PEM of any kind may be that of a key, pasted to the wrong place.
+            shown = "" if setting.secret or key.endswith(".pem") else f" = {value!r}"
             given.problems.append(f"{given.where(key)}{shown}: {error}")
     return None
 

@@ -272,8 +272,8 @@ def file_entries(file: Path | FileEntries | None, problems: list[str]) -> Iterat
     for number, line in _logical_lines(text):
         key, separator, value = _split(line)
         where = f"{file}:{number}: {key}"
-        if not separator:
-            problems.append(f"{where}: expected key=value")
+        if not separator:  # not shown: it may be a part of a secret that has several lines
+            problems.append(f"{file}:{number}: expected key=value")
         elif key in seen:
             problems.append(f"{where}: given twice in this file")
         else:

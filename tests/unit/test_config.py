@@ -166,7 +166,7 @@ def test_every_problem_of_every_source_is_told_at_once(tmp_path: Path) -> None:
     ]
     assert found[0].endswith("did you mean commit.interval.ms?")
     assert found[2].startswith(f"{file}:1: num.standby.replicas = 'one': expected")
-    assert found[3] == f"{file}:2: broken: expected key=value"
+    assert found[3] == f"{file}:2: expected key=value"
     assert found[5].endswith("did you mean STREAMLET_NUM_STANDBY_REPLICAS?")
 
 

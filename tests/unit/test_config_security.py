@@ -236,6 +236,7 @@ def test_stores_of_java_are_taken_if_they_are_pem() -> None:
         ({"sasl.mechanism": "GSAPI"}, ["expected PLAIN or SCRAM-SHA-256"]),
         ({"security.protocol": "tls"}, ["expected plaintext or ssl"]),
         ({"ssl.key.pem": "s3cret"}, ["expected PEM"]),
+        ({"ssl.certificate.pem": "s3cret"}, ["expected PEM"]),
         ({"sasl.password": "{{ S3CRET }}"}, ["the placeholder of a template"]),
         ({"ssl.ca.locaton": "/a"}, ["did you mean ssl.ca.location?"]),
         ({"sasl.usrname": "a", "ssl.nonsense": "s3cret"}, ["sasl.username?", "unknown setting"]),
