@@ -67,13 +67,13 @@ def mismatch(servers: str, protocol: str) -> str:
         servers: ``bootstrap.servers``.
         protocol: ``security.protocol``.
     """
-    for address in servers.split(","):
-        found = look(address.strip())
+    for address in filter(None, map(str.strip, servers.split(","))):
+        found = look(address)
         if found is Listener.UNKNOWN:
             continue
-        if found in (Listener.LOGIN, Listener.TLS_LOGIN) and look(address.strip()) is not found:
+        if found in (Listener.LOGIN, Listener.TLS_LOGIN) and look(address) is not found:
             continue  # a broker that ends looks like that, once
-        return sentence(address.strip(), found, protocol.lower())
+        return sentence(address, found, protocol.lower())
     return ""
 
 
@@ -105,7 +105,7 @@ def sentence(address: str, found: Listener, protocol: str) -> str:
 def look(address: str) -> Listener:
     """The kind of listener at ``host:port``."""
     parts = _ADDRESS.fullmatch(address.rpartition("://")[2])
-    if parts is None:
+    if parts is None or not parts[1].strip("[]"):
         return Listener.UNKNOWN
     where = parts[1].strip("[]"), int(parts[2] or _USUAL_PORT)
     try:
@@ -114,7 +114,8 @@ def look(address: str) -> Listener:
             return plain
         encrypted = _encrypted(where)
         return encrypted if encrypted is not Listener.UNKNOWN else _web(where)
-    except OSError:  # nothing listens, or the name is not known
+    except (OSError, ValueError, OverflowError):
+        # Nothing listens, the name is not known, or it or the port is none.
         return Listener.UNKNOWN
 
 

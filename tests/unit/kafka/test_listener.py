@@ -142,12 +142,14 @@ def test_a_listener_with_tls_is_known_by_its_answers(
 def test_an_address_without_a_listener_says_nothing() -> None:
     for address in ("127.0.0.1:1", "no-such-host.invalid:9092", "[::1]:1", "a:b:c"):
         assert look(address) is Listener.UNKNOWN
+    for address in ("127.0.0.1:99999", f"{'a' * 70}:1", ".a:1", ":9092", "[]:9092", ""):
+        assert look(address) is Listener.UNKNOWN, "it is no address"
     assert mismatch("127.0.0.1:1,127.0.0.1:2", "sasl_ssl") == ""
 
 
 def test_the_first_listener_that_answers_decides() -> None:
     with serving(kafka(18, 3)) as address:
-        both = f"127.0.0.1:1, {address}"
+        both = f"127.0.0.1:1,, {address},"
         assert mismatch(both, "plaintext") == ""
         assert mismatch(both, "SSL") == (
             f"{address} does not speak TLS, and security.protocol = ssl: "
