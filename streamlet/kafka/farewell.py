@@ -46,7 +46,11 @@ def let_go(clients: list[T], end: Callable[[T], object] = _dropped) -> None:
             del client
 
     thread = threading.Thread(target=work, name="streamlet-farewell", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # there can be no more threads: at the end of Python, or of a bound
+        work()
+        return
     thread.join(WAIT_S)
     if thread.is_alive():
         log.debug("a client has not ended in %g s: nothing waits for it any more", WAIT_S)

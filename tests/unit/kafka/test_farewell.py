@@ -114,6 +114,19 @@ def test_a_client_that_does_not_end_well_is_free_all_the_same(
     assert not clients
 
 
+def test_where_no_thread_can_begin_a_client_ends_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    ended: list[str] = []
+    clients = ["one", "two"]
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    let_go(clients, ended.append)
+    assert (clients, ended) == ([], ["two", "one"])
+
+
 def test_one_client_is_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(farewell, "WAIT_S", 60.0)
     Endless.may_end.set()
