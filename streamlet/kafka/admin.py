@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import (
@@ -332,6 +332,7 @@ class KafkaAdmin:
         )
         answered, _ = wait(futures.values(), timeout=wait_s)
         stale: BrokerError | None = None
+        listed = cache(lambda: self._metadata().topics.keys())
         for raw, future in futures.items():
             if future not in answered:
                 stale = self._errors.silent()
@@ -342,8 +343,7 @@ class KafkaAdmin:
                 failed, code = self._errors.offsets(raw, error), error.args[0].code()
                 if code in NO_TOPIC:
                     failed = MissingTopicError(str(failed), [raw.topic])
-                known = code in NO_TOPIC and raw.topic in self._metadata().topics
-                if code not in passing and not known:
+                if code not in passing and not (code in NO_TOPIC and raw.topic in listed()):
                     raise failed from error
                 stale = failed
                 continue
