@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from streamlet.kafka.native.events import unsupported
 from streamlet.kafka.native.library import native
 from streamlet.kafka.native.sink import NativeSink, NativeTransactionalSink
 from streamlet.kafka.native.source import NativeSource
-from streamlet.kafka.native.told import unsupported
 from streamlet.kafka.sink import KafkaSink
 from streamlet.kafka.source import KafkaSource
 from streamlet.kafka.transactions import TransactionalSink

@@ -7,8 +7,7 @@ from typing import Any
 
 from confluent_kafka import TopicPartition as RawPartition
 
-from streamlet.kafka.native.library import native
-from streamlet.kafka.native.told import Told, plain_settings
+from streamlet.kafka.native.events import opened_client
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.kafka.source import Trouble
 from streamlet.user_code import text_of
@@ -28,11 +27,7 @@ class NativeConsumer:
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        told = Told(config)
-        module = native().module
-        assert module is not None, "native() says why"
-        self._client = module.Client(_CONSUMER, plain_settings(config), told)
-        told.name = self._client.name()
+        self._client = opened_client(_CONSUMER, config)
 
     def list_topics(self, topic: str, timeout: float) -> None:
         """Ask where a topic lies, which the client remembers."""

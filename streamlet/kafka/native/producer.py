@@ -8,8 +8,7 @@ from typing import Any
 import attrs
 from confluent_kafka import TopicPartition as RawPartition
 
-from streamlet.kafka.native.library import native
-from streamlet.kafka.native.told import Told, plain_settings
+from streamlet.kafka.native.events import opened_client
 from streamlet.kafka.ports import Headers
 
 _PRODUCER = 0
@@ -37,11 +36,7 @@ class NativeProducer:
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        told = Told(config)
-        module = native().module
-        assert module is not None, "native() says why"
-        self._client = module.Client(_PRODUCER, plain_settings(config), told)
-        told.name = self._client.name()
+        self._client = opened_client(_PRODUCER, config)
 
     def __len__(self) -> int:
         return int(self._client.queued())

@@ -16,10 +16,10 @@ from confluent_kafka import KafkaError, KafkaException
 from streamlet.kafka.native import choice, library
 from streamlet.kafka.native.choice import client_line, source_type
 from streamlet.kafka.native.consumer import NativeConsumer
+from streamlet.kafka.native.events import ClientEvents
 from streamlet.kafka.native.library import Native, native
 from streamlet.kafka.native.producer import NativeProducer
 from streamlet.kafka.native.source import NativeSource
-from streamlet.kafka.native.told import Told
 from streamlet.kafka.source import KafkaSource
 from tests.kafka_clients import NATIVE_ONLY
 
@@ -278,10 +278,10 @@ def test_the_end_of_a_client_is_raised_and_a_line_of_its_log_has_its_level() -> 
 
     logger = logging.getLogger("test-native-told")
     logger.addHandler(Lines())
-    told = Told({"logger": logger})
-    told.name = "me"
-    told(0, 3, "FAIL", "[thrd:x]: away")
+    events = ClientEvents({"logger": logger})
+    events.name = "me"
+    events(0, 3, "FAIL", "[thrd:x]: away")
     assert lines == [(logging.ERROR, "FAIL [me] [thrd:x]: away")]
     with pytest.raises(KafkaException) as fatal:
-        told(2, KafkaError.CLUSTER_AUTHORIZATION_FAILED, None, "no")
+        events(2, KafkaError.CLUSTER_AUTHORIZATION_FAILED, None, "no")
     assert fatal.value.args[0].fatal()

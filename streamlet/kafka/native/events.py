@@ -1,4 +1,4 @@
-"""Settings of a client for librdkafka itself, and who hears what it tells."""
+"""Opens clients of the extension: their settings, and the functions that get their events."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from streamlet.config.security import MSK_IAM
 from streamlet.kafka.log import log
+from streamlet.kafka.native.library import native
 
 #: What the extension tells: a line of the log, an error of the client, its end, statistics, a
 #: record that is not delivered.
@@ -35,8 +36,8 @@ def unsupported(config: Mapping[str, Any]) -> str | None:
     return next((name for name in _PYTHON_ONLY if config.get(name) is not None), None)
 
 
-class Told:
-    """Hears what a client tells, amid its calls. It knows nothing of who has the client.
+class ClientEvents:
+    """Passes a client's events on, amid its calls. It knows nothing of who has the client.
 
     Args:
         config: settings, among them ``logger``, ``error_cb``, ``stats_cb`` and ``on_delivery``.
@@ -53,7 +54,7 @@ class Told:
         self._on_delivery: Callable[..., Any] | None = _function(config, "on_delivery")
 
     def __call__(self, kind: int, code: int, where: str | None, text: str) -> None:
-        """Take one thing that was told."""
+        """Log one event, raise it, or call the function that the settings have for its kind."""
         if kind == _LOG:
             self._logger.log(_LEVELS[code & 7], "%s [%s] %s", where, self.name, text)
         elif kind == _FATAL:
@@ -65,6 +66,21 @@ class Told:
         elif kind == _FAILED and self._on_delivery is not None:
             error = KafkaError(code, text)
             self._on_delivery(error, Message(topic=where, error=error))
+
+
+def opened_client(kind: int, config: Mapping[str, Any]) -> Any:
+    """A client of the extension, of this kind, whose events go where the settings say.
+
+    Raises:
+        KafkaException: a setting is refused.
+        TypeError: what is to be called cannot be.
+    """
+    events = ClientEvents(config)
+    module = native().module
+    assert module is not None, "native() says why"
+    client = module.Client(kind, plain_settings(config), events)
+    events.name = client.name()
+    return client
 
 
 def plain_settings(config: Mapping[str, Any]) -> dict[str, str]:
