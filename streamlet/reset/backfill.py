@@ -23,6 +23,7 @@ from streamlet.reset.reset import Reset
 from streamlet.reset.start import EARLIEST, LATEST, StartPosition
 from streamlet.spark.state.changelogs import state_number
 from streamlet.topology.graph import Topology
+from streamlet.topology.internal_topics import changelog_topics
 from streamlet.types import NO_STATE, TopicPartition
 
 #: Who committed.
@@ -139,7 +140,7 @@ class Backfill:
         """Position and text of every input partition; those of repartition topics are empty."""
         topology, admin = self._topology, self.cluster.admin
         counts = {name: info.partitions for name, info in admin.topics().items()}
-        changelogs = {topic for part in topology.subtopologies for topic in part.changelog_topics}
+        changelogs = set(changelog_topics(topology))
         ends = admin.end_offsets(
             [TopicPartition(name, p) for name in sorted(changelogs) for p in range(counts[name])]
         )

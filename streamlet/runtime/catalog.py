@@ -26,6 +26,7 @@ from streamlet.topology.graph import Topology
 from streamlet.topology.internal_topics import (
     PURGING_CONFIG,
     Given,
+    changelog_topics,
     expiring_changelogs,
     internal_topics,
     known_settings,
@@ -187,11 +188,6 @@ class Catalog:
     def _named(self) -> frozenset[str]:
         return frozenset((*self._topology.source_topics, *self._topology.repartition_topics))
 
-    @property
-    def _changelogs(self) -> frozenset[str]:
-        parts = self._topology.subtopologies
-        return frozenset(topic for part in parts for topic in part.changelog_topics)
-
     def look(self, now_ms: int, *, at_once: bool = False) -> bool:
         """Look again, at most once each ``metadata.max.age.ms``; whether there are other tasks now.
 
@@ -211,7 +207,7 @@ class Catalog:
         counts = {name: info.partitions for name, info in self._admin.topics().items()}
         self._look_for_made_again()
         self._leave_out(counts)
-        needed = self._named | self._changelogs
+        needed = self._named.union(changelog_topics(self._topology))
         if self.doubted or self._read_among(counts) != self._read or not needed <= counts.keys():
             try:
                 self._take(self._prepared())

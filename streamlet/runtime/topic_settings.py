@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from streamlet.kafka.ports import Admin
 from streamlet.topology.graph import Topology
-from streamlet.topology.internal_topics import Given, given_for
+from streamlet.topology.internal_topics import Given, changelog_topics, given_for
 
 
 def unapplied_settings(topology: Topology, admin: Admin, given: Given) -> list[str]:
@@ -17,8 +17,7 @@ def unapplied_settings(topology: Topology, admin: Admin, given: Given) -> list[s
     """
     if not given:
         return []
-    changelogs = [name for part in topology.subtopologies for name in part.changelog_topics]
-    found = admin.topic_settings([*topology.repartition_topics, *changelogs])
+    found = admin.topic_settings([*topology.repartition_topics, *changelog_topics(topology)])
     return [
         f"{topic} has {name} = {has.get(name)}, and the settings say {value}"
         for topic, has in found.items()

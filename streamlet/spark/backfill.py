@@ -21,6 +21,7 @@ from streamlet.spark.sql.frame_sources import FrameSource, frame_sources
 from streamlet.spark.sql.framed import packed_rows
 from streamlet.spark.sql.typed_columns import output_topics
 from streamlet.topology.graph import Topology
+from streamlet.topology.internal_topics import changelog_topics
 from streamlet.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -172,5 +173,4 @@ def _temporary_folder(spark: SparkSession, parent: str) -> Iterator[str]:
 def _changelogs_only(rows: DataFrame, topology: Topology) -> DataFrame:
     from pyspark.sql import functions as f
 
-    changelogs = [topic for part in topology.subtopologies for topic in part.changelog_topics]
-    return rows.where(f.col("topic").isin(changelogs))
+    return rows.where(f.col("topic").isin(list(changelog_topics(topology))))

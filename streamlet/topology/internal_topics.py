@@ -115,6 +115,11 @@ def known_settings(
     ]
 
 
+def changelog_topics(topology: Topology) -> tuple[str, ...]:
+    """The changelogs that streamlet makes for the topology, in order of their stores."""
+    return tuple(topic for part in topology.subtopologies for topic in part.changelog_topics)
+
+
 def expiring_changelogs(topology: Topology) -> frozenset[str]:
     """The changelogs of stores whose rows expire."""
     return frozenset(
