@@ -26,6 +26,7 @@ from streamlet.broker.probe import serves
 from streamlet.broker.storage import JARS, KAFKA_VERSION, BrokerFiles, kafka_jars
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, TimedOutError
+from streamlet.signals import deferred
 
 _PROBE_PAUSE_S = 0.05
 _LOG_BYTES = 2000
@@ -155,7 +156,8 @@ class BrokerNode:
             return
         self._forget()
         self._files.write()
-        self._process = self._launched(detached)
+        with deferred():  # a process that is started is one that ``kill`` knows
+            self._process = self._launched(detached)
 
     def await_ready(self, nodes: Sequence[int]) -> None:
         """Wait until it serves and knows that these brokers live.

@@ -5,36 +5,11 @@ from __future__ import annotations
 import signal
 import threading
 from _thread import start_new_thread
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from types import FrameType
-from typing import TypeAlias
 
-from streamlet.forks import in_children
 from streamlet.hosting.requests import HostRequests
-
-Handler: TypeAlias = Callable[[int, FrameType | None], object]
-
-
-@contextmanager
-def handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
-    """Handle these signals while the block runs, then restore the handlers. Main thread only.
-
-    Children that are forked meanwhile have the handlers from before: a pool ends its processes by
-    SIGTERM, and waits for them.
-    """
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    forget = in_children(restore)
-    try:
-        yield
-    finally:
-        forget()
-        restore()
+from streamlet.signals import handled
 
 
 def let_through() -> None:

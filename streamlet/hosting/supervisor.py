@@ -31,8 +31,8 @@ from streamlet.errors import FINAL_CODES, StreamletError
 from streamlet.hosting.fork_server import ChildProcess, Launched, close_stdin
 from streamlet.hosting.requests import HostRequests
 from streamlet.hosting.restarts import RestartPolicy, how_ended
-from streamlet.hosting.signals import handled
 from streamlet.logs import get_logger
+from streamlet.signals import handled
 
 log = get_logger(__name__)
 

@@ -12,7 +12,8 @@ from platformdirs import user_data_path
 
 from streamlet.broker.record import BrokerRecord, running_brokers
 from streamlet.errors import BrokerError, ConfigError, NotFoundError
-from streamlet.hosting.signals import GracefulStop, handled
+from streamlet.hosting.signals import GracefulStop
+from streamlet.signals import handled
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from streamlet.errors import RefusedError
-from streamlet.hosting.signals import GracefulStop, Handler, handled
+from streamlet.hosting.signals import GracefulStop
+from streamlet.signals import Handler, handled
 from streamlet.tools.output import CommandOutput
 from streamlet.visible import visible
 

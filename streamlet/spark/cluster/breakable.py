@@ -7,7 +7,7 @@ import signal
 from contextlib import ExitStack
 from types import FrameType, TracebackType
 
-from streamlet.hosting.signals import handled
+from streamlet.signals import handled
 from streamlet.spark.cluster.gateway import ask_jvms_to_end, await_jvms_end
 
 

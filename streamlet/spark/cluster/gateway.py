@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from streamlet.errors import ConfigError, SparkFailedError, StreamletError
-from streamlet.hosting.signals import handled
+from streamlet.signals import deferred
 from streamlet.spark.error_notes import noted
 from streamlet.visible import visible
 
@@ -61,14 +61,9 @@ class _Jvm(subprocess.Popen[bytes]):
     """
 
     def __init__(self, *given: Any, **more: Any) -> None:
-        came: list[int] = []
-        main = threading.current_thread() is threading.main_thread()
-        numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
-        with handled(dict.fromkeys(numbers, lambda number, _: came.append(number))):
+        with deferred():
             super().__init__(*given, **more)
             _JVMS.append(self)
-        for number in came:
-            signal.raise_signal(number)
 
 
 def start_jvm(settings: Mapping[str, str], *, verbose: bool = False) -> None:
