@@ -17,11 +17,13 @@ from streamlet.coordinator.events import FailureKind
 from streamlet.coordinator.group_client import group_client
 from streamlet.coordinator.ports import TransportError
 from streamlet.errors import AuthenticationError, StreamletError
-from streamlet.kafka.client import KafkaAdmin
+from streamlet.kafka.client import KafkaAdmin, sink_type, source_type
 from streamlet.kafka.ports import NewTopic
 from streamlet.testing.broker import broker_choice
+from streamlet.types import TopicPartition
 from tests.integration.chaos.support import wait_for
 from tests.integration.doors import DOORS, PASSWORD, Doors, doors, pack
+from tests.kafka_clients import NATIVE_ONLY
 
 pytestmark = pytest.mark.integration
 
@@ -141,8 +143,33 @@ def test_a_function_gives_tokens_to_both_clients(served: Doors) -> None:
         for key, value in served.settings("tokens").items()
         if not key.startswith("sasl.oauthbearer")
     }
-    connect({**values, "oauth_cb": tokens, "sasl.oauthbearer.config": "team=a"})
+    own = {**values, "oauth_cb": tokens, "sasl.oauthbearer.config": "team=a"}
+    connect(own)
     assert asked.count("team=a") >= 2
+
+
+@NATIVE_ONLY
+def test_a_function_is_asked_again_and_records_flow_on(served: Doors) -> None:
+    """Longer than the broker lets anyone stay without a new token."""
+    asked: list[str] = []
+
+    def tokens(_: str) -> tuple[str, float]:
+        asked.append(threading.current_thread().name)
+        return served.tokens.token("alice"), time.time() + served.tokens.life_s
+
+    own = {key: value for key, value in served.settings("tokens").items() if "bearer" not in key}
+    config: dict[str, Any] = {**own, "oauth_cb": tokens}
+    KafkaAdmin(served.broker.bootstrap_servers).create_topics([NewTopic("renewed", 1)])
+    source = source_type("native", config)(own["bootstrap.servers"], config)
+    sink = sink_type("native", config)(own["bootstrap.servers"], config)
+    source.assign({TopicPartition("renewed", 0): 0})
+    for times in (1, 2, 3):
+        wait_for(lambda wanted=2 * times: len(asked) >= wanted, "both have asked again")
+        sink.send("renewed", [b"k"], [b"%d" % times])
+        sink.flush(WAIT_MS)
+        wait_for(lambda: source.poll(9, 100), "the record is read")
+    sink.close()
+    source.close()
 
 
 def test_tokens_are_renewed_under_load_and_no_member_leaves_for_it(

@@ -8,9 +8,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from streamlet.config.security import MSK_IAM
+from streamlet.config.security import OAUTH_FUNCTION
 from streamlet.kafka.log import log
 from streamlet.kafka.native.library import native
+from streamlet.kafka.native.tokens import keep_logged_in
+from streamlet.kafka.token_functions import TokenFunction
 
 #: What the extension tells: a line of the log, an error of the client, its end, statistics, a
 #: record that is not delivered.
@@ -24,15 +26,13 @@ _LEVELS = (
 
 #: Properties that are confluent-kafka's own, and not done here.
 _PYTHON_ONLY = (
-    *("oauth_cb", "throttle_cb", "on_commit", "default.topic.config"),
+    *("throttle_cb", "on_commit", "default.topic.config"),
     *("plugin.library.paths", "sasl.oauthbearer.metadata.authentication.type"),
 )
 
 
 def unsupported(config: Mapping[str, Any]) -> str | None:
     """The first setting that only confluent-kafka's client can do."""
-    if config.get("sasl.mechanism") == MSK_IAM:
-        return f"sasl.mechanism={MSK_IAM}"
     return next((name for name in _PYTHON_ONLY if config.get(name) is not None), None)
 
 
@@ -72,14 +72,20 @@ def opened_client(kind: int, config: Mapping[str, Any]) -> Any:
     """A client of the extension, of this kind, whose events go where the settings say.
 
     Raises:
-        KafkaException: a setting is refused.
+        KafkaException: a setting is refused, or there is no token to log in with.
         TypeError: what is to be called cannot be.
     """
     events = ClientEvents(config)
+    get_tokens = _function(config, OAUTH_FUNCTION)
     module = native().module
     assert module is not None, "native() says why"
     client = module.Client(kind, plain_settings(config), events)
     events.name = client.name()
+    if get_tokens is not None:
+        function = (
+            get_tokens if isinstance(get_tokens, TokenFunction) else TokenFunction(get_tokens)
+        )
+        keep_logged_in(client, function, str(config.get("sasl.oauthbearer.config", "")))
     return client
 
 
@@ -95,7 +101,12 @@ def plain_settings(config: Mapping[str, Any]) -> dict[str, str]:
 
 #: Functions, and that only failed deliveries are to be told: without all of them nothing ends the
 #: wait of a poll for room. The extension tells failures only.
-_HEARD = frozenset({"logger", "error_cb", "stats_cb", "on_delivery", "delivery.report.only.error"})
+_HEARD = frozenset(
+    {
+        *("logger", "error_cb", "stats_cb", "on_delivery", OAUTH_FUNCTION),
+        "delivery.report.only.error",
+    }
+)
 
 
 def _function(config: Mapping[str, Any], name: str) -> Callable[[Any], Any] | None:

@@ -51,8 +51,8 @@ def test_native_is_taken_by_who_asks_for_it_and_its_settings_can_be_done() -> No
 def test_what_it_cannot_do_and_what_is_missing_lead_to_todays_client_with_a_reason(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert source_type("native", {"oauth_cb": print}) is KafkaSource
-    assert "since it does not do oauth_cb" in caplog.text
+    assert source_type("native", {"throttle_cb": print}) is KafkaSource
+    assert "since it does not do throttle_cb" in caplog.text
     gone = Native(None, "", "no compiler")
     monkeypatch.setattr(choice, "native", lambda: gone)
     assert source_type("native", {}) is KafkaSource
@@ -72,6 +72,21 @@ def test_a_library_that_lacks_something_is_named(monkeypatch: pytest.MonkeyPatch
     assert "rd_kafka_" in reason or "cannot open" in reason
     again = native().module
     assert again is not None, "what was loaded before goes on"
+
+
+@NATIVE_ONLY
+@pytest.mark.parametrize("found", ["", "another"])
+def test_an_extension_of_other_sources_than_the_checkouts_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, found: str
+) -> None:
+    """A wheel has no sources, and what it has was built with them."""
+    monkeypatch.setattr(library, "digest", lambda: found)
+    other = library.native.__wrapped__()
+    assert (other.module is None) is (found == "another")
+    assert [line for line in caplog.text.splitlines() if "built of other sources" in line] == (
+        [] if found == "" else [caplog.text.rstrip()]
+    )
+    assert ("-m pip install -e " in other.reason) is (found == "another")
 
 
 @NATIVE_ONLY

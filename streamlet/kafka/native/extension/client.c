@@ -2,6 +2,8 @@
 #include "native.h"
 
 #include <limits.h>
+#include <stddef.h>
+#include <structmember.h>
 #include <unistd.h>
 
 int client_enter(Client *self) {
@@ -174,6 +176,7 @@ static void client_free(PyObject *raw) {
     PyObject *kind, *value, *trace;
     PyObject_GC_UnTrack(raw);
     PyErr_Fetch(&kind, &value, &trace);
+    if (self->weak) PyObject_ClearWeakRefs(raw);
     atomic_fetch_add(&self->users, 1);
     atomic_store(&self->closed, 1);
     client_leave(self);
@@ -213,7 +216,15 @@ static PyMethodDef methods[] = {
      "timeout_ms): add positions to the transaction."},
     {"commit_transaction", client_commit_transaction, METH_O, "Commit in timeout_ms."},
     {"abort_transaction", client_abort_transaction, METH_O, "Abort in timeout_ms."},
+    {"set_token", client_set_token, METH_VARARGS,
+     "set_token(text, expires_ms, principal, (name, value, ...)): log in with it from now on."},
+    {"token_failed", client_token_failed, METH_O, "token_failed(reason): there is none."},
     {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Client, weak), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot slots[] = {
@@ -223,6 +234,7 @@ static PyType_Slot slots[] = {
     {Py_tp_traverse, client_traverse},
     {Py_tp_clear, client_clear},
     {Py_tp_methods, methods},
+    {Py_tp_members, members},
     {0, NULL},
 };
 

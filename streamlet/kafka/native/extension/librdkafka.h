@@ -85,6 +85,9 @@ typedef void rd_log_cb(const rd_kafka_t *, int level, const char *facility, cons
     F(void, destroy, (rd_kafka_t *)) \
     F(void *, opaque, (const rd_kafka_t *)) \
     F(const char *, name, (const rd_kafka_t *)) \
+    F(int, oauthbearer_set_token, \
+      (rd_kafka_t *, const char *, int64_t, const char *, const char **, size_t, char *, size_t)) \
+    F(int, oauthbearer_set_token_failure, (rd_kafka_t *, const char *)) \
     F(int, fatal_error, (rd_kafka_t *, char *, size_t)) \
     F(int, set_log_queue, (rd_kafka_t *, rd_kafka_queue_t *)) \
     F(int, poll_set_consumer, (rd_kafka_t *)) \

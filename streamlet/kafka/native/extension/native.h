@@ -44,6 +44,7 @@ typedef struct {
     rd_kafka_t *handle;
     rd_kafka_queue_t *queue; /* of a consumer */
     PyObject *hear;
+    PyObject *weak; /* references that do not keep it */
     _Atomic(Note *) notes;
     atomic_int users;
     atomic_int closed;
@@ -93,6 +94,10 @@ PyObject *client_begin_transaction(PyObject *self, PyObject *nothing);
 PyObject *client_send_offsets(PyObject *self, PyObject *arguments);
 PyObject *client_commit_transaction(PyObject *self, PyObject *timeout_ms);
 PyObject *client_abort_transaction(PyObject *self, PyObject *timeout_ms);
+
+/* tokens.c */
+PyObject *client_set_token(PyObject *self, PyObject *arguments);
+PyObject *client_token_failed(PyObject *self, PyObject *reason);
 
 /* consume.c */
 PyObject *client_consume(PyObject *self, PyObject *arguments);
