@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import sys
 import sysconfig
 import tempfile
@@ -70,11 +71,14 @@ def build(folder: Path) -> Path:
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
+    macros = [("STREAMLET_SOURCES", f'"{runpy.run_path(str(_ROOM / "sources.py"))["digest"]()}"')]
+    if _FREE_THREADED:
+        macros.append(("STREAMLET_FREE_THREADED", "1"))
     extension = Extension(
         _NAME,
         sorted(map(str, _ROOM.glob("extension/*.c"))),
         depends=sorted(map(str, _ROOM.glob("extension/*.h"))),
-        define_macros=[("STREAMLET_FREE_THREADED", "1")] if _FREE_THREADED else [],
+        define_macros=macros,
         extra_compile_args=["-std=c11", "-D_GNU_SOURCE", "-fvisibility=hidden"],
         libraries=["dl"] if sysconfig.get_platform().startswith("linux") else [],
         py_limited_api=not _FREE_THREADED,

@@ -8,15 +8,26 @@ own. Everything that it lacks leads to today's client, and to a reason that
 
 from __future__ import annotations
 
+import sys
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 
 import attrs
 from confluent_kafka import KafkaError, KafkaException, cimpl
 
+from streamlet.kafka.native.sources import digest
+from streamlet.logs import get_logger
+
+log = get_logger(__name__)
+
 _NOT_BUILT = (
     "the extension was not built: there was no C compiler when streamlet was installed, "
     "or no header of Python"
+)
+_OUTDATED = (
+    "the extension was built of other sources than are there now; "
+    f"{sys.executable} -m pip install -e {Path(__file__).parents[3]} builds it"
 )
 
 
@@ -37,6 +48,10 @@ def native() -> Native:
     except ImportError as error:
         missing = isinstance(error, ModuleNotFoundError) or "cannot import name" in str(error)
         return Native(None, "", _NOT_BUILT if missing else f"it cannot be loaded: {error}")
+    sources = digest()
+    if sources not in ("", getattr(_native, "SOURCES", None)):
+        log.warning("Kafka client python: %s", _OUTDATED)
+        return Native(None, "", _OUTDATED)
     try:
         version = _native.load(str(cimpl.__file__), KafkaError, KafkaException)
     except ImportError as error:

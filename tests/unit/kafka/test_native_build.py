@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from streamlet.kafka.native import sources
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -97,3 +99,18 @@ def test_another_python_gets_a_wheel_of_python_alone(
     monkeypatch.setattr(hook, "_HAS_INTERFACE", False)
     _, data, said = built(hook, tmp_path)
     assert (data, said) == ({"pure_python": True, "force_include": {}}, [])
+
+
+def test_a_build_has_the_digest_of_what_it_is_built_of(tmp_path: Path) -> None:
+    assert sources.digest(tmp_path) == ""
+    (tmp_path / "one.c").write_bytes(b"int one;")
+    found = {sources.digest(tmp_path)}
+    (tmp_path / "notes.txt").write_bytes(b"no source")
+    found.add(sources.digest(tmp_path))
+    assert len(found) == 1
+    (tmp_path / "one.c").write_bytes(b"int two;")
+    found.add(sources.digest(tmp_path))
+    (tmp_path / "one.c").rename(tmp_path / "one.h")
+    found.add(sources.digest(tmp_path))
+    assert len(found) == 3
+    assert sources.digest() == sources.digest(ROOT / "streamlet/kafka/native/extension") != ""

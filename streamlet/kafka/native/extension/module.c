@@ -20,6 +20,7 @@ static int execute(PyObject *module) {
     State *state = PyModule_GetState(module);
     state->client_type = PyType_FromModuleAndSpec(module, &client_spec, NULL);
     if (!state->client_type) return -1;
+    if (PyModule_AddStringConstant(module, "SOURCES", STREAMLET_SOURCES) < 0) return -1;
     return PyModule_AddObjectRef(module, "Client", state->client_type);
 }
 
