@@ -10,6 +10,8 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from streamlet.logs import get_logger
@@ -56,13 +58,41 @@ def let_go(clients: list[T], end: Callable[[T], object] = _dropped) -> None:
         log.debug("a client has not ended in %g s: nothing waits for it any more", WAIT_S)
 
 
+def _free_with(owner: object, clients: list[T]) -> None:
+    """Free the clients of a list when an object is dropped.
+
+    Python's collector may find it amid anything, with any lock held by the thread that it runs on.
+    So the thread that frees is there before, and is called without a lock.
+    """
+    dropped: SimpleQueue[None] = SimpleQueue()
+    freed: SimpleQueue[None] = SimpleQueue()
+
+    def work() -> None:
+        dropped.get()
+        clients.clear()
+        freed.put(None)
+
+    def call() -> None:
+        dropped.put(None)
+        with suppress(Empty):
+            freed.get(timeout=WAIT_S)
+
+    thread = threading.Thread(target=work, name="streamlet-farewell", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # as in let_go
+        weakref.finalize(owner, let_go, clients).atexit = False
+    else:
+        weakref.finalize(owner, call).atexit = False
+
+
 class HeldClient(Generic[T]):
     """The one lasting reference to a client; ``owner``: who has it freed by being dropped."""
 
     def __init__(self, owner: object | None = None) -> None:
         self._clients: list[T] = []
         if owner is not None:
-            weakref.finalize(owner, let_go, self._clients).atexit = False
+            _free_with(owner, self._clients)
 
     @property
     def client(self) -> T:

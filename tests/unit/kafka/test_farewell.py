@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -125,6 +126,32 @@ def test_where_no_thread_can_begin_a_client_ends_all_the_same(
     monkeypatch.setattr(threading.Thread, "start", refused)
     let_go(clients, ended.append)
     assert (clients, ended) == ([], ["two", "one"])
+
+
+def test_an_owner_that_the_collector_finds_starts_no_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may find one amid the start of a thread, whose locks are held then."""
+    monkeypatch.setattr(farewell, "WAIT_S", 60.0)
+    Endless.may_end.set()
+    Endless.ended_on.clear()
+
+    class Owner:
+        """Has itself, so that only the collector ends it."""
+
+        def __init__(self) -> None:
+            self.itself = self
+            self.held: HeldClient[Endless] = HeldClient(self)
+            self.held.take(Endless())
+
+    Owner()
+
+    def refused(thread: threading.Thread) -> None:
+        pytest.fail("a thread was started")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    gc.collect()
+    assert [one.name for one in Endless.ended_on] == ["streamlet-farewell"]
 
 
 def test_one_client_is_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
