@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from streamlet.lazy_names import load_name
 
 if TYPE_CHECKING:
-    from streamlet import serdes, spark
+    from streamlet import registry, serdes, spark
     from streamlet.app import App, load_app
     from streamlet.consumer import Consumer
     from streamlet.dsl.aggregates import (
@@ -198,6 +198,7 @@ __all__ = [
     "max_",
     "min_",
     "non_deterministic",
+    "registry",
     "serde",
     "serdes",
     "session",
@@ -320,7 +321,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("serdes", "spark"):  # a room, not a name of one
+    if name in ("registry", "serdes", "spark"):  # a room, not a name of one
         return import_module(f"streamlet.{name}")
     if name not in _HOMES and not name.startswith("_"):
         sentence = import_module("streamlet.dsl.absent").elsewhere(name)

@@ -226,6 +226,19 @@ class SerdeError(StreamletError):
     """A value that cannot be encoded, or bytes that cannot be decoded."""
 
 
+class RegistryError(StreamletError):
+    """A schema registry refuses a request or a schema; no record is at fault."""
+
+
+class UnreachableRegistryError(RegistryError):
+    """A schema registry does not answer, or answers with no sense."""
+
+    @property
+    def passing(self) -> bool:
+        """True: it may be back at any moment."""
+        return True
+
+
 class UnwritableEntryError(SerdeError):
     """A store holds what has no bytes; nothing of it was committed.
 

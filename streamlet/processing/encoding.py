@@ -44,9 +44,15 @@ class SinkEncoder:
         return KeyPartitioner(max(self._count, 1), self._node.by_key)
 
     @cached_property
+    def _key(self) -> Serde[Any]:
+        """The serde of the keys."""
+        key: Serde[Any] = self._node.key
+        return key.of_topic(self._node.topic, "key")
+
+    @cached_property
     def _value(self) -> Serde[Any]:
         """The serde of the values; what was read needs no look at its parts."""
-        value: Serde[Any] = self._node.value
+        value: Serde[Any] = self._node.value.of_topic(self._node.topic, "value")
         if not self._as_read or value.encode_read is None:
             return value
         return attrs.evolve(value, encode_all=value.encode_read)
@@ -59,7 +65,7 @@ class SinkEncoder:
                 before.
         """
         node, partitions = self._node, None
-        keys = self._encoded("key", node.key, batch.keys, batch)
+        keys = self._encoded("key", self._key, batch.keys, batch)
         values = self._encoded("value", self._value, batch.values, batch)
         if node.partitioner is not None:
             rows, partitions = self._chosen(batch, keys)

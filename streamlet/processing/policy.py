@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import attrs
 
 from streamlet.config.values import duration
-from streamlet.errors import ConfigError, HandlerError, ProcessingError, error_text
+from streamlet.errors import ConfigError, HandlerError, ProcessingError, RegistryError, error_text
 from streamlet.kafka.ports import Headers
 from streamlet.lazy_results import never_runs, refuse_promise
 from streamlet.retries import Retries
@@ -287,7 +287,10 @@ class ErrorPolicy:
 
         Raises:
             HandlerError: a handler failed, or returned no answer.
+            RegistryError: the cause is one, for which no record is to be left out.
         """
+        if isinstance(failure.cause, RegistryError):
+            raise failure.cause
         rule: Rule = getattr(self, failure.context.stage)
         if callable(rule):
             rule = _asked(rule, failure)

@@ -18,6 +18,7 @@ from streamlet.lazy_results import refuse_promise
 from streamlet.processing.edges.plan import TaskEdges
 from streamlet.processing.policy import FailedRecord, RecordFailure
 from streamlet.processing.record_failures import RecordFailures
+from streamlet.processing.schema_headers import with_ids
 from streamlet.serdes import ColumnError
 from streamlet.serdes.copies import own_column
 from streamlet.topology.nodes import SourceNode
@@ -111,8 +112,8 @@ class RecordDecoder:
         if raw.unreadable is not None:
             return self._one_by_one(source, raw, attempt)
         try:
-            keys = source.key.decode_column(raw.keys)
-            values = source.value.decode_column(raw.values)
+            keys = source.key.decode_column(with_ids(source.key, raw, "key"))
+            values = source.value.decode_column(with_ids(source.value, raw, "value"))
         except ColumnError:
             return self._one_by_one(source, raw, attempt)
         return self._timed(
@@ -126,7 +127,8 @@ class RecordDecoder:
         keys: list[Any] = []
         values: list[Any] = []
         unreadable = raw.unreadable
-        for i, (key, value) in enumerate(zip(raw.keys, raw.values, strict=True)):
+        columns = with_ids(source.key, raw, "key"), with_ids(source.value, raw, "value")
+        for i, (key, value) in enumerate(zip(*columns, strict=True)):
             try:
                 if unreadable and raw.offsets[i] in unreadable:
                     raise SerdeError(f"headers: {unreadable[raw.offsets[i]]}")

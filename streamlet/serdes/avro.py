@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import permutations
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -57,6 +57,27 @@ def avro(schema: Schema, *, writer: Schema | None = None) -> Serde[Any]:
     if any(one.get("type") == "map" for one in nodes(parsed)):
         return attrs.evolve(coder.serde(coder.encode_sorted), name=name, as_value=serde)
     return serde
+
+
+def avro_of_texts(text: str, names: Mapping[str, str]) -> Any:
+    """A schema that uses others, as one: given the texts of those by their full names.
+
+    Raises:
+        SerdeError: one is not valid, or missing.
+    """
+    from fastavro.repository import AbstractSchemaRepository
+    from fastavro.schema import load_schema
+
+    texts = {**names, "": text}
+
+    class Texts(AbstractSchemaRepository):
+        def load(self, name: str) -> Any:
+            return json.loads(texts[name])
+
+    try:
+        return load_schema("", repo=Texts())
+    except Exception as error:  # fastavro meets what is no schema with errors of any kind
+        raise SerdeError(f"avro: not a valid schema: {error!r:.200}") from error
 
 
 @attrs.frozen

@@ -13,14 +13,18 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from streamlet.errors import SerdeError
+from streamlet.errors import RegistryError, SerdeError
 from streamlet.user_code import shown, text_of
 
 T = TypeVar("T")
 
 _SHOWN_BYTES = 48
+#: What a schema registry's serializers put in front: a 0 and an id, from 1 on.
+_FRAME_BYTES, _MOST_LIKELY_ID = 5, 1 << 24
 #: The format of what two functions of a user write.
 CUSTOM = "custom"
+#: Errors that say nothing of the entry: Ctrl-C, wherever it arrives, and a registry that is away.
+_NOT_OF_ENTRY = (KeyboardInterrupt, RegistryError)
 
 
 class ColumnError(SerdeError):
@@ -63,6 +67,8 @@ class Serde(Generic[T]):
     empty: another one, of which nothing is known. ``name`` is for messages: anyone may choose it.
     ``encode_read`` writes a column of values as they were read, without a look at them; None: by
     ``encode_all``.
+    ``for_topic`` gives the serde of a topic's keys or values (``"key"``, ``"value"``) where it
+    differs by topic, as with a schema registry; None: it does not.
 
     ``encode_all`` and ``decode_all`` are the fast way for a whole column without None. They may
     raise anything: the column is then done again entry by entry, to find the one at fault.
@@ -86,9 +92,14 @@ class Serde(Generic[T]):
     encode_whole: Callable[[T], bytes] | None = None
     format: str = ""
     encode_read: Callable[[list[T]], list[bytes]] | None = None
+    for_topic: Callable[[str, str], Serde[T]] | None = None
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"
+
+    def of_topic(self, topic: str, role: str) -> Serde[T]:
+        """The serde of a topic's keys or values (``"key"``, ``"value"``)."""
+        return self if self.for_topic is None else self.for_topic(topic, role)
 
     def decode_column(self, column: list[bytes | None]) -> list[T | None]:
         """The values of a column of bytes; None stays None.
@@ -161,7 +172,7 @@ def _whole(
     if fast is not None:
         try:
             out = fast(column)
-        except KeyboardInterrupt:
+        except _NOT_OF_ENTRY:
             raise
         except BaseException:  # the slow way below finds the entry and raises for it
             out = []
@@ -171,7 +182,7 @@ def _whole(
     failure: BaseException | None = None
     try:
         out.extend(map(one, column))
-    except KeyboardInterrupt:  # Ctrl-C, wherever it arrives
+    except _NOT_OF_ENTRY:
         raise
     except BaseException as error:  # a user's function may raise anything, or exit
         failure = error
@@ -224,7 +235,20 @@ def decode_error(name: str, raw: Any, why: object) -> SerdeError:
         return SerdeError(f"{name}: expected bytes, got {type(raw).__name__}")
     shown = repr(raw[:_SHOWN_BYTES])
     rest = f"… ({len(raw)} bytes)" if len(raw) > _SHOWN_BYTES else ""
-    return SerdeError(f"{name}: cannot decode {shown}{rest}: {_reason(why)}")
+    return SerdeError(f"{name}: cannot decode {shown}{rest}: {_reason(why)}{_framed(name, raw)}")
+
+
+def _framed(name: str, raw: bytes) -> str:
+    """A hint where bytes begin as those of a schema registry's serializers."""
+    if raw[:1] != b"\0" or len(raw) <= _FRAME_BYTES or name.startswith("registry."):
+        return ""
+    number = int.from_bytes(raw[1:_FRAME_BYTES], "big")
+    if not 0 < number < _MOST_LIKELY_ID:
+        return ""
+    return (
+        f"; it begins as records of a schema registry do (schema id {number}): read those with "
+        "sl.registry.avro, sl.registry.json or sl.registry.protobuf"
+    )
 
 
 def encode_error(name: str, value: object, why: object) -> SerdeError:
@@ -284,7 +308,7 @@ def build(
             raise wrong_type(name, accepts, value)
         try:
             return encode(value)
-        except (SerdeError, KeyboardInterrupt):
+        except (SerdeError, *_NOT_OF_ENTRY):
             raise
         except BaseException as error:
             raise encode_error(name, value, error) from error
@@ -292,7 +316,7 @@ def build(
     def decode_one(raw: bytes) -> T:
         try:
             return decode(raw)
-        except (SerdeError, KeyboardInterrupt):
+        except (SerdeError, *_NOT_OF_ENTRY):
             raise
         except BaseException as error:
             raise decode_error(name, raw, error) from error

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _PASSING = (
     errors.BrokerError,
     errors.UnreachableError,
+    errors.UnreachableRegistryError,
     errors.DeliveryError,
     errors.UndeliveredError,
 )

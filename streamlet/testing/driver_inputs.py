@@ -39,7 +39,7 @@ def encoded(topic: str, what: str, serde: Serde[Any], column: list[Any]) -> list
         SerdeError: one is of another type; topic and record are in the message.
     """
     try:
-        return serde.encode_column(column)
+        return serde.of_topic(topic, what).encode_column(column)
     except ColumnError as error:
         which = "" if len(column) == 1 else f" of record {error.index}"
         raise SerdeError(f"pipe to {topic!r}: the {what}{which}: {error.cause}") from error

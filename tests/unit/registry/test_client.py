@@ -1,0 +1,227 @@
+"""Whatever a registry answers, and whatever it does not, is one of three documented errors."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from streamlet import registry as sr
+from streamlet.clock import SystemClock
+from streamlet.errors import ConfigError, RegistryError, SerdeError, UnreachableRegistryError
+from streamlet.registry.connection import MOST_BYTES
+from tests.registry_server import RegistryServer
+
+LONG = sr.RegistrySchema("AVRO", '"long"')
+
+
+class SetClock(SystemClock):
+    """A clock that goes as the test says."""
+
+    at_ms = 0
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+
+@pytest.fixture
+def server() -> Iterator[RegistryServer]:
+    with RegistryServer() as server:
+        yield server
+
+
+def client(server: RegistryServer, **further: object) -> sr.Registry:
+    """A client that does not wait between its tries."""
+    found = sr.Registry(server.url, **further)  # type: ignore[arg-type]
+    found._connection.block = lambda ms: None
+    return found
+
+
+def test_a_schema_is_asked_for_once(server: RegistryServer) -> None:
+    registry, known = client(server), server.add('"long"')
+    assert [registry.by_id(known).text for _ in range(3)] == ['"long"'] * 3
+    assert server.asked == [f"GET /schemas/ids/{known}"]
+
+
+def test_an_id_that_is_not_there_is_asked_for_again_after_ten_seconds(
+    server: RegistryServer,
+) -> None:
+    clock = SetClock()
+    registry = client(server, clock=clock)
+    for _ in range(2):
+        with pytest.raises(SerdeError, match="has no schema id 1: is it the one"):
+            registry.by_id(1)
+    assert len(server.asked) == 1
+    server.add('"long"')
+    clock.at_ms = 10_001
+    assert registry.by_id(1) == LONG
+
+
+def test_an_id_under_a_subject_is_asked_for_again_when_it_is_old(server: RegistryServer) -> None:
+    clock = SetClock()
+    registry = client(server, clock=clock)
+    for clock.at_ms in (0, 299_999, 300_001):
+        assert registry.id_of("a/b-value", LONG, register=True) == 1
+    assert server.asked == ["POST /subjects/a%2Fb-value/versions"] * 2
+    server.bad = 503, b""
+    clock.at_ms = 700_000
+    assert registry.id_of("a/b-value", LONG, register=True) == 1  # the old one is as good
+    with pytest.raises(UnreachableRegistryError):
+        registry.id_of("another", LONG, register=True)
+
+
+def test_without_register_a_schema_that_is_not_there_is_an_error(server: RegistryServer) -> None:
+    with pytest.raises(RegistryError, match="no such schema under the subject orders-value"):
+        client(server).id_of("orders-value", LONG, register=False)
+    server.add('"long"', "orders-value")
+    assert client(server).id_of("orders-value", LONG, register=False) == 1
+
+
+def test_references_come_with_their_schema_each_behind_those_it_needs(
+    server: RegistryServer,
+) -> None:
+    server.add('"c"', "c")
+    server.add('"b"', "b", references=[{"name": "C", "subject": "c", "version": 1}])
+    both = [
+        {"name": "B", "subject": "b", "version": 1},
+        {"name": "C", "subject": "c", "version": 1},
+    ]
+    found = client(server).by_id(server.add('"a"', "a", references=both))
+    assert found.names == (("C", '"c"'), ("B", '"b"'))
+
+
+def test_references_in_a_circle_and_without_end_are_bounded(server: RegistryServer) -> None:
+    circle = [{"name": "A", "subject": "a", "version": 1}]
+    server.add('"a"', "a", references=circle)
+    assert client(server).by_id(1).names == (("A", '"a"'),)
+    many = [{"name": f"N{n}", "subject": "a", "version": 1} for n in range(300)]
+    known = server.add('"many"', "many", references=many)
+    with pytest.raises(SerdeError, match="more than 200 others"):
+        client(server).by_id(known)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (200, b"<html>", "is no JSON"),
+        (200, b"[]", "what is no schema"),
+        (200, b'{"schema": 7}', "what is no schema"),
+        (200, b'{"schema": "a", "schemaType": "XML"}', "what is no schema"),
+        (200, b'{"schema": "a", "references": [{"name": "b"}]}', "what is no schema"),
+        (200, b'{"a":' * 5_000 + b"1" + b"}" * 5_000, "nests"),
+        (200, b'{"a":' * 200 + b"1" + b"}" * 200, "nests deeper than 100"),
+        (200, b" " * (MOST_BYTES + 1), "longer than"),
+        (404, b"<html>not here</html>", "is the path right"),
+        (500, b'{"error_code": 50001, "message": "store\x1b[2J"}', "does not answer: status 500"),
+        (429, b"", "status 429"),
+    ],
+)
+def test_an_answer_with_no_sense_is_as_good_as_none(
+    server: RegistryServer, status: int, body: bytes, says: str
+) -> None:
+    server.bad = status, body
+    for ask in (
+        lambda registry: registry.by_id(1),
+        lambda registry: registry.id_of("orders-value", LONG, register=True),
+    ):
+        if b"schema" in body and "id_of" in ask.__code__.co_names:
+            continue
+        with pytest.raises(UnreachableRegistryError) as failed:
+            ask(client(server))
+        assert failed.value.passing
+        assert says in str(failed.value) or "what is no schema" in str(failed.value)
+        assert "\x1b" not in str(failed.value)
+
+
+def test_troubles_that_pass_are_tried_over(server: RegistryServer) -> None:
+    server.add('"long"')
+    server.bad, server.bad_count = (503, b""), 2
+    assert client(server).by_id(1) == LONG
+    assert len(server.asked) == 3
+
+
+def test_a_registry_that_is_away_is_said_to_be(server: RegistryServer) -> None:
+    with socket.socket() as taken:  # bound and not listening: refused
+        taken.bind(("127.0.0.1", 0))
+        away = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        registry = sr.Registry(away)
+        registry._connection.block = lambda ms: None
+        with pytest.raises(UnreachableRegistryError, match=f"at {away} does not answer"):
+            registry.by_id(1)
+        several = sr.Registry(f"{away}, {server.url}")
+        several._connection.block = lambda ms: None
+        server.add('"long"')
+        assert several.by_id(1) == LONG
+
+
+def test_an_answer_without_end_takes_no_longer_than_the_time_out(server: RegistryServer) -> None:
+    server.bad, server.stalled = (200, b'{"schema": "a"}'), threading.Event()
+    with pytest.raises(UnreachableRegistryError, match=r"no whole answer in 200 ms|timed out"):
+        client(server, timeout_ms=200).by_id(1)
+
+
+def test_a_redirect_is_not_followed_so_no_password_goes_elsewhere(server: RegistryServer) -> None:
+    with RegistryServer() as other:
+        server.bad, server.headers = (302, b""), {"Location": other.url}
+        with pytest.raises(RegistryError, match="redirects to another address"):
+            client(server, username="me", password="secret").by_id(1)
+        assert other.asked == []
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_login_that_is_refused_is_no_records_fault(server: RegistryServer, status: int) -> None:
+    server.bad = status, b'{"error_code": 401, "message": "no"}'
+    with pytest.raises(RegistryError, match="check username and password") as failed:
+        client(server, username="me", password="secret").by_id(1)
+    assert not failed.value.passing
+    assert "secret" not in str(failed.value)
+
+
+def test_a_schema_that_is_not_compatible_is_no_records_fault(server: RegistryServer) -> None:
+    server.bad = 409, b'{"error_code": 409, "message": "y has no default"}'
+    with pytest.raises(
+        RegistryError, match="not compatible with those before it: y has no default"
+    ):
+        client(server).id_of("orders-value", LONG, register=True)
+
+
+def test_logins_go_into_the_header(server: RegistryServer) -> None:
+    server.add('"long"')
+    address = server.url.replace("http://", "http://me:se%40cret@")
+    tokens = iter(["one", "two"])
+    for registry in (
+        client(server, username="me", password="se@cret"),
+        sr.Registry(address),
+        client(server, token="bearer"),
+        client(server, token=lambda: next(tokens)),
+    ):
+        registry.by_id(1)
+        assert "cret" not in repr(registry)
+    assert server.authorizations == [
+        *["Basic bWU6c2VAY3JldA=="] * 2,
+        "Bearer bearer",
+        "Bearer one",
+    ]
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8081", "ftp://x", "http://", "http://a:b:c", "http://a/?q", "http://a b"]
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="schema registry"):
+        sr.Registry(url)
+
+
+def test_the_environment_names_a_registry(
+    server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCHEMA_REGISTRY_URL", raising=False)
+    with pytest.raises(ConfigError, match="set SCHEMA_REGISTRY_URL"):
+        sr.Registry.from_environment()
+    monkeypatch.setenv("SCHEMA_REGISTRY_URL", server.url)
+    monkeypatch.setenv("SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO", "me:secret")
+    server.add('"long"')
+    assert sr.Registry.from_environment().by_id(1) == LONG
+    assert server.authorizations == ["Basic bWU6c2VjcmV0"]
