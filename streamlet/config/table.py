@@ -58,8 +58,9 @@ class Settings(HttpSettings):
         "auto",
         "What moves the records of a worker: `native` is an extension of streamlet over the same "
         "librdkafka that moves columns, and takes less time, if it was built "
-        "(`streamlet --version --verbose` tells); `python` is confluent-kafka's client; `auto` is "
-        "`python` for now. On Spark no effect.",
+        "(`streamlet --version --verbose` tells); `python` is confluent-kafka's client, which is "
+        "taken where there is no `native` or where it cannot do what is set; `auto` is `native`, "
+        "without a warning where it is not there. On Spark no effect.",
     )
 
     stream_rebalancing_mode: Literal["incremental", "eager", "upgrading"] = row(

@@ -18,9 +18,8 @@ log = get_logger(__name__)
 
 ClientName = Literal["auto", "native", "python"]
 
-#: What ``auto`` stands for. The extension is new: it is taken by who asks for it, until the long
-#: suites have run as often with it as without.
-AUTO: ClientName = "python"
+#: What ``auto`` stands for, where the extension is there and does what the settings ask for.
+AUTO: ClientName = "native"
 
 
 def source_type(client: ClientName, config: Mapping[str, Any]) -> type[KafkaSource]:
@@ -48,7 +47,7 @@ def client_line() -> str:
     found = native()
     if found.module is None:
         return f"Kafka client python; native is not there: {found.reason}"
-    return f"Kafka client {AUTO}; kafka.client=native is there, with librdkafka {found.version}"
+    return f"Kafka client native, with librdkafka {found.version}"
 
 
 def _is_native(client: ClientName, config: Mapping[str, Any]) -> bool:
@@ -57,5 +56,5 @@ def _is_native(client: ClientName, config: Mapping[str, Any]) -> bool:
     name = unsupported(config)
     reason = native().reason if name is None else f"it does not do {name}"
     if reason and client == "native":
-        log.warning("kafka.client=native: today's client is used, since %s", reason)
+        log.warning("kafka.client=native: confluent-kafka's client is used, since %s", reason)
     return not reason

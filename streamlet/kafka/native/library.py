@@ -2,7 +2,7 @@
 
 It is built when streamlet is installed on a machine with a C compiler. It makes clients by the C
 interface of the librdkafka that confluent-kafka brings and has loaded, and brings no library of its
-own. Everything that it lacks leads to today's client, and to a reason that
+own. Everything that it lacks leads to confluent-kafka's client, and to a reason that
 ``streamlet --version --verbose`` prints.
 """
 

@@ -42,10 +42,13 @@ def consumer() -> Iterator[NativeConsumer]:
 
 
 @NATIVE_ONLY
-def test_native_is_taken_by_who_asks_for_it_and_its_settings_can_be_done() -> None:
-    assert source_type("native", {}) is NativeSource
-    assert source_type("auto", {}) is source_type("python", {}) is KafkaSource
-    assert native().version in client_line()
+def test_native_is_taken_where_it_is_there_and_can_do_what_is_set(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert source_type("native", {}) is source_type("auto", {}) is NativeSource
+    assert source_type("python", {}) is source_type("auto", {"throttle_cb": print}) is KafkaSource
+    assert client_line() == f"Kafka client native, with librdkafka {native().version}"
+    assert not caplog.records
 
 
 def test_what_it_cannot_do_and_what_is_missing_lead_to_todays_client_with_a_reason(
@@ -59,8 +62,8 @@ def test_what_it_cannot_do_and_what_is_missing_lead_to_todays_client_with_a_reas
     assert "since no compiler" in caplog.text
     assert "native is not there: no compiler" in client_line()
     caplog.clear()
-    assert source_type("python", {}) is KafkaSource
-    assert not caplog.records
+    assert source_type("python", {}) is source_type("auto", {}) is KafkaSource
+    assert not caplog.records, "nobody asked for it"
 
 
 @NATIVE_ONLY
