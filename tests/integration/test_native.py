@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from uuid import uuid4
 
@@ -17,9 +18,12 @@ from streamlet.coordinator.messages import (
     OffsetFetch,
     OffsetFetchAnswer,
 )
+from streamlet.errors import BrokerError
 from streamlet.kafka.client import KafkaAdmin, source_type, transactional_type
 from streamlet.kafka.native.choice import ClientName
 from streamlet.kafka.ports import NewTopic, PartitionBatch
+from streamlet.testing import FaultProxy, ProxiedRequest
+from streamlet.testing.faults.refusals import refusal
 from streamlet.types import TopicPartition
 from tests.kafka_clients import NATIVE_ONLY
 
@@ -113,6 +117,48 @@ def test_both_clients_read_the_same(
         [("a", b"1"), ("a", None), ("é", b"")] if headers else None
     )
     assert own[2].offsets == [*range(1, 500)]
+
+
+def batch_of(rest: bytes, attributes: int) -> bytes:
+    """A batch of three records whose header is right, and what is behind it."""
+    fields = 0, 2, 0, attributes, 2, 1, 1, -1, -1, -1, 3
+    body = struct.pack(">ibIhiqqqhii", *fields) + rest
+    return struct.pack(">qi", 0, len(body)) + body
+
+
+@pytest.mark.parametrize(
+    ("damaged", "said"),
+    [
+        (batch_of(b"no gzip at all", attributes=1), ["_BAD_COMPRESSION"]),
+        (batch_of(b"\xff" * 200, attributes=0), []),
+    ],
+    ids=["packed", "plain"],
+)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_damaged_batch_costs_no_record_and_is_told_where_librdkafka_tells_it(
+    bootstrap_servers: str, topic: str, client: ClientName, damaged: bytes, said: list[str]
+) -> None:
+    def answer(request: ProxiedRequest) -> bytes:
+        made = request.answer(refusal(request, 0) or b"")
+        for part in (part for one in made.responses for part in one.partitions):
+            part.records, part.high_watermark, part.last_stable_offset = damaged, 3, 3
+        return request.written(made)
+
+    read, errors = 0, []
+    deadline = time.monotonic() + 300
+    with FaultProxy(bootstrap_servers) as proxy:
+        fault = proxy.answer("Fetch", answer, times=1)
+        source = source_type(client, {})(proxy.bootstrap_servers)
+        source.assign({TopicPartition(topic, 2): 0})
+        while read < 500:
+            assert time.monotonic() < deadline, (read, errors)
+            try:
+                read += sum(map(len, source.poll(1_000, 50)))
+            except BrokerError as error:
+                errors.append(str(error))
+        source.close()
+    assert (read, fault.happened) == (500, 1)
+    assert [word in error for word, error in zip(said, errors, strict=True)] == [True] * len(said)
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -8,32 +8,35 @@ import sys
 import pytest
 
 from streamlet.kafka.address_space import ROOM_BYTES
+from tests.kafka_clients import EACH_CLIENT
 
 PROGRAM = """
 import resource
 from pathlib import Path
-from confluent_kafka import Producer
 from streamlet.errors import ConfigError
-from streamlet.kafka.codes import opened
+from streamlet.kafka.client import sink_type
 
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + {left}, resource.RLIM_INFINITY))
 try:
-    opened(Producer, "producer", {{"bootstrap.servers": "127.0.0.1:1"}}).purge()
+    sink_type("{client}", {{}})("127.0.0.1:1")
     print("made")
 except ConfigError as refused:
     print(refused)
 """
 
 
+@EACH_CLIENT
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address spaces are Linux's")
 @pytest.mark.parametrize(
     ("left", "said"),
     [(ROOM_BYTES // 4, "ulimit -v: of "), (16 * ROOM_BYTES, "made")],
     ids=["little", "enough"],
 )
-def test_a_client_is_made_only_where_its_threads_have_room(left: int, said: str) -> None:
+def test_a_client_is_made_only_where_its_threads_have_room(
+    client: str, left: int, said: str
+) -> None:
     """librdkafka waited for ever for threads of its own that could not start."""
-    words = [sys.executable, "-c", PROGRAM.format(left=left)]
+    words = [sys.executable, "-c", PROGRAM.format(client=client, left=left)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert said in done.stdout, done
