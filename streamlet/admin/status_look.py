@@ -39,6 +39,7 @@ class StatusLook:
         history: earlier looks; with them the document bears advice.
         confirm_s: how long a violation that members' reports show must last: reports are a moment
             late.
+        settle_ms: how long a group that rebalances is waited for, unless it is to be checked.
     """
 
     window: GroupWindow
@@ -46,6 +47,7 @@ class StatusLook:
     control: Callable[[], ControlView] | None = None
     history: deque[Observation] | None = None
     confirm_s: float = 1.5
+    settle_ms: int = _SETTLE_MS
 
     def now(self) -> dict[str, Any]:
         """The status document.
@@ -55,7 +57,7 @@ class StatusLook:
             TimedOutError: it is to be checked and goes on rebalancing.
         """
         live = self._settled()
-        control = self._reports()
+        control = self.reports()
         violations = []
         if self.check and live.stable:
             violations = self._violations(live) + self._lasting(CurrentGroup(live, control))
@@ -75,7 +77,7 @@ class StatusLook:
 
     def _settled(self) -> GroupSnapshot:
         """The group once it is stable or empty; as it is when that takes too long."""
-        wait_ms = _SETTLE_CHECK_MS if self.check else _SETTLE_MS
+        wait_ms = _SETTLE_CHECK_MS if self.check else self.settle_ms
         live = self.window.settled(wait_ms)
         if self.check and live.members and not live.stable:
             raise TimedOutError(
@@ -97,7 +99,7 @@ class StatusLook:
         if not found or self.window.stopped.wait(self.confirm_s):
             return []
         live = self.window.group()
-        again = CurrentGroup(live, self._reports()).violations() if live.stable else []
+        again = CurrentGroup(live, self.reports()).violations() if live.stable else []
         kept = {(violation.rule, violation.tasks, violation.members) for violation in again}
         return [one for one in found if (one.rule, one.tasks, one.members) in kept]
 
@@ -111,7 +113,8 @@ class StatusLook:
         starts, ends = self.window.admin.start_offsets(unread), self._ends(unread, control)
         return {tp: ends[tp] - starts[tp] for tp in unread if tp in starts and tp in ends}
 
-    def _reports(self) -> ControlView:
+    def reports(self) -> ControlView:
+        """The members' own reports as of now; raises as ``GroupWindow.reports``."""
         return self.window.reports() if self.control is None else self.control()
 
     def exists(self) -> None:
@@ -120,7 +123,7 @@ class StatusLook:
 
     def observe(self) -> Observation:
         """Commit and end of every partition the application has committed."""
-        return self._seen(self._reports())
+        return self._seen(self.reports())
 
     def _seen(self, control: ControlView) -> Observation:
         committed = self.window.committed()

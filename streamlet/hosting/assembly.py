@@ -27,6 +27,7 @@ from streamlet.coordinator.transactions import TransactionTransport
 from streamlet.errors import ConfigError
 from streamlet.hosting.clients import admin_for, open_control, open_window
 from streamlet.hosting.hosted import HostedApp
+from streamlet.hosting.live import live_look
 from streamlet.hosting.preparing import check_supported
 from streamlet.kafka.client import (
     KafkaAdmin,
@@ -64,6 +65,7 @@ from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId
 from streamlet.web.entry import server_entry
+from streamlet.web.live.reader import LiveReader
 
 log = get_logger(__name__)
 
@@ -227,7 +229,10 @@ class _KafkaWorker:
             raise ConfigError(
                 [f"http.port needs the extra http ({error.name}): pip install 'streamlet[http]'"]
             ) from error
-        server = QueryServer(served, settings, member.key, member.member, self.clock)
+        about = ApplicationInfo(self.topology.application, settings, self.topology)
+        look = partial(live_look, about, self._control_view, self.policy.topics)
+        live = LiveReader(look, self.clock)
+        server = QueryServer(served, settings, member.key, member.member, self.clock, live)
         link.publish(server.entry)
         return server
 

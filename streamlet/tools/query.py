@@ -130,7 +130,7 @@ def query(
     """
     path = _path(store, key, options.listed)
     parameters = options.parameters(paged=key is None or options.listed is not None)
-    found = _asked(_clients(common, app, url), path, parameters)
+    found = asked_instances(clients_of(common, app, url), path, parameters)
     common.output.answer(found, _shown(found))
     if found.get("cursor") is not None and not common.output.as_json:
         common.output.note(f"there is more: --cursor {found['cursor']}")
@@ -146,7 +146,7 @@ def _path(store: str, key: str | None, listed: KeyLists | None) -> str:
     return f"/stores/{path}" + ("" if listed is None else f"/{listed.value}")
 
 
-def _clients(common: Common, app: str, url: str | None) -> list[StoreClient]:
+def clients_of(common: Common, app: str, url: str | None) -> list[StoreClient]:
     """The instances to ask, one after another."""
     settings = named(common, app)[1]
     if url is not None:
@@ -170,7 +170,14 @@ def _connected(url: str, settings: Settings, *, trusted: bool) -> StoreClient:
     return StoreClient(url, settings.http_token, context, trusted)
 
 
-def _asked(clients: list[StoreClient], path: str, parameters: dict[str, str]) -> dict[str, Any]:
+def asked_instances(
+    clients: list[StoreClient], path: str, parameters: dict[str, str]
+) -> dict[str, Any]:
+    """The document that the first instance gives which has a way to the owner.
+
+    Raises:
+        InvalidStateStoreError: there is none.
+    """
     from streamlet.state.query_errors import StateStoreMigratedError, UnauthorizedError
 
     problem: StateStoreMigratedError | UnauthorizedError | None = None

@@ -36,11 +36,12 @@ _BY_NAME: dict[str, type[InvalidStateStoreError]] = {}
 
 @attrs.frozen
 class HttpAnswer:
-    """An answer of the server; ``body`` is JSON."""
+    """An answer of the server; ``body`` is JSON, unless ``content_type`` is another."""
 
     status: int
     body: bytes
     headers: dict[str, str] = attrs.field(factory=dict)
+    content_type: str = "application/json"
 
 
 def document(found: Any) -> HttpAnswer:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hmac
+from base64 import b64decode
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 from aiohttp import web
 
+from streamlet.clock import Clock
 from streamlet.config import Settings
 from streamlet.errors import StreamletError
 from streamlet.logs import get_logger
@@ -19,6 +21,8 @@ from streamlet.state.query_errors import (
 )
 from streamlet.web.answers import HttpAnswer, document, failure
 from streamlet.web.asked import LISTS, Asked
+from streamlet.web.live.answers import live_answer
+from streamlet.web.live.reader import LiveFeed
 from streamlet.web.openapi import openapi
 from streamlet.web.overview import overview
 from streamlet.web.proofs import (
@@ -34,6 +38,9 @@ from streamlet.web.router import QueryRouter
 
 log = get_logger(__name__)
 
+#: Has a browser ask for the token; it sends the answer with all that the page asks for.
+ASK_FOR_TOKEN = 'Basic realm="streamlet: any name, and http.token as the password", charset="UTF-8"'
+
 _HEADERS = {"Server": "streamlet", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
@@ -41,12 +48,20 @@ class Requests:
     """Answers the requests of one server.
 
     Args:
-        router: answers queries.
+        router: answers queries; None: a subclass does.
         settings: who may ask is among them.
+        live: gives the document of the live page; None: there is no such page here.
+        clock: the time.
     """
 
-    def __init__(self, router: QueryRouter, settings: Settings) -> None:
-        self._router, self._settings = router, settings
+    def __init__(
+        self,
+        router: QueryRouter | None,
+        settings: Settings,
+        live: LiveFeed | None,
+        clock: Clock,
+    ) -> None:
+        self._router, self._settings, self._live, self._clock = router, settings, live, clock
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
         """The response to a request, whatever it asks."""
@@ -57,6 +72,8 @@ class Requests:
             found = await self._found(request)
         except StreamletError as error:
             found = failure(error)
+            if found.status == 401 and self._live is not None and request.path == "/":
+                found.headers["WWW-Authenticate"] = ASK_FOR_TOKEN
         except Exception as error:
             log.exception("a query failed")
             found = failure(error)
@@ -67,7 +84,8 @@ class Requests:
         return web.Response(
             status=found.status,
             body=found.body,
-            content_type="application/json",
+            content_type=found.content_type,
+            charset=None if found.content_type == "application/json" else "utf-8",
             headers={**headers, **found.headers},
         )
 
@@ -84,9 +102,11 @@ class Requests:
         else:
             kind, _, given = request.headers.get("Authorization", "").partition(" ")
             if kind == SCHEME:
-                now_ms = self._router.clock.wall_ms()
+                now_ms = self._clock.wall_ms()
                 right = is_right(token, given, now_ms, request.raw_path, request.headers)
                 proven = True
+            elif kind.lower() == "basic":
+                right = _is_password(given, token)
             else:
                 same = hmac.compare_digest(given.strip().encode(errors="replace"), token.encode())
                 right = same and kind.lower() == "bearer"
@@ -111,17 +131,30 @@ class Requests:
             return False
 
     async def _found(self, request: web.BaseRequest) -> HttpAnswer:
-        match _parts(request.rel_url.raw_path):
+        parts = _parts(request.rel_url.raw_path)
+        if self._live is not None and (found := await live_answer(self._live, parts)) is not None:
+            return found
+        return await self.stores(request, parts)
+
+    async def stores(self, request: web.BaseRequest, parts: list[str]) -> HttpAnswer:
+        """The answer to a query; ``parts`` are those of its address.
+
+        Raises:
+            InvalidStateStoreError: there is none.
+        """
+        router = self._router
+        assert router is not None
+        match parts:
             case ["openapi.json"]:
                 return document(openapi())
             case ["stores"] | ["stores", ""]:
-                return document(overview(self._router.worker(), self._router.served))
+                return document(overview(router.worker(), router.served))
             case ["stores", name]:
-                return await self._query(request, name, None, "")
+                return await self._query(router, request, name, None, "")
             case ["stores", name, key]:
-                return await self._query(request, name, key, "")
+                return await self._query(router, request, name, key, "")
             case ["stores", name, key, listed] if listed in LISTS:
-                return await self._query(request, name, key, listed)
+                return await self._query(router, request, name, key, listed)
             case _:
                 raise InvalidQueryError(
                     "there are /stores, /stores/NAME, /stores/NAME/KEY and behind it /windows, "
@@ -129,19 +162,24 @@ class Requests:
                 )
 
     async def _query(
-        self, request: web.BaseRequest, name: str, key: str | None, listed: str
+        self,
+        router: QueryRouter,
+        request: web.BaseRequest,
+        name: str,
+        key: str | None,
+        listed: str,
     ) -> HttpAnswer:
-        given = _parameters(request.rel_url.raw_query_string)
+        given = parameters_of(request.rel_url.raw_query_string)
         if AT_LEAST in request.headers:
             given.setdefault("at_least", request.headers[AT_LEAST])
         asked = Asked.of(name, key, listed, given)
         receiver = request.headers.get(FOR_MEMBER)
         if receiver is None:
-            return await self._router.answer(asked)
-        member = self._router.member
+            return await router.answer(asked)
+        member = router.member
         if receiver != f"{member.instance}/{member.number}":
             raise StateStoreMigratedError("another member has this address now; ask again")
-        return await self._router.answer_here(asked, _partition(request))
+        return await router.answer_here(asked, _partition(request))
 
 
 def _parts(path: str) -> list[str]:
@@ -152,7 +190,12 @@ def _parts(path: str) -> list[str]:
         raise InvalidQueryError(f"the address is no UTF-8: {error}; see key-format") from error
 
 
-def _parameters(text: str) -> dict[str, str]:
+def parameters_of(text: str) -> dict[str, str]:
+    """The parameters of an address.
+
+    Raises:
+        InvalidQueryError: they cannot be read, or one is there twice.
+    """
     try:
         found = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=32)
     except ValueError as error:
@@ -161,6 +204,15 @@ def _parameters(text: str) -> dict[str, str]:
     if len(given) != len(found):
         raise InvalidQueryError("a parameter is given twice")
     return given
+
+
+def _is_password(given: str, token: str) -> bool:
+    """True if credentials as browsers ask people for them have the token as the password."""
+    try:
+        password = b64decode(given.strip(), validate=True).partition(b":")[2]
+    except ValueError:
+        return False
+    return hmac.compare_digest(password, token.encode())
 
 
 def _partition(request: web.BaseRequest) -> int:

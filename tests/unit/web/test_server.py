@@ -335,7 +335,7 @@ def test_other_machines_are_let_in_with_a_token_or_certificates_only() -> None:
 
 
 def test_idle_connections_make_room(made: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamlet.web.server.MOST_CONNECTIONS", 4)
+    monkeypatch.setattr("streamlet.web.http_server.MOST_CONNECTIONS", 4)
     with server_of(made.served) as server:
         idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(12)]
         for one in idle[::2]:

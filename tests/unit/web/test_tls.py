@@ -90,7 +90,7 @@ def test_its_own_authorities_are_the_only_ones(files: dict[str, str]) -> None:
 def test_connections_that_agree_on_no_tls_make_room(
     made: Serving, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamlet.web.server.MOST_CONNECTIONS", 4)
+    monkeypatch.setattr("streamlet.web.http_server.MOST_CONNECTIONS", 4)
     with server_of(made.served, **files) as server:
         idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(12)]
         client = sl.connect(server.url, context=_context(files))

@@ -1,0 +1,78 @@
+// The table of stores, and the search in one of them.
+
+import { bytes, el, name, number, show, table } from "./elements.js";
+
+const LISTS = new Set(["windows", "sessions", "versions"]);
+const COLUMNS = ["key", "start", "end", "value", "timestamp", "valid_to"];
+const found = { asked: null, entries: [], cursor: null };
+
+export function showStores(stores) {
+  show(document.getElementById("store-table"), table(
+    "Stores",
+    ["Store", "Subtopology", "Keys", "Values", "Changelog records", "Bytes"],
+    stores.map((one) => [
+      name(one.name), number(one.subtopology), one.key ?? "–", one.value ?? "–", number(one.records), bytes(one.bytes),
+    ]),
+    "The topology has no store.",
+  ));
+  const choice = document.getElementById("search-store");
+  const names = stores.map((one) => one.name);
+  const listed = [...choice.options].map((one) => one.value);
+  if (names.join("\0") !== listed.join("\0")) {
+    const chosen = choice.value;
+    choice.replaceChildren(...names.map((one) => el("option", { value: one }, one)));
+    if (names.includes(chosen)) choice.value = chosen;
+  }
+}
+
+// The address of what is asked for. "." and ".." are no names in an address, so they go as JSON.
+export function addressOf({ store, what, key }, cursor) {
+  const given = new URLSearchParams();
+  let path = `/stores/${encodeURIComponent(store)}`;
+  if (what === "prefix") given.set("prefix", key);
+  if (what !== "prefix" && what !== "entries") {
+    const dots = /^\.{1,2}$/.test(key);
+    path += `/${encodeURIComponent(dots ? JSON.stringify(key) : key)}`;
+    if (dots) given.set("key-format", "json");
+    if (LISTS.has(what)) path += `/${what}`;
+  }
+  if (cursor) given.set("cursor", cursor);
+  const query = given.toString();
+  return query ? `${path}?${query}` : path;
+}
+
+async function search(asked, cursor) {
+  const said = document.getElementById("search-said");
+  said.textContent = "Searching.";
+  try {
+    const answer = await fetch(addressOf(asked, cursor));
+    const document_ = await answer.json();
+    if (!answer.ok) throw new Error(document_.message ?? `status ${answer.status}`);
+    const entries = document_.entries ?? [document_];
+    found.entries = cursor ? [...found.entries, ...entries] : entries;
+    found.cursor = document_.cursor ?? null;
+    found.asked = asked;
+    said.textContent = found.entries.length === 1 ? "One entry." : `${found.entries.length} entries.`;
+  } catch (error) {
+    if (!cursor) [found.entries, found.cursor] = [[], null];
+    said.textContent = error.message;
+  }
+  const heads = COLUMNS.filter((head) => found.entries.some((entry) => head in entry));
+  show(document.getElementById("found"), found.entries.length > 0 && table(
+    "Entries found",
+    heads,
+    found.entries.map((entry) => heads.map((head) => text(entry[head]))),
+    "",
+  ));
+  document.getElementById("more").hidden = found.cursor === null;
+}
+
+const text = (value) => (typeof value === "string" ? name(value) : JSON.stringify(value) ?? "");
+
+export function startSearch() {
+  document.getElementById("search").addEventListener("submit", (event) => {
+    event.preventDefault();
+    search(Object.fromEntries(new FormData(event.currentTarget)), null);
+  });
+  document.getElementById("more").addEventListener("click", () => search(found.asked, found.cursor));
+}

@@ -1,0 +1,212 @@
+"""Reads an application each second for the live page, while a browser shows it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import attrs
+import msgspec
+
+from streamlet.admin.status_look import StatusLook
+from streamlet.clock import Clock
+from streamlet.closing import Closing
+from streamlet.coordinator.transport import Transport
+from streamlet.errors import BrokerError, StreamletError
+from streamlet.kafka.ports import TopicInfo
+from streamlet.logs import get_logger
+from streamlet.types import TopicPartition
+from streamlet.web.live.document import LiveDocument
+from streamlet.web.live.values import DescribedTopology, LiveReading
+
+log = get_logger(__name__)
+
+#: How often to read, and how long a page that has not asked again counts as looked at, s.
+EVERY_S = 1.0
+UNASKED_S = 20.0
+#: How often sizes and first offsets of changelogs are read, ms; they change slowly.
+SIZES_MS = 5_000
+#: How long brokers may take to tell sizes, ms.
+_SIZES_WAIT_MS = 2_000
+_FAREWELL_S = 1.0
+
+
+class LiveFeed(Protocol):
+    """The source of the live page's document."""
+
+    def newest(self) -> bytes | None:
+        """The newest answer, JSON; None: there is none yet."""
+        ...
+
+
+@attrs.define(eq=False)
+class LiveLook:
+    """Reads one application: its status, and the sizes of its outputs and stores.
+
+    Args:
+        look: makes the status.
+        topology: of the program, where it is known; else the group's own description counts.
+        letters: topics of dead letters; None: not known.
+    """
+
+    look: StatusLook
+    topology: DescribedTopology | None = None
+    letters: frozenset[str] | None = None
+    _starts: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
+    _sizes: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
+    _sizes_at_ms: int | None = attrs.field(default=None, init=False)
+
+    def read(self) -> LiveReading:
+        """The next reading.
+
+        Raises:
+            NotFoundError: no such application.
+            BrokerError: a broker does not answer, or will not tell.
+        """
+        window, history = self.look.window, self.look.history
+        assert history is not None
+        status = self.look.now()
+        status.pop("advice", None)  # it needs minutes, which the history does not have
+        seen = history.pop()
+        history.clear()
+        view = self.look.reports()
+        topology = self.topology
+        if topology is None and view.description is not None:
+            topology = DescribedTopology.of(view.description.topology)
+        topics = set(self.letters or ())
+        if topology is not None:
+            topics |= topology.counted_topics
+        partitions = _partitions(window.admin.topics(), sorted(topics))
+        ends = window.admin.readable_ends(partitions, read_committed=view.read_committed)
+        self._measure(window.transport, partitions)
+        return LiveReading(
+            *(window.clock.wall_ms(), status, seen, view, topology),
+            *(dict(self._starts), ends, dict(self._sizes), self.letters),
+        )
+
+    def _measure(self, transport: Transport, partitions: Sequence[TopicPartition]) -> None:
+        """Read first offsets, and what brokers tell of sizes on their disks, now and then."""
+        now_ms, last_ms = self.look.window.clock.now_ms(), self._sizes_at_ms
+        missing = [tp for tp in partitions if tp not in self._starts]
+        if last_ms is not None and now_ms - last_ms < SIZES_MS and not missing:
+            return
+        self._sizes_at_ms = now_ms
+        self._starts = self.look.window.admin.start_offsets(partitions)
+        topics: dict[str, list[int]] = {}
+        for tp in partitions:
+            topics.setdefault(tp.topic, []).append(tp.partition)
+        try:
+            self._sizes = transport.log_sizes(topics, _SIZES_WAIT_MS).result() if topics else {}
+        except BrokerError as error:
+            log.debug("the brokers do not tell how large topics are: %s", error)
+            self._sizes = {}
+
+
+def live_status(look: StatusLook) -> StatusLook:
+    """The same look with what the page needs: it shows rebalances, and waits for none."""
+    return attrs.evolve(look, history=deque(), settle_ms=0)
+
+
+def _partitions(there: dict[str, TopicInfo], topics: Sequence[str]) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic, number)
+        for topic in topics
+        if topic in there
+        for number in range(there[topic].partitions)
+    ]
+
+
+class LiveReader(Closing):
+    """Keeps the newest document while pages ask for it; a thread that else does nothing.
+
+    Args:
+        opened: opens what reads the application, for as long as pages ask.
+        clock: the time.
+        every_s: how often to read.
+    """
+
+    def __init__(
+        self,
+        opened: Callable[[], AbstractContextManager[LiveLook]],
+        clock: Clock,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._opened, self._clock, self._every_s = opened, clock, every_s
+        self._document = LiveDocument()
+        self._closing, self._asked = threading.Event(), threading.Event()
+        self._asked_ms = 0
+        #: The newest document as JSON, and when it was read; None before the first.
+        self._newest: tuple[bytes, int] | None = None
+        self._problem: str | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def newest(self) -> bytes | None:
+        """The newest answer: the document, its age in ms, and why there is no newer one."""
+        self._asked_ms = self._clock.now_ms()
+        self._asked.set()
+        with self._lock:
+            if self._thread is None and not self._closing.is_set():
+                self._thread = threading.Thread(
+                    target=self._run, name="streamlet-live", daemon=True
+                )
+                self._thread.start()
+        found, problem = self._newest, self._problem
+        if found is None and problem is None:
+            return None
+        document, read_ms = found or (b"null", self._asked_ms)
+        age_ms = self._asked_ms - read_ms
+        return answer_json(document, age_ms, problem)
+
+    def close(self) -> None:
+        """End the thread, without waiting for a broker that does not answer."""
+        self._closing.set()
+        self._asked.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join(_FAREWELL_S)
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._asked.wait()
+            if self._closing.is_set():
+                return
+            try:
+                with self._opened() as look:
+                    self._follow(look)
+            except StreamletError as error:
+                self._problem = str(error)
+            except Exception as error:
+                log.exception("the live page cannot be read")
+                self._problem = f"an internal error, {type(error).__name__}; see the log"
+            self._closing.wait(self._every_s)
+
+    def _follow(self, look: LiveLook) -> None:
+        """Read until no page has asked for a while."""
+        window = attrs.evolve(look.look.window, stopped=self._closing)
+        look.look = attrs.evolve(look.look, window=window)
+        while not self._closing.is_set():
+            if self._clock.now_ms() - self._asked_ms > UNASKED_S * 1_000:
+                self._asked.clear()
+                self._newest = None  # the next page gets a new one
+                return
+            began_ms = self._clock.now_ms()
+            self._newest = document_json(self._document.of(look.read())), began_ms
+            self._problem = None
+            took_s = (self._clock.now_ms() - began_ms) / 1_000
+            self._closing.wait(max(0.05, self._every_s - took_s))
+
+
+def document_json(document: dict[str, Any]) -> bytes:
+    """A document as JSON."""
+    return msgspec.json.encode(document)
+
+
+def answer_json(document: bytes, age_ms: int, problem: str | None) -> bytes:
+    """The answer to a page."""
+    found = {"age_ms": age_ms, "problem": problem, "document": msgspec.Raw(document)}
+    return msgspec.json.encode(found)

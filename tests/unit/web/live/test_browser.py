@@ -1,0 +1,209 @@
+"""The live page in a real browser: hostile texts, narrow and dark, by keyboard, and its pictures.
+
+STREAMLET_PICTURES names a folder for the pictures of the documentation (docs/pictures).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from streamlet.clock import SystemClock
+from streamlet.config import Settings
+from streamlet.web.live.document import LiveDocument
+from streamlet.web.live.reader import answer_json, document_json
+from streamlet.web.live.server import LivePageServer
+from tests.unit.web.live.made_up import HOSTILE, MadeUp
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+By = pytest.importorskip("selenium.webdriver.common.by").By
+Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
+WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+AXE = "axe-core@4.14.1"
+AXE_SHA256 = "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745"
+#: How long the page may take for anything, s; a machine may be slow.
+PATIENCE_S = 120
+
+
+@attrs.define(eq=False)
+class _Feed:
+    """The documents of a made-up application, and the answers of its stores."""
+
+    made: MadeUp
+    page: LiveDocument = attrs.field(factory=LiveDocument)
+    asked: list[tuple[str, dict[str, str]]] = attrs.field(factory=list)
+
+    def newest(self) -> bytes | None:
+        self.made.later()
+        self.made.committed += 1_900
+        self.made.end += 2_000
+        self.made.output += 300
+        return answer_json(document_json(self.page.of(self.made.reading())), 100, None)
+
+    def ask(self, path: str, parameters: dict[str, str]) -> dict[str, Any]:
+        self.asked.append((path, parameters))
+        entries = [{"key": text, "value": {"text": text}} for text in HOSTILE]
+        return {"entries": entries, "cursor": None}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no browser: install the system's packages chromium and chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    profile = tmp_path_factory.mktemp("browser")
+    for one in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
+        options.add_argument(f"--{one}")
+    options.add_argument(f"--user-data-dir={profile}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    yield found
+    found.quit()
+
+
+@pytest.fixture
+def shown(browser: Any) -> Iterator[Callable[..., _Feed]]:
+    """Shows a made-up application, in a window of a width, light or dark."""
+    servers: list[LivePageServer] = []
+
+    def show(made: MadeUp, width: int = 1280, scheme: str = "light") -> _Feed:
+        feed = _Feed(made)
+        server = LivePageServer(feed, feed.ask, Settings.load({"http.port": 0}), SystemClock())
+        servers.append(server)
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        browser.get(server.url)
+        _wait(browser, lambda: "/s" in browser.find_element(By.ID, "totals").text)
+        return feed
+
+    yield show
+    browser.get("about:blank")
+    for server in servers:
+        server.close()
+
+
+def _wait(browser: Any, holds: Callable[[], object]) -> None:
+    WebDriverWait(browser, PATIENCE_S, poll_frequency=0.1).until(lambda _: holds())
+
+
+def _complaints(browser: Any) -> list[str]:
+    return [one["message"] for one in browser.get_log("browser") if one["level"] == "SEVERE"]
+
+
+def _busy(instances: int, **given: Any) -> MadeUp:
+    made = MadeUp.of(instances, late=7, **given)
+    made.learners = {"1_0": f"h{instances}"}
+    return made
+
+
+def test_hostile_texts_are_shown_as_texts(browser: Any, shown: Callable[..., _Feed]) -> None:
+    names = HOSTILE[0], HOSTILE[1], HOSTILE[3]
+    made = _busy(2, names=names, problem=HOSTILE[2], letters=frozenset({HOSTILE[4]}))
+    feed = shown(made)
+    browser.find_element(By.ID, "search-key").send_keys("..", Keys.ENTER)
+    _wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#found td"))
+    texts = browser.execute_script(
+        "return [...document.querySelectorAll('#found td bdi')].map((one) => one.textContent)"
+    )
+    assert texts == [*HOSTILE]
+    assert feed.asked[0][1] == {"key-format": "json"}
+    errors = browser.find_element(By.ID, "error-list").get_attribute("textContent")
+    assert errors == f"0_0 on h1-0: {HOSTILE[2]}"
+    labels = "return [...document.querySelectorAll('#graph title')].map((one) => one.textContent)"
+    assert {*names} <= {*browser.execute_script(labels)}
+    assert browser.title == "flights, streamlet"
+    strange = "return document.querySelectorAll('main img, main script, main iframe').length"
+    assert browser.execute_script(strange) == 0
+    assert _complaints(browser) == []
+
+
+@pytest.mark.parametrize(
+    ("instances", "width", "scheme"), [(1, 360, "light"), (8, 1280, "light"), (40, 360, "dark")]
+)
+def test_all_instances_are_shown_and_no_window_is_too_narrow(
+    browser: Any,
+    shown: Callable[..., _Feed],
+    tmp_path: Path,
+    *,
+    instances: int,
+    width: int,
+    scheme: str,
+) -> None:
+    shown(_busy(instances, problem=HOSTILE[5] if width == 360 else None), width, scheme)
+    size = "const all = document.documentElement; return [all.scrollWidth, all.clientWidth]"
+    needed, there = browser.execute_script(size)
+    assert width - 20 <= there <= width  # beside the scroll bar
+    assert needed == there
+    listed = browser.find_elements(By.CSS_SELECTOR, "#instance-list > li")
+    assert [one.text.splitlines()[0] for one in listed] == sorted(
+        f"h{number + 1}" for number in range(instances)
+    )
+    picture = Path(os.environ.get("STREAMLET_PICTURES", tmp_path)) / f"live-{width}-{scheme}.png"
+    assert browser.save_screenshot(str(picture))
+
+
+def test_a_choice_keeps_the_keyboard_while_the_page_goes_on(
+    browser: Any, shown: Callable[..., _Feed]
+) -> None:
+    shown(_busy(2))
+    key = browser.find_element(By.ID, "search-key")
+    key.send_keys("half a")
+    before = browser.find_element(By.ID, "totals").text
+    _wait(browser, lambda: browser.find_element(By.ID, "move-table").text)
+    key.send_keys(Keys.SHIFT, Keys.TAB)
+    assert browser.switch_to.active_element.get_attribute("id") == "search-what"
+    counted = "return document.querySelector('#events').children.length"
+    assert browser.execute_script(counted) >= 1
+    assert before
+    assert key.get_attribute("value") == "half a"
+    assert browser.switch_to.active_element.get_attribute("id") == "search-what"
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip(f"no npm to fetch {AXE} with")
+    folder = tmp_path_factory.mktemp("axe")
+    fetched = subprocess.run(
+        [npm, "pack", AXE, "--silent"], cwd=folder, capture_output=True, timeout=PATIENCE_S
+    )
+    packed = next(folder.glob("*.tgz"), None)
+    if fetched.returncode or packed is None:
+        pytest.skip(f"npm does not give {AXE}")
+    assert hashlib.sha256(packed.read_bytes()).hexdigest() == AXE_SHA256
+    with tarfile.open(packed) as archive:
+        file = archive.extractfile("package/axe.min.js")
+        assert file is not None
+        return file.read().decode()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
+def test_the_page_is_accessible(
+    browser: Any, shown: Callable[..., _Feed], axe: str, width: int, scheme: str
+) -> None:
+    shown(_busy(3, problem="waits for a commit", stopped=frozenset({"0_1"})), width, scheme)
+    browser.find_element(By.ID, "search-key").send_keys(Keys.ENTER)
+    _wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#found td"))
+    browser.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
+    found = browser.execute_async_script(
+        "const done = arguments[0]; axe.run().then((all) => done(all.violations.map((one) =>"
+        "  [one.impact, one.id, one.nodes.map((node) => node.html)])))"
+    )
+    assert [one for one in found if one[0] in ("serious", "critical")] == []

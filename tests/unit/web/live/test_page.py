@@ -1,0 +1,214 @@
+"""The live page over HTTP: its files and their policy, who may read it, and who reads for it."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import Any
+
+import attrs
+import msgspec
+import pytest
+
+from streamlet.clock import ManualClock, SystemClock
+from streamlet.config import Settings
+from streamlet.errors import BrokerError
+from streamlet.state.query_errors import StateStoreMigratedError
+from streamlet.web.live.answers import FILES, POLICY
+from streamlet.web.live.reader import UNASKED_S, LiveReader
+from streamlet.web.live.server import LivePageServer
+from tests.unit.web.live.made_up import MadeUp
+
+TOKEN = "a-token-of-tests"
+
+
+class _Feed:
+    """A feed whose document a test sets."""
+
+    document: bytes | None = b'{"age_ms":0,"problem":null,"document":null}'
+
+    def newest(self) -> bytes | None:
+        return self.document
+
+
+def _ask(path: str, parameters: dict[str, str]) -> dict[str, Any]:
+    if path == "/stores/gone":
+        raise StateStoreMigratedError("no instance answers; ask again")
+    return {"path": path, "parameters": parameters}
+
+
+@contextmanager
+def served(feed: Any, **settings: Any) -> Iterator[LivePageServer]:
+    chosen = {name.replace("_", "."): value for name, value in settings.items()}
+    loaded = Settings.load({"http.port": 0, **chosen})
+    with LivePageServer(feed, _ask, loaded, SystemClock()) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LivePageServer]:
+    with served(_Feed()) as found:
+        yield found
+
+
+@attrs.frozen
+class _Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def _get(server: LivePageServer, path: str, **headers: str) -> _Answer:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    found = _Answer(answer.status, dict(answer.headers), answer.read())
+    connection.close()
+    return found
+
+
+@pytest.mark.parametrize("name", ["", *(f"page/{one}" for one in FILES)])
+def test_each_file_is_served_under_a_policy_that_allows_nothing_else(
+    server: LivePageServer, name: str
+) -> None:
+    answer = _get(server, f"/{name}")
+    assert answer.status == 200
+    kind = FILES[name.removeprefix("page/") or "index.html"]
+    assert answer.headers["Content-Type"] == f"{kind}; charset=utf-8"
+    assert answer.headers["Content-Security-Policy"] == POLICY
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_page_holds_no_script_style_or_address_that_its_policy_refuses() -> None:
+    folder = files("streamlet.web.live") / "page"
+    texts = {one.name: one.read_text() for one in folder.iterdir()}
+    assert texts.keys() == FILES.keys()
+    page = texts.pop("index.html")
+    assert re.findall(r"\son\w+\s*=|\sstyle=|<style|<script(?![^>]*\ssrc=)", page) == []
+    for name, text in texts.items():
+        assert (
+            re.findall(r"(?:inner|outer)HTML|insertAdjacent|document\.write|\beval\b", text) == []
+        )
+        assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)|@import|url\(h", text) == [], name
+
+
+def test_an_unknown_file_is_refused(server: LivePageServer) -> None:
+    for path in ("/page/../server.py", "/page/%2e%2e%2fserver.py", "/page/reader.py"):
+        assert _get(server, path).status == 400, path
+
+
+def test_queries_go_to_an_instance(server: LivePageServer) -> None:
+    found = msgspec.json.decode(_get(server, "/stores/counts/a%2Fb?limit=3").body)
+    assert found == {"path": "/stores/counts/a%2Fb", "parameters": {"limit": "3"}}
+    assert _get(server, "/stores/gone").status == 503
+
+
+def test_another_host_name_is_refused_without_a_token(server: LivePageServer) -> None:
+    for path in ("/", "/page/page.js", "/live.json"):
+        assert _get(server, path, Host="evil.example").status == 401
+    assert _get(server, "/live.json", Host="localhost").status == 200
+
+
+def test_with_a_token_a_browser_is_asked_for_it() -> None:
+    with served(_Feed(), http_token=TOKEN) as server:
+        refused = _get(server, "/")
+        assert refused.status == 401
+        assert refused.headers["WWW-Authenticate"].startswith("Basic ")
+        assert _get(server, "/live.json").headers["WWW-Authenticate"] == "Bearer"
+        for path in ("/", "/page/page.js", "/live.json"):
+            assert _get(server, path).status == 401
+            for given in (f"me:{TOKEN}", f":{TOKEN}"):
+                basic = base64.b64encode(given.encode()).decode()
+                assert _get(server, path, Authorization=f"Basic {basic}").status == 200
+            assert _get(server, path, Authorization=f"Bearer {TOKEN}").status == 200
+        for wrong in ("me:other", TOKEN, f"me:{TOKEN}:", ":"):
+            basic = base64.b64encode(wrong.encode()).decode()
+            assert _get(server, "/live.json", Authorization=f"Basic {basic}").status == 401
+        for broken in ("Basic", "Basic %%%", "Basic \u00e4", "basic "):
+            assert _get(server, "/live.json", Authorization=broken).status == 401
+
+
+@attrs.define(eq=False)
+class _Looks:
+    """Looks of a made-up application, opened as often as a reader asks."""
+
+    made: MadeUp
+    fails: bool = False
+    opened: int = 0
+    closed: threading.Event = attrs.field(factory=threading.Event)
+
+    @contextmanager
+    def open(self) -> Iterator[Any]:
+        self.opened += 1
+        self.closed.clear()
+        yield self
+        self.closed.set()
+
+    @property
+    def look(self) -> Any:
+        return _Look()
+
+    @look.setter
+    def look(self, look: Any) -> None: ...
+
+    def read(self) -> Any:
+        if self.fails:
+            raise BrokerError("the broker is away")
+        self.made.later()
+        return self.made.reading()
+
+
+@attrs.frozen
+class _Look:
+    window: Any = attrs.field(factory=lambda: _Window())
+
+
+@attrs.frozen
+class _Window:
+    stopped: Any = None
+
+
+def _until(reader: LiveReader, wanted: Any) -> dict[str, Any]:
+    """The first answer that is as wanted."""
+    waiting = threading.Event()
+    while True:
+        found = reader.newest()
+        answer = None if found is None else msgspec.json.decode(found)
+        if answer is not None and wanted(answer):
+            return answer  # type: ignore[no-any-return]
+        waiting.wait(0.01)
+
+
+def test_a_reader_reads_while_it_is_asked_and_then_no_more() -> None:
+    looks, clock = _Looks(MadeUp.of(1)), ManualClock()
+    with LiveReader(looks.open, clock, every_s=0.01) as reader:
+        assert looks.opened == 0
+        first = _until(reader, lambda answer: answer["document"] is not None)
+        later = _until(
+            reader, lambda answer: answer["document"]["at_ms"] > first["document"]["at_ms"]
+        )
+        assert later["problem"] is None
+        clock.advance(round(UNASKED_S * 1_000) + 1)
+        assert looks.closed.wait(60)
+        assert looks.opened == 1
+        _until(reader, lambda answer: answer["document"] is not None)
+        assert looks.opened == 2
+
+
+def test_a_broker_that_is_away_is_told_beside_the_last_document() -> None:
+    looks, clock = _Looks(MadeUp.of(1)), ManualClock()
+    with LiveReader(looks.open, clock, every_s=0.01) as reader:
+        _until(reader, lambda answer: answer["document"] is not None)
+        looks.fails = True
+        clock.advance(5_000)
+        away = _until(reader, lambda answer: answer["problem"] is not None)
+        assert away["problem"] == "the broker is away"
+        assert away["age_ms"] >= 0
+        assert away["document"] is not None
+        looks.fails = False
+        _until(reader, lambda answer: answer["problem"] is None)
