@@ -59,7 +59,8 @@ SUITES_app := tests/unit/test_app.py tests/unit/test_logs.py tests/unit/test_ret
 SUITES_assignor := tests/unit/test_assignor_examples.py tests/spec \
 	tests/simulation/test_assignor_convergence.py tests/simulation/test_model_assignor.py \
 	tests/integration/test_assignor.py
-SUITES_bench := tests/unit/test_bench*.py tests/unit/test_handover_picture.py tests/integration/test_bench.py
+SUITES_bench := tests/unit/test_bench*.py tests/unit/test_handover_picture.py tests/integration/test_bench.py \
+	tests/integration/test_peers.py
 SUITES_broker := tests/integration/test_broker.py tests/integration/test_brokers.py tests/integration/test_broker_commands.py
 SUITES_config := tests/unit/test_config*.py tests/unit/kafka/test_client_properties.py \
 	tests/integration/test_internal_topic_settings.py

@@ -28,6 +28,7 @@ from bench import (
     streams,
     windows,
 )
+from bench.peers import command as peers
 from bench.processes import MeasurementError
 from streamlet.errors import StreamletError
 
@@ -37,6 +38,7 @@ _WORKLOADS = (
     "on-commit",
     "passthrough",
     "eos",
+    "peers",
     "regroup",
     "window",
     "join",
@@ -87,12 +89,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         case "assignor":
             return assignor.run()
         case "handover":
-            return handover.run(
-                handovers=options.handovers,
-                rate=options.rate or handover.RATE,
-                keys=options.keys,
-                modes=options.modes,
-            )
+            load = {"rate": options.rate or handover.RATE, "keys": options.keys}
+            return handover.run(handovers=options.handovers, modes=options.modes, **load)
         case "scale-down":
             return scale_down.run(
                 runs=options.runs, rate=options.rate or scale_down.RATE, keys=options.keys
@@ -127,6 +125,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             return regroup.run(**load, **length, handovers=options.handovers)
         case "eos":
             return eos.run(records=options.records, keys=options.keys, runs=options.runs)
+        case "peers":
+            return peers.run(options)
         case "closing":
             return closing.run(windows=options.windows, runs=options.runs)
         case "restore-share":
@@ -230,6 +230,7 @@ def _parse() -> argparse.Namespace:
     _add_chaos(parser)
     _add_choices(parser)
     _add_spark(parser)
+    peers.add_options(parser)
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()
     _fill_records(options)

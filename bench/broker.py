@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaException, Message
@@ -16,6 +17,8 @@ from streamlet.types import TopicPartition
 
 #: Partitions of every topic of a benchmark.
 PARTITIONS = 4
+#: How long a coordinator may take to be there, and when it is asked again, s.
+_COORDINATOR_S, _AGAIN_S = 60.0, 0.1
 
 
 @contextmanager
@@ -83,6 +86,29 @@ def ends(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, 
 def _ends(admin: KafkaAdmin, topic: str, partitions: int) -> dict[int, int]:
     wanted = [TopicPartition(topic, partition) for partition in range(partitions)]
     return {tp.partition: end for tp, end in admin.end_offsets(wanted).items()}
+
+
+def committed(bootstrap: str, group: str, topics: Sequence[str]) -> dict[tuple[str, int], int]:
+    """The positions of a group by topic and partition; 0 where it has committed none.
+
+    Raises:
+        KafkaException: its coordinator does not answer within a minute.
+    """
+    wanted = [RawPartition(topic, part) for topic in topics for part in range(PARTITIONS)]
+    asked, deadline = consumer(bootstrap, group), time.monotonic() + _COORDINATOR_S
+    try:
+        while True:
+            try:
+                found = asked.committed(wanted, timeout=_COORDINATOR_S)
+            except KafkaException as error:
+                # The first question has the broker make the topic of positions.
+                if "COORDINATOR" not in error.args[0].name() or time.monotonic() > deadline:
+                    raise
+                time.sleep(_AGAIN_S)
+            else:
+                return {(one.topic, one.partition): max(0, one.offset) for one in found}
+    finally:
+        asked.close()
 
 
 def read_all(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> Iterator[list[Message]]:

@@ -12,7 +12,7 @@ from bench.broker import read_all
 from bench.load import expected_counts
 from bench.window_load import WindowLoad
 
-K = TypeVar("K", bytes, tuple[bytes, int])
+K = TypeVar("K", bytes, tuple[bytes, int], tuple[bytes, bytes])
 
 _EXAMPLES = 3
 
@@ -25,17 +25,9 @@ def check_wordcount(
     There must be an update per input record, unless they were sent ``on_commit``, and the last one
     of each word must have its count.
     """
-    got: dict[bytes, int] = {}
-    updates = 0
-    for batch in read_all(bootstrap, output):
-        updates += len(batch)
-        for message in batch:
-            update = orjson.loads(message.value() or b"null")
-            if update["word"].encode() != message.key():
-                return f"the update {update} has the key {message.key()!r}"
-            got[update["word"].encode()] = update["count"]
+    got, updates = counts_in(bootstrap, output)
     wanted = updates if on_commit and keys <= updates <= records else records
-    return _difference(expected_counts(records, keys), got, wanted, updates)
+    return difference(expected_counts(records, keys), got, wanted, updates)
 
 
 def check_windows(bootstrap: str, output: str, load: WindowLoad) -> str:
@@ -43,14 +35,8 @@ def check_windows(bootstrap: str, output: str, load: WindowLoad) -> str:
 
     There must be an update per input record, and the last one of each window must have its count.
     """
-    got: dict[tuple[bytes, int], int] = {}
-    updates = 0
-    for batch in read_all(bootstrap, output):
-        updates += len(batch)
-        for message in batch:
-            key, value = message.key() or b"", message.value() or b""
-            got[key[:-8], int.from_bytes(key[-8:], "big")] = int.from_bytes(value, "big")
-    return _difference(load.expected(), got, load.preload + load.records, updates)
+    got, updates = windows_in(bootstrap, output)
+    return difference(load.expected(), got, load.preload + load.records, updates)
 
 
 def check_passthrough(bootstrap: str, source: str, output: str, records: int, keys: int) -> str:
@@ -61,7 +47,7 @@ def check_passthrough(bootstrap: str, source: str, output: str, records: int, ke
     got: Counter[bytes] = Counter()
     for batch in read_all(bootstrap, output):
         got.update([message.key() or b"" for message in batch])
-    wrong = _difference(expected_counts(records, keys), got, records, got.total())
+    wrong = difference(expected_counts(records, keys), got, records, got.total())
     if wrong:
         return wrong
     if _fingerprint(bootstrap, source) != _fingerprint(bootstrap, output):
@@ -78,7 +64,38 @@ def _fingerprint(bootstrap: str, topic: str) -> int:
     )
 
 
-def _difference(expected: dict[K, int], got: dict[K, int], records: int, written: int) -> str:
+def counts_in(bootstrap: str, output: str) -> tuple[dict[bytes, int], int]:
+    """The last count of each word in the output, by its key, and the number of updates.
+
+    An update with the key of another word counts for a key that no word has.
+    """
+    got: dict[bytes, int] = {}
+    updates = 0
+    for batch in read_all(bootstrap, output):
+        updates += len(batch)
+        for message in batch:
+            update = orjson.loads(message.value() or b"null")
+            word = update["word"].encode()
+            if word != message.key():
+                word = b"%b for %b" % (message.key() or b"", word)
+            got[word] = update["count"]
+    return got, updates
+
+
+def windows_in(bootstrap: str, output: str) -> tuple[dict[tuple[bytes, int], int], int]:
+    """The last count of each window in the output, by word and start, and the number of updates."""
+    got: dict[tuple[bytes, int], int] = {}
+    updates = 0
+    for batch in read_all(bootstrap, output):
+        updates += len(batch)
+        for message in batch:
+            key, value = message.key() or b"", message.value() or b""
+            got[key[:-8], int.from_bytes(key[-8:], "big")] = int.from_bytes(value, "big")
+    return got, updates
+
+
+def difference(expected: dict[K, int], got: dict[K, int], records: int, written: int) -> str:
+    """What is wrong with counts, or with the number of records; an empty text when nothing is."""
     wrong = [word for word in sorted(expected) if got.get(word) != expected[word]]
     if wrong or len(got) != len(expected):
         some = [(word, expected[word], got.get(word)) for word in wrong[:_EXAMPLES]]

@@ -13,11 +13,14 @@ import queue
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import attrs
 
+#: The words that run a module in a Python like this one.
+PYTHON = (sys.executable, "-m")
 _ROOT = Path(__file__).resolve().parent.parent
 _TIMEOUT_S = 600
 
@@ -36,16 +39,27 @@ class Measurement:
     details: dict[str, Any]
 
 
-def measure(commands: list[list[str]], total: int) -> Measurement:
+def measure(
+    commands: list[list[str]],
+    total: int,
+    launcher: Sequence[str] = PYTHON,
+    environ: Mapping[str, str] | None = None,
+) -> Measurement:
     """Run these modules with their arguments side by side until ``total`` records were seen.
+
+    Args:
+        commands: of each, the module and its arguments.
+        total: records in all.
+        launcher: the words before each, which run a module.
+        environ: variables besides those of this process.
 
     Raises:
         MeasurementError: one failed, or they do not come to an end.
     """
-    environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT), **(environ or {})}
     running = [
         subprocess.Popen(
-            [sys.executable, "-m", *command],
+            [*launcher, *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
