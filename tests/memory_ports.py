@@ -18,12 +18,20 @@ from tests.memory_log import StoredRecord as StoredRecord
 
 
 class MemorySource(AssignedPartitions):
-    """A ``RecordSource`` over a ``MemoryLog``; partitions take turns, also within one poll."""
+    """A ``RecordSource`` over a ``MemoryLog``; partitions take turns, also within one poll.
+
+    ``held`` are the offsets from which on records are of a transaction that is open, by partition.
+    """
 
     def __init__(self, log: MemoryLog, headers: bool = False) -> None:
         super().__init__()
         self._log, self._headers = log, headers
         self._ends: dict[TopicPartition, int] = {}
+        self.held: dict[TopicPartition, int] = {}
+
+    def held_from(self, partition: TopicPartition) -> int | None:
+        """Where an open transaction begins, if there is one."""
+        return self.held.get(partition)
 
     def known_end(self, partition: TopicPartition) -> int | None:
         """End of the partition; the last one once its topic was deleted, as a client has it."""

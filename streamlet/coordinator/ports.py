@@ -105,6 +105,8 @@ _ATTEMPT_MS = 5_000
 #: An open transaction usually ends within a few ms; a coordinator that moves takes longer.
 _UNSTABLE_PAUSE_MS = 10
 _RETRY_PAUSE_MS = 100
+#: How many partitions a message names.
+_NAMED = 5
 
 
 def fetch_committed(
@@ -156,9 +158,20 @@ def fetch_committed(
             problem = str(verdict)
             if verdict.remedy is Remedy.UNSTABLE:
                 wait_ms = _UNSTABLE_PAUSE_MS
+                problem = f"{verdict} of {_unstable(answer)}"
         if pause(wait_ms / 1000):
             raise TransportError(ev.FailureKind.CLOSED, "closed while reading committed offsets")
     raise TimedOutError(f"committed offsets of group {group}: {problem} for {timeout_ms} ms")
+
+
+def _unstable(answer: OffsetFetchAnswer) -> str:
+    """The partitions whose positions are in an open transaction, in words."""
+    remedies = {
+        tp: judge(RequestKind.FETCH, [c.error]).remedy for tp, c in answer.committed.items()
+    }
+    held = [str(tp) for tp in sorted(remedies) if remedies[tp] is Remedy.UNSTABLE]
+    more = f" and {len(held) - _NAMED} others" if len(held) > _NAMED else ""
+    return f"{', '.join(held[:_NAMED])}{more}: a transaction that has their positions is open"
 
 
 def _unread(group: str, code: int, topics: Iterable[str]) -> BrokerError:

@@ -197,8 +197,8 @@ def _problems(
     registry: TaskRegistry, activation: Activation, updater: StateUpdater | None
 ) -> dict[str, str]:
     """The reasons why active tasks, or copies, stand still, by task."""
-    locked = {} if updater is None else updater.locks.problems
-    found = {str(task): problem for task, problem in (locked | activation.problems).items()}
+    read = {} if updater is None else updater.problems
+    found = {str(task): problem for task, problem in (read | activation.problems).items()}
     halted = ((task, one.halted) for task, one in registry.tasks.items() if one.halted)
     return found | {str(task): reason for task, reason in halted}
 

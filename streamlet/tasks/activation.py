@@ -113,8 +113,8 @@ class Activation:
     @property
     def problems(self) -> dict[TaskId, str]:
         """The reasons why tasks cannot be opened now."""
-        troubles = self._troubles.items()
-        return {task: one.problem for task, one in troubles if one.problem} | self._locks.problems
+        found = {task: one.why for task, one in self._troubles.items() if one.why}
+        return found | self._locks.problems
 
     def want(self, task: TaskId, positions: Positions | None = None) -> None:
         """Bring this task up; ``positions`` are those of a mark, None: read them."""
@@ -159,8 +159,7 @@ class Activation:
 
     def step(self) -> list[ActiveTask]:
         """Go on; tasks without stores that may process from now on."""
-        now = self._clock.now_ms()
-        if now >= self._ask_at_ms:
+        if (now := self._clock.now_ms()) >= self._ask_at_ms:
             self._aim()
         self._take_answers()
         return self._open() if now >= self._retry_ms else []
@@ -297,9 +296,10 @@ class Activation:
             except StreamletError as error:
                 if not self.missing.waits_out(error):
                     raise
-                log.warning("task %s waits for its positions or logs: %s", coming.task, error)
+                self._troubles[coming.task].wait(coming.task, error)
                 self._ask_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
             else:
+                self._troubles[coming.task].waits = None
                 (self._begin_here if incomplete else self._begin)(coming, target)
 
     def _begin(self, coming: ActiveTask, target: Target) -> None:

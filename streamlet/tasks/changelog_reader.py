@@ -74,11 +74,9 @@ class StoreChangelogReader:
     _abandoned: list[OpenTask] = attrs.field(factory=list, init=False)
     #: Whether there was nothing to read in the last step.
     quiet: bool = attrs.field(default=True, init=False)
-    _partitions: ReadPartitions = attrs.field(init=False)
-
-    @_partitions.default
-    def _its_partitions(self) -> ReadPartitions:
-        return ReadPartitions(self._source)
+    _partitions: ReadPartitions = attrs.field(
+        init=False, default=attrs.Factory(lambda self: ReadPartitions(self._source), True)
+    )
 
     @property
     def idle(self) -> bool:
@@ -135,8 +133,7 @@ class StoreChangelogReader:
     def lags(self) -> dict[TaskId, int]:
         """Records that the changelog furthest behind has still to read, by task begun.
 
-        Of tasks that wait for preferred ones it is not known: the ends of their logs are not read
-        yet.
+        Not of tasks that wait for preferred ones: the ends of their logs are not read yet.
         """
         waiting = self._partitions.waiting_tasks
         return {
@@ -154,6 +151,10 @@ class StoreChangelogReader:
             )
             for task, opened in self._runs.items()
         }
+
+    def held(self) -> dict[TaskId, str]:
+        """The reason why each waits for an open transaction, if it does for long."""
+        return self._partitions.held(self._clock.now_ms())
 
     def _lag(self, part: ChangelogPart) -> int:
         end = self._partitions.known_end(part.tp) if part.end == OPEN_END else part.end

@@ -125,6 +125,7 @@ class TaskTroubles:
         found: what was found to disagree, to be confirmed when it is found again.
         offers: how often the task was given back to the group for that.
         careful: whether it had something too large for a changelog once.
+        waits: the reason why brokers did not tell what it begins with, which they are asked again.
     """
 
     problem: str | None = None
@@ -133,6 +134,17 @@ class TaskTroubles:
     offers: int = 0
     careful: bool = False
     since_ms: int = 0
+    waits: str | None = None
+
+    def wait(self, task: TaskId, error: StreamletError) -> None:
+        """Note that brokers could not answer, which are asked again after a pause."""
+        self.waits = f"waits for its positions or logs: {error}"
+        log.warning("task %s %s", task, self.waits)
+
+    @property
+    def why(self) -> str | None:
+        """The reason why it cannot be opened now, if there is one."""
+        return self.problem or self.waits
 
     def put_off(self, task: TaskId, reason: str, now_ms: int) -> None:
         """Note that its stores failed; they are tried again after a pause."""
@@ -148,7 +160,7 @@ class TaskTroubles:
 
     def settle(self) -> None:
         """Forget the troubles of a task, which are over."""
-        self.problem, self.found, self.again_ms = None, None, 0
+        self.problem, self.found, self.again_ms, self.waits = None, None, 0, None
 
 
 #: How long after a task was given up its stores are closed, if no worker here waits for them, ms.

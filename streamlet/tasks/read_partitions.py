@@ -8,6 +8,8 @@ import attrs
 
 from streamlet.errors import BrokerError, OutOfRangeError
 from streamlet.kafka.ports import PartitionBatch, RecordSource
+from streamlet.kafka.stable_offsets import held_text
+from streamlet.kafka.waiting_partitions import WaitingPartitions
 from streamlet.tasks.open_task import ChangelogPart
 from streamlet.types import TaskId, TopicPartition
 
@@ -30,6 +32,14 @@ class ReadPartitions:
     #: Those that wait until preferred tasks are done: not assigned meanwhile, since librdkafka
     #: may take some hundred ms to fetch a partition again that was paused.
     _waiting: set[TopicPartition] = attrs.field(factory=set, init=False)
+    _open: WaitingPartitions = attrs.field(factory=WaitingPartitions, init=False)
+
+    def held(self, now_ms: int) -> dict[TaskId, str]:
+        """The reason why each task waits, if it is the same open transaction for ``LONG_MS``."""
+        held = {tp: at for tp in self.parts if (at := self._source.held_from(tp)) is not None}
+        held = {tp: at for tp, at in held.items() if at < self.parts[tp].end}
+        for_long = self._open.for_long(held, now_ms)
+        return {self.parts[tp].task: held_text(tp, at) for tp, at in for_long.items()}
 
     @property
     def waiting_tasks(self) -> set[TaskId]:

@@ -37,7 +37,6 @@ from streamlet.logs import get_logger
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.copy_opener import CopyOpener
 from streamlet.tasks.copy_threads import CopyRunner, CopyThreads
-from streamlet.tasks.lock_waits import LockWaits
 from streamlet.tasks.open_task import OpenTask, RestoreProgress
 from streamlet.tasks.target import Target
 from streamlet.tasks.targets import Targets
@@ -106,6 +105,8 @@ class StateUpdater:
     _preferred: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
     #: Offset reached and end, summed over the changelogs, of each copy and task that is read.
     reads: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict, init=False)
+    #: Why logs of tasks cannot be read on, for an open transaction; replaced as a whole.
+    _held: Mapping[TaskId, str] = attrs.field(factory=dict, init=False)
     # The runner's own.
     #: The copies; None: to be opened, as soon as its folder and its changelogs allow it.
     kept: dict[TaskId, OpenTask | None] = attrs.field(factory=dict, init=False)
@@ -250,9 +251,9 @@ class StateUpdater:
         return bool(self._restorer.tasks) or self._hurries
 
     @property
-    def locks(self) -> LockWaits:
-        """The waits for folders of copies; the worker reads ``problems``."""
-        return self._opener.locks
+    def problems(self) -> dict[TaskId, str]:
+        """The reasons why copies cannot be opened, or changelogs be read on, for the worker."""
+        return {**self._opener.locks.problems, **self._held}
 
     @property
     def quiet(self) -> bool:
@@ -361,6 +362,7 @@ class StateUpdater:
         if now >= self._next_reads_ms:
             self._next_reads_ms = now + READS_MS
             self.reads = self._reader.reads() | self._restorer.reached()
+            self._held = self._reader.held() | self._restorer.held()
         if now < self._next_lag_ms:
             return
         self._next_lag_ms = now + LAG_MS

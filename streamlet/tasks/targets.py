@@ -24,6 +24,7 @@ from streamlet.coordinator.commit_metadata import (
 from streamlet.coordinator.messages import Committed
 from streamlet.kafka.ports import Admin, PartitionBatch, RecordSource
 from streamlet.kafka.reading import read_until
+from streamlet.kafka.waiting_partitions import LONG_MS
 from streamlet.logs import get_logger
 from streamlet.state.changelog import decode
 from streamlet.state.entries import ChangelogEntries, CommitEntry, newest_complete
@@ -174,9 +175,8 @@ class Targets:
     def _read(self, tasks: Sequence[TaskId]) -> dict[TaskId, Target]:
         """Positions first, then ends: what was written before a commit lies below its ends."""
         inputs = {task: self.inputs(task) for task in tasks}
-        committed = self._positions.fetch_committed(
-            _all(inputs.values()), self._settings.rebalance_timeout_ms
-        )
+        patience_ms = min(LONG_MS, self._settings.rebalance_timeout_ms)
+        committed = self._positions.fetch_committed(_all(inputs.values()), patience_ms)
         ranges = input_ranges(
             {tp: self._part(task) for task in tasks for tp in inputs[task]},
             self.admin,

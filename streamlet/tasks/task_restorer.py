@@ -100,6 +100,10 @@ class TaskRestorer:
         """Offset reached and end, summed over the changelogs, by task begun."""
         return self._reader.reads()
 
+    def held(self) -> dict[TaskId, str]:
+        """The reason why each waits for an open transaction, if it does for long."""
+        return self._reader.held()
+
     def close(self) -> None:
         """Free the consumer."""
         self._reader.close()

@@ -77,6 +77,10 @@ class SimReader:
     def extend(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> None:
         """Read tables on: there are none."""
 
+    def held(self) -> dict[TaskId, str]:
+        """No task: no transaction is open here."""
+        return {}
+
     def lags(self) -> dict[TaskId, int]:
         """The lag of each copy, as scenarios count it."""
         self.news = False

@@ -76,7 +76,7 @@ class Parts:
 @attrs.define
 class Copied:
     reads: Mapping[TaskId, tuple[int, int]]
-    locks: Parts
+    problems: Mapping[TaskId, str]
 
 
 @attrs.define
@@ -88,7 +88,8 @@ class Bench:
     def __init__(self) -> None:
         self.clock = ManualClock(1_000)
         self.manager = TaskManager(HandoverRules(acceptable_lag=10))
-        self.parts, self.locks = Parts(), Parts()
+        self.parts = Parts()
+        self.troubles: dict[TaskId, str] = {}
         self.said: list[MemberProgress] = []
         self.tables: Tables | None = None
         self.inputs: tuple[tuple[str, int], ...] | None = None
@@ -108,7 +109,7 @@ class Bench:
         self.clock.advance(ms)
         before = len(self.said)
         parts: Any = self.parts
-        copies: Any = Copied(self.parts.copied, self.locks)
+        copies: Any = Copied(self.parts.copied, self.troubles)
         tables: Any = self.tables
         self.reporter.look(
             self.clock.now_ms(),
@@ -303,7 +304,7 @@ def test_a_copy_that_waits_for_a_lock_is_told_of_with_the_reason() -> None:
     bench = Bench()
     bench.assigned(1, learner=frozenset({A}))
     assert bench.look() is not None
-    bench.locks.problems = {A: "waits for a lock: it is held by process 7"}
+    bench.troubles = {A: "waits for a lock: it is held by process 7"}
     told = bench.look()
     assert told is not None
     assert [task.problem for task in told.tasks] == ["waits for a lock: it is held by process 7"]

@@ -185,9 +185,12 @@ def test_a_task_whose_changelog_cannot_be_read_just_now_waits(bench: Bench) -> N
     bench.step_until_asked_again()
     assert bench.activation.tasks == {TASK}
     bench.step_until_asked_again()
+    said = {TASK: "waits for its positions or logs: nobody is there"}
+    assert bench.activation.problems == said
     bench.admin.starts_error = None
     active = bench.ready()
     assert (active.task, bench.activation.idle) == (TASK, True)
+    assert bench.activation.problems == {}
     active.opened.close()
 
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.kafka.waiting_partitions import LONG_MS
 from streamlet.state.changelog import encode_column
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import GENTLE_POLLS, GENTLE_RECORDS, StoreChangelogReader
@@ -69,3 +70,31 @@ def test_a_copy_without_a_changelog_lacks_nothing(tmp_path: Path) -> None:
     assert world.restorer.lags() == {T0: 0}
     world.restorer.close()
     state.close()
+
+
+class Stuck(MemorySource):
+    """Gets no records: those of both partitions are of transactions that are open."""
+
+    def poll(self, max_records: int, timeout_ms: int, idle_ms: int = 0) -> list[PartitionBatch]:
+        return []
+
+
+def test_a_wait_for_an_open_transaction_is_told_once_it_takes_long(
+    tmp_path: Path,
+) -> None:
+    """Only that for what is still to be read: others may write behind it."""
+    world = World(tmp_path)
+    world.flush(1, 1, a=1, b=1)
+    source = Stuck(world.log)
+    restorer = StoreChangelogReader(source, MemoryAdmin(world.log), world.clock)
+    restorer.add(world.job(world.state()))
+    restorer.step(0)
+    source.held = {S0: 1}
+    assert restorer.held() == {}
+    world.clock.advance(LONG_MS)
+    assert "open since offset 1 of app-s-changelog-0" in restorer.held()[T0]
+    source.held = {S0: 2}
+    assert restorer.held() == {}
+    world.clock.advance(LONG_MS)
+    assert restorer.held() == {}
+    restorer.remove(T0)

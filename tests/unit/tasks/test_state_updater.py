@@ -127,7 +127,7 @@ def test_a_folder_that_is_held_is_tried_again(world: World) -> None:
     held = world.directory.lock_task(T0)
     world.copies.set(frozenset({T0, T1}))
     world.see(lambda event: event == CopyLag(T1, 0))
-    assert world.copies.locks.problems == {}
+    assert world.copies.problems == {}
     held.release()
     world.see(lambda event: event == CopyLag(T0, 0))
 
@@ -138,13 +138,13 @@ def test_a_copy_whose_folder_is_held_for_long_says_by_whom(
     monkeypatch.setattr(lock_waits, "QUIET_MS", 0)
     held = world.directory.lock_task(T0)
     world.copies.set(frozenset({T0}))
-    wait_for(lambda: T0 in world.copies.locks.problems, "it says what it waits for")
+    wait_for(lambda: T0 in world.copies.problems, "it says what it waits for")
     said = f"waits for a lock: state of task 0_0 in .* is held by process {os.getpid()} "
-    assert re.match(said, world.copies.locks.problems[T0])
+    assert re.match(said, world.copies.problems[T0])
     assert "the copy of task 0_0 has waited for 0 s: it waits for a lock" in caplog.text
     held.release()
     world.see(lambda event: event == CopyLag(T0, 0))
-    assert world.copies.locks.problems == {}
+    assert world.copies.problems == {}
 
 
 def test_a_copy_that_is_wanted_no_more_frees_its_folder(world: World) -> None:

@@ -14,6 +14,8 @@ from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.coordinator.commit_metadata import InputNote
 from streamlet.coordinator.messages import Committed
+from streamlet.errors import TimedOutError
+from streamlet.kafka.waiting_partitions import LONG_MS
 from streamlet.state.entries import CommitEntry
 from streamlet.tasks.mismatch import Mismatch, at_the_end, begun_anew, continued, judge
 from streamlet.tasks.start import InputRange
@@ -139,6 +141,27 @@ class NoPositions:
         self, partitions: Sequence[TopicPartition], timeout_ms: int
     ) -> dict[TopicPartition, Committed]:
         return {tp: Committed(-1, "") for tp in partitions}
+
+
+def test_a_wait_for_an_open_transaction_is_told_after_ten_seconds() -> None:
+    """Its positions are asked for anew from then on, which says what it waits for."""
+    app, waited = sl.App("app"), []
+
+    class Unstable(NoPositions):
+        def fetch_committed(
+            self, partitions: Sequence[TopicPartition], timeout_ms: int
+        ) -> dict[TopicPartition, Committed]:
+            waited.append(timeout_ms)
+            raise TimedOutError("words-0: a transaction that has their positions is open")
+
+    app.stream("words", key=str, value=str).group_by_key().count(store="counts")
+    log = MemoryLog()
+    log.create("words", 1)
+    found = targets_over(log, app.topology(), Unstable(), ManualClock())
+    with pytest.raises(TimedOutError, match="words-0"):
+        found.read([TaskId(0, 0)]).result()
+    found.close()
+    assert waited == [LONG_MS]
 
 
 @pytest.mark.parametrize(
