@@ -5,7 +5,9 @@ next one is in it. It is *sealed* with the positions that belong to it; then not
 until it has ended. librdkafka's producers speak transaction version 1, in which a request of an old
 transaction that was delayed on the way can end the next one, or bring it positions (KIP-890). What
 keeps them apart is the producer's epoch. So whatever ends otherwise than by a commit that is known
-ends the producer: another one begins, and with it a new epoch, before anything else is sent.
+ends the producer: another one begins, and with it a new epoch, before anything else is sent. So
+does a commit that took so long that the client may have sent a request of it twice: it does where
+the connection broke, says nothing of it, and the first one may still arrive.
 
 librdkafka takes the membership that fences a commit as bytes in a form of its own. They are made
 here, and compared with the client's own before the first transaction.
@@ -53,6 +55,9 @@ _INIT_MS = 15_000
 _AGAIN_MS = 250
 #: Of a producer that only aborts what another one has open.
 _ABORT_MS = 10_000
+#: How long the client waits before it sends a request again whose answer may be lost, ms, and how
+#: much of that at least.
+_RESENT_MS, _JITTER = 300, 0.8
 #: How long a producer that ends waits for its open transaction to be aborted.
 _ABORT_S = 2.0
 
@@ -95,6 +100,7 @@ class TransactionalSink(KafkaSink):
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms,
             "socket.timeout.ms": min(ANSWER_MS, timeout_ms),
+            "retry.backoff.ms": _RESENT_MS,
         }
         delivery_ms = min(DELIVERY_MS, timeout_ms)
         super().__init__(
@@ -103,12 +109,13 @@ class TransactionalSink(KafkaSink):
             delivery_timeout_ms=delivery_ms,
             **others,
         )
+        self._resent_ms = _JITTER * float(self._config["retry.backoff.ms"])
         self._await_epoch(_INIT_MS)
 
     def _open(self) -> None:
         with self._lock:
             super()._open()
-            self._has_epoch = self._begun = False
+            self._has_epoch = self._begun = self._doubtful = False
             self._sealed: _Sealed | None = None
 
     @property
@@ -156,7 +163,8 @@ class TransactionalSink(KafkaSink):
             RawPartition(tp.topic, tp.partition, offset, text)
             for tp, (offset, text) in request.offsets.items()
         ]
-        until_ms = self._clock.now_ms() + timeout_ms
+        began_ms = self._clock.now_ms()
+        until_ms = began_ms + timeout_ms
         try:
             group = self._membership(request)
             self._until(
@@ -173,6 +181,7 @@ class TransactionalSink(KafkaSink):
             return self._failed_commit(error.args[0], positions=False)
         with self._lock:
             if self._sealed is sealed:
+                self._doubtful = self._clock.now_ms() - began_ms >= self._resent_ms
                 self._sealed, self._begun = None, False
         return 0
 
@@ -206,6 +215,9 @@ class TransactionalSink(KafkaSink):
 
     def _begin(self, topic: str) -> None:
         """Begin a transaction, with another client if this one has lost its brokers."""
+        if self._doubtful:
+            log.info("a commit took long: another epoch begins, which no late request belongs to")
+            self.reset()
         if topic:
             super()._renew(topic)
         if not self._has_epoch:

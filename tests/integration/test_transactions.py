@@ -13,11 +13,14 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as RawPartition
 
 import streamlet as sl
-from streamlet.kafka.client import KafkaAdmin, source_type
+from streamlet.coordinator.messages import OffsetCommit
+from streamlet.kafka.client import KafkaAdmin, TransactionalSink, source_type
 from streamlet.kafka.native.choice import ClientName
 from streamlet.kafka.ports import NewTopic
+from streamlet.testing import FaultProxy
 from streamlet.types import TopicPartition
 from tests.integration.chaos.support import wait_for
+from tests.integration.chaos.topics import read_all
 from tests.kafka_clients import EACH_CLIENT
 
 pytestmark = pytest.mark.integration
@@ -116,3 +119,25 @@ def test_ends_are_those_of_what_can_be_read(
     wait_for(lambda: [source.poll(10, 100), source.held_from(at)][1] is None, "nothing is held")
     assert (source.known_end(at), source.positions([at])[at]) == (10, 10)
     source.close()
+
+
+def test_an_end_that_the_client_sent_twice_ends_no_later_transaction(
+    bootstrap_servers: str, name: str
+) -> None:
+    """It does so by itself where an answer is missing, and reports the success of the second."""
+    topic, offsets = f"{name}-out", {TopicPartition(f"{name}-in", 0): (1, "")}
+    with FaultProxy(bootstrap_servers) as proxy:
+        config = {"client.id": name, "socket.timeout.ms": 2_000}
+        sink = TransactionalSink(name, 60_000, proxy.bootstrap_servers, config)
+        first = proxy.hold("EndTxn")
+        sink.send(topic, [b"k"], [(1).to_bytes(8, "big")], partitions=0)
+        sink.seal(offsets)
+        assert sink.commit(OffsetCommit(name, -1, "", None, offsets), 60_000) == 0
+        assert first.happened
+        sink.send(topic, [b"k"], [(2).to_bytes(8, "big")], partitions=0)
+        sink.flush(60_000)
+        first.release()
+        first.wait(ended=True)
+        sink.reset()  # the second transaction is given up
+        sink.close()
+    assert [record.number for record in read_all(bootstrap_servers, topic, [0])] == [1]
