@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeAlias
 
 from streamlet.testing import Fault, FaultProxy
-from streamlet.testing.faults.fault import Which
 
+#: Injects a fault into the requests that it is given.
+Make: TypeAlias = Callable[..., Fault]
+#: Beside those that chance makes, one of each kind is made: so many requests apart.
+_APART = 5
 #: Longer than a commit waits for its answer, ms.
 LATE_MS = 7_000
 #: The ways in which batches fail: whether the broker gets them, and what its producer gets.
@@ -22,25 +27,37 @@ FAILURES: dict[str, tuple[bool, str | None]] = {
 
 
 class Failures:
-    """Faults of requests, by kind."""
+    """Faults of requests, by kind: of a share of them by chance, and one of each kind for certain.
 
-    def __init__(self, made: Mapping[str, Fault]) -> None:
-        self._made = made
+    Args:
+        kinds: what makes each.
+        share: how many of the requests fail by chance, by any of them.
+    """
+
+    def __init__(self, kinds: Mapping[str, Make], share: float) -> None:
+        chance = share / len(kinds)
+        self._made = {
+            kind: (make(times=None, probability=chance), make(times=1, nth=number * _APART))
+            for number, (kind, make) in enumerate(kinds.items(), 1)
+        }
 
     def end(self) -> None:
         """Let all requests through from now on."""
-        for fault in self._made.values():
-            fault.lift()
+        for faults in self._made.values():
+            for fault in faults:
+                fault.lift()
 
     @property
     def kinds(self) -> dict[str, int]:
         """Failures made, by kind."""
-        return {kind: fault.happened for kind, fault in self._made.items()}
+        made = self._made.items()
+        return {kind: sum(fault.happened for fault in faults) for kind, faults in made}
 
     @property
     def topics(self) -> Counter[str]:
         """Failures made, by topic."""
-        return sum((fault.topics for fault in self._made.values()), Counter())
+        made = self._made.values()
+        return sum((fault.topics for faults in made for fault in faults), Counter())
 
 
 class DeliveryFailures(Failures):
@@ -53,20 +70,15 @@ class DeliveryFailures(Failures):
     """
 
     def __init__(self, proxy: FaultProxy, concerned: Callable[[str], bool], share: float) -> None:
-        made: dict[str, Fault] = {}
-        for kind, (after, error) in FAILURES.items():
-            which = Which(
-                times=None,
-                probability=share / len(FAILURES),
-                after=after,
-                where=lambda request: all(map(concerned, request.topics)),
-            )
-            made[kind] = (
-                proxy.black_hole("Produce", **which)
+        def fails(after: bool, error: str | None) -> Make:
+            how = (
+                partial(proxy.black_hole, "Produce")
                 if error is None
-                else proxy.refuse("Produce", error, **which)
+                else partial(proxy.refuse, "Produce", error)
             )
-        super().__init__(made)
+            return partial(how, after=after, where=lambda one: all(map(concerned, one.topics)))
+
+        super().__init__({kind: fails(*how) for kind, how in FAILURES.items()}, share)
 
 
 class TransactionFailures(Failures):
@@ -78,21 +90,17 @@ class TransactionFailures(Failures):
     """
 
     def __init__(self, proxy: FaultProxy, share: float) -> None:
-        which = Which(times=None, probability=share / 8)
-        done = Which(**which, after=True)
-        super().__init__(
-            {
-                "an end that is late": proxy.delay("EndTxn", LATE_MS, **which),
-                "an end without an answer": proxy.disconnect("EndTxn", **done),
-                "an end in silence": proxy.black_hole("EndTxn", **done),
-                "a producer that is fenced": proxy.refuse(
-                    "EndTxn", "INVALID_PRODUCER_EPOCH", **which
-                ),
-                "positions that are late": proxy.delay("TxnOffsetCommit", LATE_MS, **which),
-                "positions in silence": proxy.black_hole("TxnOffsetCommit", **which),
-                "positions of another generation": proxy.refuse(
-                    "TxnOffsetCommit", "ILLEGAL_GENERATION", **which
-                ),
-                "partitions that are not added": proxy.disconnect("AddPartitionsToTxn", **which),
-            }
-        )
+        end, positions = "EndTxn", "TxnOffsetCommit"
+        kinds: dict[str, Make] = {
+            "an end that is late": partial(proxy.delay, end, LATE_MS),
+            "an end without an answer": partial(proxy.disconnect, end, after=True),
+            "an end in silence": partial(proxy.black_hole, end, after=True),
+            "a producer that is fenced": partial(proxy.refuse, end, "INVALID_PRODUCER_EPOCH"),
+            "positions that are late": partial(proxy.delay, positions, LATE_MS),
+            "positions in silence": partial(proxy.black_hole, positions),
+            "positions of another generation": partial(
+                proxy.refuse, positions, "ILLEGAL_GENERATION"
+            ),
+            "partitions that are not added": partial(proxy.disconnect, "AddPartitionsToTxn"),
+        }
+        super().__init__(kinds, share)
