@@ -12,6 +12,7 @@ from tests.simulation.model.transactions import Transactions, TxnRules
 #: The rule that is out, the faults (delayed requests, crashes, failed deliveries), what breaks.
 CASES: list[tuple[dict[str, Any], tuple[int, int, int], str]] = [
     ({"guard": False}, (1, 0, 0), "X1"),
+    ({"anew_after_two": False}, (1, 0, 0), "X1"),
     ({"rewind": False}, (0, 0, 1), "X1"),
     ({"drop_dirty": False}, (0, 1, 1), "X2"),
     ({"write_after": False}, (0, 1, 0), "X2"),

@@ -38,6 +38,8 @@ class TxnRules:
 
     #: After a request of unknown outcome a new producer epoch begins before anything else is sent.
     guard: bool = True
+    #: So it does after a commit of which a request was sent twice, though its outcome is known.
+    anew_after_two: bool = True
     #: An aborted transaction leads back to the last commit: positions, and dirty rows.
     rewind: bool = True
     drop_dirty: bool = True
@@ -106,6 +108,7 @@ class Worker(NamedTuple):
     state: Pair = (0, 0)
     step: str = NONE
     sent: Pair = (0, 0)
+    twice: bool = False  # a request of the commit was sent again, and the first may arrive
 
 
 class Disk(NamedTuple):
@@ -264,8 +267,10 @@ def _worker(world: World, rules: TxnRules) -> Iterator[Move]:
             yield from _sends(world, "end", "committed", rules)
         case "committed" if not log.stage:
             disk = Disk(worker.state, len(log.changes))
-            after = worker._replace(step=NONE, known=worker.sent)
-            yield "writes its store", False, world._replace(worker=after, disk=disk)
+            after = worker._replace(step=NONE, known=worker.sent, twice=False)
+            written = world._replace(worker=after, disk=disk)
+            anew = worker.twice and rules.anew_after_two
+            yield "writes its store", False, _anew(written) if anew else written
         case _:
             pass
 
@@ -375,6 +380,8 @@ def _faults(world: World, rules: TxnRules) -> Iterator[Move]:
         left = world._replace(left=(delay - 1, crash, fail), late=(*world.late, request))
         after = _anew(left) if rules.guard else _aborts(left, rules)
         yield f"{request.kind} times out, still travelling", True, after
+        again = left._replace(worker=worker._replace(twice=True))
+        yield f"{request.kind} is sent again, the first still travelling", True, again
 
 
 def _aborts(world: World, rules: TxnRules) -> World:
