@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
+from streamlet.app import App
 from tests.simulation.mutations import ROOT, mutated
 from tests.simulation.transactions.history import verdict
 from tests.simulation.transactions.mutations import MUTATIONS
+from tests.simulation.transactions.owner import counting, suppressing
 
 HISTORIES = int(os.environ.get("TRANSACTION_HISTORIES", "10"))
 #: Requests that are lost, late, unanswered; ends of processes; members that do not know the end.
@@ -17,10 +20,11 @@ FAULTS = {"lost", "late", "arrived late", "unanswered", "killed", "zombie", "han
 
 
 @pytest.mark.simulation
-def test_each_record_counts_once_in_states_and_outputs() -> None:
+@pytest.mark.parametrize("make", [counting, suppressing])
+def test_each_record_counts_once_in_states_and_outputs(make: Callable[[], App]) -> None:
     faults: Counter[str] = Counter()
     for seed in range(HISTORIES):
-        wrong, found = verdict(seed)
+        wrong, found = verdict(seed, make)
         assert not wrong, f"history {seed}: {wrong}"
         faults += found
     assert faults.keys() >= FAULTS

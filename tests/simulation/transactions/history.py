@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+from streamlet.app import App
 from streamlet.errors import StreamletError
 from streamlet.kafka.transactions import abort_open
+from streamlet.tasks.opening import changelogs_of
+from streamlet.testing import TopologyTestDriver
 from tests.memory_log import MemoryLog
 from tests.simulation.transactions.broker import Broker, KilledError, TransactionProducer
-from tests.simulation.transactions.owner import CHANGELOG, INPUT, OUTPUT, Owner
+from tests.simulation.transactions.owner import INPUT, OUTPUT, TASK, Owner, counting
 
 #: Stores lie in memory where the system has such a folder: nothing here is about disks.
 _MEMORY = Path("/dev/shm")
 _STEPS = 120
+#: Records of the input are so far apart.
+_APART_MS = 1_500
 _MOST_QUIET = 400
 _FATES = ("lost", "late", "late", "unanswered", "killed", "done and killed")
 
@@ -27,13 +32,15 @@ _FATES = ("lost", "late", "late", "unanswered", "killed", "done and killed")
 class History:
     """Two members, one of which has the task; another may not know that it has it no more."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
-        self._dice = random.Random(seed)
+    def __init__(self, seed: int, folder: Path, app: App) -> None:
+        self._dice, self._app = random.Random(seed), app
         self._folder = folder
         self._quiet = False
         self.faults: Counter[str] = Counter()
         log = MemoryLog()
-        for tp in (INPUT, OUTPUT, CHANGELOG):
+        self._topology = app.topology()
+        logs = changelogs_of(self._topology.subtopology(0), TASK).values()
+        for tp in (INPUT, OUTPUT, *logs):
             log.create(tp.topic)
         self.broker = Broker(log)
         self._names = iter(f"{letter}{n}" for n in range(1_000) for letter in "ab")
@@ -75,12 +82,14 @@ class History:
     def _new_owner(self) -> Owner:
         name = next(self._names)
         self.broker.members.add(name)
-        return Owner(self.broker, name, self._folder / self._dice.choice("xy"))
+        folder = self._folder / self._dice.choice("xy")
+        return Owner(self.broker, name, folder, self._topology)
 
     def _step(self) -> str:
         dice = self._dice
         if dice.random() < 0.3:
-            self.broker.log.append(INPUT, [dice.choice([b"k", b"l", b"m"])], [b""])
+            at_ms = (self.broker.log.end(INPUT) + 1) * _APART_MS
+            self.broker.log.append(INPUT, [dice.choice([b"k", b"l", b"m"])], [b""], [at_ms])
         if self.broker.late and dice.random() < 0.15:
             self.broker.late.pop(dice.randrange(len(self.broker.late)))()
             self.faults["arrived late"] += 1
@@ -162,14 +171,17 @@ class History:
         return whole and self._next is None and not self.broker.unstable
 
     def _verdict(self) -> str:
-        """X1: what readers of committed records get is each count of each key, once."""
-        found: dict[bytes, list[int]] = {}
-        for record in self.broker.log.records(OUTPUT):
-            if self.broker.counts(OUTPUT, record.offset):
-                number = int.from_bytes(record.value or b"", "big", signed=True)
-                found.setdefault(record.key or b"", []).append(number)
-        times = Counter(record.key or b"" for record in self.broker.log.records(INPUT))
-        wanted = {key: [*range(1, count + 1)] for key, count in times.items()}
+        """X1: what readers of committed records get is what the input leads to, each once."""
+        found = [
+            (record.key, record.value, record.timestamp)
+            for record in self.broker.log.records(OUTPUT)
+            if self.broker.counts(OUTPUT, record.offset)
+        ]
+        with TopologyTestDriver(self._app) as driver:
+            for record in self.broker.log.records(INPUT):
+                driver.pipe_bytes(INPUT.topic, record.key, record.value, record.timestamp)
+            read = driver.read_output(OUTPUT.topic, key=bytes, value=bytes)
+        wanted = [(record.key, record.value, record.timestamp) for record in read]
         return "" if found == wanted else f"X1: outputs {found}, wanted {wanted}"
 
 
@@ -191,10 +203,10 @@ def _simulated(history: History) -> Iterator[None]:
         yield
 
 
-def verdict(seed: int) -> tuple[str, Counter[str]]:
+def verdict(seed: int, make: Callable[[], App] = counting) -> tuple[str, Counter[str]]:
     """What was wrong with the history of a seed, and the faults in it."""
     with TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
-        history = History(seed, Path(folder))
+        history = History(seed, Path(folder), make())
         with _simulated(history):
             try:
                 return history.run(), history.faults
