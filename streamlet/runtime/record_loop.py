@@ -7,33 +7,24 @@ after a pause waits with all that is behind it, and no other task does.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 
 import attrs
 
-from streamlet.clock import Clock, pause
-from streamlet.errors import (
-    DeliveryError,
-    OutOfRangeError,
-    ProcessingError,
-    StateError,
-    StillQueuedError,
-)
+from streamlet.clock import Clock
+from streamlet.errors import OutOfRangeError, ProcessingError, StateError
 from streamlet.forks import OwnProcess
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.logs import get_logger
 from streamlet.processing.call_pool import call_loop
-from streamlet.processing.edges.held_writer import joined
 from streamlet.processing.edges.undecided import Undecided
-from streamlet.processing.outputs import Output
 from streamlet.processing.record_collector import RecordCollector
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.runtime.listeners import Observer
 from streamlet.runtime.placement import PlacementCheck
+from streamlet.runtime.task_sending import TaskSender
 from streamlet.runtime.transactions import OffsetGaps
-from streamlet.tasks.active import ActiveTask, Unsent
+from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.key_questions import KeyQuestions
 from streamlet.tasks.meters import Meters
@@ -116,11 +107,16 @@ class RecordLoop:
     _calling: bool = attrs.field(default=False, init=False)
     _gaps: OffsetGaps = attrs.field(factory=OffsetGaps, init=False)
     _own_process: OwnProcess = attrs.field(factory=OwnProcess, init=False)
-    #: Whether outputs were sent since the last push.
-    _lingering: bool = attrs.field(default=False, init=False)
     #: Records to poll at most, and how long outputs had waited for room before this round, ms.
     _most: int = attrs.field(default=POLL_RECORDS, init=False)
     _waited_ms: int = attrs.field(default=0, init=False)
+    #: Sends what tasks write.
+    outputs: TaskSender = attrs.field(init=False)
+
+    @outputs.default
+    def _sends_outputs(self) -> TaskSender:
+        where = self._sending, self._registry, self._commit, self._observer, self._clock
+        return TaskSender(*where)
 
     def process(self) -> None:
         """Poll once, process what came and what may go on."""
@@ -131,10 +127,12 @@ class RecordLoop:
         self._questions.step()
         # What we wrote has to be delivered before a task may move.
         hurried = self._actions.urgent or self._actions.waiting
-        if not self._sending.sink.has_room(hurried=hurried):
+        if not (self.outputs.keeping or self._sending.sink.has_room(hurried=hurried)):
             self._rebalance_events.wait(POLL_MS)
             return
-        self.tell(*self._registry.tasks.values())
+        for task in self.outputs.kept():
+            self._send_kept(task)
+        self.outputs.tell(*self._registry.tasks.values())
         self._undecided.count(
             task.held.waiting
             for task in self._registry.tasks.values()
@@ -163,26 +161,6 @@ class RecordLoop:
             self._process_waiting(active, now)
         self._adapt(sum(map(len, batches)))
 
-    def tell(self, *tasks: ActiveTask, at_once: bool = False) -> None:
-        """Write what tasks owe to readers whose records wait for their commits.
-
-        ``at_once``: no record of them follows.
-        """
-        writers = [task.held for task in tasks if task.held is not None]
-        if not writers:
-            return
-        now = self._clock.now_ms()
-        for one in joined([due for held in writers for due in held.markers(now, at_once=at_once)]):
-            keys: list[bytes | None] = [None] * len(one.values)
-            self._sending.sink.send(one.topic, keys, one.values, None, one.partitions)
-            self._lingering = True
-
-    def end(self, tasks: Iterable[ActiveTask]) -> None:
-        """Have the last markers of tasks delivered; what is lost of them others tell later."""
-        if any(active.held is not None for active in tasks):
-            with suppress(StillQueuedError, DeliveryError):
-                self._sending.sink.flush(ROOM_MS)
-
     def _adapt(self, polled: int) -> None:
         """Poll fewer records if the outputs of these had to wait, else more, up to the usual."""
         waited_ms = self._sending.sink.waited_ms - self._waited_ms
@@ -202,10 +180,10 @@ class RecordLoop:
             StateError: the stores fail.
         """
         try:
-            self.tell(active)
-            self._send_rest_now(active)
-            self._send(active, active.processor.settle(release=release))
-            self._send_rest_now(active)
+            self.outputs.tell(active)
+            self.outputs.send_rest_now(active)
+            self.outputs.send(active, active.processor.settle(release=release))
+            self.outputs.send_rest_now(active)
         except ProcessingError as error:
             self._fail(active, error)
 
@@ -214,6 +192,7 @@ class RecordLoop:
 
         Dropped is a task whose calls take too long, or that is to try a record again.
         """
+        self.outputs.keeps = False
         running = self._registry.of_stage(TaskStage.RUNNING)
         self._registry.any_delays_stop([active.task for active in running])
         for active in running:
@@ -271,11 +250,11 @@ class RecordLoop:
         outputs for the same requests, and the producer's own linger bounds how long any of them
         waits.
         """
-        if not self._lingering or self._under_way:
+        if not self.outputs.lingering or self._under_way:
             return []
         batches = self._poll_busy() if self._actions.urgent else self._source.poll(self._most, 0)
         if not batches:
-            self._lingering = False
+            self.outputs.lingering = False
             self._sending.sink.push()
         return batches
 
@@ -296,12 +275,18 @@ class RecordLoop:
         try:
             with self._own_process, blamed(active.task):
                 outputs = active.processor.process(batch, now, self._source.known_end)
-                self._send(active, outputs)
+                self.outputs.send(active, outputs)
                 self._trim(active)
         except ProcessingError as error:
             self._fail(active, error)
         except StateError as error:
             self._restart(error)
+
+    def _send_kept(self, active: ActiveTask) -> None:
+        try:
+            self.outputs.send(active, [])
+        except ProcessingError as error:
+            self._fail(active, error)
 
     def _process_waiting(self, active: ActiveTask, now: int) -> None:
         self._calling |= active.processor.calling
@@ -311,11 +296,11 @@ class RecordLoop:
             return
         try:
             with self._own_process, blamed(active.task):
-                self._send_rest(active)
+                self.outputs.send_rest(active)
                 if active.unsent is not None:
                     self._waiting = True
                     return
-                self._send(active, active.processor.resume(now, self._end_of_records))
+                self.outputs.send(active, active.processor.resume(now, self._end_of_records))
         except ProcessingError as error:
             self._fail(active, error)
         except StateError as error:
@@ -349,50 +334,3 @@ class RecordLoop:
         if end is None:
             return None
         return 0 if self._source.positions([partition]).get(partition, -1) >= end else end
-
-    # Sending.
-
-    def _send(self, active: ActiveTask, outputs: list[Output]) -> None:
-        if active.unsent is not None:  # they come behind what waits
-            active.unsent.outputs += outputs
-            active.unsent.shown += outputs
-            return
-        self._lingering |= bool(outputs)
-        if outputs:
-            active.wrote = True
-            self.tell(active)
-        for number, output in enumerate(outputs):
-            again = self._sending.send(output, active.edge_writer, active.task)
-            if again is not None:
-                rest = deque([again.rest, *outputs[number + 1 :]])
-                due_ms = self._clock.now_ms() + again.pause_ms
-                active.unsent = Unsent(rest, again.attempt, due_ms, list(outputs))
-                self._registry.pause(active)
-                return
-        if outputs:
-            self._observer.produced(outputs)
-
-    def _send_rest(self, active: ActiveTask) -> None:
-        """Send what waits because the producer refused a record of it."""
-        unsent = active.unsent
-        if unsent is None:
-            return
-        self._lingering = True
-        while unsent.outputs:
-            again = self._sending.send(
-                unsent.outputs[0], active.edge_writer, active.task, unsent.attempt
-            )
-            if again is not None:
-                unsent.outputs[0], unsent.attempt = again.rest, again.attempt
-                unsent.due_ms = self._clock.now_ms() + again.pause_ms
-                return
-            unsent.outputs.popleft()
-            unsent.attempt = 1
-        active.unsent = None
-        self._observer.produced(unsent.shown)
-
-    def _send_rest_now(self, active: ActiveTask) -> None:
-        """Send what waits, with the pauses: the task has stopped, and a commit is to cover it."""
-        while active.unsent is not None:
-            pause(max(0, active.unsent.due_ms - self._clock.now_ms()))
-            self._send_rest(active)

@@ -235,7 +235,7 @@ class Worker:
         self._activate()
         self._topics.step()
         try:
-            waits = self._commit.delivering and not self._group.gated
+            waits = self._records.outputs.full
             if not waits and (self._actions.unit is None or self._commit.under_way):
                 self._records.process()
             self._commits.step()  # stopped tasks wait for theirs
@@ -257,7 +257,7 @@ class Worker:
         try:
             over = self._last_commit()
             if over:
-                self._records.end(self.registry.tasks.values())
+                self._records.outputs.end(self.registry.tasks.values())
         except (EntryTooLargeError, UnwritableEntryError) as error:
             if self._sending.policy.processing == FAIL:
                 raise
@@ -363,7 +363,7 @@ class Worker:
         for part in settled.accepted:
             self._purge.committed(part)
             if part.active.stage is TaskStage.STOPPED:
-                self._records.tell(part.active, at_once=True)
+                self._records.outputs.tell(part.active, at_once=True)
         self._activation.missing.topics |= {tp.topic for tp in settled.gone}
 
     def _tidy(self, now: int) -> None:

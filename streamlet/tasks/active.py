@@ -74,6 +74,7 @@ class ActiveTask:
         freshness: of the topics of its tables, which others write.
         misplaced: names an input whose keys lie in other partitions than they should; or empty.
         unsent: outputs that wait, because the producer is to be given a record again; or None.
+        kept: outputs that follow once the commit under way is delivered.
         halted: why it processes nothing although it runs; empty: it processes.
         paused: whether an operator has it process nothing for now.
         remade: whether a topic that it reads was made again: it commits once more, and is then
@@ -110,6 +111,7 @@ class ActiveTask:
     looked_ms: int = 0
     freshness: dict[TopicPartition, Freshness] = attrs.field(factory=dict)
     unsent: Unsent | None = None
+    kept: list[Output] = attrs.field(factory=list)
     misplaced: str = ""
     remade: bool = False
     wrote: bool = False
@@ -190,7 +192,7 @@ class ActiveTask:
 
     def may_begin_again(self, positions: Positions) -> bool:
         """True if these positions are its last commit, and nothing that it wrote waits for more."""
-        waits = self.held is not None and self.held.undecided
+        waits = self.kept or (self.held is not None and self.held.undecided)
         return positions.are(self.committed, self.by, self.epoch) and not waits
 
     def move_to(self, stage: TaskStage) -> None:
@@ -224,7 +226,7 @@ class ActiveTask:
     def changed(self) -> bool:
         """True if there is something to commit."""
         calls = self.processor.calls
-        if self.under_way or self.remade or (calls is not None and calls.shut):
+        if self.under_way or self.kept or self.remade or (calls is not None and calls.shut):
             return True
         if self.held is not None and self.held.wants_commit:
             return True

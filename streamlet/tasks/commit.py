@@ -47,6 +47,8 @@ log = get_logger(__name__)
 LOOK_MS = 300_000
 #: How long one call may go on with the next task; one task is never cut in pieces.
 STEP_NS = 4_000_000
+#: How long one call waits for deliveries, ms: while more is to be processed, and else.
+SOON_MS, DELIVER_MS = 4, 1_000
 
 
 class CommitPhase(enum.StrEnum):
@@ -143,8 +145,9 @@ class AtLeastOnceCommit:
 
     @property
     def delivering(self) -> bool:
-        """True while deliveries that take long are waited for."""
-        return self._current.phase is CommitPhase.PREPARED and self._current.slow
+        """True while deliveries that take long are waited for, unless a join holds that up."""
+        slow = self._current.phase is CommitPhase.PREPARED and self._current.slow
+        return slow and not self._group.gated
 
     @property
     def sealed(self) -> bool:
@@ -170,7 +173,8 @@ class AtLeastOnceCommit:
             current.unit = unit
         if current.phase is CommitPhase.PREPARING:
             self._prepare(most_ns)
-        self._go_on()
+        sealed = most_ns is None or self._transactional
+        self._go_on(DELIVER_MS if sealed else SOON_MS)
 
     def begin_claims(self, unit: Unit, tasks: Sequence[ActiveTask]) -> bool:
         """Claim those stopped tasks of a unit that were not claimed yet."""
@@ -288,17 +292,17 @@ class AtLeastOnceCommit:
             current.move_to(CommitPhase.PREPARED)
         self._drop_if_empty()
 
-    def _go_on(self) -> None:
+    def _go_on(self, wait_ms: int = DELIVER_MS) -> None:
         if self._current.phase is CommitPhase.PREPARED:
-            self._deliver()
+            self._deliver(wait_ms)
         if self._current.phase is CommitPhase.DELIVERED:
             self._send()
 
-    def _deliver(self) -> None:
+    def _deliver(self, wait_ms: int) -> None:
         """Wait until all of it is delivered, for a while."""
         started = self._clock.now_ns()
         parts = [part for part in self._current.parts if part.drained is not None]
-        self._current.slow = not self._delivery.deliver(parts)
+        self._current.slow = not self._delivery.deliver(parts, wait_ms)
         if not self._current.slow:
             self._current.move_to(CommitPhase.DELIVERED)
         taken_ns = self._clock.now_ns() - started

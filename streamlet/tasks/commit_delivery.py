@@ -40,8 +40,6 @@ log = get_logger(__name__)
 
 #: How often to check whether the first records of our changelogs were deleted.
 STARTS_MS = 5_000
-#: How long one call waits for deliveries.
-DELIVER_MS = 1_000
 
 
 @attrs.define(eq=False)
@@ -112,8 +110,8 @@ class ChangelogDelivery:
             self._send_flush(part, changelog, flush, entry)
         return part
 
-    def deliver(self, parts: Sequence[TaskCommit]) -> bool:
-        """Wait for the delivery of all of it, and note where the changelogs end.
+    def deliver(self, parts: Sequence[TaskCommit], wait_ms: int) -> bool:
+        """Wait so long for the delivery of all of it, and note where the changelogs end.
 
         False: it takes longer; call again.
 
@@ -125,7 +123,7 @@ class ChangelogDelivery:
         again = True
         while again:
             try:
-                self._sink.flush(DELIVER_MS)
+                self._sink.flush(wait_ms)
             except StillQueuedError as error:
                 log.debug("%s", error)
                 return False

@@ -222,7 +222,7 @@ class CommitPort(Protocol):
 
     @property
     def delivering(self) -> bool:
-        """True while deliveries that take long are waited for: more outputs would be in the way."""
+        """True while deliveries are waited for: more that is queued would be in the way."""
         ...
 
     def begin(

@@ -41,7 +41,7 @@ class SimDelivery:
             part.ends = {changelog_of(active.task): len(records)}
         return part
 
-    def deliver(self, parts: Sequence[TaskCommit]) -> bool:
+    def deliver(self, parts: Sequence[TaskCommit], wait_ms: int) -> bool:
         """Take all of it for delivered: True; not if a broker refuses.
 
         What was not delivered in time is not in the logs, unless it was there before: copies may

@@ -228,6 +228,7 @@ def active_of(batches: Batches) -> ActiveTask:
         halted=False,
         stands=False,
         unsent=None,
+        kept=[],
         subtopology=SimpleNamespace(
             source_of=lambda topic: SimpleNamespace(name="", partitioner="murmur2_random"),
             stateful=False,
@@ -310,7 +311,9 @@ def sending(
     with monkeypatch.context() as patch:
         patch.setattr(Played, "known_end", None, raising=False)
         patch.setattr(worker.registry, "by_partition", {WORDS: active})
-        patch.setattr(worker._records, "_sending", RecordCollector(sink, ErrorPolicy(), "app"))
+        collector = RecordCollector(sink, ErrorPolicy(), "app")
+        for part in (worker._records, worker._records.outputs):
+            patch.setattr(part, "_sending", collector)
         yield worker, source, batches, sink
 
 
@@ -350,7 +353,7 @@ def test_outputs_that_are_sent_at_a_second_try_do_not_linger(sending: Sending) -
     worker, _, batches, sink = sending
     active = active_of(batches)
     active.unsent = Unsent(deque([output((b"k", b"again"))]), 2, 0, [])
-    worker._records._send_rest(active)
+    worker._records.outputs.send_rest(active)
     worker._records._poll()
     assert [value for _, _, value, _ in sink.taken] == [b"again"]
     assert sink.pushed == 1
@@ -390,5 +393,6 @@ def test_what_several_tasks_owe_is_one_record_of_each_partition(sending: Sending
     for one in writers:
         one.claimed()
     sink._most = 200
-    worker._records.tell(*[SimpleNamespace(held=one) for one in writers])  # type: ignore[arg-type]
+    tasks = [SimpleNamespace(held=one) for one in writers]
+    worker._records.outputs.tell(*tasks)  # type: ignore[arg-type]
     assert len(sink.taken) == 3

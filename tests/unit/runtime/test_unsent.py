@@ -13,9 +13,18 @@ from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.record_collector import RecordCollector
 from streamlet.runtime.record_loop import RecordLoop
+from streamlet.runtime.task_sending import MOST_KEPT
 from streamlet.tasks.active import ActiveTask, Unsent
 from streamlet.types import TaskId
 from tests.unit.processing.test_record_collector import LARGE, SmallSink, output
+
+
+@attrs.define
+class Processor:
+    """A task's processor that has nothing under way."""
+
+    def settle(self, *, release: bool) -> list[Output]:
+        return []
 
 
 @attrs.define
@@ -23,17 +32,26 @@ class Sender:
     """A running task, as far as sending looks at it."""
 
     task: TaskId = attrs.field(factory=lambda: TaskId(0, 0))
-    processor: object = attrs.field(factory=object)
+    processor: Processor = attrs.field(factory=Processor)
     edge_writer: None = None
     held: None = None
     unsent: Unsent | None = None
+    kept: list[Output] = attrs.field(factory=list)
     wrote: bool = False
+
+
+@attrs.define
+class Commit:
+    """A commit, as far as sending looks at it."""
+
+    delivering: bool = False
 
 
 class Around:
     """What is around the loop: notes tasks that are paused, and outputs that were sent."""
 
     def __init__(self) -> None:
+        self.tasks: dict[TaskId, Sender] = {}
         self.paused: list[Sender] = []
         self.shown: list[Output] = []
 
@@ -47,24 +65,27 @@ class Around:
 class World:
     """A loop of one task, with a producer that refuses large records."""
 
-    def __init__(self, retry: sl.Retry) -> None:
-        self.sink, self.around, self.clock = SmallSink(), Around(), ManualClock()
+    def __init__(self, retry: sl.Retry, most: int = 10) -> None:
+        self.sink, self.around, self.clock = SmallSink(most), Around(), ManualClock()
         sending = RecordCollector(self.sink, ErrorPolicy.of(retry), "a")
         given: dict[str, Any] = dict.fromkeys(
-            ["actions", "commit", "out_of_range", "meters", "counters", "questions", "undecided"]
+            ["actions", "out_of_range", "meters", "counters", "questions", "undecided"]
         )
+        self.commit = Commit()
         around = cast(Any, self.around)
         self.loop = RecordLoop(
             *cast(Any, (None, None)),
             self.clock,
             **given,
             **dict.fromkeys(["fail", "restart"], around),
+            commit=cast(Any, self.commit),
             registry=around,
             observer=around,
             sending=sending,
         )
         self.sender = Sender()
         self.active = cast(ActiveTask, self.sender)
+        self.around.tasks[self.sender.task] = self.sender
 
     def taken(self) -> list[bytes | None]:
         """Keys of what the producer took."""
@@ -77,8 +98,8 @@ SECOND, THIRD = output((b"d", b"4")), output((b"e", b"5"))
 
 def test_nothing_overtakes_a_record_that_waits_for_its_next_try() -> None:
     world = World(sl.Retry(3, backoff=100, then="skip"))
-    world.loop._send(world.active, [FIRST, SECOND])
-    world.loop._send(world.active, [THIRD])
+    world.loop.outputs.send(world.active, [FIRST, SECOND])
+    world.loop.outputs.send(world.active, [THIRD])
     assert world.taken() == [b"a"]
     assert world.around.paused == [world.sender], "it reads no more until then"
     assert world.around.shown == [], "no output is shown before all is sent"
@@ -89,7 +110,7 @@ def test_nothing_overtakes_a_record_that_waits_for_its_next_try() -> None:
         world.clock.advance(1)
         assert not world.loop._waits_for_retry(world.active, world.clock.now_ms())
         assert world.taken() == [b"a"]
-        world.loop._send_rest(world.active)
+        world.loop.outputs.send_rest(world.active)
 
     assert world.taken() == [b"a", b"c", b"d", b"e"]
     assert world.around.shown == [FIRST, SECOND, THIRD]
@@ -98,17 +119,67 @@ def test_nothing_overtakes_a_record_that_waits_for_its_next_try() -> None:
 
 def test_each_record_of_what_waits_has_tries_of_its_own() -> None:
     world = World(sl.Retry(2, backoff=100, then="skip"))
-    world.loop._send(world.active, [output((b"a", LARGE), (b"b", LARGE)), SECOND])
+    world.loop.outputs.send(world.active, [output((b"a", LARGE), (b"b", LARGE)), SECOND])
     for keys in ([], [b"d"]):
         world.clock.advance(100)
-        world.loop._send_rest(world.active)
+        world.loop.outputs.send_rest(world.active)
         assert world.taken() == keys
 
 
 @pytest.mark.parametrize("then", ["skip", ("dead_letter", "letters")])
 def test_a_commit_of_a_stopped_task_sends_all_that_waits(then: Any) -> None:
     world = World(sl.Retry(2, backoff=0, then=then))
-    world.loop._send(world.active, [FIRST, SECOND])
-    world.loop._send_rest_now(world.active)
+    world.loop.outputs.send(world.active, [FIRST, SECOND])
+    world.loop.outputs.send_rest_now(world.active)
     assert [key for key in world.taken() if key != b"b"] == [b"a", b"c", b"d"]
     assert world.sender.unsent is None
+
+
+def test_outputs_written_while_a_commit_is_delivered_follow_it_in_order() -> None:
+    world = World(sl.Retry(2, backoff=100, then="skip"))
+    outputs, world.commit.delivering = world.loop.outputs, True
+    outputs.send(world.active, [SECOND])
+    outputs.send(world.active, [FIRST])
+    assert (world.taken(), outputs.kept(), outputs.full) == ([], [], False)
+    world.commit.delivering = False
+    outputs.send(world.active, [THIRD])
+    assert world.taken() == [b"d", b"a"], "what is behind a refused record waits for it"
+    world.clock.advance(100)
+    outputs.send_rest(world.active)
+    assert world.taken() == [b"d", b"a", b"c", b"e"]
+    assert world.around.shown == [SECOND, FIRST, THIRD]
+
+
+def test_kept_outputs_are_sent_though_nothing_follows_and_their_bytes_are_bounded() -> None:
+    world = World(sl.Retry(2, then="skip"), MOST_KEPT)
+    outputs, world.commit.delivering = world.loop.outputs, True
+    row = b"v" * (MOST_KEPT // 4)
+    for key in (b"1", b"2", b"3", b"4"):
+        assert not outputs.full
+        outputs.send(world.active, [output((key, row))])
+    assert outputs.full, "nothing more is processed"
+    world.commit.delivering = False
+    assert not outputs.full
+    assert outputs.kept() == [world.sender]
+    outputs.send(world.active, [])
+    assert (outputs.kept(), world.sender.kept) == ([], [])
+    assert len(world.around.shown) == 4
+
+
+def test_a_worker_that_stops_keeps_nothing_back() -> None:
+    world = World(sl.Retry(2, then="skip"), MOST_KEPT)
+    outputs, world.commit.delivering = world.loop.outputs, True
+    outputs.send(world.active, [SECOND])
+    outputs.keeps = False
+    outputs.send(world.active, [THIRD])
+    assert world.taken() == [b"d", b"e"]
+
+
+def test_the_share_of_a_commit_is_taken_behind_what_was_kept() -> None:
+    world = World(sl.Retry(2, backoff=0, then="skip"))
+    world.commit.delivering = True
+    world.loop.outputs.send(world.active, [FIRST, SECOND])
+    world.commit.delivering = False
+    world.loop.settle(world.active)
+    assert world.taken() == [b"a", b"c", b"d"]
+    assert (world.sender.kept, world.sender.unsent) == ([], None)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamlet.errors import StillQueuedError
+from streamlet.tasks.commit import DELIVER_MS, SOON_MS
 from streamlet.tasks.task_record import Unit, UnitStage
 from tests.unit.tasks.owners import TASK, Owner, World, fold
 
@@ -24,8 +25,10 @@ def test_a_commit_waits_for_its_deliveries_and_for_nothing_else(
     list(owner.steps())  # the claim
     owner.work(10)
     deliver, waits = owner.sink.flush, iter([True, True, False])
+    waited = list[int]()
 
     def flush(timeout_ms: int) -> None:
+        waited.append(timeout_ms)
         if next(waits):
             raise StillQueuedError("3 records still undelivered")
         deliver(timeout_ms)
@@ -38,7 +41,11 @@ def test_a_commit_waits_for_its_deliveries_and_for_nothing_else(
         else:
             port.begin([owner.active])
         told.append((port.under_way, port.delivering, port.sent))
+        with monkeypatch.context() as patch:
+            patch.setattr(Owner, "gated", True)
+            assert not port.delivering, "a join holds the commit up, and no outputs"
     assert told == [(True, True, False)] * 2 + [(True, False, True)]
+    assert waited == [DELIVER_MS if last else SOON_MS, SOON_MS, SOON_MS]
     monkeypatch.setattr(owner.sink, "flush", deliver)
     list(owner.steps())
     assert owner.state() == fold(world.inputs, 10)
