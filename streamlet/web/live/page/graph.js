@@ -89,7 +89,7 @@ function label(one) {
   if (!one.counts) return null;
   const [fromX, fromY] = one.points.at(-2);
   const [toX, toY] = one.points.at(-1);
-  const texts = [rate(one.counts.rate)];
+  const texts = one.counts.rate === null ? [] : [rate(one.counts.rate)];
   if (one.counts.lag) texts.push(`lag ${number(one.counts.lag)}`);
   if (one.counts.late) texts.push(`late ${number(one.counts.late)}`);
   return svg(

@@ -119,6 +119,23 @@ def test_a_task_that_moves_between_two_readings_is_on_the_time_line() -> None:
     assert [one["kind"] for one in events[1:]] == ["rebalance"]
 
 
+def test_the_silence_of_a_task_whose_owner_died_begins_when_it_was_last_seen_to_run() -> None:
+    made, page = MadeUp.of(2), LiveDocument()
+    made.owners.pop("0_0")
+    page.of(made.reading())
+    made.later()
+    last_ms = made.at_ms
+    page.of(made.reading())
+    for _ in range(4):  # h1 is gone, and its task has no owner yet
+        made.later()
+        made.owners.pop("1_0", None)
+        page.of(made.reading())
+    made.later()
+    made.owners["1_0"] = "h2"
+    (move, *_) = page.of(made.reading())["timeline"]
+    assert (move["from"], move["to"], move["silence_ms"]) == ("h1-0", "h2-0", made.at_ms - last_ms)
+
+
 def test_a_time_without_readings_makes_no_silence() -> None:
     made, page = MadeUp.of(2), LiveDocument()
     page.of(made.reading())
