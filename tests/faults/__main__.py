@@ -55,6 +55,7 @@ def main() -> int:
     parser.add_argument("--api", action="append", choices=[*DOCUMENTED], help="all without any")
     parser.add_argument("--effect", action="append", help="an error, disconnect, delay, black hole")
     parser.add_argument("--guarantee", action="append", choices=GUARANTEES)
+    parser.add_argument("--missing", action="store_true", help="only what the page has not seen")
     parser.add_argument("--seed", type=int, default=None, help="default: of the time")
     parser.add_argument("--runs", type=int, default=1, help="each case so often")
     parser.add_argument("--bootstrap-servers", help="default: a broker of its own")
@@ -70,6 +71,7 @@ def main() -> int:
         if case.api in (options.api or DOCUMENTED)
         and (options.effect is None or case.effect in options.effect)
     ]
+    known = page.seen_in(page.PAGE.read_text("utf-8")) if options.missing else {}
     print(f"seed {seed}", flush=True)
     found: dict[tuple[str, Case], list[Outcome]] = defaultdict(list)
     with ExitStack() as stack:
@@ -78,8 +80,9 @@ def main() -> int:
         if servers is None:
             servers = stack.enter_context(KafkaBroker()).bootstrap_servers
         for guarantee in options.guarantee or GUARANTEES:
-            for number in range(options.runs):
-                sent = [case for case in chosen if case.sent_under(guarantee)]
+            sent = [case for case in chosen if case.sent_under(guarantee)]
+            sent = [case for case in sent if (guarantee, case) not in known]
+            for number in range(options.runs if sent else 0):
                 outcomes = run(sent, guarantee, servers, folder, random.Random(seed + number))
                 for case, outcome in outcomes.items():
                     found[guarantee, case].append(outcome)

@@ -128,6 +128,8 @@ _AFTER = {
 #: Of these it has always done it; clients take the last one as a success.
 _ALWAYS_AFTER = frozenset({"NOT_ENOUGH_REPLICAS_AFTER_APPEND", "DUPLICATE_SEQUENCE_NUMBER"})
 _LOSSES = ("disconnect", "delay", "black hole")
+#: The newest FindCoordinator that librdkafka sends; the kind of key of a transactional id.
+_LIBRDKAFKAS, _OF_TRANSACTIONS = 2, 1
 _CHANGES = frozenset({"Produce", "OffsetCommit", "TxnOffsetCommit", "EndTxn"})
 
 
@@ -154,7 +156,7 @@ class Case:
 
     def inject(self, proxy: FaultProxy, nth: int) -> Fault:
         """Make it happen once, to the n-th request of the kind from now on."""
-        which = Which(nth=nth, times=1, after=self.after, where=_concerns_records)
+        which = Which(nth=nth, times=1, after=self.after, where=_matters)
         effects: dict[str, Any] = {
             "disconnect": proxy.disconnect,
             "black hole": proxy.black_hole,
@@ -167,8 +169,14 @@ class Case:
         return proxy.refuse(self.api, self.effect, **which)
 
 
-def _concerns_records(request: ProxiedRequest) -> bool:
-    """False for requests of the control topic's readers and writers."""
+def _matters(request: ProxiedRequest) -> bool:
+    """False for requests whose answers change nothing.
+
+    Those of the control topic's readers and writers, and the look-ups that librdkafka makes of the
+    group's coordinator for consumers that are no members.
+    """
+    if request.api == "FindCoordinator":
+        return request.version > _LIBRDKAFKAS or request.body.key_type == _OF_TRANSACTIONS
     if request.api not in ("Produce", "Fetch", "ListOffsets"):
         return True
     return bool(request.topics) and not any(map(is_control_topic, request.topics))

@@ -1,10 +1,31 @@
-"""The page of faults has what the code's table says, and what was seen of all others."""
+"""The page of faults has what the code's table says, and what was seen of each other fault."""
 
 from __future__ import annotations
 
-from tests.faults.page import PAGE, seen_in, with_rows
+from streamlet.coordinator.codes import NAMES, TABLE
+from tests.faults.cases import CASES, DOCUMENTED, GUARANTEES
+from tests.faults.page import PAGE, of_group, seen_in, with_rows
 
 
 def test_the_page_is_what_the_table_and_the_record_make() -> None:
     text = PAGE.read_text("utf-8")
     assert with_rows(text, seen_in(text)) == text
+
+
+def test_each_fault_was_seen_under_each_guarantee_that_sends_such_requests() -> None:
+    seen = seen_in(PAGE.read_text("utf-8"))
+    lacking = [
+        f"{guarantee}: {case}"
+        for guarantee in GUARANTEES
+        for case in CASES
+        if case.sent_under(guarantee) and (guarantee, case) not in seen
+    ]
+    assert lacking == [], "python -m tests.faults --missing --record"
+
+
+def test_each_code_of_the_groups_table_has_a_row_and_a_fault() -> None:
+    rows = of_group()
+    for kind, code in TABLE:
+        if code:
+            assert NAMES[code] in DOCUMENTED[kind]
+            assert any(row.startswith(f"| {kind} |") and f"`{NAMES[code]}`" in row for row in rows)
