@@ -81,9 +81,9 @@ class _Keeper:
                 wait_s = self._renew(seen)
             except Exception as error:
                 self.problem = self.function.problem or error_text(error)
-                if self.function.final:
+                lasts = _failed(seen, f"{NO_TOKEN}: {self.problem}")
+                if self.function.final or not lasts:
                     self.first.put(self.problem)
-                if not _failed(seen, f"{NO_TOKEN}: {self.problem}"):
                     return
                 wait_s, pause_s = pause_s, min(2 * pause_s, _LONGEST_PAUSE_S)
             else:
@@ -114,9 +114,9 @@ def _failed(seen: weakref.ref[Any], reason: str) -> bool:
     client = seen()
     if client is None:
         return False
-    log.warning("%s", reason)
     try:
         client.token_failed(reason)
-    except RuntimeError:
+    except RuntimeError:  # closed, which is no news
         return False
+    log.warning("%s", reason)
     return True

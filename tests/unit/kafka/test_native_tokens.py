@@ -58,7 +58,9 @@ def own_thread(told: list[threading.Thread]) -> threading.Thread:
 
 
 @pytest.mark.parametrize("ended", ["dropped", "closed"])
-def test_a_client_gets_a_token_before_the_last_one_expires_until_it_ends(ended: str) -> None:
+def test_a_client_gets_a_token_before_the_last_one_expires_until_it_ends(
+    ended: str, caplog: pytest.LogCaptureFixture
+) -> None:
     called_on: list[threading.Thread] = []
 
     def function(argument: str) -> tuple[Any, ...]:
@@ -81,6 +83,7 @@ def test_a_client_gets_a_token_before_the_last_one_expires_until_it_ends(ended: 
         del client
     thread.join(WAIT_S)
     assert not thread.is_alive()
+    assert "no token" not in caplog.text, "that it has ended is no news"
 
 
 def test_a_function_that_fails_is_called_again_and_the_client_knows_why(
