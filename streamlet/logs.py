@@ -8,27 +8,22 @@ trace. Levels, filters and handlers are obeyed as ever.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 
 class _Enabled:
-    """An attribute ``disabled`` that is always False."""
+    """Keeps ``disabled`` as it is: a plain attribute, which each call that logs reads."""
 
-    if not TYPE_CHECKING:  # for a type checker it is a plain attribute, as in the class below it
-
-        @property
-        def disabled(self) -> bool:
-            return False
-
-        @disabled.setter
-        def disabled(self, value: bool) -> None:
-            """Ignore it: see the module; a level turns a logger off."""
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute, but not ``disabled``: see the module; a level turns a logger off."""
+        if name != "disabled":
+            super().__setattr__(name, value)
 
 
 def get_logger(name: str) -> logging.Logger:
     """The logger of a module of ours, as ``logging.getLogger`` gives it, that stays enabled."""
     logger = logging.getLogger(name)
     if not issubclass(type(logger), _Enabled):
+        logger.disabled = False  # a configuration before this import may have found it
         kind = type(logger)  # the program may have set one of its own
         logger.__class__ = type(kind.__name__, (_Enabled, kind), {"__module__": kind.__module__})
     return logger
