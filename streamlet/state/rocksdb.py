@@ -1,4 +1,4 @@
-"""Stores on disk: one RocksDB per task, a column family per store. The only import of rocksdict.
+"""Stores on disk: one RocksDB per task, a column family per store.
 
 The write-ahead log is on and never synced. A WriteBatch is one record of that log whatever column
 families it touches, so after a kill -9 stores and positions agree at the last batch, and after a
@@ -11,7 +11,6 @@ rocksdict tells errors apart by text only; ``rocksdb_errors`` is the one place t
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -21,38 +20,22 @@ from typing import Any
 
 from rocksdict import (
     AccessType,
-    BlockBasedOptions,
-    Cache,
     ColumnFamily,
-    DBCompressionType,
-    Env,
     IngestExternalFileOptions,
-    Options,
     Rdict,
     ReadOptions,
     SstFileWriter,
     WriteBatch,
-    WriteBufferManager,
 )
 
 from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.logs import get_logger
 from streamlet.own_files import make_own_folder
 from streamlet.state.backing import Columns
-from streamlet.state.rocksdb_errors import state_error
-from streamlet.state.rocksdb_snapshot import FamilySnapshot
+from streamlet.state.rocksdb_errors import is_no_such_key, state_error
+from streamlet.state.rocksdb_options import database_options
 
 log = get_logger(__name__)
-
-#: Memory that all tasks of the process share, bytes.
-BLOCK_CACHE_BYTES = 16 << 20
-MEMTABLE_BYTES = 24 << 20
-#: Limits of one task's database.
-_WRITE_BUFFER_BYTES = 4 << 20
-_WAL_BYTES = 16 << 20
-_OPEN_FILES = 64
-#: Threads for compactions and threads for flushes, which all databases of the process share.
-_COMPACTIONS = _FLUSHES = 1
 
 #: rocksdict's own file in a database's folder; also who only reads writes it.
 CLIENT_FILE = "rocksdict-config.json"
@@ -64,6 +47,29 @@ _STORE = "store."  # prefix of the column families of stores
 _BULK = "bulk-"  # files on their way into the database
 #: Errors of rocksdict that are bugs of ours: not bytes, or keys out of order.
 _BUGS = (ValueError, TypeError, AssertionError)
+
+
+class FamilySnapshot:
+    """Reads a column family as it was at one moment; a snapshot raises where it has no key.
+
+    Args:
+        snapshot: of a column family; the database stays open as long as it is held.
+    """
+
+    def __init__(self, snapshot: Any) -> None:
+        self._snapshot = snapshot
+        self.iter = snapshot.iter
+
+    def get(self, key: Any) -> Any:
+        """The value of a key, or None; of a list of keys a list."""
+        if isinstance(key, list):
+            return [self.get(one) for one in key]
+        try:
+            return self._snapshot[key]
+        except Exception as error:  # rocksdict raises bare Exceptions
+            if is_no_such_key(error):
+                return None
+            raise
 
 
 class RocksBacking:
@@ -143,8 +149,8 @@ class RocksEngine:
         folder = self._folder
         _prepare(folder)
         names = sorted({_META, *_families_on_disk(folder)})
-        options = {name: _options() for name in names}
-        self._db: Rdict = _guarded(folder, lambda: Rdict(str(folder), _options(), options))
+        options = {name: database_options() for name in names}
+        self._db: Rdict = _guarded(folder, lambda: Rdict(str(folder), database_options(), options))
         self._families: dict[str, Rdict] = {}
         self._handles: dict[str, ColumnFamily] = {}
         for name in names:
@@ -187,7 +193,7 @@ class RocksEngine:
         for name in self._names:
             if name not in self._families:
                 create = self._db.create_column_family
-                _guarded(self._folder, create, _STORE + name, _options()).close()
+                _guarded(self._folder, create, _STORE + name, database_options()).close()
                 self._take_family(name)
 
     def _check_manifest(self, found: tuple[str, int]) -> None:
@@ -299,7 +305,9 @@ def read_meta(folder: Path) -> bytes | None:
     if not _families_on_disk(folder):
         return None
     access = AccessType.read_only(False)
-    database = _guarded(folder, lambda: Rdict(str(folder), _options(), {_META: _options()}, access))
+    database = _guarded(
+        folder, lambda: Rdict(str(folder), database_options(), {_META: database_options()}, access)
+    )
     found: bytes | None = _guarded(folder, database.get, _META_KEY)
     database.close()
     return found
@@ -357,7 +365,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _write_sst(path: str, columns: Columns) -> None:
-    writer = SstFileWriter(_options())
+    writer = SstFileWriter(database_options())
     writer.open(path)
     entries = dict(zip(columns.keys, columns.values, strict=True))
     assert len(entries) == len(columns.keys), "a key twice in one sorted file"
@@ -372,51 +380,6 @@ def _write_sst(path: str, columns: Columns) -> None:
         for key in sorted(entries):
             writer[key] = entries[key]
     writer.finish()
-
-
-def start_threads() -> None:
-    """Start the threads that flush and compact, unless they run already.
-
-    Else the first thread that opens a database starts them, and they keep its priority for good,
-    the next to open the databases.
-    """
-    env = Env()
-    env.set_low_priority_background_threads(_COMPACTIONS)
-    env.set_high_priority_background_threads(_FLUSHES)
-
-
-@functools.cache
-def _shared_memory() -> tuple[Cache, WriteBufferManager]:
-    """One block cache and one bound on memtables for all databases of this process."""
-    return Cache(BLOCK_CACHE_BYTES), WriteBufferManager(MEMTABLE_BYTES, False)
-
-
-def _options() -> Options:
-    """Settings of a database and of each column family: small, since a worker has many tasks."""
-    cache, memtables = _shared_memory()
-    blocks = BlockBasedOptions()
-    blocks.set_block_cache(cache)
-    blocks.set_bloom_filter(10, False)  # most reads of a new key find nothing
-    blocks.set_format_version(5)
-    blocks.set_cache_index_and_filter_blocks(True)  # else they lie outside the cache's bound
-    blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    options.set_block_based_table_factory(blocks)
-    options.set_compression_type(DBCompressionType.lz4())
-    options.set_write_buffer_manager(memtables)
-    options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
-    options.set_arena_block_size(128 << 10)  # what an empty memtable takes
-    options.set_max_total_wal_size(_WAL_BYTES)  # else the small family keeps every log alive
-    options.set_max_open_files(_OPEN_FILES)
-    options.set_max_file_opening_threads(1)  # else 15 a family: a third of an opening's time
-    options.set_max_background_jobs(_COMPACTIONS + _FLUSHES)
-    options.set_keep_log_file_num(1)
-    options.set_max_log_file_size(1 << 20)
-    options.set_stats_dump_period_sec(0)
-    options.set_manifest_preallocation_size(64 << 10)
-    return options
 
 
 def _guarded(folder: Path, call: Callable[..., Any], *args: Any) -> Any:

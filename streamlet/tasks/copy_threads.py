@@ -14,7 +14,7 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 from streamlet.clock import Clock
-from streamlet.state.rocksdb import start_threads
+from streamlet.state.rocksdb_options import start_threads
 from streamlet.tasks.background import Processors, lower_priority
 
 if TYPE_CHECKING:

@@ -1,0 +1,69 @@
+"""Settings of the databases on disk, and what all databases of a process share."""
+
+from __future__ import annotations
+
+import functools
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Env,
+    Options,
+    WriteBufferManager,
+)
+
+#: Memory that all tasks of the process share, bytes.
+BLOCK_CACHE_BYTES = 16 << 20
+MEMTABLE_BYTES = 24 << 20
+#: Limits of one task's database.
+_WRITE_BUFFER_BYTES = 4 << 20
+_WAL_BYTES = 16 << 20
+_OPEN_FILES = 64
+#: Threads for compactions and threads for flushes, which all databases of the process share.
+_COMPACTIONS = _FLUSHES = 1
+
+
+def start_threads() -> None:
+    """Start the threads that flush and compact, unless they run already.
+
+    Else the first thread that opens a database starts them, and they keep its priority for good,
+    the next to open the databases.
+    """
+    env = Env()
+    env.set_low_priority_background_threads(_COMPACTIONS)
+    env.set_high_priority_background_threads(_FLUSHES)
+
+
+@functools.cache
+def _shared_memory() -> tuple[Cache, WriteBufferManager]:
+    """One block cache and one bound on memtables for all databases of this process."""
+    return Cache(BLOCK_CACHE_BYTES), WriteBufferManager(MEMTABLE_BYTES, False)
+
+
+def database_options() -> Options:
+    """Settings of a database and of each column family: small, since a worker has many tasks."""
+    cache, memtables = _shared_memory()
+    blocks = BlockBasedOptions()
+    blocks.set_block_cache(cache)
+    blocks.set_bloom_filter(10, False)  # most reads of a new key find nothing
+    blocks.set_format_version(5)
+    blocks.set_cache_index_and_filter_blocks(True)  # else they lie outside the cache's bound
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_block_based_table_factory(blocks)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_write_buffer_manager(memtables)
+    options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
+    options.set_arena_block_size(128 << 10)  # what an empty memtable takes
+    options.set_max_total_wal_size(_WAL_BYTES)  # else the small family keeps every log alive
+    options.set_max_open_files(_OPEN_FILES)
+    options.set_max_file_opening_threads(1)  # else 15 a family: a third of an opening's time
+    options.set_max_background_jobs(_COMPACTIONS + _FLUSHES)
+    options.set_keep_log_file_num(1)
+    options.set_max_log_file_size(1 << 20)
+    options.set_stats_dump_period_sec(0)
+    options.set_manifest_preallocation_size(64 << 10)
+    return options
