@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.model.cases import CASES, PROTOCOLS, SLOW, Case
-from tests.simulation.model.flip import FlipRules, explore_flip
 from tests.simulation.model.search import Result, explore, sweep
+from tests.simulation.model.type_migration import MigrationRules, explore_migration
 
 QUICK = [name for name in CASES if name not in ("V3b", "V3c", "V4", "V6", "V11", "V11b")]
 MORE = [name for name in CASES if name not in QUICK]
@@ -19,15 +19,15 @@ MORE = [name for name in CASES if name not in QUICK]
 def assert_needed(case: Case) -> None:
     """Without the rule the search finds the harm; with it the same search sees every state."""
     without = explore(case.without_rule())
-    assert without.broken.startswith(case.breaks), without.told()
+    assert without.broken.startswith(case.breaks), without.text()
     if case.mended:
         assert_holds(explore(case.with_rule(), live=True))
 
 
 def assert_holds(result: Result) -> None:
-    assert not result.broken, result.told()
-    assert not result.stuck, result.told()
-    assert result.complete, result.told()
+    assert not result.broken, result.text()
+    assert not result.stuck, result.text()
+    assert result.complete, result.text()
 
 
 def assert_all_hold(protocol: str, total: int) -> None:
@@ -72,18 +72,18 @@ def test_two_faults_break_nothing_and_the_group_comes_to_rest(protocol: str) -> 
 @pytest.mark.parametrize(
     ("rules", "breaks"),
     [
-        (FlipRules(compares="nothing"), "S1"),
-        (FlipRules(compares="offset", new_epoch=False), "S3"),
-        (FlipRules(claims=False, new_epoch=False), "S3"),
+        (MigrationRules(compares="nothing"), "S1"),
+        (MigrationRules(compares="offset", new_epoch=False), "S3"),
+        (MigrationRules(claims=False, new_epoch=False), "S3"),
     ],
 )
 def test_v13_a_task_held_open_is_resumed_only_behind_our_own_commit_with_a_new_epoch(
-    rules: FlipRules, breaks: str
+    rules: MigrationRules, breaks: str
 ) -> None:
-    bad, trace, _ = explore_flip(rules)
+    bad, trace, _ = explore_migration(rules)
     assert bad.startswith(breaks), trace
 
 
 def test_changing_the_protocol_type_breaks_nothing() -> None:
-    bad, trace, _ = explore_flip(FlipRules())
+    bad, trace, _ = explore_migration(MigrationRules())
     assert not bad, trace

@@ -15,7 +15,7 @@ from streamlet.assignor.assign import assign
 from streamlet.assignor.validate import validate
 from streamlet.assignor.values import Plan as RealPlan
 from streamlet.assignor.values import Rules as Settings
-from tests.simulation.model.leader import TASK, Words, group_of, plans, words_of
+from tests.simulation.model.leader import TASK, Descriptions, descriptions_of, group_of, plans
 from tests.simulation.model.rules import Rules, budget
 from tests.simulation.model.steps import HandOver
 from tests.simulation.model.values import COMPLETING, HAND_OVER, KEEP, REVOKE, Broker
@@ -28,11 +28,11 @@ def leaders_views(rules: Rules) -> list[Broker]:
     system = HandOver(rules, FAULTS)
     start = system.start()
     seen, queue = {start}, deque([start])
-    found: dict[Words, Broker] = {}
+    found: dict[Descriptions, Broker] = {}
     while queue:
         world = queue.popleft()
         if world.broker.phase == COMPLETING:
-            found.setdefault(words_of(world.broker, rules), world.broker)
+            found.setdefault(descriptions_of(world.broker, rules), world.broker)
         for _, _, after in system.moves(world):
             if after not in seen:
                 seen.add(after)
@@ -58,12 +58,12 @@ def test_every_plan_is_one_that_the_claims_allow(mode: str) -> None:
     views = leaders_views(rules)
     assert len(views) > 10
     for broker in views:
-        words = words_of(broker, rules)
-        group = group_of(words, broker.generation, Settings(handover=mode))
+        descriptions = descriptions_of(broker, rules)
+        group = group_of(descriptions, broker.generation, Settings(handover=mode))
         decided = assign(group)
         assert validate(group, decided) == []
         ids = {slot: seat.member for slot, seat in enumerate(broker.seats) if seat}
         allowed = {
             (plan.kind, ids[plan.owner], plan.heir_id) for plan, _ in plans(broker, rules, FAULTS)
         }
-        assert in_short(decided) in allowed, (words, decided)
+        assert in_short(decided) in allowed, (descriptions, decided)

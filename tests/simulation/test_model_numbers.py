@@ -13,16 +13,16 @@ SLOW = ("N5", "N6", "held b", "V12b")
 
 def assert_holds(folders: Folders) -> None:
     result = explore(folders, live=True)
-    assert not result.broken, result.told()
-    assert not result.stuck, result.told()
-    assert result.complete, result.told()
+    assert not result.broken, result.text()
+    assert not result.stuck, result.text()
+    assert result.complete, result.text()
 
 
 def assert_needed(name: str) -> None:
     """Without the rule a start with another state is found; with it the same search finds none."""
     case = FOLDER_CASES[name]
     without = explore(case.without_rule())
-    assert without.broken.startswith("S5"), without.told()
+    assert without.broken.startswith("S5"), without.text()
     if case.mended:
         assert_holds(case.with_rule())
 

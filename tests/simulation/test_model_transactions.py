@@ -30,7 +30,7 @@ def test_a_rule_left_out_loses_tears_or_doubles(
     out: dict[str, Any], faults: tuple[int, int, int], breaks: str
 ) -> None:
     result = explore(Transactions(TxnRules(**out), faults))
-    assert result.broken.startswith(breaks), result.told()
+    assert result.broken.startswith(breaks), result.text()
 
 
 @pytest.mark.parametrize("faults", [(1, 0, 0), (0, 1, 1)])
@@ -46,5 +46,5 @@ def test_commits_are_exact_after_more_of(faults: tuple[int, int, int]) -> None:
 
 def assert_holds(faults: tuple[int, int, int]) -> None:
     result = explore(Transactions(TxnRules(), faults), live=True)
-    assert result.complete, result.told()
-    assert not result.stuck, result.told()
+    assert result.complete, result.text()
+    assert not result.stuck, result.text()

@@ -15,7 +15,7 @@ me (``coordinator.commit_metadata``).
 * ``members``, ``assignments``, ``commits``: what a member does; ``faults``: what happens to it.
 * ``changelog``: what was written and what a reader makes of it. ``properties``: what must hold.
 * ``search``: breadth first, with traces and liveness; ``cases``: bounds, and V1 to V12.
-* ``flip``: changing the protocol type (V13), a small model of its own.
+* ``type_migration``: changing the protocol type (V13), a small model of its own.
 * ``folders``: commit numbers with several keys, two hosts and their folders (N1 to N6), another;
   ``folder_cases`` has its bounds and what each rule is for.
 * ``transactions``: commits by transactions with requests that arrive late, another.

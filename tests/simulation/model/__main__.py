@@ -8,12 +8,12 @@ import sys
 import time
 
 from tests.simulation.model.cases import CASES, PROTOCOLS, SLOW
-from tests.simulation.model.flip import FlipRules, explore_flip
 from tests.simulation.model.folder_cases import FOLDER_CASES, HOLDS, LONGER
 from tests.simulation.model.properties import broken
 from tests.simulation.model.rules import Rules, budget
 from tests.simulation.model.search import explore, sweep
 from tests.simulation.model.steps import canonical, initial, moves
+from tests.simulation.model.type_migration import MigrationRules, explore_migration
 
 
 def main() -> int:
@@ -52,7 +52,7 @@ def _cases(names: list[str]) -> int:
             _flip()
             continue
         case = known[name]
-        print(f"## {name}: without {case.rule}\n{explore(case.without_rule()).told()}")
+        print(f"## {name}: without {case.rule}\n{explore(case.without_rule()).text()}")
         sys.stdout.flush()
     return 0
 
@@ -62,18 +62,21 @@ def _numbers(names: list[str]) -> int:
     for name in names or [*FOLDER_CASES, *HOLDS, *LONGER]:
         if name in FOLDER_CASES:
             case = FOLDER_CASES[name]
-            print(f"## {name}: without {case.rule}\n{explore(case.without_rule()).told()}")
+            print(f"## {name}: without {case.rule}\n{explore(case.without_rule()).text()}")
         else:
             result = explore({**HOLDS, **LONGER}[name], live=True)
             bad += bool(result.broken or result.stuck)
-            print(f"## {name}: {result.told()}")
+            print(f"## {name}: {result.text()}")
         sys.stdout.flush()
     return 1 if bad else 0
 
 
 def _flip() -> None:
-    for rules in (FlipRules(compares="nothing"), FlipRules(compares="offset", new_epoch=False)):
-        bad, trace, states = explore_flip(rules)
+    for rules in (
+        MigrationRules(compares="nothing"),
+        MigrationRules(compares="offset", new_epoch=False),
+    ):
+        bad, trace, states = explore_migration(rules)
         print(f"## V13: {rules}\n{states} states, BROKEN: {bad}")
         print("\n".join(f"    {words}" for words in trace))
 
@@ -84,7 +87,7 @@ def _sweep(protocol: str, total: int, kinds: str | None, seconds: float) -> int:
     states = complete = searches = bad = 0
     began = time.monotonic()
     for chosen, result in sweep(rules, chosen_from, total, always=always, seconds=seconds):
-        print(f"{'+'.join(chosen)}: {result.told()}", flush=True)
+        print(f"{'+'.join(chosen)}: {result.text()}", flush=True)
         states += result.states
         searches += 1
         complete += result.complete

@@ -15,10 +15,10 @@ from tests.simulation.model.values import (
     NONE,
     OWNING,
     PENDING,
+    REJOIN,
     RELEASED,
     REVOKE,
     STOPPED,
-    WISH,
     Member,
     Order,
     Plan,
@@ -40,7 +40,7 @@ def without_task(member: Member, role: str) -> Member:
         joining=member.joining,
         join_generation=member.join_generation,
         generation=member.generation,
-        said=member.said,
+        description=member.description,
         fresh=member.fresh,
         want=member.want,
         role=role,
@@ -59,8 +59,8 @@ def take(world: World, slot: int, plan: Plan, rules: Rules) -> World:
         joining=IDLE,
         join_generation=0,
         generation=plan.generation,
-        said=None,
-        want=before.want if before.want == WISH else "",
+        description=None,
+        want=before.want if before.want == REJOIN else "",
     )
     if member.overdue:  # its unit was overtaken: it goes on
         member = member._replace(role=ACTIVE, order=None, overdue=False)
@@ -105,7 +105,7 @@ def _revoke(member: Member, plan: Plan) -> Member:
         return member._replace(order=order)
     if member.role in (FETCHING, FETCHED):
         return given_up(without_task(member, STOPPED)._replace(order=order))
-    return without_task(member, RELEASED)._replace(want=WISH)
+    return without_task(member, RELEASED)._replace(want=REJOIN)
 
 
 def lose(member: Member) -> Member:

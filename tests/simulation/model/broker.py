@@ -18,12 +18,12 @@ from tests.simulation.model.values import (
     IDLE,
     PARKED,
     PREPARING,
+    REJOIN,
     RELEASED,
     REVOKE,
     SLOTS,
     STABLE,
     STOPPED,
-    WISH,
     Broker,
     Commit,
     Member,
@@ -95,8 +95,8 @@ def _complete(world: World) -> World:
         member = world.members[slot]
         if member.joining == PARKED and is_seated(world.broker, slot, member):
             generation = world.broker.generation
-            told = member._replace(joining=ANSWERED, join_generation=generation)
-            world = with_member(world, slot, told)
+            answered = member._replace(joining=ANSWERED, join_generation=generation)
+            world = with_member(world, slot, answered)
     return world
 
 
@@ -224,5 +224,5 @@ def finished(member: Member, offset: int, note: Note) -> Member:
 def given_up(member: Member) -> Member:
     """A stopped task is ours no longer; where it was revoked, a JoinGroup of ours says so."""
     revoked = member.order is not None and member.order.kind == REVOKE
-    want = WISH if revoked else member.want
+    want = REJOIN if revoked else member.want
     return member._replace(role=RELEASED, order=None, step=IDLE, want=want)

@@ -1,8 +1,8 @@
 """The counterexamples: which rule is out, how many faults it takes, what breaks then.
 
 Numbers V1 to V12 are those of the protocol's design; letters are further traces of the same rule,
-names are rules whose need was found with this model. V13 is in ``flip``; what the commit numbers
-are for is in ``folders``.
+names are rules whose need was found with this model. V13 is in ``type_migration``; what the commit
+numbers are for is in ``folders``.
 """
 
 from __future__ import annotations

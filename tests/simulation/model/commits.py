@@ -15,12 +15,12 @@ from tests.simulation.model.values import (
     IDLE,
     IN_TXN,
     POISONED,
+    REJOIN,
     RELEASED,
     REPLIED,
     REVOKE,
     SENT,
     STOPPED,
-    WISH,
     Commit,
     Member,
     Move,
@@ -162,7 +162,7 @@ def _sends(world: World, slot: int, rules: Rules) -> Iterator[Move]:
     who = _who(world, slot)
     changed = member.position > member.last
     if rules.exactly_once and changed and not changelog.is_open(world.broker, slot):
-        lost = assignments.lose(member)._replace(want=WISH)
+        lost = assignments.lose(member)._replace(want=REJOIN)
         yield Move(
             f"{who}'s transaction was aborted, T is lost", False, with_member(world, slot, lost)
         )
@@ -257,9 +257,9 @@ def _again(member: Member) -> str:
 def _refused(world: World, slot: int, rules: Rules) -> World:
     if rules.exactly_once:
         world = broker.abort(world, slot)
-    member = assignments.lose(world.members[slot])._replace(want=WISH)
+    member = assignments.lose(world.members[slot])._replace(want=REJOIN)
     if not is_seated(world.broker, slot, member):
-        member = member._replace(member="", joining=IDLE, said=None, want="")
+        member = member._replace(member="", joining=IDLE, description=None, want="")
     return with_member(world, slot, member)
 
 
@@ -282,7 +282,7 @@ def _decides(world: World, slot: int) -> Move:
     member, txn = world.members[slot], world.broker.txns[slot]
     who = _who(world, slot)
     if txn is None or txn.by != member.member or txn.stage != "pending":
-        lost = assignments.lose(member)._replace(want=WISH)
+        lost = assignments.lose(member)._replace(want=REJOIN)
         return Move(
             f"{who}'s transaction was aborted, T is lost", False, with_member(world, slot, lost)
         )

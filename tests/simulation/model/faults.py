@@ -13,12 +13,12 @@ from tests.simulation.model.values import (
     KEEP,
     LEARNER,
     PENDING,
+    REJOIN,
     RELEASED,
     REPLIED,
     SENT,
     SLOTS,
     STABLE,
-    WISH,
     Late,
     Member,
     Move,
@@ -71,11 +71,13 @@ def _of_living(world: World, slot: int, rules: Rules) -> Iterator[Move]:
     if affords(left, "lose") and not rules.exactly_once and member.step in (SENT, REPLIED):
         yield _loses_answer(world, slot, rules)
     if affords(left, "cut") and seated and member.joining != IDLE:
-        back = member._replace(joining=IDLE, join_generation=0, said=None, want=member.want or WISH)
+        back = member._replace(
+            joining=IDLE, join_generation=0, description=None, want=member.want or REJOIN
+        )
         yield _fault(world, slot, "cut", f"{who}'s JoinGroup or SyncGroup is lost", back)
     waits = member.role == LEARNER and not member.ready and member.joining == IDLE
     if affords(left, "ready") and waits and seated:
-        ready = member._replace(ready=True, want=WISH)
+        ready = member._replace(ready=True, want=REJOIN)
         yield _fault(world, slot, "ready", f"{who} has caught up", ready)
 
 
@@ -121,7 +123,7 @@ def _take_cached(member: Member, slot: int, plan: Plan, rules: Rules) -> Member:
         return member
     if rules.cached_orders_void:
         role = RELEASED if slot == plan.owner else LEARNER
-        return member._replace(role=role, want=WISH)
+        return member._replace(role=role, want=REJOIN)
     if slot == plan.owner:
         order = Order(HAND_OVER, plan.heir, plan.heir_id, plan.generation)
         return assignments.begin(member)._replace(order=order)

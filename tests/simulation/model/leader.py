@@ -20,63 +20,67 @@ from tests.simulation.model.values import (
     PENDING,
     REVOKE,
     Broker,
+    Description,
     Plan,
-    Said,
     name,
 )
 
 TASK = TaskId(0, 0)
 
 #: What one member says, with its id.
-Words = tuple[tuple[str, Said], ...]
+Descriptions = tuple[tuple[str, Description], ...]
 
 
-def group_of(words: Words, generation: int = 0, settings: Settings | None = None) -> GroupState:
+def group_of(
+    descriptions: Descriptions, generation: int = 0, settings: Settings | None = None
+) -> GroupState:
     """The assignor's input for what these members say."""
     members = tuple(
         MemberState(
             member_id=member,
             instance=member[0],
             number=0,
-            copies={} if said.role == NONE else {TASK: _copy(said)},
-            joined_generation=said.generation or -1,
+            copies={} if description.role == NONE else {TASK: _copy(description)},
+            joined_generation=description.generation or -1,
         )
-        for member, said in words
+        for member, description in descriptions
     )
     return GroupState((TaskInfo(TASK, True),), members, generation, 0, settings or Settings())
 
 
-def _copy(said: Said) -> Copy:
-    claims = said.role in (ACTIVE, PENDING)
-    lag = 0 if said.ready else None
-    return Copy(Role(said.role), said.generation if claims else -1, said.ready, lag)
+def _copy(description: Description) -> Copy:
+    claims = description.role in (ACTIVE, PENDING)
+    lag = 0 if description.ready else None
+    return Copy(
+        Role(description.role), description.generation if claims else -1, description.ready, lag
+    )
 
 
 @cache
-def _claim(words: Words) -> Ownership:
-    return resolve(View.of(group_of(words)))[0]
+def _claim(descriptions: Descriptions) -> Ownership:
+    return resolve(View.of(group_of(descriptions)))[0]
 
 
-def words_of(broker: Broker, rules: Rules) -> Words:
+def descriptions_of(broker: Broker, rules: Rules) -> Descriptions:
     """What everybody says, as far as the rules let the leader see it."""
-    words = [(seat.member, seat.said) for seat in broker.seats if seat]
-    deaf = {
+    descriptions = [(seat.member, seat.description) for seat in broker.seats if seat]
+    hidden = {
         role
-        for role, heard in ((ACTIVE, rules.newest_active), (PENDING, rules.newest_pending))
-        if not heard
+        for role, counts in ((ACTIVE, rules.newest_active), (PENDING, rules.newest_pending))
+        if not counts
     }
     return tuple(
-        (member, said._replace(generation=0) if said.role in deaf else said)
-        for member, said in words
+        (member, description._replace(generation=0) if description.role in hidden else description)
+        for member, description in descriptions
     )
 
 
 def plans(broker: Broker, rules: Rules, left: tuple[int, ...]) -> Iterator[tuple[Plan, str]]:
     """Each plan the leader may choose, with the fault it spends, if any."""
-    words = words_of(broker, rules)
+    descriptions = descriptions_of(broker, rules)
     slots = [slot for slot, seat in enumerate(broker.seats) if seat]
-    claim = _claim(words)
-    owner = ABSENT if claim.owner == ABSENT else _slot_of(words, claim.owner, broker)
+    claim = _claim(descriptions)
+    owner = ABSENT if claim.owner == ABSENT else _slot_of(descriptions, claim.owner, broker)
     generation = broker.generation
     if owner == ABSENT or (claim.outright and not rules.pending_binds):
         for slot in slots:
@@ -94,9 +98,9 @@ def plans(broker: Broker, rules: Rules, left: tuple[int, ...]) -> Iterator[tuple
             yield from _hand_overs(broker, owner, heir, rules, left)
 
 
-def _slot_of(words: Words, number: int, broker: Broker) -> int:
+def _slot_of(descriptions: Descriptions, number: int, broker: Broker) -> int:
     """The view numbers members by their sorted ids."""
-    member = sorted(member for member, _ in words)[number]
+    member = sorted(member for member, _ in descriptions)[number]
     return next(slot for slot, seat in enumerate(broker.seats) if seat and seat.member == member)
 
 
@@ -106,7 +110,9 @@ def _hand_overs(
     seat = broker.seats[heir]
     assert seat is not None
     order = Plan(HAND_OVER, owner, heir, seat.member, broker.generation)
-    if seat.said.role == PENDING or (seat.said.role == LEARNER and seat.said.ready):
+    if seat.description.role == PENDING or (
+        seat.description.role == LEARNER and seat.description.ready
+    ):
         yield order, ""
     elif rules.deadline == "release" and affords(left, "force"):
         yield order, "force"

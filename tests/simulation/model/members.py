@@ -25,18 +25,18 @@ from tests.simulation.model.values import (
     PENDING,
     POISONED,
     PREPARING,
+    REJOIN,
     RELEASED,
     REPLIED,
     REVOKE,
     SENT,
     STABLE,
     STOPPED,
-    WISH,
     Broker,
+    Description,
     Member,
     Move,
     Note,
-    Said,
     Seat,
     World,
     is_seated,
@@ -67,7 +67,7 @@ def _learns_of_loss(world: World, slot: int, rules: Rules) -> Move:
     member = world.members[slot]
     keeps = not rules.drop_on_loss and member.role in (NONE, LEARNER, ACTIVE) and not member.step
     lost = member if keeps else assignments.lose(member)
-    lost = lost._replace(member="", joining=IDLE, join_generation=0, said=None, want="")
+    lost = lost._replace(member="", joining=IDLE, join_generation=0, description=None, want="")
     after = with_member(world, slot, lost)
     if rules.exactly_once:
         after = broker.abort(after, slot)
@@ -115,18 +115,18 @@ def _sends_join(world: World, slot: int, rules: Rules) -> Iterator[Move]:
             member = assignments.without_task(member, RELEASED)
         else:
             member = member._replace(overdue=True)
-    said = _description(member)
+    description = _description(member)
     fresh = not member.member
     if fresh:
         member = member._replace(member=f"{name(slot)}{member.births}", births=member.births + 1)
     member = member._replace(
         joining=SENT,
         join_generation=0,
-        said=said,
+        description=description,
         fresh=fresh,
-        want="" if member.want == WISH else member.want,
+        want="" if member.want == REJOIN else member.want,
     )
-    words = f"{member.member} sends JoinGroup, {said.role}"
+    words = f"{member.member} sends JoinGroup, {description.role}"
     if overdue:
         words += ": it has not taken the answer to its last commit"
     yield Move(words, overdue, with_member(world, slot, member))
@@ -139,33 +139,35 @@ def _may_surrender(member: Member, rules: Rules) -> bool:
     return member.step not in IN_FLIGHT
 
 
-def _description(member: Member) -> Said:
+def _description(member: Member) -> Description:
     match member.role:
         case "active" | "fetching" | "fetched":
-            return Said(ACTIVE, member.generation, False)
+            return Description(ACTIVE, member.generation, False)
         case "stopped" if member.overdue:
-            return Said(ACTIVE, member.generation, False)
+            return Description(ACTIVE, member.generation, False)
         case "stopped" if member.order is not None and member.order.kind == REVOKE:
-            return Said(ACTIVE, member.generation, False)
+            return Description(ACTIVE, member.generation, False)
         case "stopped" | "released":
-            return Said(RELEASED, 0, False)
+            return Description(RELEASED, 0, False)
         case "pending":
             assert member.order is not None
-            return Said(PENDING, member.order.generation, False)
+            return Description(PENDING, member.order.generation, False)
         case role:
-            return Said(role, 0, member.ready and role == LEARNER)
+            return Description(role, 0, member.ready and role == LEARNER)
 
 
 def _join_arrives(world: World, slot: int) -> Iterator[Move]:
     member = world.members[slot]
     if member.fresh and world.broker.seats[slot] is not None:
         return  # the old id's session must end first: this keeps to one seat per member
-    assert member.said is not None
+    assert member.description is not None
     before = world.broker.generation
-    seat = Seat(member.member, True, member.said)
-    parked = with_member(world, slot, member._replace(joining=PARKED, fresh=False, said=None))
+    seat = Seat(member.member, True, member.description)
+    parked = with_member(
+        world, slot, member._replace(joining=PARKED, fresh=False, description=None)
+    )
     after = broker.admit(parked, slot, seat)
-    words = f"{member.member}'s JoinGroup, {seat.said.role}, arrives"
+    words = f"{member.member}'s JoinGroup, {seat.description.role}, arrives"
     if after.broker.generation != before:
         words += f"; generation {after.broker.generation} begins"
     yield Move(words, False, after)

@@ -28,7 +28,7 @@ class Rules:
     gate: bool = True  # M2: no commit is begun or in flight between JoinGroup and SyncGroup
     hold: bool = True  # M2: no JoinGroup between the stop for a release and the mark's answer
     claim: bool = True  # M4: nothing goes to the changelog before the claim was accepted
-    #: M2, M6: what is said of a stopped task when its hold runs out before the answer is taken.
+    #: M2, M6: how a stopped task is described when its hold runs out before the answer is taken.
     overdue: str = "released"  # or "active"
     poison: bool = True  # M6: after an unknown outcome no other commit in that generation
     next_txn_waits: bool = True  # M10: a transaction begins after the last one's markers

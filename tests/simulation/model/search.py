@@ -69,7 +69,7 @@ class Result:
     rebalances: int | None = None
     seconds: float = 0.0
 
-    def told(self) -> str:
+    def text(self) -> str:
         """The result in words, trace included."""
         text = (
             f"{self.states} states, {self.steps} steps, depth {self.depth}, "

@@ -21,11 +21,11 @@ from tests.simulation.model.values import (
     SLOTS,
     STABLE,
     Broker,
+    Description,
     Member,
     Move,
     Note,
     Plan,
-    Said,
     Seat,
     World,
 )
@@ -67,8 +67,8 @@ class HandOver:
 def initial(budget: tuple[int, ...], rules: Rules) -> World:
     """A runs the task in generation 1, B learns, C is not there."""
     seats = (
-        Seat("A1", False, Said(ACTIVE, 1, False)),
-        Seat("B1", False, Said(LEARNER, 0, False)),
+        Seat("A1", False, Description(ACTIVE, 1, False)),
+        Seat("B1", False, Description(LEARNER, 0, False)),
         None,
     )
     note = Note(1, "A1", 1, NO_STATE)
@@ -101,8 +101,8 @@ def canonical(world: World, rules: Rules) -> World:
 def _tidy(member: Member) -> Member:
     if member.role in (LEARNER, NONE) and member.joining == IDLE and member.generation:
         member = member._replace(generation=0)
-    if member.joining != SENT and member.said is not None:
-        member = member._replace(said=None)
+    if member.joining != SENT and member.description is not None:
+        member = member._replace(description=None)
     if member.joining != ANSWERED and member.join_generation:
         member = member._replace(join_generation=0)
     return member

@@ -23,7 +23,7 @@ ANSWERED: Final = "answered"
 
 #: What a member does with the task. FETCHING: is to read the committed offset. FETCHED: is to
 #: restore. STOPPED: gives it up, its last commit not yet answered. What the subscription says
-#: (``Said.role``) is one of ACTIVE, RELEASED, PENDING, LEARNER, NONE.
+#: (``Description.role``) is one of ACTIVE, RELEASED, PENDING, LEARNER, NONE.
 NONE: Final = "none"
 LEARNER: Final = "learner"
 PENDING: Final = "pending"
@@ -47,12 +47,12 @@ DECIDED: Final = "decided"
 IN_FLIGHT: Final = frozenset({SENT, REPLIED, IN_TXN, DECIDED})
 
 #: Why a member wants a rebalance. POISONED: the outcome of a commit is unknown (M6).
-WISH: Final = "wish"
+REJOIN: Final = "rejoin"
 POISONED: Final = "poisoned"
 
 
-class Said(NamedTuple):
-    """One member's words on the task in its JoinGroup (W3)."""
+class Description(NamedTuple):
+    """A member's description of the task in its JoinGroup (W3)."""
 
     role: str
     generation: int
@@ -109,7 +109,7 @@ class Seat(NamedTuple):
 
     member: str
     joined: bool
-    said: Said
+    description: Description
 
 
 class Plan(NamedTuple):
@@ -128,7 +128,7 @@ REVOKE: Final = "revoke"
 
 
 class Order(NamedTuple):
-    """What a member was told to do (W4): ``kind`` is HAND_OVER or REVOKE, or PENDING."""
+    """The order that a member holds (W4): ``kind`` is HAND_OVER or REVOKE, or PENDING."""
 
     kind: str
     other: int
@@ -160,7 +160,7 @@ class Member(NamedTuple):
     joining: str = IDLE
     join_generation: int = 0  # of the JoinGroup answer
     generation: int = 0  # of the last assignment applied
-    said: Said | None = None  # in the JoinGroup that is sent
+    description: Description | None = None  # in the JoinGroup that is sent
     fresh: bool = False  # that JoinGroup asks for a new id
     want: str = ""
     role: str = NONE
@@ -178,7 +178,7 @@ class Member(NamedTuple):
     commit: Commit | None = None  # the one in flight
     answer: str = ""  # to it: "ok", "illegal generation", "unknown member"
     fetched: Note | None = None
-    overdue: bool = False  # said to be active though its last commit is answered
+    overdue: bool = False  # described as active though its last commit is answered
 
 
 class World(NamedTuple):

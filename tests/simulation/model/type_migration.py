@@ -19,7 +19,7 @@ _NAMES = "AD"
 
 
 @attrs.frozen
-class FlipRules:
+class MigrationRules:
     """What is compared before a held task is resumed, and what else holds.
 
     ``compares``: "everything" (offset, who and epoch), "offset" or "nothing".
@@ -43,7 +43,7 @@ class Part(NamedTuple):
     dirty: bool = False
 
 
-class Flip(NamedTuple):
+class Migration(NamedTuple):
     """Both parts, the two groups and the log, which is (highest epoch, what it restores to)."""
 
     type: str
@@ -54,14 +54,14 @@ class Flip(NamedTuple):
     log: tuple[int, int]
     parts: tuple[Part, Part]
 
-    def put(self, i: int, part: Part) -> Flip:
+    def put(self, i: int, part: Part) -> Migration:
         """The same with one part changed."""
         parts = list(self.parts)
         parts[i] = part
         return self._replace(parts=tuple(parts))  # type: ignore[arg-type]
 
 
-_START = Flip(
+_START = Migration(
     "old",
     frozenset({0, 1}),
     1,
@@ -72,90 +72,90 @@ _START = Flip(
 )
 
 
-def _moves(flip: Flip, rules: FlipRules) -> Iterator[tuple[str, Flip]]:
+def _moves(state: Migration, rules: MigrationRules) -> Iterator[tuple[str, Migration]]:
     for i in (0, 1):
-        if flip.parts[i].where != "dead":
-            yield from _leaving(flip, i)
-            yield from _joining(flip, i, rules)
-            yield from _working(flip, i, rules)
+        if state.parts[i].where != "dead":
+            yield from _leaving(state, i)
+            yield from _joining(state, i, rules)
+            yield from _working(state, i, rules)
 
 
-def _leaving(flip: Flip, i: int) -> Iterator[tuple[str, Flip]]:
-    part, who = flip.parts[i], _NAMES[i]
-    without = flip._replace(members=flip.members - {i}, generation=flip.generation + 1)
+def _leaving(state: Migration, i: int) -> Iterator[tuple[str, Migration]]:
+    part, who = state.parts[i], _NAMES[i]
+    without = state._replace(members=state.members - {i}, generation=state.generation + 1)
     if i == 1 and part.where in ("old", "new"):
         yield f"{who} crashes and is expired", without.put(i, Part("dead"))
     if part.where != "old":
         return
-    if i not in flip.members:
-        yield f"{who} learns that it is unknown", flip.put(i, Part("out"))
-    elif (i == 0 or flip.generation > 1) and not part.dirty:
+    if i not in state.members:
+        yield f"{who} learns that it is unknown", state.put(i, Part("out"))
+    elif (i == 0 or state.generation > 1) and not part.dirty:
         held = part._replace(where="out", role="held" if part.role == "active" else "")
         words = " and holds T open" if part.role == "active" else ""
         yield f"{who} leaves the old group{words}", without.put(i, held)
 
 
-def _fresh(flip: Flip, where: str, epoch: int) -> Part:
-    return Part(where, "active", flip.offset, flip.log[1], epoch)
+def _fresh(state: Migration, where: str, epoch: int) -> Part:
+    return Part(where, "active", state.offset, state.log[1], epoch)
 
 
-def _joining(flip: Flip, i: int, rules: FlipRules) -> Iterator[tuple[str, Flip]]:
-    part, who = flip.parts[i], _NAMES[i]
-    if flip.generation >= _GENERATIONS:
+def _joining(state: Migration, i: int, rules: MigrationRules) -> Iterator[tuple[str, Migration]]:
+    part, who = state.parts[i], _NAMES[i]
+    if state.generation >= _GENERATIONS:
         return
-    if i == 1 and part == Part("old") and flip.members == {1}:
-        alone = flip.put(i, _fresh(flip, "old", flip.generation))
-        yield f"{who}, alone in the old group, gets T at {flip.offset}", alone
-    if part.where != "out" or (flip.type == "old" and flip.members):
+    if i == 1 and part == Part("old") and state.members == {1}:
+        alone = state.put(i, _fresh(state, "old", state.generation))
+        yield f"{who}, alone in the old group, gets T at {state.offset}", alone
+    if part.where != "out" or (state.type == "old" and state.members):
         return
-    other = flip.parts[1 - i]
-    if other.where == "new" and 1 - i in flip.members:
+    other = state.parts[1 - i]
+    if other.where == "new" and 1 - i in state.members:
         if other.role == "active":
-            joined = flip._replace(members=flip.members | {i})
+            joined = state._replace(members=state.members | {i})
             yield f"{who} joins the new group, where T is owned", joined.put(i, Part("new"))
         return
-    generation = flip.generation + 1
-    joined = flip._replace(type="new", members=flip.members | {i}, generation=generation)
-    if part.role == "held" and _is_mine(flip, i, rules):
+    generation = state.generation + 1
+    joined = state._replace(type="new", members=state.members | {i}, generation=generation)
+    if part.role == "held" and _is_mine(state, i, rules):
         epoch = generation if rules.new_epoch else part.epoch
         claimed = part.claimed and not rules.new_epoch
         resumed = part._replace(where="new", role="active", epoch=epoch, claimed=claimed)
         words = f"{who} joins the new group and resumes T at {part.position}"
         yield words, joined.put(i, resumed)
     else:
-        words = f"{who} joins the new group and gets T at {flip.offset}"
-        yield words, joined.put(i, _fresh(flip, "new", generation))
+        words = f"{who} joins the new group and gets T at {state.offset}"
+        yield words, joined.put(i, _fresh(state, "new", generation))
 
 
-def _is_mine(flip: Flip, i: int, rules: FlipRules) -> bool:
-    part = flip.parts[i]
-    same = flip.offset == part.position
-    whose = flip.by == (i, part.epoch)
+def _is_mine(state: Migration, i: int, rules: MigrationRules) -> bool:
+    part = state.parts[i]
+    same = state.offset == part.position
+    whose = state.by == (i, part.epoch)
     return {"nothing": True, "offset": same, "everything": same and whose}[rules.compares]
 
 
-def _working(flip: Flip, i: int, rules: FlipRules) -> Iterator[tuple[str, Flip]]:
-    part, who = flip.parts[i], _NAMES[i]
+def _working(state: Migration, i: int, rules: MigrationRules) -> Iterator[tuple[str, Migration]]:
+    part, who = state.parts[i], _NAMES[i]
     runs = part.role == "active" or (part.role == "held" and not rules.pauses)
     if runs and part.position < _INPUTS:
         if rules.claims and not part.claimed:
-            if i in flip.members:
-                claimed = flip._replace(offset=part.position, by=(i, part.epoch))
+            if i in state.members:
+                claimed = state._replace(offset=part.position, by=(i, part.epoch))
                 words = f"{who} claims T at {part.position} with epoch {part.epoch}"
                 yield words, claimed.put(i, part._replace(claimed=True))
         else:
             covers = max(part.covers, part.position + 1)
-            log = (part.epoch, covers) if part.epoch >= flip.log[0] else flip.log
+            log = (part.epoch, covers) if part.epoch >= state.log[0] else state.log
             after = part._replace(position=part.position + 1, covers=covers, dirty=True)
             words = f"{who} processes input {part.position}, flushes with epoch {part.epoch}"
-            yield words, flip._replace(log=log).put(i, after)
-    if part.role == "active" and i in flip.members and part.dirty:
-        committed = flip._replace(offset=part.position, by=(i, part.epoch))
+            yield words, state._replace(log=log).put(i, after)
+    if part.role == "active" and i in state.members and part.dirty:
+        committed = state._replace(offset=part.position, by=(i, part.epoch))
         after = part._replace(claimed=True, dirty=False)
         yield f"{who} commits {part.position}", committed.put(i, after)
 
 
-def _broken(before: Flip, after: Flip) -> str:
+def _broken(before: Migration, after: Migration) -> str:
     if after.offset < before.offset:
         return f"S1 the committed offset went back to {after.offset}"
     for i, part in enumerate(after.parts):
@@ -172,24 +172,24 @@ def _broken(before: Flip, after: Flip) -> str:
     return ""
 
 
-def explore_flip(rules: FlipRules) -> tuple[str, list[str], int]:
+def explore_migration(rules: MigrationRules) -> tuple[str, list[str], int]:
     """The property broken ("" for none), the trace, and how many states there are."""
-    parents: dict[Flip, tuple[Flip, str] | None] = {_START: None}
+    parents: dict[Migration, tuple[Migration, str] | None] = {_START: None}
     queue = deque([_START])
     while queue:
-        flip = queue.popleft()
-        for words, after in _moves(flip, rules):
-            if bad := _broken(flip, after):
-                return bad, [*_trace(parents, flip), words], len(parents)
+        state = queue.popleft()
+        for words, after in _moves(state, rules):
+            if bad := _broken(state, after):
+                return bad, [*_trace(parents, state), words], len(parents)
             if after not in parents:
-                parents[after] = (flip, words)
+                parents[after] = (state, words)
                 queue.append(after)
     return "", [], len(parents)
 
 
-def _trace(parents: dict[Flip, tuple[Flip, str] | None], flip: Flip) -> list[str]:
+def _trace(parents: dict[Migration, tuple[Migration, str] | None], state: Migration) -> list[str]:
     words: list[str] = []
-    while (step := parents[flip]) is not None:
-        flip, said = step
-        words.append(said)
+    while (step := parents[state]) is not None:
+        state, move = step
+        words.append(move)
     return words[::-1]
