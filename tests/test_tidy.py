@@ -30,8 +30,6 @@ LONG_FILES = {
     "streamlet/app.py": 500,
     "streamlet/tasks/manager.py": 565,
     "streamlet/coordinator/transport.py": 520,
-    "streamlet/tasks/activation.py": 405,
-    "streamlet/tasks/task_actions.py": 423,
     "streamlet/state/task_state.py": 440,
     "streamlet/testing/coordinator_group.py": 410,
     "tests/integration/chaos/disagreements.py": 420,

@@ -126,7 +126,7 @@ class RecordLoop:
             return
         self._questions.step()
         # What we wrote has to be delivered before a task may move.
-        hurried = self._actions.urgent or self._actions.waiting
+        hurried = self._actions.urgent or self._actions.unit.waiting
         if not (self.outputs.keeping or self._sending.sink.has_room(hurried=hurried)):
             self._rebalance_events.wait(POLL_MS)
             return

@@ -198,7 +198,7 @@ def _problems(
 ) -> dict[str, str]:
     """The reasons why active tasks, or copies, stand still, by task."""
     read = {} if updater is None else updater.problems
-    found = {str(task): problem for task, problem in (read | activation.problems).items()}
+    found = {str(task): why for task, why in (read | activation.troubles.problems).items()}
     halted = ((task, one.halted) for task, one in registry.tasks.items() if one.halted)
     return found | {str(task): reason for task, reason in halted}
 

@@ -236,7 +236,7 @@ class Worker:
         self._topics.step()
         try:
             waits = self._records.outputs.full
-            if not waits and (self._actions.unit is None or self._commit.under_way):
+            if not waits and (self._actions.unit.stopped is None or self._commit.under_way):
                 self._records.process()
             self._commits.step()  # stopped tasks wait for theirs
         except UndeliveredError as error:
@@ -386,7 +386,7 @@ class Worker:
         when it is put, so that the one record fails, as its policy says.
         """
         known = isinstance(error, EntryTooLargeError) and self._sending.policy.processing == FAIL
-        if known or error.task is None or not self._activation.be_careful(error.task):
+        if known or error.task is None or not self._activation.troubles.be_careful(error.task):
             raise error
         self._lose(error)
 

@@ -12,7 +12,6 @@ that another member may have the state of is given back first.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -30,7 +29,6 @@ from streamlet.processing.edges.start import Start
 from streamlet.processing.task import Task
 from streamlet.state.entries import CommitEntry
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.lock_waits import LockWaits
 from streamlet.tasks.mismatch import (
     MOST_OFFERS,
     Mismatch,
@@ -47,7 +45,7 @@ from streamlet.tasks.mismatch import (
 )
 from streamlet.tasks.missing_topics import MissingTopics
 from streamlet.tasks.open_task import OpenTask, closed_if_refused
-from streamlet.tasks.opening import TaskTroubles
+from streamlet.tasks.opening import Troubles
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.target import Target
 from streamlet.tasks.targets import TargetAnswer, Targets
@@ -94,10 +92,7 @@ class Activation:
     _ask_at_ms: int = attrs.field(default=0, init=False)
     _retry_ms: int = attrs.field(default=0, init=False)
     _coming: dict[TaskId, ActiveTask] = attrs.field(factory=dict, init=False)
-    _troubles: defaultdict[TaskId, TaskTroubles] = attrs.field(
-        factory=lambda: defaultdict(TaskTroubles), init=False
-    )
-    _locks: LockWaits = attrs.field(factory=partial(LockWaits, "task"), init=False)
+    troubles: Troubles = attrs.field(factory=Troubles, init=False)
     missing: MissingTopics = attrs.field(factory=MissingTopics, init=False)
 
     @property
@@ -109,12 +104,6 @@ class Activation:
     def idle(self) -> bool:
         """True if no task is being brought up."""
         return not self._coming
-
-    @property
-    def problems(self) -> dict[TaskId, str]:
-        """The reasons why tasks cannot be opened now."""
-        found = {task: one.why for task, one in self._troubles.items() if one.why}
-        return found | self._locks.problems
 
     def want(self, task: TaskId, positions: Positions | None = None) -> None:
         """Bring this task up; ``positions`` are those of a mark, None: read them."""
@@ -135,21 +124,11 @@ class Activation:
 
     def put_off(self, task: TaskId, reason: str) -> None:
         """Open this task not before a pause: its stores failed, and may do so again."""
-        self._troubles[task].put_off(task, reason, self._clock.now_ms())
-
-    def be_careful(self, task: TaskId) -> bool:
-        """Let this task refuse, from its next start on, what its changelogs would not take.
-
-        False if it does already.
-        """
-        troubles = self._troubles[task]
-        known, troubles.careful = troubles.careful, True
-        return not known
+        self.troubles.of(task).put_off(task, reason, self._clock.now_ms())
 
     def cancel(self, task: TaskId) -> None:
         """Bring it up no more; what was opened is closed, as far as it was written."""
-        self._troubles[task].settle()
-        self._locks.over(task)
+        self.troubles.cancel(task)
         coming = self._coming.pop(task, None)
         if coming is None:
             return
@@ -176,7 +155,7 @@ class Activation:
     def stand_still(self, since_ms: int) -> dict[TaskId, str]:
         """Tasks whose stores have been unusable since a time, with the reasons."""
         tasks = [coming.task for coming in self._at(OpeningStage.UNLOCKING)]
-        return {task: why for task in tasks if (why := self._troubles[task].lasting(since_ms))}
+        return {task: why for task in tasks if (why := self.troubles.of(task).lasting(since_ms))}
 
     def check_invariants(self) -> None:
         """Raise AssertionError where a stage and what is known of a task contradict each other."""
@@ -191,7 +170,7 @@ class Activation:
         """Leave the state as it is; read everything once more before the policy decides."""
         local = state_entry(opened.state)
         opened.close()
-        troubles = self._troubles[coming.task]
+        troubles = self.troubles.of(coming.task)
         before, troubles.found = troubles.found, mismatch.kind
         if before is mismatch.kind:
             self._decide(coming, mismatch, local)
@@ -208,7 +187,7 @@ class Activation:
             PositionsMismatchError: the policy is to stop, or cannot be carried out.
         """
         task, target = coming.task, coming.known()
-        troubles = self._troubles[task]
+        troubles = self.troubles.of(task)
         if mismatch.kind is MismatchKind.CHANGELOG and troubles.offers < MOST_OFFERS:
             wait_ms = self._settings.session_timeout_ms if troubles.offers else 0
             troubles.offers += 1
@@ -296,10 +275,10 @@ class Activation:
             except StreamletError as error:
                 if not self.missing.waits_out(error):
                     raise
-                self._troubles[coming.task].wait(coming.task, error)
+                self.troubles.of(coming.task).wait(coming.task, error)
                 self._ask_at_ms = self._clock.now_ms() + ASK_AGAIN_MS
             else:
-                self._troubles[coming.task].waits = None
+                self.troubles.of(coming.task).waits = None
                 (self._begin_here if incomplete else self._begin)(coming, target)
 
     def _begin(self, coming: ActiveTask, target: Target) -> None:
@@ -339,18 +318,18 @@ class Activation:
         for coming in self._at(OpeningStage.UNLOCKING):
             task, now = coming.task, self._clock.now_ms()
             self._retry_ms = now + LOCKED_RETRY_MS
-            if now < self._troubles[task].again_ms:
+            if now < self.troubles.of(task).again_ms:
                 continue
             try:
                 opened = self._open_stores(task)
             except StateLockedError as error:
-                self._locks.met(task, error, now)
+                self.troubles.locks.met(task, error, now)
             except StateMismatchError:
                 raise
             except StateError as error:
                 self.put_off(task, str(error))
             else:
-                self._locks.over(task)
+                self.troubles.locks.over(task)
                 with closed_if_refused(opened):
                     ready.append(self._begin_restore(coming, opened))
         return [active for active in ready if active is not None]
@@ -381,7 +360,7 @@ class Activation:
     def _ready(self, coming: ActiveTask, opened: OpenTask) -> ActiveTask:
         """Begin a new active period: an epoch above every one that was met."""
         target, state = coming.known(), opened.state
-        if (troubles := self._troubles[opened.task]).careful:
+        if self.troubles.of(opened.task).careful:
             largest = largest_record(self._settings.client_config("producer"))
             state.check_entries(largest, self._limits)
         # Without a commit of ours to start from everything counted: this is carried forward.
@@ -401,5 +380,5 @@ class Activation:
             coming.ends[tp] = target.ends[tp]
             if tp in target.rewrite:
                 state.write_all_again(store)
-        self._troubles[opened.task] = TaskTroubles(careful=troubles.careful)
+        self.troubles.over(opened.task)
         return self._coming.pop(opened.task)

@@ -112,7 +112,7 @@ class CommitLoop:
         if self._commit.under_way:
             if not self._commit.sent and not self._postponed.waits:
                 self._try(self.begin)
-        elif due and self._actions.unit is None:
+        elif due and self._actions.unit.stopped is None:
             gated = self._group.gated
             if not gated:  # else it stays due, and a claim goes out as soon as it may
                 precopy.committing(now)
@@ -121,14 +121,14 @@ class CommitLoop:
             if not gated or self._registry.garbage.due(now):
                 self._registry.garbage.collect(now, busy=self._actions.busy)
                 self._tidy(now)
-        elif self._actions.unit is None and not self._group.gated:
+        elif self._actions.unit.stopped is None and not self._group.gated:
             # Nothing is written before a claim, and no task is given up.
             tasks = self._registry.unclaimed() or self._held_due(now)
             if tasks:
                 self._try(lambda: self._commit.begin(tasks))
         # Joins are blocked behind claims and pre-copy commits: stopped tasks would wait for these.
-        first = self._actions.unit is None and not precopy.over
-        if self._actions.waiting and not first and not self._commit.under_way:
+        first = self._actions.unit.stopped is None and not precopy.over
+        if self._actions.unit.waiting and not first and not self._commit.under_way:
             self._try(self._actions.go_on)
 
     def _held_due(self, now: int) -> list[ActiveTask]:
@@ -151,7 +151,7 @@ class CommitLoop:
 
     def begin(self) -> None:
         """Begin a commit, or go on with the one under way."""
-        tasks, unit = self._actions.to_commit(), self._actions.unit
+        tasks, unit = self._actions.to_commit(), self._actions.unit.stopped
         self._commit.begin(tasks, unit, at_once=self._registry.idle)
 
     def _try(self, commit: Callable[[], None]) -> None:

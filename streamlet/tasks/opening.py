@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -21,6 +23,7 @@ from streamlet.errors import (
 from streamlet.logs import get_logger
 from streamlet.state.directory import FolderLock, StateDirectory
 from streamlet.state.task_state import TaskState
+from streamlet.tasks.lock_waits import LockWaits
 from streamlet.tasks.open_task import OpenTask
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
@@ -161,6 +164,44 @@ class TaskTroubles:
     def settle(self) -> None:
         """Forget the troubles of a task, which are over."""
         self.problem, self.found, self.again_ms, self.waits = None, None, 0, None
+
+
+@attrs.define(eq=False)
+class Troubles:
+    """The troubles of all tasks on their way up, and what locks they wait for."""
+
+    _by_task: defaultdict[TaskId, TaskTroubles] = attrs.field(
+        factory=lambda: defaultdict(TaskTroubles), init=False
+    )
+    locks: LockWaits = attrs.field(factory=partial(LockWaits, "task"), init=False)
+
+    @property
+    def problems(self) -> dict[TaskId, str]:
+        """The reasons why tasks cannot be opened now."""
+        found = {task: one.why for task, one in self._by_task.items() if one.why}
+        return found | self.locks.problems
+
+    def of(self, task: TaskId) -> TaskTroubles:
+        """The troubles of one task."""
+        return self._by_task[task]
+
+    def be_careful(self, task: TaskId) -> bool:
+        """Let this task refuse, from its next start on, what its changelogs would not take.
+
+        False if it does already.
+        """
+        troubles = self._by_task[task]
+        known, troubles.careful = troubles.careful, True
+        return not known
+
+    def cancel(self, task: TaskId) -> None:
+        """Forget the troubles of a task that is not to be brought up any more."""
+        self._by_task[task].settle()
+        self.locks.over(task)
+
+    def over(self, task: TaskId) -> None:
+        """Forget the troubles of a task that runs; it stays as careful as it was."""
+        self._by_task[task] = TaskTroubles(careful=self._by_task[task].careful)
 
 
 #: How long after a task was given up its stores are closed, if no worker here waits for them, ms.

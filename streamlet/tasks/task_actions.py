@@ -25,7 +25,7 @@ from streamlet.tasks.commit_port import CommitPort, Settled
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import StateUpdater
-from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
+from streamlet.tasks.task_record import TaskStage, UnitStage, UnitUnderWay
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId, TopicPartition
 
@@ -64,8 +64,8 @@ class TaskActions:
     #: Tasks whose committed positions were asked for, by token, with the inputs they had then.
     _fetches: dict[int, Inputs] = attrs.field(factory=dict, init=False)
     _fetch_token: int = attrs.field(default=0, init=False)
-    #: The unit that is carried out, until it is over and all that follows from that is done.
-    _unit: Unit | None = attrs.field(default=None, init=False)
+    #: The unit that is carried out.
+    unit: UnitUnderWay = attrs.field(factory=UnitUnderWay, init=False)
     #: Whether something is open that others wait for; right now, or in a moment: poll shorter.
     busy: bool = attrs.field(default=False, init=False)
     urgent: bool = attrs.field(default=False, init=False)
@@ -97,9 +97,8 @@ class TaskActions:
                 self._take(event, seen)
             if assigned is not None:
                 self._rebalance_events.handle(assigned)
-            self._rebalance_events.handle(
-                *_of(ev.JoinSoon, events), ev.Tick()
-            )  # after what was just assigned
+            # After what was just assigned.
+            self._rebalance_events.handle(*_of(ev.JoinSoon, events), ev.Tick())
             with self._rebalance_events.manager() as manager:
                 self.busy = manager.busy
                 self.urgent = self.busy and manager.urgent(now)
@@ -175,7 +174,7 @@ class TaskActions:
         events: list[te.TaskEvent] = []
         if settled.outcome is ev.CommitOutcome.ACCEPTED and not lost:
             events += [te.TaskClaimed(part.active.task) for part in settled.accepted]
-            to_go = () if self._ordered is None else self._ordered.tasks
+            to_go = () if self.unit.ordered is None else self.unit.ordered.tasks
             self.precopy.committed(settled.entries_of(to_go), self._clock.now_ms())
         if settled.of_unit is not None:
             events.append(settled.of_unit)
@@ -193,8 +192,7 @@ class TaskActions:
             case te.RestoreFailed():
                 self._activation.restore_failed(news)
             case te.Restored():
-                ready = self._activation.restored(news)
-                if ready is not None:
+                if (ready := self._activation.restored(news)) is not None:
                     self.run(ready)
 
     # Tasks.
@@ -209,7 +207,7 @@ class TaskActions:
         """Close a running task and bring it up again from its last commit; the others go on."""
         task = active.task
         self._rebalance_events.handle(te.TaskReopening(task))
-        if self._ordered is None:
+        if self.unit.ordered is None:
             self.precopy.end()
         self._registry.drop(active)
         self._activation.want_again(task)
@@ -249,12 +247,12 @@ class TaskActions:
                     self._drop(active)
                 if settled.of_unit is not None:
                     self._rebalance_events.handle(settled.of_unit)
-        over = self._is_over
+        over = self.unit.over
         for action in self._rebalance_events.actions():
             if isinstance(action, (te.Close, ev.UnblockJoin)):
                 self._perform_one(action, frozenset())
         if over:
-            self._unit = None
+            self.unit.one = None
 
     def go_on(self) -> None:
         """Ask for a hold, or commit stopped tasks for the last time; no commit is under way.
@@ -265,11 +263,11 @@ class TaskActions:
             BrokerError: the broker does not answer just now; go on with the commits' ``begin``.
         """
         assert not self._commit.under_way
-        unit = self._ordered
+        unit = self.unit.ordered
         if unit is not None and not self._registry.any_delays_stop(unit.tasks):
             unit.move_to(UnitStage.ASKED)
             self._group.want(ev.BlockJoin(unit.token, unit.generation))
-        if (unit := self.unit) is not None:
+        if (unit := self.unit.stopped) is not None:
             tasks = [self._registry.tasks[task] for task in unit.tasks]
             if not self._commit.begin_claims(unit, tasks):
                 self._commit.begin_last(unit, tasks)
@@ -280,27 +278,6 @@ class TaskActions:
             known = manager.records.items()
             held = {task for task, one in known if one.reclaims or one.stage is TaskStage.HELD}
         return [active for task, active in self._registry.tasks.items() if task not in held]
-
-    @property
-    def waiting(self) -> bool:
-        """True while tasks are to be given up, or wait stopped for their last commit."""
-        return self._ordered is not None or self.unit is not None
-
-    @property
-    def unit(self) -> Unit | None:
-        """The unit whose tasks wait, stopped, for their last commit; nothing is polled before."""
-        return one if (one := self._unit) and one.stage is UnitStage.STOPPED else None
-
-    @property
-    def _ordered(self) -> Unit | None:
-        """The unit whose tasks are to be stopped once what is dirty was committed."""
-        one = self._unit
-        return one if one and one.stage is UnitStage.ORDERED and not one.over else None
-
-    @property
-    def _is_over(self) -> bool:
-        """True if nothing is to be done for the unit, once the actions there are were performed."""
-        return self._unit is not None and self._unit.over
 
     def drop_all(self) -> None:
         """Close everything, writing nothing."""
@@ -333,10 +310,10 @@ class TaskActions:
             activating = frozenset(one.task for one in actions if isinstance(one, te.Activate))
             for action in actions:
                 self._perform_one(action, activating)
-            over = self._is_over  # asked before what follows from it is taken
+            over = self.unit.over  # asked before what follows from it is taken
             going = bool(actions := self._rebalance_events.actions())
         if over:
-            self._unit = None
+            self.unit.one = None
             self.precopy.end()
 
     def _perform_one(self, action: te.Action, activating: frozenset[TaskId]) -> None:
@@ -361,13 +338,13 @@ class TaskActions:
                 self._asked = learner | standby
                 self._set_copies(activating)
             case te.GiveUp(unit=unit):
-                self._unit, now = unit, self._clock.now_ms()
+                self.unit.one, now = unit, self._clock.now_ms()
                 self.precopy.begin(now, self.precopy.wait_ms(unit.tasks, now))
             case ev.UnblockJoin():
                 self._group.want(action)
             case te.CommitLast(unit=unit):
                 unit.move_to(UnitStage.STOPPED)
-                self._unit = unit
+                self.unit.one = unit
             case te.PollMarks(tasks=tasks):
                 self._fetch({task: self._inputs(task) for task in tasks})
             case ev.Rejoin(reason=reason):

@@ -322,3 +322,31 @@ class Unit:
     def move_to(self, stage: UnitStage) -> None:
         """Enter another stage."""
         self.stage = moved(self, self.stage, stage)
+
+
+@attrs.define
+class UnitUnderWay:
+    """The unit that a worker carries out, until it is over and all that follows is done."""
+
+    one: Unit | None = None
+
+    @property
+    def ordered(self) -> Unit | None:
+        """The unit, if its tasks are to be stopped once what is dirty was committed."""
+        one = self.one
+        return one if one and one.stage is UnitStage.ORDERED and not one.over else None
+
+    @property
+    def stopped(self) -> Unit | None:
+        """The unit, if its tasks wait for their last commit; nothing is polled before."""
+        return one if (one := self.one) and one.stage is UnitStage.STOPPED else None
+
+    @property
+    def waiting(self) -> bool:
+        """True while tasks are to be given up, or wait stopped for their last commit."""
+        return self.ordered is not None or self.stopped is not None
+
+    @property
+    def over(self) -> bool:
+        """True if nothing is to be done for it, once the actions there are were performed."""
+        return self.one is not None and self.one.over

@@ -131,7 +131,7 @@ class SimWorker:
     @property
     def busy(self) -> bool:
         """True if something is under way besides processing and its commits."""
-        if self.stopping or self.worker._actions.waiting or not self.activation.idle:
+        if self.stopping or self.worker._actions.unit.waiting or not self.activation.idle:
             return True
         if self.unheard or self.runner.busy:
             return True
@@ -157,7 +157,7 @@ class SimWorker:
             return now + RETRY_MS
         if commit.sent:  # it processes meanwhile
             return now + PROCESS_MS if now < self._world.input_until_ms else None
-        if actions.waiting or not actions.precopy.over:
+        if actions.unit.waiting or not actions.precopy.over:
             return now + 1
         if not self.activation.idle:
             return now + RETRY_MS

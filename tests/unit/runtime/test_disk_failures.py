@@ -19,7 +19,7 @@ def test_others_run_the_tasks_of_a_member_whose_disk_fails_until_it_can_be_used(
     group = Group(tmp_path, state_dir=str(folder), task_timeout_ms="200")
     a = group.member("a")
     group.produce(1)
-    wait_for(lambda: a.worker._activation.problems, "its tasks stand still")
+    wait_for(lambda: a.worker._activation.troubles.problems, "its tasks stand still")
     b = group.member("b")
     wait_for(lambda: len(b.running) == PARTITIONS, "the other one runs them all")
     wait_for(lambda: group.put_out == 40, "all is counted")

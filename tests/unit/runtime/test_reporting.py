@@ -66,6 +66,10 @@ class Parts:
     problems: dict[TaskId, str] = attrs.field(factory=dict)
     held: dict[TopicPartition, int] = attrs.field(factory=dict)
 
+    @property
+    def troubles(self) -> Parts:
+        return self
+
     def held_from(self, partition: TopicPartition) -> int | None:
         return self.held.get(partition)
 

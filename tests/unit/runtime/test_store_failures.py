@@ -76,11 +76,11 @@ def test_a_disk_that_takes_nothing_has_the_task_stand_still_until_it_does(
     group.produce(1)
     wait_for(lambda: member.running == {"0_1", "0_2", "0_3"}, "the others go on")
     wait_for(lambda: disk.refused > 3, "it is tried again")
-    assert member.worker._activation.problems == {T0: "no space left"}
+    assert member.worker._activation.troubles.problems == {T0: "no space left"}
     assert caplog.text.count("task 0_0 stands still") == 1, "once for each reason"
     disk.error = None
     wait_for(lambda: len(member.running) == 4, "it is back")
-    assert member.worker._activation.problems == {}
+    assert member.worker._activation.troubles.problems == {}
     group.produce(1)
     wait_for(lambda: set(last_counts(group).values()) == {4}, "all is counted once")
     assert {task: member.open_tasks()[task] for task in others} == others, "nobody else was closed"

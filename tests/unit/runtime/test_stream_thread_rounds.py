@@ -154,7 +154,7 @@ def test_a_last_commit_waits_for_no_other(worker: Worker, monkeypatch: pytest.Mo
     """An order that was replaced may have left the wish for a commit before its hold."""
     went_on: list[bool] = []
     worker._actions.precopy.begin(0)
-    worker._actions._unit = Unit(3, 1, (), stage=UnitStage.STOPPED)
+    worker._actions.unit.one = Unit(3, 1, (), stage=UnitStage.STOPPED)
     monkeypatch.setattr(worker._commits, "_commit", Commits(0))
     monkeypatch.setattr(worker._actions, "go_on", lambda: went_on.append(True))
     worker._commits.step()

@@ -186,11 +186,11 @@ def test_a_task_whose_changelog_cannot_be_read_just_now_waits(bench: Bench) -> N
     assert bench.activation.tasks == {TASK}
     bench.step_until_asked_again()
     said = {TASK: "waits for its positions or logs: nobody is there"}
-    assert bench.activation.problems == said
+    assert bench.activation.troubles.problems == said
     bench.admin.starts_error = None
     active = bench.ready()
     assert (active.task, bench.activation.idle) == (TASK, True)
-    assert bench.activation.problems == {}
+    assert bench.activation.troubles.problems == {}
     active.opened.close()
 
 
@@ -249,18 +249,18 @@ def test_a_task_whose_folder_is_held_for_long_says_by_whom(
     for _ in range(QUIET_MS // LOCKED_RETRY_MS - 1):
         assert bench.step() == []
         bench.clock.advance(LOCKED_RETRY_MS)
-    assert bench.activation.problems == {}, "within an instance that may take a moment"
+    assert bench.activation.troubles.problems == {}, "within an instance that may take a moment"
     for _ in range(LOOK_MS // LOCKED_RETRY_MS):
         bench.clock.advance(LOCKED_RETRY_MS)
         assert bench.step() == []
     said = f"waits for a lock: state of task 0_0 in .* is held by process {os.getpid()} \\(.*python"
-    assert re.match(said, bench.activation.problems[TASK])
+    assert re.match(said, bench.activation.troubles.problems[TASK])
     warnings = [r for r in caplog.records if r.levelname == "WARNING"]
     assert [r.name for r in warnings] == ["streamlet.tasks.lock_waits"], "it is said once"
     held.release()
     bench.clock.advance(LOCKED_RETRY_MS)
     active = bench.ready()
-    assert bench.activation.problems == {}
+    assert bench.activation.troubles.problems == {}
     active.opened.close()
 
 
@@ -272,9 +272,9 @@ def test_a_task_that_is_not_wanted_any_more_waits_for_no_lock(bench: Bench) -> N
         bench.step()
         bench.clock.advance(QUIET_MS)
     assert bench.step() == []
-    assert bench.activation.problems.keys() == {TASK}
+    assert bench.activation.troubles.problems.keys() == {TASK}
     bench.activation.cancel(TASK)
-    assert bench.activation.problems == {}
+    assert bench.activation.troubles.problems == {}
     held.release()
 
 
@@ -370,15 +370,15 @@ def test_only_its_own_failure_ends_a_restore(tmp_path: Path) -> None:
     bench.activation.copy_failed(CopyFailed(TASK, "the copy is gone"))
     other = OpenTask(TASK, opened.state, opened.lock)
     bench.activation.restore_failed(RestoreFailed(other, "of an attempt before"))
-    assert bench.activation.problems == {}
+    assert bench.activation.troubles.problems == {}
     bench.activation.restore_failed(RestoreFailed(opened, "no space left"))
-    assert bench.activation.problems == {TASK: "no space left"}
+    assert bench.activation.troubles.problems == {TASK: "no space left"}
     opened.close()
     bench.clock.advance(REOPEN_MS)
     bench.activation.step()
     (_, again) = copies.restoring
     active = bench.activation.restored(Restored(again))
     assert active is not None
-    assert bench.activation.problems == {}
+    assert bench.activation.troubles.problems == {}
     active.opened.close()
     bench.activation.close()

@@ -10,6 +10,7 @@ import pytest
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.tasks.commit_loop import HELD_OFF_MS, CommitLoop
+from streamlet.tasks.task_record import UnitUnderWay
 
 INTERVAL_MS = 100
 
@@ -24,7 +25,7 @@ class Worker:
         #: A task whose records wait, and those not claimed yet.
         self.waiting, self.unclaimed = SimpleNamespace(held=self.held), list[Any]()
         precopy = SimpleNamespace(due=lambda now: False, over=True)
-        self.actions = SimpleNamespace(awaited=False, unit=None, waiting=False, precopy=precopy)
+        self.actions = SimpleNamespace(awaited=False, unit=UnitUnderWay(), precopy=precopy)
         self.group = SimpleNamespace(gated=False)
         self.loop = self._loop()
 

@@ -216,10 +216,10 @@ def test_a_join_that_is_due_does_not_wait_for_further_commits() -> None:
     scene = Scene()
     scene.rebalance_events.offer(Assigned(2, "a", Assignment(revoke=frozenset({T}))))
     scene.orders.take()
-    assert (scene.orders.waiting, scene.orders.precopy.over) == (True, False)
+    assert (scene.orders.unit.waiting, scene.orders.precopy.over) == (True, False)
     scene.rebalance_events.offer(JoinSoon(-1, 2))
     scene.orders.take()
-    assert (scene.orders.waiting, scene.orders.precopy.over) == (False, True)
+    assert (scene.orders.unit.waiting, scene.orders.precopy.over) == (False, True)
 
 
 def test_a_task_that_another_takes_over_is_given_up_when_it_is_our_turn() -> None:
@@ -238,10 +238,10 @@ def test_an_order_that_is_replaced_asks_for_no_further_commits() -> None:
     scene = Scene()
     scene.rebalance_events.offer(Assigned(2, "a", Assignment(revoke=frozenset({T}))))
     scene.orders.take()
-    assert (scene.orders.waiting, scene.orders.precopy.due(0)) == (True, True)
+    assert (scene.orders.unit.waiting, scene.orders.precopy.due(0)) == (True, True)
     scene.assign(3, "a")
     scene.orders.take()
-    assert (scene.orders.waiting, scene.orders.precopy.due(0)) == (False, False)
+    assert (scene.orders.unit.waiting, scene.orders.precopy.due(0)) == (False, False)
 
 
 @pytest.mark.parametrize("how", ["taken back", "lost", "given up"])
