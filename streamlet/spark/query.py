@@ -63,7 +63,7 @@ def to_dataframe(
     aggregations: Aggregations | None = None,
     options: Options | None = None,
 ) -> DataFrame:
-    """The outputs of an application, as a DataFrame for any query; details in docs/spark.md.
+    """The outputs of an application, as a DataFrame for any query: docs/spark-dataframes.md.
 
     Tasks, operators and stores are those of a native run; Spark keeps their state. Rows have
     ``key``, ``value``, ``topic``, ``partition`` (null: the key decides), ``timestamp`` (ms since

@@ -1,6 +1,7 @@
 """The things that do not run on Spark, each with its reason and the way out.
 
-``REFUSALS`` is the one list: messages are made of it, and docs/spark.md has a row for each.
+``REFUSALS`` is the one list: messages are made of it, and docs/spark-refusals.md has a row for
+each.
 """
 
 from __future__ import annotations

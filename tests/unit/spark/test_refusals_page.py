@@ -1,4 +1,4 @@
-"""What does not run on Spark is refused with the way out, and stands in docs/spark.md."""
+"""What does not run on Spark is refused with the way out, and stands in docs/spark-refusals.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streamlet.spark.plan.plan import plan
 from streamlet.spark.plan.refusals import REFUSALS, refuse
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "spark.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "spark-refusals.md").read_text("utf-8")
 
 #: Functions that refuse something else than an application: arguments of a call, as they say
 #: themselves, the session, or a checkpoint.
