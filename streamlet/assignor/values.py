@@ -97,7 +97,6 @@ class Rules:
     learners: bool = True  # False: no member learns, stateful tasks move cold, in two rounds
     handover: str = "release"  # or "surrender"
     mode: str = "incremental"  # or "eager"
-    partial_rebalance: bool = True
     imbalance: float = 0.2
     acceptable_lag: int = 10_000
     max_learners_member: int = 4

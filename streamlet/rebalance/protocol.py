@@ -60,7 +60,6 @@ def rules_from(settings: Settings, *, learners: bool) -> Rules:
         standbys=s.num_standby_replicas,
         learners=learners,
         handover=s.learner_handover,
-        partial_rebalance=s.learner_partial_rebalance,
         imbalance=s.stream_imbalance_percentage,
         acceptable_lag=s.acceptable_recovery_lag,
         max_learners_member=s.max_learners_per_member,

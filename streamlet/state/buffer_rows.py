@@ -8,15 +8,12 @@ were read from the medium, and of all in a buffer that is bounded by bytes; else
 from __future__ import annotations
 
 import struct
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from streamlet.serdes import Serde
 from streamlet.serdes.serde import build
-
-#: ``(value, prior value, headers or None, bytes of the value)``.
-Buffered: TypeAlias = tuple[Any, Any, Any, int]
 
 #: The time in the keys of places; updates have times from 0 on.
 PLACES = -1

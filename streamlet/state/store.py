@@ -41,7 +41,10 @@ _MISSING = object()
 
 
 class CachedStore:
-    """A ``topology.operator.StoreOfOperators`` with the hot way described above.
+    """A key-value store of Python keys and values, with the hot way described above.
+
+    The ``1``/``True``/``1.0`` trap is its business: keys that are one dict key but not one record
+    key stay apart.
 
     Args:
         name: of the store.

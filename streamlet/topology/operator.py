@@ -13,36 +13,6 @@ from streamlet.batch import Batch, WaitedRecord
 from streamlet.types import TaskId
 
 
-class StoreOfOperators(Protocol):
-    """A key-value store of one task as operators and users see it: Python keys and values.
-
-    The ``1``/``True``/``1.0`` trap is the store's business: keys that are one dict key but not one
-    record key stay apart.
-    """
-
-    name: str
-
-    def get(self, key: Any) -> Any | None:
-        """The value, or None."""
-        ...
-
-    def put(self, key: Any, value: Any | None) -> None:
-        """Set, or delete with None."""
-        ...
-
-    def range(self, low: Any | None = None, high: Any | None = None) -> Any:
-        """Iterate ``(key, value)`` from low to high (both inclusive) in the order of key bytes."""
-        ...
-
-    def prefix(self, prefix: Any) -> Any:
-        """Iterate ``(key, value)`` whose key bytes begin with the prefix's."""
-        ...
-
-    def delete_range(self, low: Any, high: Any) -> None:
-        """Delete from low (inclusive) to high (exclusive)."""
-        ...
-
-
 class WaitedFailures(Protocol):
     """The error policy, for records that waited in a store and fail when their results are due."""
 

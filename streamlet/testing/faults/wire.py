@@ -25,7 +25,7 @@ with warnings.catch_warnings():
 #: A message as kafka-python has it: attributes by the names of Kafka's schemas, in snake_case.
 Message = Any
 
-API_VERSIONS, SASL_HANDSHAKE = 18, 17
+API_VERSIONS = 18
 #: UNSUPPORTED_VERSION
 _UNSUPPORTED = 35
 _LENGTH = struct.Struct(">i")

@@ -12,7 +12,6 @@ from streamlet.state.memory import MemoryBacking, MemoryEngine
 from streamlet.state.sizes import deep_size
 from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
-from streamlet.topology.operator import StoreOfOperators
 from streamlet.types import NO_STATE, StateNumber
 from tests.unit.state.support import Spec
 
@@ -20,11 +19,6 @@ from tests.unit.state.support import Spec
 def store_of(key: Any, value: Any = int) -> CachedStore:
     backing = MemoryEngine(["s"]).backing("s")
     return CachedStore("s", serde(key), serde(value), backing)
-
-
-def test_it_is_a_key_value_store() -> None:
-    store: StoreOfOperators = store_of(str)
-    assert store.get("a") is None
 
 
 @pytest.mark.parametrize("key", [True, 1.0])
