@@ -19,7 +19,7 @@ from bench import load, rounds, window_load
 from bench.broker import serving
 from bench.peers import exact, page, quix
 from bench.peers.kafka_streams import VERSION, compiled
-from bench.peers.variants import QUIX_RECORDS, THREADS, VARIANTS, WORKLOADS, Peers
+from bench.peers.variants import THREADS, VARIANTS, WORKLOADS, Peers
 from bench.rounds import Outcome
 from streamlet.kafka.native.library import native
 
@@ -59,7 +59,6 @@ def _measured(options: argparse.Namespace) -> dict[str, Any]:
         "records": options.records,
         "keys": options.keys,
         "runs": options.runs,
-        "quix_records": QUIX_RECORDS,
     }
     skipped: dict[str, str] = {}
     if "streamlet_native" in options.variants and native().reason:

@@ -38,11 +38,13 @@ _PICTURES = """\
 </picture>
 """
 _HOW = """\
+## How it is measured
+
 - From the first record seen to the commit of the last one. The start of a program, and of its JVM,
   does not count; the JVM's warming up does. Windows: behind a preload and a quarter of the records.
 - Kafka Streams: `-Xmx1g`, a commit each second, stores in RocksDB with changelogs; without its
   cache where every update is written, with it where the last one goes with a commit.
-- Quix Streams: on the first {quix:,} records of the topic, as its rate is even. It has no updates
+- Quix Streams: on the first 200,000 records of the topic, as its rate is even. It has no updates
   that wait for a commit.
 - The bare loop restores nothing and survives no crash: `bench/README.md`.
 """
@@ -65,18 +67,30 @@ def write(result: Mapping[str, Any]) -> None:
         (PICTURES / f"peers-{theme}.svg").write_text(drawn(result, theme), "utf-8")
 
 
-def page(result: Mapping[str, Any]) -> str:
-    """The page of the documentation."""
+def page(result: Mapping[str, Any] | None) -> str:
+    """The page of the documentation; of what is compared, and how, where nothing was measured."""
     return "\n".join(_lines(result)) + "\n"
 
 
-def _lines(result: Mapping[str, Any]) -> Iterator[str]:
-    at = result["machine"]
+def _lines(result: Mapping[str, Any] | None) -> Iterator[str]:
     yield "# Beside Kafka Streams and Quix Streams"
     yield ""
-    yield "This page is written by `python -m bench peers --docs`, which measures all programs in"
-    yield "turns on the same topics of one broker and checks each output."
+    yield "`python -m bench peers --docs` measures all programs in turns, on the same topics of one"
+    yield "broker, checks each output, and writes its figures here."
     yield ""
+    if result is not None:
+        yield from _figures(result)
+    yield from _HOW.splitlines()
+    if result is not None:
+        for name in result["skipped"]:
+            yield f"- {NAMES[name]} could not be had."
+    yield ""
+    yield from _EQUAL.splitlines()
+
+
+def _figures(result: Mapping[str, Any]) -> Iterator[str]:
+    """Pictures, machine and tables."""
+    at = result["machine"]
     yield from _PICTURES.splitlines()
     yield ""
     yield (
@@ -94,7 +108,7 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
     for workload, what in WHAT.items():
         if workload in result:
             yield from _table(workload, what, result[workload])
-    yield from _notes(result)
+    yield ""
 
 
 def _table(workload: str, what: str, found: Mapping[str, Any]) -> Iterator[str]:
@@ -117,17 +131,6 @@ def _table(workload: str, what: str, found: Mapping[str, Any]) -> Iterator[str]:
                 f"| {title} | {one['rate']:,} | {'' if ratio is None else f'{ratio:.2f}'} | "
                 f"{one['cpu_s_per_m']:.1f} | {one['rss_mb']:.0f} |"
             )
-
-
-def _notes(result: Mapping[str, Any]) -> Iterator[str]:
-    yield ""
-    yield "## How it was measured"
-    yield ""
-    yield from _HOW.format(quix=result["quix_records"]).splitlines()
-    for name, reason in result["skipped"].items():
-        yield f"- {NAMES[name]} was not measured: {reason}"
-    yield ""
-    yield from _EQUAL.splitlines()
 
 
 def drawn(result: Mapping[str, Any], theme: str) -> str:
