@@ -79,6 +79,7 @@ SUITES_kafka := tests/integration/test_native.py tests/integration/test_rights.p
 SUITES_partitions := tests/unit/test_consumer*.py tests/integration/test_consumer.py
 SUITES_processing := tests/oracle tests/integration/test_global_tables.py
 SUITES_rebalance := tests/spec tests/simulation/test_model*.py tests/simulation/test_random_histories.py
+SUITES_registry := tests/integration/test_registry.py
 SUITES_records := tests/unit/test_origins.py tests/integration/test_topics_commands.py
 SUITES_queries := tests/integration/test_queries.py
 SUITES_web := tests/integration/test_queries.py

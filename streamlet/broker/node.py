@@ -1,12 +1,4 @@
-"""One broker process: Java, started, watched, ended and started again.
-
-A broker must not outlive the process that started it, not even when that process is killed and can
-run no code. So a shell waits beside it, reading from a pipe that only we can write to: the pipe's
-end is the end of us, and then the shell kills the broker and sweeps the data folder if it was ours.
-(The kernel's death signal would be simpler, but it fires at the end of the *thread* that started
-the broker.) The shell is in the broker's process group, so the broker's number cannot be given to
-another process as long as the shell may use it.
-"""
+"""One broker process: Java, started, watched, ended and started again."""
 
 from __future__ import annotations
 
@@ -24,6 +16,7 @@ from streamlet.broker.java import java_executable
 from streamlet.broker.port import HOST, PortReservation
 from streamlet.broker.probe import serves
 from streamlet.broker.storage import JARS, KAFKA_VERSION, BrokerFiles, kafka_jars
+from streamlet.broker.watched import launched
 from streamlet.clock import Clock
 from streamlet.errors import BrokerError, TimedOutError
 from streamlet.signals import deferred
@@ -31,23 +24,6 @@ from streamlet.signals import deferred
 _PROBE_PAUSE_S = 0.05
 _LOG_BYTES = 2000
 _ERROR_LINE = re.compile(r"^.* ERROR .*$", re.MULTILINE)
-
-#: Arguments: the data folder to sweep or nothing, then the command. A line on standard input means
-#: that we ended the broker ourselves; its end without one, that we are dead.
-_WATCHED = """
-swept=$1; shift
-exec 3<&0 </dev/null
-(
-  read word <&3
-  kill -KILL $$ 2>/dev/null
-  if [ -z "$word" ] && [ -n "$swept" ]; then
-    n=0
-    while kill -0 $$ 2>/dev/null && [ $n -lt 50 ]; do sleep 0.1; n=$((n + 1)); done
-    rm -rf "$swept"
-  fi
-) &
-exec "$@" 3<&-
-"""
 
 #: More options of Java, as Kafka's own scripts take them.
 OPTIONS_VARIABLE = "KAFKA_OPTS"
@@ -199,26 +175,8 @@ class BrokerNode:
         command = self._command()
         with self.log_file.open("ab") as log:
             self._log_begins = log.tell()
-            if detached:
-                return subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            read_end, self._leash = os.pipe()
-            swept = "" if self._swept is None else str(self._swept)
-            try:
-                return subprocess.Popen(
-                    ["/bin/sh", "-c", _WATCHED, "streamlet-broker", swept, *command],
-                    stdin=read_end,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            finally:
-                os.close(read_end)
+            process, self._leash = launched(command, log, self._swept, detached=detached)
+        return process
 
     def _await_ready(self, nodes: Sequence[int]) -> None:
         process = self._process

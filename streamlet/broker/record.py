@@ -1,4 +1,4 @@
-"""Remembers which brokers were started on this machine, so that another command can end them.
+"""Remembers which servers were started on this machine, so that another command can end them.
 
 One small file per port in the user's state folder. A file may outlive its broker (the machine went
 down, the broker was killed); a record counts only while its process runs with its settings file.
@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar, TypeVar
 
 import attrs
 import msgspec
@@ -24,6 +24,7 @@ from streamlet.bounded import INT32_MAX, parsed
 from streamlet.broker.folders import writable
 from streamlet.broker.port import HOST
 from streamlet.broker.probe import serves
+from streamlet.broker.registry import answers, mark_of_folder, url_at
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import TimedOutError
 
@@ -59,6 +60,10 @@ class BrokerRecord:
     ephemeral: bool
     alone: bool = True
 
+    #: The folder of such records, and how messages name the server.
+    kept_in: ClassVar[str] = "brokers"
+    called: ClassVar[str] = "broker"
+
     @property
     def bootstrap_servers(self) -> str:
         """``host:port`` for clients."""
@@ -67,7 +72,7 @@ class BrokerRecord:
     @property
     def alive(self) -> bool:
         """True if the process still runs and is this broker, not a later one of that number."""
-        settings = str(Path(self.data_dir) / "server.properties")
+        settings = self.mark
         try:
             words = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
             return settings.encode() in words
@@ -83,20 +88,25 @@ class BrokerRecord:
         return settings in listing.stdout
 
     @property
+    def mark(self) -> str:
+        """A word of its command that no other process has."""
+        return str(Path(self.data_dir) / "server.properties")
+
+    @property
     def ready(self) -> bool:
         """True if it answers clients."""
         return serves(HOST, self.port)
 
     def save(self) -> None:
         """Remember it; whole or not at all, since another command may be reading."""
-        folder = _folder()
+        folder = _folder(self.kept_in)
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
             json.dump(attrs.asdict(self), file)
         Path(file.name).rename(folder / f"{self.port}.json")
 
     def forget(self) -> None:
         """Forget it, and sweep the data of an ephemeral one."""
-        (_folder() / f"{self.port}.json").unlink(missing_ok=True)
+        (_folder(self.kept_in) / f"{self.port}.json").unlink(missing_ok=True)
         if self.ephemeral:
             shutil.rmtree(self.data_dir, ignore_errors=True)
 
@@ -116,17 +126,53 @@ class BrokerRecord:
                 os.kill(self.pid, signal.SIGKILL)
             elif clock.now_ms() > deadline_ms:
                 raise TimedOutError(
-                    f"the broker on port {self.port} (process {self.pid}) does not end"
+                    f"the {self.called} on port {self.port} (process {self.pid}) does not end"
                 )
             pause.wait(_PAUSE_S)
         self.forget()
 
 
+@attrs.frozen
+class RegistryRecord(BrokerRecord):
+    """A schema registry that was started here; ``data_dir`` is the folder of its log."""
+
+    kept_in: ClassVar[str] = "registries"
+    called: ClassVar[str] = "schema registry"
+
+    @property
+    def url(self) -> str:
+        """The address for clients."""
+        return url_at(self.port)
+
+    @property
+    def mark(self) -> str:
+        """A word of its command that no other process has."""
+        return mark_of_folder(self.data_dir)
+
+    @property
+    def ready(self) -> bool:
+        """True if it answers clients."""
+        return answers(self.url)
+
+
+#: A kind of records.
+Kind = TypeVar("Kind", bound=BrokerRecord)
+
+
 def running_brokers() -> list[BrokerRecord]:
     """The brokers that run, by port; records of those that do not are dropped."""
+    return _running(BrokerRecord)
+
+
+def running_registries() -> list[RegistryRecord]:
+    """The schema registries that run; as ``running_brokers``."""
+    return _running(RegistryRecord)
+
+
+def _running(sort: type[Kind]) -> list[Kind]:
     found = []
-    for file in _folder().glob("*.json"):
-        record = _read(file)
+    for file in _folder(sort.kept_in).glob("*.json"):
+        record = _read(file, sort)
         if record is None:
             file.unlink(missing_ok=True)
         elif record.alive:
@@ -136,21 +182,21 @@ def running_brokers() -> list[BrokerRecord]:
     return sorted(found, key=lambda record: record.port)
 
 
-def _read(file: Path) -> BrokerRecord | None:
+def _read(file: Path, sort: type[Kind]) -> Kind | None:
     """The record in a file; None if it has none, as after a crash of the machine."""
     try:
-        return record_of(file.read_bytes())
+        return record_of(file.read_bytes(), sort)
     except OSError:
         return None
 
 
-def record_of(raw: bytes) -> BrokerRecord | None:
+def record_of(raw: bytes, sort: type[Kind]) -> Kind | None:
     """The record that these bytes are; None if they are none."""
     try:
-        return msgspec.convert(parsed(raw), BrokerRecord)
+        return msgspec.convert(parsed(raw), sort)
     except ValueError:
         return None
 
 
-def _folder() -> Path:
-    return writable(Path(user_state_path("streamlet")) / "brokers")
+def _folder(kept_in: str) -> Path:
+    return writable(Path(user_state_path("streamlet")) / kept_in)

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch
-from streamlet.errors import SerdeError
+from streamlet.errors import SerdeError, UnreachableRegistryError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.lazy_results import refuse_promise
 from streamlet.processing.edges.plan import TaskEdges
@@ -49,6 +49,11 @@ def _milliseconds(time: object) -> int:
         return max(time, -1)
     refuse_promise(time)
     raise TypeError(f"expected ms since the epoch as an int up to {LATEST_MS}, got {shown(time)}")
+
+
+def _none_of(raw: PartitionBatch) -> Batch:
+    """A batch of a partition without a record."""
+    return Batch(raw.topic, raw.partition, [], [], [], [], None)
 
 
 @attrs.frozen
@@ -116,6 +121,9 @@ class RecordDecoder:
             values = source.value.decode_column(with_ids(source.value, raw, "value"))
         except ColumnError:
             return self._one_by_one(source, raw, attempt)
+        except UnreachableRegistryError as error:
+            self.undecoded = Undecoded(raw, attempt, self._failures.away(error))
+            return self._timed(source, _none_of(raw))
         return self._timed(
             source,
             Batch(raw.topic, raw.partition, raw.offsets, keys, values, raw.timestamps, raw.headers),
@@ -135,6 +143,11 @@ class RecordDecoder:
                 keys += source.key.decode_column([key])
                 values += source.value.decode_column([value])
                 good.append(True)
+            except UnreachableRegistryError as error:
+                del keys[len(values) :]
+                tries = 1 if i else attempt
+                self.undecoded = Undecoded(raw.slice(i), tries, self._failures.away(error))
+                break
             except SerdeError as failed:
                 del keys[len(values) :]
                 good.append(False)

@@ -12,8 +12,9 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed, WaitedRecord
 from streamlet.clock import pause
-from streamlet.errors import ProcessingError
+from streamlet.errors import ProcessingError, UnreachableRegistryError
 from streamlet.kafka.ports import Headers, PartitionBatch
+from streamlet.logs import get_logger
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import (
     ErrorContext,
@@ -28,6 +29,11 @@ from streamlet.processing.policy import (
 from streamlet.topology.nodes import ProcessorNode, SinkNode
 from streamlet.types import TaskId, TopicPartition
 from streamlet.user_code import shown
+
+log = get_logger(__name__)
+
+#: The pause before a schema registry that is away is asked again, and how often it is said, ms.
+_AWAY_MS, _SAY_EVERY_MS = 1_000, 30_000
 
 
 @attrs.define
@@ -163,6 +169,8 @@ class RecordFailures:
     emit: Callable[[Output], None]
     stream_time: Callable[[], int]
     pause: RetryPause
+    #: When it was said last that the task waits, ms; None: it was not.
+    _said_ms: int | None = attrs.field(default=None, init=False)
     #: Batches as read, for dead letters; only those that may still be needed.
     raws: list[PartitionBatch] = attrs.field(factory=list, init=False)
 
@@ -227,6 +235,20 @@ class RecordFailures:
         """Apply the policy to what an operator did without a record of its own."""
         context = self.context("processing", operator, at, 0, 1)
         self.apply(RecordFailure(context, None, "a record failed", error, final=True))
+
+    def away(self, error: UnreachableRegistryError) -> int:
+        """The pause before a schema registry that is away is asked again, ms.
+
+        Raises:
+            UnreachableRegistryError: nothing comes back to the task later, so there is no pause.
+        """
+        if self.blocks:
+            raise error
+        now_ms = self.pause.now_ms
+        if self._said_ms is None or now_ms - self._said_ms >= _SAY_EVERY_MS:
+            self._said_ms = now_ms
+            log.warning("task %s waits: %s", self.task, error)
+        return _AWAY_MS
 
     # What operators tell (topology.operator.WaitedFailures).
 

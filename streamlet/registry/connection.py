@@ -103,8 +103,8 @@ class RegistryConnection:
             if attempt < _ATTEMPTS:
                 self.block(retries.pause_ms(attempt))
         raise UnreachableRegistryError(
-            f"{self.shown} does not answer: {printable(problem[:_SHOWN])}; the task stops, and "
-            "goes on where it was when the registry is back"
+            f"{self.shown} does not answer: {printable(problem[:_SHOWN])}; the task stops until "
+            "it is back, and then goes on where it was"
         )
 
     def _checked(self, answer: RegistryAnswer) -> RegistryAnswer:

@@ -27,6 +27,7 @@ from streamlet.tools.versions import version_lines
 #: What ``--help`` says of a group.
 _GROUPS = {
     "broker": "A real Kafka broker on this machine, for development and tests.",
+    "registry": "A schema registry on this machine, for development and tests.",
     "topics": "Topics of the broker.",
     "dead-letters": "Records that an application left out: dead letters.",
     "members": "Members of an application's group.",

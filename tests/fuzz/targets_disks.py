@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from streamlet.broker.record import record_of
+from streamlet.broker.record import BrokerRecord, record_of
 from streamlet.errors import (
     StateError,
     StateMismatchError,
@@ -105,7 +105,7 @@ DISKS = (
     ),
     Target(
         "record of a broker",
-        record_of,
+        lambda raw: record_of(raw, BrokerRecord),
         (),
         (b'{"port":9092,"pid":77,"data_dir":"/d","ephemeral":true,"alone":true}',),
         (DEEP, b'{"port":1e400}', b'{"port":9092,"pid":"../x","data_dir":7,"ephemeral":0}'),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import streamlet.broker.jars
-from streamlet.broker.jars import jars, read_sums
+from streamlet.broker.jars import Archive, jars, read_sums, unpacked
 from streamlet.broker.storage import JARS
 from streamlet.errors import BrokerError
 
@@ -84,3 +84,11 @@ def test_the_package_knows_each_jar_that_it_fetches() -> None:
     known = read_sums(Path(streamlet.broker.jars.__file__).parent / "sums" / f"{JARS}.sha256")
     assert all(jar.endswith(".jar") and len(digest) == 64 for jar, digest in known.items())
     assert any("kafka-clients" in jar for jar in known)
+
+
+def test_a_file_of_an_archive_that_is_another_one_is_not_run(cache: Path, sums: Path) -> None:
+    folder, archive = lay(cache / NAME, a="a", b="b"), Archive("no.such", "thing", "1.2.3", "all")
+    assert unpacked(NAME, archive, sums=sums) == folder
+    (folder / "b.jar").write_text("forged")
+    with pytest.raises(BrokerError, match=r"b\.jar has the SHA-256"):
+        unpacked(NAME, archive, sums=sums)

@@ -1,0 +1,97 @@
+"""``streamlet registry``: a schema registry on this machine, started, found again and ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from platformdirs import user_data_path
+
+from streamlet.broker.record import RegistryRecord, running_registries
+from streamlet.errors import ConfigError, NotFoundError
+from streamlet.tools.command import Common, command
+from streamlet.tools.output import table
+
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port for clients; 0: any free one.")]
+OnePort = Annotated[
+    int | None, typer.Option(min=1, max=65535, help="Only the registry on this port.")
+]
+
+
+@command("registry start")
+def start(common: Common, port: Port = 8081) -> None:
+    """Start Apicurio, which has Confluent's API, and wait until it serves.
+
+    Schemas are in its memory: they go with it.
+    """
+    from streamlet.broker.registry import RegistryServer
+
+    for record in running_registries():
+        if record.port == port:
+            common.output.note(f"a schema registry runs on port {port} already")
+            _answer(common, record)
+            return
+    folder = Path(user_data_path("streamlet")) / "registry" / str(port) if port else None
+    server = RegistryServer(port or None, folder)
+    try:
+        server.start(detached=True)
+        record = RegistryRecord(server.port, server.pid, str(server.folder), ephemeral=not port)
+        record.save()
+    except OSError as error:
+        server.close()
+        raise ConfigError([f"the schema registry cannot start: {error}"]) from error
+    except BaseException:
+        server.close()
+        raise
+    _answer(common, record)
+
+
+@command("registry stop")
+def stop(common: Common, port: OnePort = None) -> None:
+    """Stop the schema registries that were started here; exit 3 when there is none."""
+    stopped = _wanted(port)
+    for record in stopped:
+        record.stop()
+    common.output.answer(
+        {"stopped": [_described(record) for record in stopped]},
+        "\n".join(f"stopped {record.url}" for record in stopped),
+    )
+
+
+@command("registry status")
+def status(common: Common, port: OnePort = None) -> None:
+    """Show the schema registries that were started here; exit 3 when there is none."""
+    found = [{**_described(record), "ready": record.ready} for record in _wanted(port)]
+    common.output.answer(
+        {"registries": found},
+        table(
+            *("SCHEMA REGISTRY", "PROCESS", "READY"),
+            rows=[(one["url"], one["pid"], "yes" if one["ready"] else "no") for one in found],
+        ),
+    )
+
+
+def _wanted(port: int | None) -> list[RegistryRecord]:
+    found = [record for record in running_registries() if port in (None, record.port)]
+    if not found:
+        where = "" if port is None else f" on port {port}"
+        raise NotFoundError(f"no schema registry that was started here runs{where}")
+    return found
+
+
+def _answer(common: Common, record: RegistryRecord) -> None:
+    common.output.answer(
+        {**_described(record), "ready": record.ready},
+        f"the schema registry serves (process {record.pid}): "
+        f"export SCHEMA_REGISTRY_URL={record.url}",
+    )
+
+
+def _described(record: RegistryRecord) -> dict[str, Any]:
+    return {
+        "url": record.url,
+        "port": record.port,
+        "pid": record.pid,
+        "log": str(Path(record.data_dir) / "registry.log"),
+    }
