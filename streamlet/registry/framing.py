@@ -17,6 +17,7 @@ import attrs
 from streamlet.errors import ConfigError, SerdeError
 from streamlet.registry.client import default_registry
 from streamlet.registry.schemas import RegistrySchema, SchemaKind, Schemas
+from streamlet.serdes.marks import former_name
 from streamlet.serdes.serde import Serde, build, decode_error
 
 _HEAD, _GUID_HEAD = 5, 17
@@ -92,9 +93,8 @@ class _Framing:
             head = self._head(topic, role)
             return [head + raw for raw in rows]
 
-        name = f"registry.{self.records.bare.name}"
         found = build(
-            name,
+            self.name,
             encode,
             self._decode,
             accepts=bare.accepts,
@@ -110,6 +110,11 @@ class _Framing:
             as_kept=bare.as_kept,
             for_topic=lambda topic, role: self.serde(bare, topic, role),
         )
+
+    @property
+    def name(self) -> str:
+        """The name of the serde, which stores note: not with a schema, since rows have theirs."""
+        return f"registry({former_name(self.records.bare.name)})"
 
     @property
     def _schemas(self) -> Schemas:
@@ -142,11 +147,11 @@ class _Framing:
 
     def _head_of(self, raw: bytes) -> bytes:
         if not isinstance(raw, bytes):
-            raise decode_error(f"registry.{self.records.bare.name}", raw, "not bytes")
+            raise decode_error(self.name, raw, "not bytes")
         size = {b"\0": _HEAD, b"\1": _GUID_HEAD}.get(raw[:1])
         if size is None or len(raw) < size:
             raise decode_error(
-                f"registry.{self.records.bare.name}",
+                self.name,
                 raw,
                 "no schema id is in front of it, so no serializer of a schema registry wrote it; "
                 "read it with a serde without a registry",
@@ -163,7 +168,7 @@ class _Framing:
             schema = self._schemas.by_id(int.from_bytes(head[1:], "big"))
         if schema.kind != self.records.kind:
             raise SerdeError(
-                f"registry.{self.records.bare.name}: the record was written by a schema of "
+                f"{self.name}: the record was written by a schema of "
                 f"{schema.kind}: read it with sl.registry.{schema.kind.lower()}"
             )
         made = self.records.reader(schema)

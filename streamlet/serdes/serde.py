@@ -240,7 +240,7 @@ def decode_error(name: str, raw: Any, why: object) -> SerdeError:
 
 def _framed(name: str, raw: bytes) -> str:
     """A hint where bytes begin as those of a schema registry's serializers."""
-    if raw[:1] != b"\0" or len(raw) <= _FRAME_BYTES or name.startswith("registry."):
+    if raw[:1] != b"\0" or len(raw) <= _FRAME_BYTES or name.startswith("registry("):
         return ""
     number = int.from_bytes(raw[1:_FRAME_BYTES], "big")
     if not 0 < number < _MOST_LIKELY_ID:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -24,12 +23,6 @@ class SetClock(SystemClock):
 
     def now_ms(self) -> int:
         return self.at_ms
-
-
-@pytest.fixture
-def server() -> Iterator[RegistryServer]:
-    with RegistryServer() as server:
-        yield server
 
 
 def client(server: RegistryServer, **further: object) -> sr.Registry:

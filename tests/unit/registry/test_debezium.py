@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,12 +27,6 @@ class Customer:
 class Key:
     id: int
     region: str
-
-
-@pytest.fixture
-def server() -> Iterator[RegistryServer]:
-    with RegistryServer() as server:
-        yield server
 
 
 #: Writes a key and a value as one of Debezium's converters does.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field, make_dataclass
 from datetime import UTC, date, datetime, time
 from typing import Any
@@ -13,25 +12,12 @@ from uuid import UUID
 import attrs
 import msgspec
 import pytest
-from google.protobuf import descriptor_pb2
 
 import streamlet as sl
 from streamlet.errors import ConfigError, ProcessingError, SerdeError, UnreachableRegistryError
+from streamlet.serdes.marks import former_name, is_noted_as, mark_of
 from streamlet.testing import TopologyTestDriver
 from tests.registry_server import RegistryServer
-
-
-@pytest.fixture
-def server() -> Iterator[RegistryServer]:
-    with RegistryServer() as server:
-        yield server
-
-
-@pytest.fixture
-def registry(server: RegistryServer) -> sl.registry.Registry:
-    found = sl.registry.Registry(server.url)
-    found._connection.block = lambda ms: None
-    return found
 
 
 class Color(enum.Enum):
@@ -228,7 +214,11 @@ def test_a_record_in_another_language_of_schemas_is_named(registry: sl.registry.
         sl.registry.avro(Line, registry=registry).decode(raw)
 
 
-OPTIONAL = {"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "string"]}]}
+OPTIONAL: dict[str, Any] = {
+    "type": "record",
+    "name": "R",
+    "fields": [{"name": "a", "type": ["null", "string"]}],
+}
 
 
 @pytest.mark.parametrize(
@@ -262,53 +252,18 @@ def test_a_type_that_avro_has_nothing_for_is_refused(of: Any) -> None:
         sl.registry.avro(of)
 
 
-def test_protobuf_messages_say_which_of_their_file_they_are(
-    registry: sl.registry.Registry,
-) -> None:
-    first, inner = descriptor_pb2.FileDescriptorSet, descriptor_pb2.DescriptorProto.ReservedRange
-    for value, numbers in ((first(), b"\0"), (inner(start=1, end=2), b"\4\4\2")):
-        serde = sl.registry.protobuf(type(value), registry=registry).of_topic("t", "value")
-        raw = serde.encode(value)
-        assert raw[5 : 5 + len(numbers)] == numbers
-        assert serde.decode(raw) == value
-
-
-def test_what_is_no_generated_class_is_refused() -> None:
-    for of in (Line, "Order"):
-        with pytest.raises(SerdeError, match="is no class that protoc generated"):
-            sl.registry.protobuf(of)
-
-
-PROTO = """
-syntax = "proto3"; // message Not { }
-package google.protobuf;
-/* message Nor { */
-message FileDescriptorSet { map<string, string> a = 1; message Inner { enum E { A = 0; } } }
-message Other { string message = 1; oneof which { string text = 2 [json_name = "{"]; } }
-"""
-
-
-@pytest.mark.parametrize(
-    ("numbers", "says"),
-    [
-        (b"\2\2", r"the record is a google\.protobuf\.Other"),
-        (b"\4\0\0", r"the record is a google\.protobuf\.FileDescriptorSet\.Inner"),
-        (b"\2\4", r"no message \[2\]"),
-        (b"\xff\xff\xff\xff\xff\xff", "too long"),
-        (b"\x7e", "numbers of a message"),
-        (b"\2", "ends before its message"),
-    ],
-)
-def test_another_message_of_the_writers_file_is_named(
-    server: RegistryServer, registry: sl.registry.Registry, numbers: bytes, says: str
-) -> None:
-    head = b"\0" + server.add(PROTO, schemaType="PROTOBUF").to_bytes(4, "big")
-    of = descriptor_pb2.FileDescriptorSet
-    serde = sl.registry.protobuf(of, registry=registry)
-    assert serde.decode(head + b"\0") == of()
-    assert serde.decode(head + b"\2\0") == of()
-    with pytest.raises(SerdeError, match=says):
-        serde.decode(head + numbers)
+def test_stores_note_a_serde_with_a_registry_without_its_schema() -> None:
+    newer = {
+        **OPTIONAL,
+        "fields": [*OPTIONAL["fields"], {"name": "b", "type": "int", "default": 1}],
+    }
+    names = [sl.registry.avro(schema).name for schema in (OPTIONAL, newer)]
+    assert names == ["registry(avro(R))"] * 2
+    assert is_noted_as(mark_of(names[0]), names[1])
+    plain = sl.avro(OPTIONAL).name
+    assert not is_noted_as(mark_of(names[0]), plain)
+    assert not is_noted_as(mark_of(plain), names[0])
+    assert not is_noted_as(former_name(plain), names[0])
 
 
 def application(registry: sl.registry.Registry, **further: Any) -> sl.App:

@@ -1,0 +1,59 @@
+"""Protobuf messages with a registry: which of their file they are, read and written."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf import descriptor_pb2
+
+import streamlet as sl
+from streamlet.errors import SerdeError
+from tests.registry_server import RegistryServer
+
+
+def test_protobuf_messages_say_which_of_their_file_they_are(
+    registry: sl.registry.Registry,
+) -> None:
+    first, inner = descriptor_pb2.FileDescriptorSet, descriptor_pb2.DescriptorProto.ReservedRange
+    for value, numbers in ((first(), b"\0"), (inner(start=1, end=2), b"\4\4\2")):
+        serde = sl.registry.protobuf(type(value), registry=registry).of_topic("t", "value")
+        raw = serde.encode(value)
+        assert raw[5 : 5 + len(numbers)] == numbers
+        assert serde.decode(raw) == value
+
+
+def test_what_is_no_generated_class_is_refused() -> None:
+    for of in (int, "Order"):
+        with pytest.raises(SerdeError, match="is no class that protoc generated"):
+            sl.registry.protobuf(of)
+
+
+PROTO = """
+syntax = "proto3"; // message Not { }
+package google.protobuf;
+/* message Nor { */
+message FileDescriptorSet { map<string, string> a = 1; message Inner { enum E { A = 0; } } }
+message Other { string message = 1; oneof which { string text = 2 [json_name = "{"]; } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("numbers", "says"),
+    [
+        (b"\2\2", r"the record is a google\.protobuf\.Other"),
+        (b"\4\0\0", r"the record is a google\.protobuf\.FileDescriptorSet\.Inner"),
+        (b"\2\4", r"no message \[2\]"),
+        (b"\xff\xff\xff\xff\xff\xff", "too long"),
+        (b"\x7e", "numbers of a message"),
+        (b"\2", "ends before its message"),
+    ],
+)
+def test_another_message_of_the_writers_file_is_named(
+    server: RegistryServer, registry: sl.registry.Registry, numbers: bytes, says: str
+) -> None:
+    head = b"\0" + server.add(PROTO, schemaType="PROTOBUF").to_bytes(4, "big")
+    of = descriptor_pb2.FileDescriptorSet
+    serde = sl.registry.protobuf(of, registry=registry)
+    assert serde.decode(head + b"\0") == of()
+    assert serde.decode(head + b"\2\0") == of()
+    with pytest.raises(SerdeError, match=says):
+        serde.decode(head + numbers)
