@@ -22,6 +22,7 @@ from streamlet.broker.watched import launched
 from streamlet.clock import Clock, SystemClock
 from streamlet.closing import Closing
 from streamlet.errors import BrokerError, TimedOutError
+from streamlet.signals import deferred
 
 VERSION = "3.3.3"
 JARS = f"apicurio-{VERSION}"
@@ -111,10 +112,12 @@ class RegistryServer(Closing):
             return self
         command = self._command()
         swept = self.folder if self._owns_folder else None
-        with self.log_file.open("ab") as log:
-            self._process, self._leash = launched(command, log, swept, detached=detached)
         try:
-            self._await_ready(self._process)
+            with self.log_file.open("ab") as log, deferred():
+                # A process that is started is one that ``stop`` knows.
+                process, self._leash = launched(command, log, swept, detached=detached)
+                self._process = process
+            self._await_ready(process)
         except BaseException:
             self.stop()
             raise
@@ -159,7 +162,7 @@ class RegistryServer(Closing):
         }
         given = [f"-D{name}={value}" for name, value in settings.items()]
         given.append(mark_of_folder(self.folder))
-        jar = unpacked(JARS, _ARCHIVE) / "quarkus-run.jar"
+        jar = fetched() / "quarkus-run.jar"
         return [str(java_executable(21)), *_OPTIONS, *given, "-jar", str(jar)]
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
@@ -177,6 +180,15 @@ class RegistryServer(Closing):
     def _log(self) -> str:
         text = self.log_file.read_bytes()[-_LOG_BYTES:].decode(errors="replace")
         return f"its log says:\n{text.rstrip()}"
+
+
+def fetched() -> Path:
+    """The folder of Apicurio's files, fetched when they are not there yet.
+
+    Raises:
+        BrokerError: they cannot be fetched, or one does not have its SHA-256.
+    """
+    return unpacked(JARS, _ARCHIVE)
 
 
 def url_at(port: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from platformdirs import user_data_path
 
 from streamlet.broker.record import RegistryRecord, running_registries
 from streamlet.errors import ConfigError, NotFoundError
+from streamlet.signals import handled
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 
@@ -35,9 +37,10 @@ def start(common: Common, port: Port = 8081) -> None:
     folder = Path(user_data_path("streamlet")) / "registry" / str(port) if port else None
     server = RegistryServer(port or None, folder)
     try:
-        server.start(detached=True)
-        record = RegistryRecord(server.port, server.pid, str(server.folder), ephemeral=not port)
-        record.save()
+        with handled({signal.SIGTERM: signal.default_int_handler}):  # else Java would live on
+            server.start(detached=True)
+            record = RegistryRecord(server.port, server.pid, str(server.folder), ephemeral=not port)
+            record.save()
     except OSError as error:
         server.close()
         raise ConfigError([f"the schema registry cannot start: {error}"]) from error

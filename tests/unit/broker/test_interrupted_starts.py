@@ -11,14 +11,20 @@ import psutil
 import pytest
 
 from streamlet.broker.node import BrokerNode
+from streamlet.broker.registry import RegistryServer
 from streamlet.broker.server import KafkaBroker
 from streamlet.signals import handled
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("detached", [False, True])
+@pytest.mark.parametrize("server", [KafkaBroker, RegistryServer])
 def test_a_signal_amid_the_start_of_a_process_leaves_none_behind(
-    number: signal.Signals, detached: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: type[KafkaBroker | RegistryServer],
+    number: signal.Signals,
+    detached: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started: list[psutil.Process] = []
 
@@ -31,18 +37,21 @@ def test_a_signal_amid_the_start_of_a_process_leaves_none_behind(
             signal.raise_signal(number)
 
     monkeypatch.setattr(BrokerNode, "_command", lambda _: ("sleep", "300"))
+    monkeypatch.setattr(RegistryServer, "_command", lambda _: ["sleep", "300"])
     monkeypatch.setattr(subprocess, "Popen", Interrupted)
-    broker = KafkaBroker(data_dir=tmp_path / "data")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    made = server(None, folder)
     try:
         with (
             handled({signal.SIGTERM: signal.default_int_handler}),
             pytest.raises(KeyboardInterrupt),
         ):
-            broker.start(detached=detached)
+            made.start(detached=detached)
         (process,) = started
         assert not process.is_running()
     finally:
         for process in started:
             if process.is_running():
                 process.kill()
-        broker.close()
+        made.close()
