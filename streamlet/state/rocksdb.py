@@ -52,13 +52,22 @@ _BUGS = (ValueError, TypeError, AssertionError)
 class FamilySnapshot:
     """Reads a column family as it was at one moment; a snapshot raises where it has no key.
 
+    What rocksdict's snapshots iterate over is not the snapshot but the family as it is by then. So
+    there is an iterator from the beginning on, which stays as it was made; one scan at a time has
+    it.
+
     Args:
-        snapshot: of a column family; the database stays open as long as it is held.
+        family: the database stays open as long as this is held, and nothing may be written while it
+            is made.
     """
 
-    def __init__(self, snapshot: Any) -> None:
-        self._snapshot = snapshot
-        self.iter = snapshot.iter
+    def __init__(self, family: Any) -> None:
+        self._snapshot = family.snapshot()
+        self._iterator = family.iter()
+
+    def iter(self, options: Any) -> Any:
+        """The iterator, to be placed; it heeds no bounds."""
+        return self._iterator
 
     def get(self, key: Any) -> Any:
         """The value of a key, or None; of a list of keys a list."""
@@ -99,15 +108,15 @@ class RocksBacking:
         found = _guarded(self._folder, lambda: self._family.iter(options))
         step = found.prev if backward else found.next
         try:
-            if backward:
-                found.seek_to_last()
-            elif low is None:
-                found.seek_to_first()
-            else:
-                found.seek(low)
-            # rocksdict takes a lower bound for an upper one, so it is kept here.
-            while found.valid() and not (backward and low is not None and found.key() < low):
-                yield found.key(), found.value()
+            _place(found, high if backward else low, backward=backward)
+            # rocksdict takes a lower bound for an upper one, and a snapshot heeds neither.
+            heeded = not (backward or isinstance(self._family, FamilySnapshot))
+            beyond = low if backward else None if heeded else high
+            while found.valid():
+                key = found.key()
+                if beyond is not None and (key < beyond if backward else key >= beyond):
+                    break
+                yield key, found.value()
                 step()
             # An iterator that met a damaged block only stops; without this the answer is short.
             found.status()
@@ -215,7 +224,8 @@ class RocksEngine:
 
     def snapshot(self, store: str) -> RocksBacking:
         """One store as it is now, whatever is written later; held, it keeps the database open."""
-        return RocksBacking(FamilySnapshot(self._families[store].snapshot()), self._folder)
+        family = _guarded(self._folder, FamilySnapshot, self._families[store])
+        return RocksBacking(family, self._folder)
 
     def read_meta(self) -> bytes | None:
         """Read the ``meta`` of the last write."""
@@ -291,6 +301,18 @@ class RocksEngine:
                 refused = refused or str(error)
         if refused:
             log.warning("closed without a flush: %s", refused)
+
+
+def _place(found: Any, at: bytes | None, *, backward: bool) -> None:
+    """Place an iterator at the first entry of a scan: at a key or behind it, backward before it."""
+    if at is None:
+        (found.seek_to_last if backward else found.seek_to_first)()
+    elif not backward:
+        found.seek(at)
+    else:
+        found.seek_for_prev(at)
+        if found.valid() and found.key() == at:
+            found.prev()
 
 
 def read_meta(folder: Path) -> bytes | None:
