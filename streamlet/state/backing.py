@@ -7,7 +7,7 @@ piece; a ``Backing`` is one store of it. Keys and values are bytes here; a value
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 import attrs
 
@@ -24,6 +24,12 @@ class Columns:
     keys: list[bytes]
     values: list[bytes | None]
     expired: tuple[bytes, bytes] | None = None
+
+    def pieces(self, rows: int) -> Iterator[Self]:
+        """The entries, so many at a time; without the range that is deleted after them."""
+        for start in range(0, len(self.keys), rows):
+            part = slice(start, start + rows)
+            yield attrs.evolve(self, keys=self.keys[part], values=self.values[part], expired=None)
 
 
 class Backing(Protocol):
@@ -69,6 +75,14 @@ class StorageEngine(Protocol):
 
     def write(self, columns: Sequence[Columns], meta: bytes) -> None:
         """Write everything or nothing, also when the process is killed meanwhile.
+
+        Raises:
+            StateError: the medium refused.
+        """
+        ...
+
+    def write_ahead(self, columns: Columns) -> None:
+        """Write some entries of one store, all or none of them, and leave ``meta`` as it is.
 
         Raises:
             StateError: the medium refused.

@@ -131,9 +131,13 @@ class MemoryEngine:
                 self._stores[part.store].delete_range(*part.expired)
         self._meta = meta
 
-    def bulk(self, columns: Columns) -> None:
+    def write_ahead(self, columns: Columns) -> None:
         """Take entries."""
         self._stores[columns.store].update(columns.keys, columns.values)
+
+    def bulk(self, columns: Columns) -> None:
+        """Take entries."""
+        self.write_ahead(columns)
 
     def wipe(self) -> None:
         """Start empty."""

@@ -133,6 +133,7 @@ class ReadViews:
         self._lock = threading.Lock()
         self._contents: Contents | None = None  # None: none are given
         self._before: StateView | None = None  # from before the write under way
+        self._blocks = 0  # of ``writing``
         self._written: Callable[[], None] | None = None
         self._taken: WeakSet[StateView] = WeakSet()
 
@@ -143,20 +144,25 @@ class ReadViews:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Let readers see the state before the block until it ends; blocks may be nested."""
+        """Let readers see the state before the block until it ends; blocks may be nested.
+
+        After a block that an error ended they see it until another one has ended well: what is
+        written in pieces may be there in part.
+        """
         with self._lock:
-            outer = self._before is None
-            if outer:
+            self._blocks += 1
+            if self._before is None:
                 self._before = self._new()
         written = False
         try:
             yield
             written = True
         finally:
-            if outer:
+            self._blocks -= 1
+            if written and not self._blocks:
                 with self._lock:
                     self._before = None
-                    if written and self._contents is not None:
+                    if self._contents is not None:
                         self._contents = Contents.of(self._state)
                 if self._written is not None:
                     self._written()

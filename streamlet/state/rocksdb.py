@@ -235,17 +235,27 @@ class RocksEngine:
     def write(self, columns: Sequence[Columns], meta: bytes) -> None:
         """One WriteBatch."""
         batch = WriteBatch(raw_mode=True)
-        put, delete = batch.put, batch.delete
         for part in columns:
-            batch.set_default_column_family(self._handles[part.store])
-            for key, value in zip(part.keys, part.values, strict=True):
-                delete(key) if value is None else put(key, value)
+            self._put(batch, part)
             if part.expired is not None:  # which goes to no default family but RocksDB's own
                 batch.delete_range(*part.expired, self._handles[part.store])
         batch.put(_META_KEY, meta, self._meta_handle)
         batch.put(_MANIFEST_KEY, self._manifest_now(), self._meta_handle)
         batch.set_default_column_family(None)
         _guarded(self._folder, self._db.write, batch)
+
+    def write_ahead(self, columns: Columns) -> None:
+        """One WriteBatch."""
+        batch = WriteBatch(raw_mode=True)
+        self._put(batch, columns)
+        batch.set_default_column_family(None)
+        _guarded(self._folder, self._db.write, batch)
+
+    def _put(self, batch: WriteBatch, part: Columns) -> None:
+        put, delete = batch.put, batch.delete
+        batch.set_default_column_family(self._handles[part.store])
+        for key, value in zip(part.keys, part.values, strict=True):
+            delete(key) if value is None else put(key, value)
 
     def _flush(self) -> None:
         """Flush as closing would, and note how long the manifest is after it."""
