@@ -140,9 +140,10 @@ class ControlView:
         """The members that entries are about."""
         return {member for _, entries in self._of_members() for member in entries}
 
-    def has(self, place: Place) -> bool:
-        """True if there is an entry about a member at this place."""
-        return any(kind is place[0] and place[1] in entries for kind, entries in self._of_members())
+    def at(self, place: Place) -> Entry | None:
+        """The entry about a member at this place."""
+        found = (entries.get(place[1]) for kind, entries in self._of_members() if kind is place[0])
+        return next(found, None)
 
     def _of_members(self) -> tuple[tuple[type[Entry], Mapping[Any, Entry]], ...]:
         return (

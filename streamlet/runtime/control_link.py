@@ -103,7 +103,8 @@ class ControlLink:
         self._leaving: Leaving | None = None
         #: What is to be written: the newest entry of each place, None to remove it.
         self._pending: dict[Place, Entry | None] = {}
-        #: What we wrote of ourselves; written again if it is removed while we live.
+        #: What we wrote of ourselves; written again if it is removed while we live, and an address
+        #: also if it is another by now.
         self._mine: dict[Place, Entry] = {}
         self._announcing: list[threading.Event] = []
         #: Entries about no member, and since when they have been.
@@ -259,8 +260,12 @@ class ControlLink:
         self.view = view
         self._words = {**self._words, **view.progress}
         for place, entry in self._mine.items():
-            if place not in self._pending and not view.has(place):
-                self._pending[place] = entry  # the leader took us for dead
+            found = view.at(place)
+            # The leader took us for dead, or others wrote over an address.
+            if place not in self._pending and (
+                found is None or (found != entry and not isinstance(entry, MemberProgress))
+            ):
+                self._pending[place] = entry
         leaving = self._as_leaving(view.marks.get(self._member.instance))
         if leaving != self._leaving:
             self._leaving = leaving

@@ -17,6 +17,7 @@ from streamlet.control.values import (
     MemberProgress,
     ResetEpoch,
     Shutdown,
+    StoreServer,
 )
 from streamlet.control.view import ControlView
 from streamlet.coordinator.events import Assigned, Lost
@@ -187,6 +188,17 @@ def test_the_newest_of_what_was_published_is_there_and_comes_back_when_removed()
     bench.step()
     bench.step()
     assert bench.view().progress == {ME: progress(ME, 2)}
+
+
+def test_an_address_that_others_wrote_over_is_written_again() -> None:
+    bench = Bench()
+    server = StoreServer("p1", 0, "h1-0", "localhost", 8_080, "http")
+    bench.link.publish(server)
+    bench.step()
+    bench.others().write(attrs.evolve(server, host="elsewhere"), progress(OTHER))
+    bench.step()
+    bench.step()
+    assert bench.view().servers == {ME: server}
 
 
 def test_what_a_process_before_us_left_behind_is_removed() -> None:
