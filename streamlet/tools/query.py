@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
@@ -14,6 +15,8 @@ from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
 
 if TYPE_CHECKING:
+    import ssl
+
     from streamlet.config import Settings
     from streamlet.web.client import StoreClient
 
@@ -85,6 +88,10 @@ class QueryOptions:
     at_least: Annotated[
         str | None, typer.Option(metavar="JSON", help="Position that the answer contains.")
     ] = None
+    max_staleness: Annotated[
+        float | None,
+        typer.Option(metavar="S", min=0, help="Seconds that a standby's answer may be behind."),
+    ] = None
     timeout: Annotated[
         float, typer.Option(metavar="S", min=0, max=9, help="Seconds to wait for the task.")
     ] = 2.0
@@ -103,12 +110,47 @@ class QueryOptions:
             "newest": "true" if self.newest else None,
             "partition": None if self.partition is None else str(self.partition),
             "at_least": self.at_least,
+            "max_staleness": None if self.max_staleness is None else f"{self.max_staleness:g}",
             "timeout": f"{self.timeout:g}",
         }
         return {name: text for name, text in given.items() if text is not None}
 
 
-_USUAL = QueryOptions()
+@attrs.frozen
+class ServerOptions:
+    """The options that say which server is asked, and how it is believed."""
+
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="An instance to ask. [default: found by the broker]"),
+    ] = None
+    ca: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Authorities (PEM) to believe, not http.ssl.…'s."),
+    ] = None
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificate (PEM) to show, with its key.")
+    ] = None
+    certificate_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The certificate's key (PEM), if apart.")
+    ] = None
+
+    def context(self, settings: Settings) -> ssl.SSLContext:
+        """The context of TLS, by these files, else by the settings.
+
+        Raises:
+            ConfigError: a file cannot be read, or is none of its kind.
+        """
+        from streamlet.web import tls
+
+        own = self.certificate
+        if self.ca is None and own is None:
+            return tls.of_client(settings)
+        pair = None if own is None else (str(own), str(self.certificate_key or own))
+        return tls.with_files(pair, None if self.ca is None else str(self.ca))
+
+
+_USUAL, _FOUND = QueryOptions(), ServerOptions()
 
 
 @command("query")
@@ -118,10 +160,7 @@ def query(
     store: Annotated[str, typer.Argument(metavar="STORE", help="The store's name.")],
     key: Annotated[str | None, typer.Argument(metavar="KEY", help="A key; else all.")] = None,
     options: QueryOptions = _USUAL,
-    url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="An instance to ask. [default: found by the broker]"),
-    ] = None,
+    server: ServerOptions = _FOUND,
 ) -> None:
     """Read a key of a store, or a page of its entries, from whichever instance has it.
 
@@ -130,7 +169,7 @@ def query(
     """
     path = _path(store, key, options.listed)
     parameters = options.parameters(paged=key is None or options.listed is not None)
-    found = asked_instances(clients_of(common, app, url), path, parameters)
+    found = asked_instances(clients_of(common, app, server), path, parameters)
     common.output.answer(found, _shown(found))
     if found.get("cursor") is not None and not common.output.as_json:
         common.output.note(f"there is more: --cursor {found['cursor']}")
@@ -146,27 +185,28 @@ def _path(store: str, key: str | None, listed: KeyLists | None) -> str:
     return f"/stores/{path}" + ("" if listed is None else f"/{listed.value}")
 
 
-def clients_of(common: Common, app: str, url: str | None) -> list[StoreClient]:
+def clients_of(common: Common, app: str, server: ServerOptions = _FOUND) -> list[StoreClient]:
     """The instances to ask, one after another."""
     settings = named(common, app)[1]
-    if url is not None:
-        return [_connected(url, settings, trusted=True)]
+    if server.url is not None:
+        return [_connected(server.url, settings, server, trusted=True)]
     with opened(common, app, "query") as window:
         servers = sorted(window.reports().servers.items(), key=lambda item: str(item[0]))
-    tls = settings.http_ssl_certificate_location is not None
+    tls = settings.http_ssl_certificate_location is not None or server.ca is not None
     found = [one.url for _, one in servers if one.url and (one.scheme == "https" or not tls)]
     if not found:
         raise NotFoundError(
             f"no instance of {app} serves queries: start one with --http-port, or give --url"
         )
-    return [_connected(one, settings, trusted=False) for one in found]
+    return [_connected(one, settings, server, trusted=False) for one in found]
 
 
-def _connected(url: str, settings: Settings, *, trusted: bool) -> StoreClient:
-    from streamlet.web import tls
+def _connected(
+    url: str, settings: Settings, server: ServerOptions, *, trusted: bool
+) -> StoreClient:
     from streamlet.web.client import StoreClient
 
-    context = tls.of_client(settings) if url.startswith("https") else None
+    context = server.context(settings) if url.startswith("https") else None
     return StoreClient(url, settings.http_token, context, trusted)
 
 

@@ -101,7 +101,7 @@ class _Instances:
 
         clients = self._clients
         if clients is None:
-            clients = self._clients = clients_of(self.common, self.app, None)
+            clients = self._clients = clients_of(self.common, self.app)
         try:
             return asked_instances(clients, path, parameters)
         except (StateStoreMigratedError, UnauthorizedError):

@@ -10,12 +10,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, overload
 from urllib.parse import quote, urlencode
 
 import attrs
 import msgspec
 
+from streamlet.bounded import whole
 from streamlet.clock import Clock, SystemClock
 from streamlet.dsl.processors.store_views import KeyValueStore
 from streamlet.queries.position import Position
@@ -29,6 +31,7 @@ from streamlet.types import ms_of
 from streamlet.web.answers import error_of
 from streamlet.web.keys import packed
 from streamlet.web.proofs import ANSWER_PROOF, AT_LEAST, authorization, is_answer
+from streamlet.web.tls import with_files
 
 S = TypeVar("S")
 
@@ -76,6 +79,7 @@ class StoreClient:
         newest: bool = False,
         at_least: Position | None = None,
         timeout: timedelta | float = 1.0,
+        max_staleness: timedelta | float | None = None,
     ) -> Any: ...
     @overload
     def store(
@@ -88,6 +92,7 @@ class StoreClient:
         newest: bool = False,
         at_least: Position | None = None,
         timeout: timedelta | float = 1.0,
+        max_staleness: timedelta | float | None = None,
     ) -> S: ...
     def store(
         self,
@@ -99,6 +104,7 @@ class StoreClient:
         newest: bool = False,
         at_least: Position | None = None,
         timeout: timedelta | float = 1.0,
+        max_staleness: timedelta | float | None = None,
     ) -> Any:
         """A store, with the methods that ``App.store`` gives it.
 
@@ -114,6 +120,9 @@ class StoreClient:
             at_least: the position that each answer contains at least.
             timeout: how long each call waits for the task and the position, seconds or a
                 ``timedelta``; 9 seconds at most.
+            max_staleness: by how much a standby or learner may be behind that answers in place of
+                the task, seconds or a ``timedelta``; None: none does. ``staleness_ms`` of the store
+                says what the last answer's was.
 
         Raises:
             TypeError: there are no queries over HTTP of that kind.
@@ -130,6 +139,8 @@ class StoreClient:
             how["newest"] = "true"
         if partition is not None:
             how["partition"] = str(partition)
+        if max_staleness is not None:
+            how["max_staleness"] = f"{ms_of(max_staleness) / 1_000:g}"
         return made(
             RemoteReads(self, store, _known(key), _known(value), how, at_least or Position())
         )
@@ -213,18 +224,30 @@ class StoreClient:
 
 
 def connect(
-    url: str, *, token: str | None = None, context: ssl.SSLContext | None = None
+    url: str,
+    *,
+    token: str | None = None,
+    ca: str | Path | None = None,
+    certificate: str | Path | None = None,
+    key: str | Path | None = None,
 ) -> StoreClient:
     """A client of a running application, by the address of any of its instances.
 
     Args:
         url: such as ``http://localhost:8080``.
         token: that the server asks for (``http.token``).
-        context: of TLS, for authorities and certificates of your own.
+        ca: file (PEM) with the authorities to believe, in place of the machine's.
+        certificate: file (PEM) with the client's own certificate, where the server wants one.
+        key: file (PEM) with that certificate's key, if it is another.
 
     Raises:
         InvalidQueryError: it is no address of HTTP, or no token.
+        ConfigError: a file cannot be read, or is none of its kind.
     """
+    context = None
+    if ca is not None or certificate is not None:
+        own = None if certificate is None else (str(certificate), str(key or certificate))
+        context = with_files(own, None if ca is None else str(ca))
     return StoreClient(url, None if token is None else token.strip(), context)
 
 
@@ -239,6 +262,8 @@ class RemoteReads:
         value: the type of its values.
         how: the parameters of all reads.
         at_least: the position that answers contain at least; it grows with each answer.
+
+    ``staleness_ms`` is that of the last answer.
     """
 
     client: StoreClient
@@ -247,6 +272,7 @@ class RemoteReads:
     value: Any
     how: dict[str, str]
     at_least: Position
+    staleness_ms: int = attrs.field(default=0, init=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def one(self, key: Any, **parameters: Any) -> dict[str, Any] | None:
@@ -292,10 +318,12 @@ class RemoteReads:
         found = self.client.get(path, {**self.how, **parameters}, self.at_least)
         try:
             position = Position.from_json(found.get("position"))
-        except ValueError:
+            staleness_ms = whole(found.get("staleness_ms", 0))
+        except (TypeError, ValueError):
             raise error_of(b"", 200) from None
         with self._lock:  # readers of several threads each see what the others have seen
             self.at_least = self.at_least.merged(position)
+            self.staleness_ms = staleness_ms
         return found
 
 

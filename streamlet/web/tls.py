@@ -32,13 +32,20 @@ def of_client(settings: Settings) -> ssl.SSLContext:
     Raises:
         ConfigError: as ``of_server``.
     """
-    certificate, authorities = _files(settings)
+    return with_files(*_files(settings))
+
+
+def with_files(certificate: tuple[str, str] | None, authorities: str | None) -> ssl.SSLContext:
+    """The context of a client with these files: its certificate and key, and whom it believes.
+
+    Raises:
+        ConfigError: as ``of_server``.
+    """
     if authorities is None:
         context = ssl.create_default_context()
     else:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if certificate is not None:
-        _load(context, certificate, authorities)
+    _load(context, certificate, authorities)
     return context
 
 
@@ -49,9 +56,12 @@ def _files(settings: Settings) -> tuple[tuple[str, str] | None, str | None]:
     return pair, None if authorities is None else str(authorities)
 
 
-def _load(context: ssl.SSLContext, certificate: tuple[str, str], authorities: str | None) -> None:
+def _load(
+    context: ssl.SSLContext, certificate: tuple[str, str] | None, authorities: str | None
+) -> None:
     try:
-        context.load_cert_chain(*certificate)
+        if certificate is not None:
+            context.load_cert_chain(*certificate)
     except (OSError, ssl.SSLError) as error:
         names = "http.ssl.certificate.location and http.ssl.key.location"
         raise ConfigError([f"{names}: {error}"]) from error

@@ -13,6 +13,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.config import Settings
+from streamlet.errors import ConfigError
 from streamlet.state.query_errors import StateStoreMigratedError
 from streamlet.web import tls
 from tests.unit.queries.served import Serving
@@ -61,6 +62,12 @@ def _context(files: dict[str, str]) -> ssl.SSLContext:
     )
 
 
+def _own(files: dict[str, str]) -> dict[str, str]:
+    """The files as a client is given them."""
+    names = {"ca": "ca", "certificate": "certificate", "key": "key"}
+    return {name: files[f"http_ssl_{part}_location"] for name, part in names.items()}
+
+
 def test_instances_know_each_other_by_their_certificates(
     made: Serving, files: dict[str, str]
 ) -> None:
@@ -69,15 +76,17 @@ def test_instances_know_each_other_by_their_certificates(
         group.serve(1, *TASKS)
         group.report(1, *TASKS)
         for server in group.servers:
-            client = sl.connect(server.url, context=_context(files))
+            client = sl.connect(server.url, **_own(files))
             assert client.store("counts", sl.KeyValueStore[str, int]).get("k1") == counts["k1"]
-        stranger = ssl.create_default_context(cafile=files["http_ssl_ca_location"])
+        stranger = sl.connect(group.servers[0].url, ca=files["http_ssl_ca_location"])
         with pytest.raises(StateStoreMigratedError, match="does not answer"):
-            sl.connect(group.servers[0].url, context=stranger).store("counts").get("k1")
+            stranger.store("counts").get("k1")
+        with pytest.raises(ConfigError, match=r"http\.ssl\.ca\.location"):
+            sl.connect(group.servers[0].url, ca=__file__)
         # One that is to be asked without TLS is not asked.
         entry = group.servers[1].entry
         group.entries[entry.key] = attrs.evolve(entry, scheme="http")
-        asking = sl.connect(group.servers[0].url, context=_context(files))
+        asking = sl.connect(group.servers[0].url, **_own(files))
         with pytest.raises(StateStoreMigratedError, match="without TLS"):
             asking.store("counts", timeout=0).get("k1")
 
@@ -93,7 +102,7 @@ def test_connections_that_agree_on_no_tls_make_room(
     monkeypatch.setattr("streamlet.web.http_server.MOST_CONNECTIONS", 4)
     with server_of(made.served, **files) as server:
         idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(12)]
-        client = sl.connect(server.url, context=_context(files))
+        client = sl.connect(server.url, **_own(files))
         assert client.store("counts", sl.KeyValueStore[str, int]).get("k1")
         idle[0].settimeout(300)
         assert idle[0].recv(1) == b""  # it was closed to make room
