@@ -43,6 +43,7 @@ class Queries:
         newest: bool = False,
         at_least: Position | None = None,
         timeout: timedelta | float = 1.0,
+        max_staleness: timedelta | float | None = None,
     ) -> Any: ...
     @overload
     def store(
@@ -56,6 +57,7 @@ class Queries:
         newest: bool = False,
         at_least: Position | None = None,
         timeout: timedelta | float = 1.0,
+        max_staleness: timedelta | float | None = None,
     ) -> S: ...
     @overload
     def store(
@@ -68,6 +70,7 @@ class Queries:
         newest: bool = False,
         at_least: Position | None = None,
         timeout: timedelta | float = 1.0,
+        max_staleness: timedelta | float | None = None,
     ) -> S: ...
     def store(
         self,
@@ -80,6 +83,7 @@ class Queries:
         newest: bool = False,
         at_least: Position | None = None,
         timeout: timedelta | float = 1.0,
+        max_staleness: timedelta | float | None = None,
     ) -> Any:
         """A store of the run in this process, to be read from any thread while it goes on.
 
@@ -97,6 +101,8 @@ class Queries:
             at_least: the position that each answer contains at least, as ``query`` gave it.
             timeout: how long each call waits for the task and the position, seconds or a
                 ``timedelta``.
+            max_staleness: by how much a standby or learner here may be behind that answers where
+                the task runs elsewhere, seconds or a ``timedelta``; None: none does.
 
         Raises:
             UnknownStateStoreError: there is no store of that name.
@@ -112,6 +118,7 @@ class Queries:
         options = ReadOptions(
             *(partition, local, newest, at_least or Position()),
             timeout_ms=ms_of(timeout),
+            max_staleness_ms=None if max_staleness is None else ms_of(max_staleness),
         )
         name = store if isinstance(store, str) else store.name
         return LocalStore(self._served, self._running(), name, kind, options).face()
@@ -129,12 +136,13 @@ class Queries:
         from streamlet.queries.local import LocalStore, ReadOptions
         from streamlet.queries.requests import StateQueryResult
 
-        query = request.query
+        query, most = request.query, request.max_staleness
         options = ReadOptions(
             local=True,
             newest=request.newest,
             at_least=request.position_bound.position,
             timeout_ms=ms_of(request.timeout),
+            max_staleness_ms=None if most is None else ms_of(most),
         )
         store = LocalStore(self._served, self._running(), request.store, query.kind, options)
         store.face()  # of the query's kind

@@ -34,7 +34,7 @@ from streamlet.tasks.served_tasks import ServedTask, ServedTasks, ServingWorker
 from streamlet.topology.graph import Topology
 from streamlet.topology.nodes import SourceNode, StoreSpec
 from streamlet.topology.subtopologies import Subtopology
-from streamlet.types import TopicPartition
+from streamlet.types import TaskId, TopicPartition
 
 #: Entries that one read of newest state gives at most: the worker's loop waits for it.
 MOST_NEWEST = 10_000
@@ -54,6 +54,8 @@ class ReadOptions:
         newest: whether to read what is not committed yet.
         at_least: the position that an answer contains at least.
         timeout_ms: how long to wait for a task, and for the position.
+        max_staleness_ms: by how much standbys and learners may be behind that answer where the task
+            is not here; None: none may.
     """
 
     partition: int | None = None
@@ -61,6 +63,7 @@ class ReadOptions:
     newest: bool = False
     at_least: Position = attrs.field(factory=Position)
     timeout_ms: int = 1_000
+    max_staleness_ms: int | None = None
 
 
 @attrs.frozen
@@ -201,7 +204,9 @@ class LocalStore:
         every = range(self.partitions())
         if not self.options.local:
             return list(every)
-        here = self.served.tasks(self.part.id).keys()
+        here = {*self.served.tasks(self.part.id)}
+        if self._takes_copies:
+            here |= {one.partition for one in self._followed()}
         return [number for number in every if number in here]
 
     # One task.
@@ -232,6 +237,8 @@ class LocalStore:
         task = self.served.tasks(self.part.id).get(partition)
         if task is not None and worker.owns():
             return (self._newest if options.newest else self._committed)(task, read, worker)
+        if self._takes_copies and TaskId(self.part.id, partition) in self._followed():
+            return self._copied(TaskId(self.part.id, partition), read)
         raise self._absent(partition)
 
     def _committed(
@@ -247,6 +254,39 @@ class LocalStore:
         if not worker.owns():
             raise self._absent(task.task.partition)
         return QueryResult(result, position)
+
+    @property
+    def _takes_copies(self) -> bool:
+        return self.options.max_staleness_ms is not None and not self.options.newest
+
+    def _followed(self) -> list[TaskId]:
+        """The tasks of the store that are copied here."""
+        return [one for one in self.served.copies.followed if one.subtopology == self.part.id]
+
+    def _copied(self, task: TaskId, read: Callable[[Any], Any]) -> QueryResult[Any]:
+        """The answer of a standby or a learner that is not too far behind."""
+        most_ms, copies = self.options.max_staleness_ms or 0, self.served.copies
+        copy = copies.get(task, self.name)
+        age_ms = None if copy is None else max(0, self.clock.wall_ms() - copy.at_ms)
+        if copy is None or age_ms is None or age_ms > most_ms:
+            copies.ask(task)
+            known = "is not known to be" if age_ms is None else f"was {age_ms} ms ago"
+            raise NotUpToBoundError(
+                f"store {self.name!r}: the copy of task {task} here {known} all that its log has, "
+                f"and {most_ms} ms are allowed"
+            )
+        position = Position(copy.position)
+        try:
+            self._check_position(position, tuple(copy.position))
+        except NotUpToBoundError:
+            copies.ask(task)
+            raise
+        try:
+            result = read(queried_face(self.spec, _ViewedTask(self.part, copy.view), self.kind))
+        except StateStoreMigratedError:
+            copies.forget(task)
+            raise
+        return QueryResult(result, position, age_ms)
 
     def _newest(
         self, task: ServedTask, read: Callable[[Any], Any], worker: ServingWorker
@@ -296,7 +336,7 @@ class LocalStore:
         if known is not None:
             return (known,)
         source = self.part.sources[0]
-        sample = [(number, key) for number, task in self._here() for key in self._sample(task)]
+        sample = [(number, key) for number, view in self._here() for key in self._sample(view)]
         fitting = tuple(
             name
             for name in dict.fromkeys((source.partitioner, *PARTITIONERS))
@@ -341,13 +381,17 @@ class LocalStore:
             if sink.topic == topic
         )
 
-    def _here(self) -> list[tuple[int, ServedTask]]:
-        return sorted(self.served.tasks(self.part.id).items())
+    def _here(self) -> list[tuple[int, StateView]]:
+        """The partitions that are here, and views of what they have."""
+        found = {n: task.views.take() for n, task in self.served.tasks(self.part.id).items()}
+        for task in self._followed() if self._takes_copies else ():
+            copy = self.served.copies.get(task, self.name)
+            found.setdefault(task.partition, None if copy is None else copy.view)
+        return [(number, view) for number, view in sorted(found.items()) if view is not None]
 
-    def _sample(self, task: ServedTask) -> list[bytes]:
+    def _sample(self, view: StateView) -> list[bytes]:
         """The bytes of some record keys of a task."""
-        view = task.views.take()
-        if view is None or self.spec.versions is not None:
+        if self.spec.versions is not None:
             return []
         rows = queried_face(self.spec, _ViewedTask(self.part, view), None)
         if isinstance(rows, OperatorStore):

@@ -195,6 +195,8 @@ class StateQueryRequest(Generic[R]):
         partitions: those that are asked; None: that of the key, or all that are here.
         newest: whether to read what is not committed yet.
         timeout: how long to wait for the task and the position, seconds or a ``timedelta``.
+        max_staleness: by how much standbys and learners here may be behind, seconds or a
+            ``timedelta``; None: only tasks that run here answer.
     """
 
     store: str
@@ -203,6 +205,7 @@ class StateQueryRequest(Generic[R]):
     partitions: Collection[int] | None = None
     newest: bool = False
     timeout: timedelta | float = 1.0
+    max_staleness: timedelta | float | None = None
 
 
 @attrs.frozen
@@ -212,10 +215,12 @@ class QueryResult(Generic[R]):
     Attributes:
         result: what was found.
         position: how far into its input the answer is.
+        staleness_ms: since when there may be later commits; 0 for a task that runs here.
     """
 
     result: R
     position: Position
+    staleness_ms: int = 0
 
 
 @attrs.frozen
@@ -234,6 +239,11 @@ class StateQueryResult(Generic[R]):
         if len(self.partition_results) != 1:
             raise ValueError(f"{len(self.partition_results)} partitions answered, not one")
         return next(iter(self.partition_results.values()))
+
+    @property
+    def staleness_ms(self) -> int:
+        """The staleness of the answer that is furthest behind, ms."""
+        return max((one.staleness_ms for one in self.partition_results.values()), default=0)
 
     @property
     def position(self) -> Position:

@@ -20,6 +20,7 @@ from streamlet.tasks.commit import LOOK_MS, AtLeastOnceCommit
 from streamlet.tasks.commit_loop import Purge
 from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.open_task import RestoreProgress
+from streamlet.tasks.served_copies import ServedCopies
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.targets import Targets
 from streamlet.tasks.transactional_commit import TransactionalCommit
@@ -53,7 +54,10 @@ class WorkerParts:
         )
 
     def state_updater(
-        self, wake: Callable[[], None], restoring: Callable[[RestoreProgress], None]
+        self,
+        wake: Callable[[], None],
+        restoring: Callable[[RestoreProgress], None],
+        copies: ServedCopies,
     ) -> StateUpdater:
         """Keeps copies and restores; see there for the arguments."""
         ports = self.ports
@@ -67,6 +71,7 @@ class WorkerParts:
             wake=wake,
             runner=ports.threads.copies,
             restoring=restoring,
+            copies=copies,
         )
 
     def commit(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from streamlet.kafka.ports import Headers
 from streamlet.state.changelog import RecordRun, forget, remember, runs
+from streamlet.state.entries import CommitEntry
 from streamlet.state.epochs import EpochBound, EpochBoundaries
-from streamlet.types import NO_STATE, StateNumber
+from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 
 class HoldingReader:
@@ -34,6 +35,15 @@ class HoldingReader:
         self.beyond = NO_STATE
         self.skipped: dict[bytes, int] = {}
         self._held: list[RecordRun] = []
+        #: Headers of the last record of runs held back, by number, and of the newest let through.
+        self._heads: dict[StateNumber, Headers | None] = {}
+        self._entry: tuple[StateNumber, Headers | None] = NO_STATE, None
+
+    @property
+    def inputs(self) -> Mapping[TopicPartition, int] | None:
+        """The input positions of the newest commit that was let through; None: not known."""
+        entry = CommitEntry.of(*self._entry)
+        return None if entry is None else entry.inputs
 
     @property
     def held(self) -> int:
@@ -64,7 +74,9 @@ class HoldingReader:
         """
         out_keys: list[bytes] = []
         out_values: list[bytes | None] = []
+        stop = 0
         for run in runs(self._name, offsets, keys, values, headers):
+            stop += len(run.keys)
             if run.state.epoch < self.highest or not self._bound.holds(
                 run.state, self.highest, run.offsets[0]
             ):
@@ -75,6 +87,7 @@ class HoldingReader:
             if run.state.number > 1 and self._held and self._held[-1].state < run.state:
                 self._release(len(self._held), out_keys, out_values)
             self._held.append(run)
+            self._heads[run.state] = None if headers is None else headers[stop - 1]
         return out_keys, out_values
 
     def agrees_with(self, claimed: int) -> bool:
@@ -106,6 +119,10 @@ class HoldingReader:
         for run in self._held[:count]:
             out_keys += run.keys
             out_values += run.values
-            self.newest = max(self.newest, run.state)
+            if run.state >= self.newest:
+                self.newest = run.state
+                self._entry = run.state, self._heads.get(run.state)
             forget(self.skipped, run.keys, run.offsets)
         del self._held[:count]
+        if not self._held:
+            self._heads = {}

@@ -167,6 +167,11 @@ class ReadViews:
                 if self._written is not None:
                     self._written()
 
+    def of_copy(self, contents: Contents) -> StateView:
+        """A view of stores that only the calling thread writes, which is between two writes."""
+        with self._lock:
+            return self._viewed(contents)
+
     def open(self, written: Callable[[], None]) -> None:
         """Begin to give views: the stores are those of a commit; ``written`` is called at each."""
         with self._lock:
@@ -183,7 +188,10 @@ class ReadViews:
     def _new(self) -> StateView | None:
         if self._contents is None:
             return None
+        return self._viewed(self._contents)
+
+    def _viewed(self, contents: Contents) -> StateView:
         state = self._state
-        view = StateView(self._contents, {n: state.engine(n).snapshot(n) for n in state.stores})
+        view = StateView(contents, {n: state.engine(n).snapshot(n) for n in state.stores})
         self._taken.add(view)
         return view

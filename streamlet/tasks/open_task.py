@@ -20,6 +20,7 @@ from streamlet.state.directory import FolderLock
 from streamlet.state.freshness import Freshness
 from streamlet.state.holding_reader import HoldingReader
 from streamlet.state.load import Loader
+from streamlet.state.plain_reader import PlainReader
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.target import Target
 from streamlet.tasks.task_record import ReadStage, moved
@@ -75,6 +76,8 @@ class ChangelogPart:
     #: Wall-clock time and end of the log, as far as both are known just now.
     look: Callable[[], tuple[int, int | None]] | None = None
     freshness: Freshness = attrs.field(factory=Freshness)
+    #: The newest known time at which the log held nothing behind what was read and counts by now.
+    at_ms: int | None = None
 
     def take(self, batch: PartitionBatch) -> None:
         """Hand a batch to the store's loader, up to the end; what is behind it is not ours."""
@@ -101,12 +104,26 @@ class ChangelogPart:
         below = self.position < self.outdated_end
         self.gap = self.gap or (below and any(start > self.position for start in starts))
 
+    def note_end(self) -> None:
+        """Look whether what was read is all that the log had at some time."""
+        if self.look is not None:
+            position = self.reader.position(self.position)
+            at_ms = self.freshness.reached(position, *self.look())
+            self.at_ms = self.at_ms if at_ms is None else at_ms
+
     def flush(self) -> None:
         """Put the chunk on the medium with what may be said of the position."""
         position = self.reader.position(self.position)
-        at_ms = None if self.look is None else self.freshness.reached(position, *self.look())
+        self.note_end()
         epoch = self.reader.epoch_before(position)
-        self.loader.flush(position, epoch, at_ms, self.reader.newest)
+        self.loader.flush(position, epoch, self.at_ms, self.reader.newest)
+
+    @property
+    def contained(self) -> Mapping[TopicPartition, int] | None:
+        """The input positions of what was read and counts by now; None: not known."""
+        if isinstance(self.reader, PlainReader):
+            return {self.tp: self.position}
+        return self.reader.inputs if isinstance(self.reader, HoldingReader) else None
 
     def progress(self, phase: Phase, now_ms: int) -> RestoreProgress:
         """Progress that was not reported yet."""

@@ -19,6 +19,7 @@ from streamlet.control.view import ControlView
 from streamlet.state.query_errors import QueryRefusedError, StateStoreMigratedError
 from streamlet.state.read_views import ReadViews, StateView
 from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.served_copies import ServedCopies
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
 
@@ -79,6 +80,8 @@ class ServedTasks:
         self.state = "NOT_RUNNING"
         #: The partitioner by which keys lie, of stores whose rows have shown it.
         self.partitioners: dict[str, str] = {}
+        #: Standbys and learners, for readers who take older state.
+        self.copies = ServedCopies()
         self._tasks: dict[TaskId, ServedTask] = {}
         self._changed = threading.Condition()
         self._waiting: queue.Queue[tuple[Callable[[], Any], Future[Any]]] = queue.Queue(
@@ -109,6 +112,7 @@ class ServedTasks:
                 active.task, views, active, dict(active.committed)
             )
         views.open(self.written)
+        self.copies.forget(active.task)
         self.written()
 
     def remove(self, task: TaskId) -> None:

@@ -38,6 +38,8 @@ from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.copy_opener import CopyOpener
 from streamlet.tasks.copy_threads import CopyRunner, CopyThreads
 from streamlet.tasks.open_task import OpenTask, RestoreProgress
+from streamlet.tasks.opening import blamed
+from streamlet.tasks.served_copies import ServedCopies
 from streamlet.tasks.target import Target
 from streamlet.tasks.targets import Targets
 from streamlet.tasks.task_events import CopyEvent, CopyFailed, CopyLag, Restored, RestoreFailed
@@ -83,6 +85,7 @@ class StateUpdater:
         wake: called, from the thread, when there is something to ``take``.
         runner: makes what goes round, on threads of its own.
         restoring: called, by ``take``, with the progress of tasks that are restored.
+        copies: those that readers may see.
     """
 
     _open_stores: Callable[[TaskId], OpenTask]
@@ -96,6 +99,7 @@ class StateUpdater:
         default=CopyThreads, alias="runner"
     )
     restoring: Callable[[RestoreProgress], None] = lambda progress: None
+    copies: ServedCopies = attrs.field(factory=ServedCopies)
     _orders: queue.SimpleQueue[CopyOrder] = attrs.field(factory=queue.SimpleQueue, init=False)
     _events: queue.SimpleQueue[_Event] = attrs.field(factory=queue.SimpleQueue, init=False)
     #: Whether the worker runs tasks, which come first; the worker says so.
@@ -138,7 +142,7 @@ class StateUpdater:
     def set(self, tasks: frozenset[TaskId]) -> None:
         """Keep copies of exactly these; others are closed, their files stay."""
         if tasks != self.wanted:
-            self.wanted = tasks
+            self.wanted = self.copies.followed = tasks
             self._order(CopyOrder(partial(self._keep_only, tasks)), begin=bool(tasks))
 
     def prefer(self, tasks: frozenset[TaskId]) -> None:
@@ -233,6 +237,7 @@ class StateUpdater:
             for copy in self._reader.step(step_ms, gentle=self.has_actives):
                 self._done(copy)
             self._follow_tables()
+            self._show_copies()
         except (BrokerError, TimedOutError) as error:
             log.warning("copies wait: %s", error)
             return RETRY_MS
@@ -357,6 +362,13 @@ class StateUpdater:
             if ends:
                 self._reader.extend(copy.task, ends)
 
+    def _show_copies(self) -> None:
+        for task in self.copies.take_asked():
+            copy = self.kept.get(task)
+            if copy is not None and copy.followed and copy.begun and not copy.parked:
+                with blamed(task):
+                    self.copies.show(copy)
+
     def _tell_lags(self) -> None:
         now = self._clock.now_ms()
         if now >= self._next_reads_ms:
@@ -366,6 +378,7 @@ class StateUpdater:
         if now < self._next_lag_ms:
             return
         self._next_lag_ms = now + LAG_MS
+        self._reader.note_ends()
         lags = self._reader.lags()
         for copy in self._at(ReadStage.FOLLOWED):
             lag = lags.get(copy.task)
@@ -391,6 +404,7 @@ class StateUpdater:
         """Keep no copy of a task, if there is one."""
         copy = self.kept.pop(task, None)
         self._opener.forget(task)
+        self.copies.forget(task)
         if copy is not None:
             let_go(self._reader, copy)
 

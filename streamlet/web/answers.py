@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -49,8 +50,8 @@ def document(found: Any) -> HttpAnswer:
     return HttpAnswer(200, msgspec.json.encode(found))
 
 
-def failure(error: Exception, position: Any = None) -> HttpAnswer:
-    """The answer that says why there is none."""
+def failure(error: Exception, known: Mapping[str, Any] | None = None) -> HttpAnswer:
+    """The answer that says why there is none; ``known`` goes with it."""
     status, headers = 500, {}
     if isinstance(error, StreamletError):
         status = _STATUSES.get(type(error)) or (503 if error.passing else 409)
@@ -59,9 +60,8 @@ def failure(error: Exception, position: Any = None) -> HttpAnswer:
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     text = str(error) if isinstance(error, StreamletError) else "an internal error; see the log"
-    found = {"error": type(error).__name__ if status != 500 else "InternalError", "message": text}
-    if position is not None:
-        found["position"] = position
+    name = type(error).__name__ if status != 500 else "InternalError"
+    found = {"error": name, "message": text, **(known or {})}
     return HttpAnswer(status, msgspec.json.encode(found), headers)
 
 

@@ -14,12 +14,14 @@ from streamlet.web.pages import FEW_ENTRIES, MOST_ENTRIES, Bounds, Cursor
 
 #: How long an answer may wait for its task and its position, if nothing is said, and at most.
 USUAL_MS, MOST_WAIT_MS = 1_000, 9_000
+#: The largest staleness that may be allowed.
+MOST_STALENESS_MS = 7 * 86_400_000
 #: What is read of a key besides its value.
 LISTS = ("windows", "sessions", "versions")
 
 _KNOWN = frozenset(
     {"from", "to", "prefix", "reverse", "limit", "cursor", "as_of", "key-format", "partition"}
-    | {"newest", "at_least", "timeout"}
+    | {"newest", "at_least", "timeout", "max_staleness"}
 )
 #: Parameters that mean nothing to a query, by what it reads: an answer would pass them over.
 _MEANINGLESS: dict[str, frozenset[str]] = {
@@ -49,6 +51,7 @@ class Asked:
     partition: int | None = None
     timeout_ms: int = USUAL_MS
     named: bool = False
+    max_staleness_ms: int | None = None
 
     @classmethod
     def of(cls, store: str, key: str | None, listed: str, given: Mapping[str, str]) -> Asked:
@@ -89,6 +92,7 @@ class Asked:
             partition=_whole(given, "partition", None, 0, 1 << 31),
             timeout_ms=_wait_ms(given.get("timeout")),
             named="partition" in given,
+            max_staleness_ms=_staleness_ms(given.get("max_staleness")),
         )
 
     def times(self) -> tuple[int | None, int | None]:
@@ -99,6 +103,7 @@ class Asked:
 
     def parameters(self) -> dict[str, str]:
         """The parameters by which another instance is asked the same of one task."""
+        most = self.max_staleness_ms
         found = {
             "from": self.ends[0],
             "to": self.ends[1],
@@ -110,6 +115,7 @@ class Asked:
             "as_of": None if self.as_of is None else str(self.as_of),
             "newest": "true" if self.newest else None,
             "partition": str(self.partition) if self.named else None,
+            "max_staleness": None if most is None else f"{most / 1_000:.3f}",
         }
         return {name: text for name, text in found.items() if text is not None}
 
@@ -149,13 +155,19 @@ def _position(text: str | None) -> Position:
         raise InvalidQueryError(f"at_least: {error}") from error
 
 
+def _staleness_ms(text: str | None) -> int | None:
+    return None if text is None else _seconds_ms(text, "max_staleness", MOST_STALENESS_MS)
+
+
 def _wait_ms(text: str | None) -> int:
-    if text is None:
-        return USUAL_MS
+    return USUAL_MS if text is None else _seconds_ms(text, "timeout", MOST_WAIT_MS)
+
+
+def _seconds_ms(text: str, name: str, most_ms: int) -> int:
     try:
-        wait_ms = float(text) * 1_000
+        found_ms = float(text) * 1_000
     except ValueError:
-        wait_ms = -1.0
-    if not 0 <= wait_ms <= MOST_WAIT_MS:
-        raise InvalidQueryError(f"timeout: expected 0 to {MOST_WAIT_MS // 1_000} seconds")
-    return int(wait_ms)
+        found_ms = -1.0
+    if not 0 <= found_ms <= most_ms:
+        raise InvalidQueryError(f"{name}: expected 0 to {most_ms // 1_000} seconds")
+    return int(found_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-from streamlet.web.asked import MOST_WAIT_MS
+from streamlet.web.asked import MOST_STALENESS_MS, MOST_WAIT_MS
 from streamlet.web.keys import FORMATS
 from streamlet.web.pages import FEW_ENTRIES, MOST_ENTRIES
 
@@ -112,6 +112,11 @@ _COMMON = [
     _query("key-format", "How keys are given.", {"type": "string", "enum": [*FORMATS]}),
     _query("partition", "The task to ask, where keys lie by no known partitioner.", _WHOLE),
     _query("newest", "Also what is not committed yet.", _FLAG),
+    _query(
+        "max_staleness",
+        "Let a standby or learner that is behind by so many seconds at most answer.",
+        {"type": "number", "minimum": 0, "maximum": MOST_STALENESS_MS // 1_000},
+    ),
     _query("at_least", "The position that the answer contains at least, JSON.", _TEXT),
     _query(
         "timeout",
@@ -130,26 +135,29 @@ _POSITION = {
     "description": "Topic, partition, offset of the next record.",
     "additionalProperties": {"type": "object", "additionalProperties": _WHOLE},
 }
+_STALENESS = {"type": "integer", "description": "Since when there may be later commits, ms."}
 _SCHEMAS: dict[str, Any] = {
     "Position": _POSITION,
     "Value": {
         "type": "object",
-        "required": ["value", "position"],
+        "required": ["value", "position", "staleness_ms"],
         "properties": {
             "key": {},
             "value": {},
             "timestamp": {"type": ["integer", "null"]},
             "valid_to": {"type": ["integer", "null"]},
             "position": {"$ref": "#/components/schemas/Position"},
+            "staleness_ms": _STALENESS,
         },
     },
     "Page": {
         "type": "object",
-        "required": ["entries", "cursor", "position"],
+        "required": ["entries", "cursor", "position", "staleness_ms"],
         "properties": {
             "entries": {"type": "array", "items": {"type": "object"}},
             "cursor": {"type": ["string", "null"]},
             "position": {"$ref": "#/components/schemas/Position"},
+            "staleness_ms": _STALENESS,
         },
     },
     "Stores": {
@@ -168,6 +176,7 @@ _SCHEMAS: dict[str, Any] = {
             "error": _TEXT,
             "message": _TEXT,
             "position": {"$ref": "#/components/schemas/Position"},
+            "staleness_ms": _STALENESS,
         },
     },
 }

@@ -31,12 +31,14 @@ Place: TypeAlias = tuple[int | str, ...]
 class TaskPage(msgspec.Struct, frozen=True):
     """The entries of a page that one task has.
 
-    ``more``: the task has others behind them. ``position`` is the one that they are as of.
+    ``more``: the task has others behind them. ``position`` is the one that they are as of,
+    ``staleness_ms`` the time since when there may be later ones.
     """
 
     entries: list[tuple[Place, msgspec.Raw]]
     more: bool
     position: dict[str, dict[str, int]] = {}
+    staleness_ms: int = 0
 
 
 @attrs.frozen
@@ -131,7 +133,8 @@ def merged_page(pages: Sequence[TaskPage], bounds: Bounds) -> TaskPage:
     for page in pages:
         position = position.merged(Position.from_json(page.position))
     more = end is not None or len(shown) < len(in_order)
-    return TaskPage(shown, more, position.to_json())
+    staleness_ms = max((page.staleness_ms for page in pages), default=0)
+    return TaskPage(shown, more, position.to_json(), staleness_ms)
 
 
 def cursor_behind(page: TaskPage, bounds: Bounds) -> Cursor | None:

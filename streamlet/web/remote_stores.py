@@ -45,6 +45,11 @@ class _Remote(StoreView):
         """The position that all answers so far contain."""
         return self._reads.at_least
 
+    @property
+    def staleness_ms(self) -> int:
+        """The time since when there may be later commits than the last answer's, ms."""
+        return self._reads.staleness_ms
+
     def _window(self, entry: dict[str, Any]) -> Windowed[Any]:
         return Windowed(self._reads.key_of(entry), entry["start"], entry["end"])
 

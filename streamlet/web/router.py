@@ -92,9 +92,9 @@ class QueryRouter:
         if asked.what != "value":
             return _page(page, asked)
         for _, entry in page.entries:
-            return _value(entry, page.position)
+            return _value(entry, page)
         absent = KeyNotFoundError(f"store {asked.store!r} has no key {asked.key!r}")
-        return failure(absent, page.position)
+        return failure(absent, {"position": page.position, "staleness_ms": page.staleness_ms})
 
     async def answer_here(self, asked: Asked, partition: int) -> HttpAnswer:
         """The answer to another instance, by a task that this one has now.
@@ -121,6 +121,7 @@ class QueryRouter:
             newest=asked.newest,
             at_least=asked.at_least,
             timeout_ms=asked.timeout_ms if asked.newest else 0,
+            max_staleness_ms=asked.max_staleness_ms,
         )
         topology = self.worker().topology
         return LocalStore(self.served, topology, asked.store, None, options, self.clock)
@@ -184,10 +185,11 @@ class QueryRouter:
     def _ways(
         self, store: LocalStore, read: StoreRead, task: TaskId, deadline: int
     ) -> list[Callable[[], Awaitable[TaskPage]]]:
-        """This process if it has the task, then the members that may have it."""
+        """This process if it has the task or a copy that may answer, then who else may have it."""
         here = partial(self._here, store, read, task.partition)
         if task.partition in self.served.tasks(task.subtopology):
             return [here]
+        copied = read.asked.max_staleness_ms is not None and task in self.served.copies.followed
         view = self.worker().view()
         likely = candidates(view, task)
         others = [one for one in view.servers.values() if one.url and one not in likely]
@@ -197,7 +199,7 @@ class QueryRouter:
             left_ms = max(deadline - self.clock.now_ms(), 0)
             return partial(self.ask_member, server, read, task.partition, left_ms)
 
-        return [*map(ask, servers), here]
+        return [*([here] if copied else []), *map(ask, servers), here]
 
     async def _here(self, store: LocalStore, read: StoreRead, partition: int) -> TaskPage:
         call = partial(_read_here, store, read, partition)
@@ -215,7 +217,7 @@ class QueryRouter:
 def _read_here(store: LocalStore, read: StoreRead, partition: int) -> TaskPage:
     found = store.ask(partition, read.read)
     page: TaskPage = found.result
-    return TaskPage(page.entries, page.more, found.position.to_json())
+    return TaskPage(page.entries, page.more, found.position.to_json(), found.staleness_ms)
 
 
 def _page(page: TaskPage, asked: Asked) -> HttpAnswer:
@@ -225,10 +227,11 @@ def _page(page: TaskPage, asked: Asked) -> HttpAnswer:
             "entries": [entry for _, entry in page.entries],
             "cursor": None if cursor is None else cursor.text,
             "position": page.position,
+            "staleness_ms": page.staleness_ms,
         }
     )
 
 
-def _value(entry: msgspec.Raw, position: Any) -> HttpAnswer:
+def _value(entry: msgspec.Raw, page: TaskPage) -> HttpAnswer:
     found: dict[str, Any] = msgspec.json.decode(entry, type=dict[str, msgspec.Raw])
-    return document({**found, "position": position})
+    return document({**found, "position": page.position, "staleness_ms": page.staleness_ms})

@@ -1,0 +1,89 @@
+"""Copies of tasks, to be read by those who take state of a moment ago.
+
+The thread that reads changelogs makes a view of a copy when a reader has asked for it, between two
+of its writes, once it has read all that the log had at some time. Each store is then exactly as of
+the newest commit that counts there, with the input positions that the log has beside it. Of the
+commit held back (``state.holding_reader``) nothing is shown.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import attrs
+
+from streamlet.state.read_views import Contents, StateView
+from streamlet.tasks.open_task import OpenTask
+from streamlet.types import TaskId, TopicPartition
+
+
+@attrs.frozen(eq=False)
+class ServedCopy:
+    """One store of a copy.
+
+    Attributes:
+        view: of the task's stores.
+        position: the input positions of the commit that the store is as of.
+        at_ms: wall-clock time until which no later commit was in its changelog.
+    """
+
+    view: StateView
+    position: Mapping[TopicPartition, int]
+    at_ms: int
+
+
+class ServedCopies:
+    """The copies of this process that can be read; readers ask, the state updater answers."""
+
+    def __init__(self) -> None:
+        #: The tasks that are copied here; the worker says so.
+        self.followed: frozenset[TaskId] = frozenset()
+        self._lock = threading.Lock()
+        self._shown: dict[TaskId, dict[str, ServedCopy]] = {}
+        self._asked: set[TaskId] = set()
+
+    # For readers.
+
+    def get(self, task: TaskId, store: str) -> ServedCopy | None:
+        """The newest view of a store of a copy; None: there is none yet."""
+        with self._lock:
+            return self._shown.get(task, {}).get(store)
+
+    def ask(self, task: TaskId) -> None:
+        """Have a newer view made."""
+        with self._lock:
+            self._asked.add(task)
+
+    # The state updater's.
+
+    def take_asked(self) -> list[TaskId]:
+        """The tasks of which newer views are asked for, once."""
+        if not self._asked:
+            return []
+        with self._lock:
+            asked, self._asked = sorted(self._asked), set()
+        return asked
+
+    def show(self, copy: OpenTask) -> None:
+        """Write what was read of a copy, and let readers see those stores that are whole then.
+
+        Raises:
+            StateError: a store cannot be written.
+        """
+        whole = {}
+        for part in copy.parts:
+            part.flush()
+        latest = {name: store.commits.latest for name, store in copy.state.stores.items()}
+        view = copy.state.views.of_copy(Contents(None, latest))
+        for part in copy.parts:
+            position = part.contained or copy.state.inputs
+            if part.at_ms is not None and position is not None:
+                whole[part.store] = ServedCopy(view, position, part.at_ms)
+        with self._lock:
+            self._shown[copy.task] = {**self._shown.get(copy.task, {}), **whole}
+
+    def forget(self, task: TaskId) -> None:
+        """Let go of the views of a task: it is ours now, or closed."""
+        with self._lock:
+            self._shown.pop(task, None)

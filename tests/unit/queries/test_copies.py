@@ -1,0 +1,125 @@
+"""Standbys and learners that answer: of one commit, with its position, not too far behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import streamlet as sl
+from streamlet.clock import ManualClock
+from streamlet.queries.local import LocalStore, ReadOptions
+from streamlet.queries.requests import QueryResult
+from streamlet.state.query_errors import NotUpToBoundError, StateStoreMigratedError
+from streamlet.types import TaskId, TopicPartition
+from tests.unit.queries.copies import Copy
+from tests.unit.queries.served import Serving, serving
+
+TASK = TaskId(0, 0)
+INPUT = TopicPartition("in", 0)
+
+
+@pytest.fixture
+def made() -> Iterator[Serving]:
+    app = sl.App("few")
+    app.stream("in", key=str, value=int).group_by_key().count(store="counts")
+    found = serving(app, {"in": 1})
+    found.served.copies.followed = frozenset([TASK])
+    yield found
+    found.driver.close()
+
+
+@pytest.fixture
+def copy(made: Serving, tmp_path: Path) -> Iterator[Copy]:
+    found = Copy.of(made.app.topology().subtopologies[0], TASK, ManualClock(1_000_000), tmp_path)
+    yield found
+    found.opened.close()
+
+
+def ask(made: Serving, copy: Copy, key: str, most_ms: int | None, **how: Any) -> QueryResult[Any]:
+    """The answer, once the state updater has had its turn."""
+    options = ReadOptions(timeout_ms=0, max_staleness_ms=most_ms, **how)
+    store = LocalStore(made.served, made.app.topology(), "counts", None, options, copy.clock)
+    store.face()
+    try:
+        return store.ask(0, lambda store: store.get(key))
+    except NotUpToBoundError:
+        for task in made.served.copies.take_asked():
+            assert task == TASK
+            made.served.copies.show(copy.opened)
+        return store.ask(0, lambda store: store.get(key))
+
+
+def test_a_copy_answers_as_of_the_newest_commit_that_is_proved(made: Serving, copy: Copy) -> None:
+    copy.commit(a=1, b=1)
+    with pytest.raises(NotUpToBoundError, match="not known"):  # nothing proves the commit yet
+        ask(made, copy, "a", 1_000)
+    copy.clock.advance(100)
+    copy.commit(a=2)
+    found = ask(made, copy, "a", 1_000)
+    assert (found.result, found.staleness_ms) == (1, 100), "the commit held back is shown"
+    assert found.position == sl.Position({INPUT: 10})
+    copy.commit(a=3, b=3)
+    copy.opened.parts[0].flush()
+    copy.clock.advance(500)
+    again = ask(made, copy, "a", 1_000)
+    assert (again.result, again.staleness_ms) == (1, 600), "a view is not of one commit"
+    with pytest.raises(StateStoreMigratedError):
+        ask(made, copy, "a", None)
+    with pytest.raises(StateStoreMigratedError):
+        ask(made, copy, "a", 1_000, newest=True)
+
+
+def test_a_copy_that_is_too_far_behind_refuses_and_reads_on(made: Serving, copy: Copy) -> None:
+    copy.commit(a=1)
+    with pytest.raises(NotUpToBoundError):
+        ask(made, copy, "a", 0)
+    copy.clock.advance(100)
+    copy.commit(a=2)
+    assert ask(made, copy, "a", 100).result == 1
+    copy.clock.advance(1)
+    with pytest.raises(NotUpToBoundError, match="101 ms ago"):
+        ask(made, copy, "a", 100)  # the log went on, and the copy has read none of it
+    copy.commit(a=3)
+    found = ask(made, copy, "a", 100)
+    assert (found.result, found.staleness_ms) == (2, 0), found
+
+
+def test_a_copy_answers_first_when_its_owner_is_gone(made: Serving, copy: Copy) -> None:
+    (part,) = copy.opened.parts
+    for value in (1, 2):
+        copy.commit(a=value)
+        part.note_end()
+        copy.clock.advance(100)
+    copy.clock.advance(800)
+    found = ask(made, copy, "a", 1_000)
+    assert (found.result, found.staleness_ms) == (1, 1_000), found
+    copy.clock.advance(1)
+    with pytest.raises(NotUpToBoundError):
+        ask(made, copy, "a", 1_000)
+
+
+def test_a_position_that_is_passed_on_holds_for_copies(made: Serving, copy: Copy) -> None:
+    for value in (1, 2):
+        copy.commit(a=value)
+        with pytest.raises(NotUpToBoundError):
+            ask(made, copy, "a", 1_000, at_least=sl.Position({INPUT: 20}))
+    copy.commit(a=3)
+    found = ask(made, copy, "a", 1_000, at_least=sl.Position({INPUT: 20}))
+    assert (found.result, found.position) == (2, sl.Position({INPUT: 20}))
+
+
+def test_a_copy_that_is_closed_or_ours_by_now_answers_nothing(made: Serving, copy: Copy) -> None:
+    copy.commit(a=1)
+    with pytest.raises(NotUpToBoundError):
+        ask(made, copy, "a", 1_000)
+    copy.commit(a=2)
+    assert ask(made, copy, "a", 1_000).result == 1
+    copy.opened.close()
+    with pytest.raises(StateStoreMigratedError, match="closed"):
+        ask(made, copy, "a", 1_000)
+    made.serve(TASK)
+    assert ask(made, copy, "a", 1_000).staleness_ms == 0
+    assert made.served.copies.get(TASK, "counts") is None
