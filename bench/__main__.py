@@ -21,6 +21,7 @@ from bench import (
     joins,
     latency,
     queries,
+    queries_moves,
     regroup,
     restore,
     restore_share,
@@ -53,6 +54,7 @@ _WORKLOADS = (
     "chaos",
     "latency",
     "queries",
+    "queries-moves",
     "spark",
     "spark-state",
 )
@@ -108,6 +110,9 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             return latency.run(**what, **length, linger_ms=options.linger)
         case "queries":
             return queries.run(options.rate, *(options.keys, options.seconds, options.runs))
+        case "queries-moves":
+            rate = options.rate or queries_moves.RATE
+            return queries_moves.run(rate, options.keys, options.handovers, options.kills)
         case "chaos":
             return _chaos(options)
         case "spark" | "spark-state":
