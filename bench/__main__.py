@@ -21,7 +21,6 @@ from bench import (
     joins,
     latency,
     queries,
-    queries_moves,
     regroup,
     restore,
     restore_share,
@@ -108,11 +107,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             length = {"seconds": options.seconds, "warm_s": options.warm}
             what = {"rates": options.rates, "apps": options.apps, "peers": options.peers}
             return latency.run(**what, **length, linger_ms=options.linger)
-        case "queries":
-            return queries.run(options.rate, *(options.keys, options.seconds, options.runs))
-        case "queries-moves":
-            rate = options.rate or queries_moves.RATE
-            return queries_moves.run(rate, options.keys, options.handovers, options.kills)
+        case "queries" | "queries-moves":
+            return queries.chosen(options)
         case "chaos":
             return _chaos(options)
         case "spark" | "spark-state":

@@ -9,6 +9,7 @@ answers without the key, or with a smaller count than an earlier one.
 
 from __future__ import annotations
 
+import argparse
 import base64
 import http.client
 import itertools
@@ -23,6 +24,7 @@ from urllib.parse import quote, urlsplit
 
 import attrs
 
+from bench import queries_moves
 from bench.broker import serving
 from bench.handover_app import names
 from bench.handover_load import keys_in_turn
@@ -39,6 +41,13 @@ WARM_S = 5.0
 
 _PARTS = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 _SERVES = re.compile(r"queries are answered on (http://[^ \"]+)")
+
+
+def chosen(options: argparse.Namespace) -> dict[str, Any]:
+    """The result of ``queries``, or of ``queries-moves``."""
+    if options.workload == "queries":
+        return run(options.rate, options.keys, options.seconds, options.runs)
+    return queries_moves.run(options.rate, options.keys, options.handovers, options.kills)
 
 
 def run(given: int | None, keys: int, seconds: int, runs: int) -> dict[str, Any]:

@@ -49,12 +49,13 @@ _SERVES = re.compile(r"queries are answered on (http://[^ \"]+)")
 _CONFIG = {"http.port": "0", "commit.interval.ms": "500", "num.standby.replicas": "1"}
 
 
-def run(rate: int, keys: int, handovers: int, kills: int) -> dict[str, Any]:
-    """The result as it is printed.
+def run(given: int | None, keys: int, handovers: int, kills: int) -> dict[str, Any]:
+    """The result as it is printed. ``given`` is the rate of records; None: ``RATE``.
 
     Raises:
         MeasurementError: a process failed.
     """
+    rate = given or RATE
     with (
         serving() as bootstrap,
         loaded(

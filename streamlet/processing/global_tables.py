@@ -33,7 +33,7 @@ from streamlet.processing.record_collector import RecordCollector
 from streamlet.processing.record_failures import RecordCounters, RetryPause
 from streamlet.retries import Retries
 from streamlet.state.directory import DATABASE, FolderLock
-from streamlet.state.rocksdb import wipe_folder
+from streamlet.state.rocksdb_files import wipe_folder
 from streamlet.state.store_commits import TaskStore
 from streamlet.state.task_state import TaskState
 from streamlet.topology.nodes import GlobalTableSpec

@@ -11,9 +11,8 @@ import attrs
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.dsl.processors.queried_views import over_tasks, queried_face
-from streamlet.dsl.processors.store_builders import StoreBuilder
 from streamlet.dsl.processors.store_faces import OperatorStore
-from streamlet.kafka.placements import DEFAULT, PARTITIONERS, place
+from streamlet.queries.places import ENOUGH_KEYS, KeyPlaces, Placement
 from streamlet.queries.position import Position
 from streamlet.queries.requests import QueryResult
 from streamlet.state.memory import MemoryBacking
@@ -32,14 +31,12 @@ from streamlet.state.read_views import StateView
 from streamlet.state.store_kinds import store_of
 from streamlet.tasks.served_tasks import ServedTask, ServedTasks, ServingWorker
 from streamlet.topology.graph import Topology
-from streamlet.topology.nodes import SourceNode, StoreSpec
+from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TaskId, TopicPartition
 
 #: Entries that one read of newest state gives at most: the worker's loop waits for it.
 MOST_NEWEST = 10_000
-#: Keys of a store, or of one of its tasks, that show by which partitioner they lie.
-ENOUGH_KEYS = 20
 #: How long a reader waits before it looks again without being called, ms.
 _LOOK_MS = 50
 
@@ -64,14 +61,6 @@ class ReadOptions:
     at_least: Position = attrs.field(factory=Position)
     timeout_ms: int = 1_000
     max_staleness_ms: int | None = None
-
-
-@attrs.frozen
-class KeyPlaces:
-    """The partitions where a key may be, the likeliest first; ``certain``: it is in no other."""
-
-    partitions: tuple[int, ...]
-    certain: bool
 
 
 class _ViewedTask:
@@ -174,9 +163,8 @@ class LocalStore:
         count, raw = self.partitions(), self.key_bytes(key)
         if count == 1:
             return KeyPlaces((0,), certain=True)
-        names = self._partitioners(count)
-        places = dict.fromkeys(place(name)(raw, count) for name in names)
-        return KeyPlaces((*places,), certain=self._is_certain(names))
+        placement = Placement(self.served, self.topology, self.part, self.spec, self._samples)
+        return placement.of(raw, count)
 
     def partitions(self) -> int:
         """Number of the store's tasks.
@@ -325,61 +313,9 @@ class LocalStore:
             )
         return found
 
-    def _partitioners(self, count: int) -> tuple[str, ...]:
-        """The partitioners by which the keys may lie.
-
-        That of a repartition topic is known, and so is one that its source names in place of the
-        default. Else the rows that are here show it: a producer of another partitioner would make
-        a store look empty for half of its keys.
-        """
-        known = self.served.partitioners.get(self.name)
-        if known is not None:
-            return (known,)
-        source = self.part.sources[0]
-        sample = [(number, key) for number, view in self._here() for key in self._sample(view)]
-        fitting = tuple(
-            name
-            for name in dict.fromkeys((source.partitioner, *PARTITIONERS))
-            if all(place(name)(key, count) == number for number, key in sample)
-        )
-        if not fitting:
-            raise InvalidStateStoreError(
-                f"keys of store {self.name!r} lie in other partitions than any known partitioner "
-                "puts them into: name the partition (partition=)"
-            )
-        if fitting[0] == source.partitioner and self._is_named(source):
-            fitting = fitting[:1]
-        if len(fitting) == 1 and len(sample) >= ENOUGH_KEYS:
-            self.served.partitioners[self.name] = fitting[0]
-        return fitting
-
-    def _is_certain(self, names: tuple[str, ...]) -> bool:
-        """True if no other partitioner than the one there is can have placed a key.
-
-        A store that processors keep has whatever keys they put into it.
-        """
-        if isinstance(getattr(self.spec.shown, "__self__", None), StoreBuilder):
-            return False
-        known = self.name in self.served.partitioners or self._is_named(self.part.sources[0])
-        return len(names) == 1 and known
-
-    def _is_named(self, source: SourceNode) -> bool:
-        """True if the partitioner of a source counts, unless the rows show another one."""
-        ours = self.topology.repartition_topics
-        return (
-            source.partitioner != DEFAULT
-            or any(topic in ours and self._is_by_key(topic) for topic in source.topics)
-            or self.spec.versions is not None  # whose keys are not looked at
-        )
-
-    def _is_by_key(self, topic: str) -> bool:
-        """True if all records of a repartition topic lie by the bytes of their whole keys."""
-        sinks = (sink for part in self.topology.subtopologies for sink in part.sinks)
-        return not any(
-            sink.partitioner or sink.partitions_of or sink.by_base
-            for sink in sinks
-            if sink.topic == topic
-        )
+    def _samples(self) -> list[tuple[int, bytes]]:
+        """Partitions with the bytes of some record keys that lie there."""
+        return [(number, key) for number, view in self._here() for key in self._sample(view)]
 
     def _here(self) -> list[tuple[int, StateView]]:
         """The partitions that are here, and views of what they have."""

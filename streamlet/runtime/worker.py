@@ -106,9 +106,8 @@ class Worker:
         name = self._catalog.topology.application
         self._sending = RecordCollector(self._sink, self._policy, name, self.counters)
         outside = WorkerParts(settings, ports, self._catalog, self._observer.settled)
-        self._updater = outside.state_updater(
-            self._rebalance_events.wake, self._restoring, self._companions.served.copies
-        )
+        wake, copies = self._rebalance_events.wake, self._companions.served.copies
+        self._updater = outside.state_updater(wake, self._restoring, copies)
         self._activation = outside.activation(
             self._updater, self._edges, self._policy, self._companions.tables
         )

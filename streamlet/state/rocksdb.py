@@ -12,7 +12,6 @@ rocksdict tells errors apart by text only; ``rocksdb_errors`` is the one place t
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -30,9 +29,9 @@ from rocksdict import (
 
 from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.logs import get_logger
-from streamlet.own_files import make_own_folder
 from streamlet.state.backing import Columns
 from streamlet.state.rocksdb_errors import is_no_such_key, state_error
+from streamlet.state.rocksdb_files import BULK, manifest, prepare, wipe_folder
 from streamlet.state.rocksdb_options import database_options
 
 log = get_logger(__name__)
@@ -44,7 +43,6 @@ _META = "default"  # column family of the positions
 _META_KEY = b"task"
 _MANIFEST_KEY = b"manifest"  # name and least size of the manifest, see ``_check_manifest``
 _STORE = "store."  # prefix of the column families of stores
-_BULK = "bulk-"  # files on their way into the database
 #: Errors of rocksdict that are bugs of ours: not bytes, or keys out of order.
 _BUGS = (ValueError, TypeError, AssertionError)
 
@@ -146,7 +144,7 @@ class RocksEngine:
         self._folder = folder
         self._names: tuple[str, ...] = ()
         self._bulks = 0
-        before = _manifest(folder)
+        before = manifest(folder)
         self._open()
         try:
             self._check_manifest(before)
@@ -156,7 +154,7 @@ class RocksEngine:
 
     def _open(self) -> None:
         folder = self._folder
-        _prepare(folder)
+        prepare(folder)
         names = sorted({_META, *_families_on_disk(folder)})
         options = {name: database_options() for name in names}
         self._db: Rdict = _guarded(folder, lambda: Rdict(str(folder), database_options(), options))
@@ -166,7 +164,7 @@ class RocksEngine:
             if name.startswith(_STORE):
                 self._take_family(name.removeprefix(_STORE))
         self._meta_handle = self._db.get_column_family_handle(_META)
-        self._manifest = folder / _manifest(folder)[0]
+        self._manifest = folder / manifest(folder)[0]
 
     def _take_family(self, store: str) -> None:
         self._families[store] = self._db.get_column_family(_STORE + store)
@@ -274,7 +272,7 @@ class RocksEngine:
         if not columns.keys:
             return
         self._bulks += 1
-        path = str(self._folder / f"{_BULK}{self._bulks}")
+        path = str(self._folder / f"{BULK}{self._bulks}")
         _guarded(self._folder, _write_sst, path, columns)
         options = IngestExternalFileOptions()
         options.set_move_files(True)
@@ -345,19 +343,6 @@ def read_meta(folder: Path) -> bytes | None:
     return found
 
 
-def wipe_folder(folder: Path) -> None:
-    """Delete a database's files.
-
-    Raises:
-        StateError: they cannot be deleted.
-    """
-    try:
-        if folder.exists():
-            shutil.rmtree(folder)
-    except OSError as error:
-        raise StateError(f"cannot delete {folder}: {error.strerror or error}") from error
-
-
 def _families_on_disk(folder: Path) -> list[str]:
     """Column families of an existing database; none if there is none.
 
@@ -375,25 +360,6 @@ def _families_on_disk(folder: Path) -> list[str]:
         return []
     found: list[str] = _guarded(folder, Rdict.list_cf, str(folder))
     return found
-
-
-def _manifest(folder: Path) -> tuple[str, int]:
-    """Name and size of the present manifest; nothing if there is none or it is missing."""
-    try:
-        name = (folder / "CURRENT").read_text().strip()
-        return name, (folder / name).stat().st_size
-    except (OSError, UnicodeDecodeError):
-        return "", 0  # RocksDB will tell what is wrong, or make a new one
-
-
-def _prepare(folder: Path) -> None:
-    """Make the folder, this user's alone, and clear away what a killed bulk write left."""
-    try:
-        make_own_folder(folder)
-        for left in sorted(folder.glob(f"{_BULK}*")):
-            left.unlink()
-    except OSError as error:
-        raise StateError(f"cannot use {folder}: {error.strerror or error}") from error
 
 
 def _write_sst(path: str, columns: Columns) -> None:

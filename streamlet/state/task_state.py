@@ -14,6 +14,7 @@ written down, so that a restart reads their changelogs from the start.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +28,7 @@ from streamlet.state.drained import Drained
 from streamlet.state.load import Loader
 from streamlet.state.memory import MemoryEngine
 from streamlet.state.meta import TaskMeta, layout_of
+from streamlet.state.pieces import write_ahead
 from streamlet.state.read_views import ReadViews
 from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.rows import NO_TIME, latest_of
@@ -38,10 +40,6 @@ from streamlet.state.unreadable import rows_of_store
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 log = get_logger(__name__)
-
-#: Rows of one store that go to the disk at once: RocksDB's client takes them without letting
-#: another thread have the interpreter, 100,000 for 100 to 250 ms, in which no query is answered.
-PIECE_ROWS = 1_000
 
 
 class TaskState:
@@ -91,6 +89,7 @@ class TaskState:
         self._layout, self._unread = layout_of(specs), unread
         memory = [s.name for s in specs if folder is None or not s.persistent]
         self._in_memory, self._memory = frozenset(memory), engine or MemoryEngine(memory)
+        self._logged = self.changelogs.keys() - self._in_memory
         self._disk: StorageEngine | None = None
         if folder is not None and len(memory) < len(specs):
             self._disk = self._opened(folder, [s.name for s in specs if s.persistent])
@@ -173,9 +172,7 @@ class TaskState:
         times: Mapping[TopicPartition, int] | None = None,
         inputs: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """Put a drained set on the medium, with what the stores contain now.
-
-        In one piece, but for many rows that changelogs have as well (``_write_ahead``).
+        """Put a drained set on the medium, with what the stores contain now (``state.pieces``).
 
         Args:
             drained: what ``drain`` returned.
@@ -189,39 +186,28 @@ class TaskState:
         """
         assert drained is self._outstanding, "not the set that was drained last"
         with self.views.writing():
-            rest = self._write_ahead([*drained.columns.values()], state)
-            self._written(drained, rest, state, positions, times, inputs)
+            parts, between = [*drained.columns.values()], partial(self._between, state)
+            rest = write_ahead(self._disk, parts, self._logged, between)
+            before = self.state, self.inputs, self.reach, self.positions, self.epochs, self.times
+            known = self.time_indexes.known
+            self.state, self.inputs, self.reach = state, inputs, state
+            self.times = {**self.times, **(times or {})}
+            self.positions = {**self.positions, **positions}
+            self.epochs = {tp: max(self.epochs.get(tp, 0), state.epoch) for tp in self.positions}
+            self.time_indexes.written(drained, positions)
+            held, self._held = self._held, {}
+            try:
+                self._write(rest)
+            except StateError:
+                self.state, self.inputs, self.reach = before[:3]
+                self.positions, self.epochs, self.times = before[3:]
+                self._held, self.time_indexes.known = held, known
+                raise
         self._outstanding = None
         for name, keys in drained.again.items():
             for key in keys:
                 self.again[name].pop(key, None)
         self.trim({name: store.written() for name, store in self._commits.items()})
-
-    def _written(
-        self,
-        drained: Drained,
-        rest: Sequence[Columns],
-        state: StateNumber,
-        positions: Mapping[TopicPartition, int],
-        times: Mapping[TopicPartition, int] | None,
-        inputs: Mapping[TopicPartition, int] | None,
-    ) -> None:
-        """Write the rest of a drained set with what the stores contain then."""
-        before = self.state, self.inputs, self.reach, self.positions, self.epochs, self.times
-        known = self.time_indexes.known
-        self.state, self.inputs, self.reach = state, inputs, state
-        self.times = {**self.times, **(times or {})}
-        self.positions = {**self.positions, **positions}
-        self.epochs = {tp: max(self.epochs.get(tp, 0), state.epoch) for tp in self.positions}
-        self.time_indexes.written(drained, positions)
-        held, self._held = self._held, {}
-        try:
-            self._write(rest)
-        except StateError:
-            self.state, self.inputs, self.reach = before[:3]
-            self.positions, self.epochs, self.times = before[3:]
-            self._held, self.time_indexes.known = held, known
-            raise
 
     def check_entries(self, most: int | None, by_topic: Mapping[str, int]) -> None:
         """Refuse entries that a commit could not write, when they are put: such without bytes.
@@ -274,9 +260,8 @@ class TaskState:
         """Write restored entries, each key once, and the position behind them.
 
         ``at_ms``: wall-clock time at which the log ended there, if known; ``newest``: the highest
-        number among the entries. Many entries go in as one sorted file or in pieces, and the
-        position after them: a crash between the two reads the same records again, which changes
-        nothing.
+        number among the entries. Of many entries the position is written after them: a crash
+        between the two reads the same records again, which changes nothing.
 
         Raises:
             StateError: the medium refused, or a row cannot be one of the store's.
@@ -285,14 +270,13 @@ class TaskState:
         assert not store.dirty, f"{columns.store}: restored while in use"
         store.forget()
         first = partition not in self.positions
+        with rows_of_store(store.name):
+            columns = store.read(columns)
+            store.latest = max(store.latest, latest_of(columns.values))
+            self.time_indexes.read(partition, columns.keys, position, first=first)
         with self.views.writing():
-            with rows_of_store(store.name):
-                columns = store.read(columns)
-                latest = latest_of(columns.values)
-            (rest,) = self._write_ahead([columns], newest, bulk=True)
-            store.latest = max(store.latest, latest)
-            with rows_of_store(store.name):
-                self.time_indexes.read(partition, columns.keys, position, first=first)
+            between = partial(self._between, newest)
+            (rest,) = write_ahead(self._disk, [columns], self._logged, between, bulk=True)
             self.positions = {**self.positions, partition: position}
             self.epochs = {**self.epochs, partition: max(epoch, self.epochs.get(partition, 0))}
             if at_ms is not None:
@@ -372,35 +356,9 @@ class TaskState:
                 self._disk.write(disk, self._meta().to_bytes())
             self._memory.write([part for part in columns if part.store in self._in_memory], b"")
 
-    def _write_ahead(
-        self, columns: Sequence[Columns], reach: StateNumber, *, bulk: bool = False
-    ) -> list[Columns]:
-        """Put most of many rows on the disk, in pieces between which other threads go on; the rest.
-
-        Only rows that changelogs have as well. What the disk says meanwhile is that its stores are
-        between two commits, as far as the number in ``reach`` at most. So who opens them after a
-        crash reads these rows again, from the positions before them. ``bulk``: very many go as one
-        sorted file.
-        """
-        disk = self._disk
-        many = [
-            part
-            for part in columns
-            if len(part.keys) > PIECE_ROWS
-            and part.store in self.changelogs
-            and part.store not in self._in_memory
-        ]
-        if disk is None or not many:
-            return [*columns]
-        between = attrs.evolve(self._meta(), inputs=None, reach=max(self.reach, reach))
-        disk.write([], between.to_bytes())
-        for part in many:
-            if bulk and len(part.keys) >= disk.bulk_records:
-                disk.bulk(part)
-                continue
-            for piece in part.pieces(PIECE_ROWS):
-                disk.write_ahead(piece)
-        return [attrs.evolve(p, keys=[], values=[]) if p in many else p for p in columns]
+    def _between(self, reach: StateNumber) -> bytes:
+        """The meta of stores between two commits, as far as this one at most."""
+        return attrs.evolve(self._meta(), inputs=None, reach=max(self.reach, reach)).to_bytes()
 
     def _meta(self) -> TaskMeta:
         volatile, held = {self.changelogs.get(name) for name in self._in_memory}, self._held

@@ -142,12 +142,6 @@ class StoreChangelogReader:
             if task not in waiting
         }
 
-    def note_ends(self) -> None:
-        """Look whether copies have read all that their logs had at some time."""
-        for opened in self._runs.values():
-            for part in opened.parts:
-                part.note_end()
-
     def reads(self) -> dict[TaskId, tuple[int, int]]:
         """Offset reached and end, summed over the changelogs, by task begun."""
         return {

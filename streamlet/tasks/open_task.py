@@ -273,6 +273,11 @@ class OpenTask:
             return False
         return start <= (self.whole_from or self.target.whole_from)().get(tp, 0)
 
+    def note_ends(self) -> None:
+        """Look whether what was read is all that the logs had at some time."""
+        for part in self.parts:
+            part.note_end()
+
     def finish(self) -> None:
         """Write what is left, and say what the stores contain now."""
         limit = self.target.limit

@@ -15,6 +15,7 @@ import attrs
 
 from streamlet.state.read_views import Contents, StateView
 from streamlet.tasks.open_task import OpenTask
+from streamlet.tasks.opening import blamed
 from streamlet.types import TaskId, TopicPartition
 
 
@@ -57,13 +58,21 @@ class ServedCopies:
 
     # The state updater's.
 
-    def take_asked(self) -> list[TaskId]:
-        """The tasks of which newer views are asked for, once."""
+    def show_asked(self, kept: Mapping[TaskId, OpenTask | None]) -> None:
+        """Make the views that are asked for, of these copies.
+
+        Raises:
+            StateError: a store cannot be written; it names the task.
+        """
         if not self._asked:
-            return []
+            return
         with self._lock:
             asked, self._asked = sorted(self._asked), set()
-        return asked
+        for task in asked:
+            copy = kept.get(task)
+            if copy is not None and copy.followed and copy.begun and not copy.parked:
+                with blamed(task):
+                    self.show(copy)
 
     def show(self, copy: OpenTask) -> None:
         """Write what was read of a copy, and let readers see those stores that are whole then.

@@ -38,7 +38,6 @@ from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.copy_opener import CopyOpener
 from streamlet.tasks.copy_threads import CopyRunner, CopyThreads
 from streamlet.tasks.open_task import OpenTask, RestoreProgress
-from streamlet.tasks.opening import blamed
 from streamlet.tasks.served_copies import ServedCopies
 from streamlet.tasks.target import Target
 from streamlet.tasks.targets import Targets
@@ -104,8 +103,7 @@ class StateUpdater:
     _events: queue.SimpleQueue[_Event] = attrs.field(factory=queue.SimpleQueue, init=False)
     #: Whether the worker runs tasks, which come first; the worker says so.
     has_actives: bool = attrs.field(default=False, init=False)
-    #: What the worker last asked for.
-    wanted: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
+    wanted: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)  # asked for last
     _preferred: frozenset[TaskId] = attrs.field(default=frozenset(), init=False)
     #: Offset reached and end, summed over the changelogs, of each copy and task that is read.
     reads: Mapping[TaskId, tuple[int, int]] = attrs.field(factory=dict, init=False)
@@ -237,7 +235,7 @@ class StateUpdater:
             for copy in self._reader.step(step_ms, gentle=self.has_actives):
                 self._done(copy)
             self._follow_tables()
-            self._show_copies()
+            self.copies.show_asked(self.kept)
         except (BrokerError, TimedOutError) as error:
             log.warning("copies wait: %s", error)
             return RETRY_MS
@@ -293,8 +291,7 @@ class StateUpdater:
 
     def _at(self, stage: ReadStage) -> list[OpenTask]:
         """The open copies of a stage, in order."""
-        copies = [copy for _, copy in sorted(self.kept.items()) if copy is not None]
-        return [copy for copy in copies if copy.stage is stage]
+        return [c for _, c in sorted(self.kept.items()) if c is not None and c.stage is stage]
 
     def _done(self, copy: OpenTask) -> None:
         """Hand a copy over that was read to its ends; one ahead of its commit stays on disk."""
@@ -362,13 +359,6 @@ class StateUpdater:
             if ends:
                 self._reader.extend(copy.task, ends)
 
-    def _show_copies(self) -> None:
-        for task in self.copies.take_asked():
-            copy = self.kept.get(task)
-            if copy is not None and copy.followed and copy.begun and not copy.parked:
-                with blamed(task):
-                    self.copies.show(copy)
-
     def _tell_lags(self) -> None:
         now = self._clock.now_ms()
         if now >= self._next_reads_ms:
@@ -378,9 +368,9 @@ class StateUpdater:
         if now < self._next_lag_ms:
             return
         self._next_lag_ms = now + LAG_MS
-        self._reader.note_ends()
         lags = self._reader.lags()
         for copy in self._at(ReadStage.FOLLOWED):
+            copy.note_ends()
             lag = lags.get(copy.task)
             if lag is not None and lag != copy.lag:
                 copy.lag = lag
@@ -404,7 +394,6 @@ class StateUpdater:
         """Keep no copy of a task, if there is one."""
         copy = self.kept.pop(task, None)
         self._opener.forget(task)
-        self.copies.forget(task)
         if copy is not None:
             let_go(self._reader, copy)
 

@@ -19,8 +19,9 @@ import msgspec
 
 from streamlet.clock import Clock
 from streamlet.control.values import MemberKey, StoreServer
-from streamlet.queries.local import KeyPlaces, LocalStore, ReadOptions
+from streamlet.queries.local import LocalStore, ReadOptions
 from streamlet.queries.metadata import candidates
+from streamlet.queries.places import KeyPlaces
 from streamlet.state.query_errors import (
     InvalidStateStoreError,
     KeyNotFoundError,

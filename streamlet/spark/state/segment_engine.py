@@ -61,6 +61,10 @@ class SegmentEngine:
         """Append one batch's changes."""
         self.segments.append(columns)
 
+    def write_ahead(self, columns: Columns) -> None:
+        """Take entries."""
+        self.bulk(columns)
+
     def bulk(self, columns: Columns) -> None:
         """Append as ``write`` does."""
         self.segments.append([columns])

@@ -13,6 +13,7 @@ from streamlet.state.entries import CommitEntry
 from streamlet.state.holding_reader import HoldingReader
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.open_task import OPEN_END, ChangelogPart, OpenTask
+from streamlet.tasks.task_record import ReadStage
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
@@ -36,6 +37,7 @@ class Copy:
         ]
         opened = OpenTask(task, states[0])
         made = cls(opened, states[1], clock)
+        opened.stage, opened.begun = ReadStage.FOLLOWED, True
         opened.parts = [
             ChangelogPart(
                 *(task, tp, spec.name, HoldingReader(str(tp)), states[0].loader(spec.name)),

@@ -46,9 +46,7 @@ def ask(made: Serving, copy: Copy, key: str, most_ms: int | None, **how: Any) ->
     try:
         return store.ask(0, lambda store: store.get(key))
     except NotUpToBoundError:
-        for task in made.served.copies.take_asked():
-            assert task == TASK
-            made.served.copies.show(copy.opened)
+        made.served.copies.show_asked({TASK: copy.opened})
         return store.ask(0, lambda store: store.get(key))
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from streamlet.state import task_state
+from streamlet.state import pieces
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TopicPartition
 from tests.unit.state.support import Spec, changelog
@@ -27,7 +27,7 @@ def write_for_ever(folder: Path) -> None:
 
     Rows go to the disk in pieces of a few.
     """
-    task_state.PIECE_ROWS = 7
+    pieces.PIECE_ROWS = 7
     state = open_state(folder)
     before = number = state.state.number
     while True:

@@ -7,8 +7,9 @@ import attrs
 import pytest
 
 from streamlet.errors import StateError
-from streamlet.state import task_state
+from streamlet.state import pieces
 from streamlet.state.backing import Columns
+from streamlet.state.drained import Drained
 from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.task_state import TaskState
 from streamlet.types import StateNumber, TopicPartition
@@ -20,7 +21,7 @@ ROWS = 10
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_state, "PIECE_ROWS", 3)
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 3)
 
 
 @attrs.define
@@ -44,14 +45,14 @@ def open_state(folder: Path) -> TaskState:
     return TaskState.open(folder, [Spec("s"), Spec("t")], 1 << 20, {"s": changelog("s")})
 
 
-def drained(state: TaskState, value: int) -> task_state.Drained:
+def drained(state: TaskState, value: int) -> Drained:
     for name in ("s", "t"):
         for i in range(ROWS):
             state.stores[name].put(str(i), value)
     return state.drain()
 
 
-def commit(state: TaskState, value: int, rows: task_state.Drained | None = None) -> None:
+def commit(state: TaskState, value: int, rows: Drained | None = None) -> None:
     rows = rows or drained(state, value)
     ends = {changelog("s"): value * ROWS}
     state.write(rows, StateNumber(1, value), ends, inputs={INPUT: value})
