@@ -115,10 +115,8 @@ class StateUpdater:
     _next_lag_ms: int = attrs.field(default=0, init=False)
     _next_reads_ms: int = attrs.field(default=0, init=False)
     _next_tables_ms: int = attrs.field(default=0, init=False)
-    #: There are no more rounds.
-    closed: bool = attrs.field(default=False, init=False)
-    #: What broke the runner.
-    _failure: StreamletError | None = attrs.field(default=None, init=False)
+    closed: bool = attrs.field(default=False, init=False)  # there are no more rounds
+    _failure: StreamletError | None = attrs.field(default=None, init=False)  # what broke the runner
     _opener: CopyOpener = attrs.field(init=False)
     _restorer: TaskRestorer = attrs.field(init=False)
     runner: CopyRunner = attrs.field(init=False)
