@@ -255,10 +255,10 @@ class LocalStore:
         """The answer of a standby or a learner that is not too far behind."""
         most_ms, copies = self.options.max_staleness_ms or 0, self.served.copies
         copy = copies.get(task, self.name)
-        age_ms = None if copy is None else max(0, self.clock.wall_ms() - copy.at_ms)
-        if copy is None or age_ms is None or age_ms > most_ms:
+        age_ms = -1 if copy is None else self.clock.wall_ms() - copy.at_ms
+        if copy is None or not 0 <= age_ms <= most_ms:  # below 0: the clock was set back
             copies.ask(task)
-            known = "is not known to be" if age_ms is None else f"was {age_ms} ms ago"
+            known = "is not known to be" if age_ms < 0 else f"was {age_ms} ms ago"
             raise NotUpToBoundError(
                 f"store {self.name!r}: the copy of task {task} here {known} all that its log has, "
                 f"and {most_ms} ms are allowed"

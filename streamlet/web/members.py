@@ -14,6 +14,7 @@ import attrs
 import msgspec
 from yarl import URL
 
+from streamlet.bounded import whole
 from streamlet.clock import Clock
 from streamlet.control.values import StoreServer
 from streamlet.queries.position import Position
@@ -142,7 +143,7 @@ def _page(body: bytes) -> TaskPage:
     found = _PAGES.decode(body)
     Position.from_json(found.position)
     entries = [(place, entry.copy()) for place, entry in found.entries]  # and not all of the body
-    return TaskPage(entries, found.more, found.position)
+    return TaskPage(entries, found.more, found.position, whole(found.staleness_ms))
 
 
 def _refusal(whose: str, error: InvalidStateStoreError) -> InvalidStateStoreError:

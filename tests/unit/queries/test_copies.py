@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import streamlet as sl
@@ -83,6 +84,18 @@ def test_a_copy_that_is_too_far_behind_refuses_and_reads_on(made: Serving, copy:
     copy.commit(a=3)
     found = ask(made, copy, "a", 100)
     assert (found.result, found.staleness_ms) == (2, 0), found
+
+
+def test_no_copy_is_new_because_the_clock_was_set_back(made: Serving, copy: Copy) -> None:
+    for value in (1, 2):
+        copy.commit(a=value)
+        copy.opened.note_ends()
+    copy.clock.advance(3_600_000)
+    with pytest.raises(NotUpToBoundError):
+        ask(made, copy, "a", 1_000)
+    back = attrs.evolve(copy, clock=ManualClock(900_000))
+    with pytest.raises(NotUpToBoundError, match="is not known to be"):
+        ask(made, back, "a", 1_000)
 
 
 def test_a_copy_answers_first_when_its_owner_is_gone(made: Serving, copy: Copy) -> None:

@@ -45,6 +45,7 @@ REFUSED = {"error": "UnauthorizedError", "message": "another token"}
 #: Answers that show by themselves that they are no member's.
 OTHERS = (
     (200, json.dumps(FORGED | {"position": {"in": {"0": -1}}})),
+    (200, json.dumps(FORGED | {"staleness_ms": -1})),
     (200, "<html>"),
     (404, "<html>"),
     (404, json.dumps(ABSENT)),
@@ -57,7 +58,7 @@ OTHERS = (
     ("token", "status", "body"),
     [
         (TOKEN, 200, json.dumps(FORGED)),
-        (TOKEN, *OTHERS[3]),
+        (TOKEN, 404, json.dumps(ABSENT)),
         *((None, *one) for one in OTHERS),
     ],
 )
@@ -75,6 +76,16 @@ def test_an_answer_that_is_no_members_counts_as_none(
         assert sent
         assert (found.status, found.found["value"]) == (200, right.found["value"])
         assert not any(TOKEN in one for one in sent)
+
+
+@pytest.mark.parametrize("path", [key_path("counts", "k1"), "/stores/counts"])
+def test_the_age_of_a_members_answer_is_told(made: Serving, path: str) -> None:
+    body = json.dumps(FORGED | {"entries": [], "staleness_ms": 700}).encode()
+    with answering(200, body) as (port, sent), group_of(made, 1) as group:
+        _claim(group, StoreServer("a", 0, "x", "127.0.0.1", port, "http"), *TASKS)
+        found = get(group.servers[0], path, max_staleness=1).found
+        assert found["staleness_ms"] == 700, found
+        assert "max_staleness=1.000" in sent[0]
 
 
 @pytest.mark.parametrize(
