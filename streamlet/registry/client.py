@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Callable
 from functools import cache
@@ -11,7 +12,13 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from streamlet.clock import Clock, SystemClock
-from streamlet.errors import ConfigError, RegistryError, SerdeError, UnreachableRegistryError
+from streamlet.errors import (
+    ConfigError,
+    RegistryError,
+    SerdeError,
+    UnreachableRegistryError,
+    error_text,
+)
 from streamlet.registry.connection import (
     RegistryAnswer,
     RegistryConnection,
@@ -21,6 +28,7 @@ from streamlet.registry.connection import (
     urls_of,
 )
 from streamlet.registry.schemas import RegistrySchema, SchemaKind, SchemaReference
+from streamlet.retries import Retries
 
 T = TypeVar("T")
 
@@ -28,9 +36,12 @@ T = TypeVar("T")
 _KEPT = 1_000
 #: How long an id that is not there is not asked for again, ms.
 _UNKNOWN_MS = 10_000
+#: How long a schema is not asked for again while the registry is away, at first and at most, ms.
+_AWAY_MS = 900, 10_000
 #: References of one schema, in all.
 _MOST_REFERENCES = 200
 _NOT_THERE = frozenset({404, 40401, 40402, 40403})
+_TOKEN = re.compile(r"[!-~]+")
 _KINDS: dict[object, SchemaKind] = {"AVRO": "AVRO", "JSON": "JSON", "PROTOBUF": "PROTOBUF"}
 
 
@@ -39,7 +50,8 @@ class Registry:
 
     The id of a schema never changes its meaning, so it is kept; ids under subjects are asked for
     again after ``max_age_ms``, and an id that is not there after 10 s. Up to 1,000 are kept
-    of each. A request is tried three times.
+    of each. A request is tried three times; while the registry is away a schema is asked for once
+    in a second, and later once in ten, whoever wants it.
 
     Args:
         url: such as ``http://localhost:8081``; several of one registry with commas between them.
@@ -85,6 +97,8 @@ class Registry:
         self._schemas: dict[str, RegistrySchema] = {}
         #: Paths of schemas that are not there: what to say, and until when, ms.
         self._unknown: dict[str, tuple[str, int]] = {}
+        #: Paths of schemas that were not answered: what to say, until when, ms, and how often.
+        self._away: dict[str, tuple[str, int, int]] = {}
         #: Ids of schemas under subjects, and when they were asked for, ms.
         self._ids: dict[tuple[str, RegistrySchema, bool], tuple[int, int]] = {}
 
@@ -180,7 +194,7 @@ class Registry:
         unknown = self._unknown.get(path)
         if unknown is not None and self._clock.now_ms() < unknown[1]:
             raise SerdeError(unknown[0])
-        answer = self._connection.ask("GET", path)
+        answer = self._answer(path)
         if answer.code in _NOT_THERE:
             text = f"{self._connection.shown} has no {what}: is it the one of this topic's writers?"
             _keep(self._unknown, path, (text, self._clock.now_ms() + _UNKNOWN_MS))
@@ -190,6 +204,24 @@ class Registry:
         found = self._with_references(self._read(answer))
         _keep(self._schemas, path, found)
         return found
+
+    def _answer(self, path: str) -> RegistryAnswer:
+        """The answer to a request for a schema.
+
+        While there is none those who wait for it ask in turn: each request may take seconds, in
+        which the tasks beside them stand still.
+        """
+        text, until_ms, failures = self._away.get(path, ("", 0, 0))
+        if failures and self._clock.now_ms() < until_ms:
+            raise UnreachableRegistryError(text)
+        try:
+            answer = self._connection.ask("GET", path, once=failures > 0)
+        except UnreachableRegistryError as error:
+            until_ms = self._clock.now_ms() + Retries(*_AWAY_MS).pause_ms(failures + 1)
+            _keep(self._away, path, (str(error), until_ms, failures + 1))
+            raise
+        self._away.pop(path, None)
+        return answer
 
     def _with_references(self, schema: RegistrySchema) -> RegistrySchema:
         """The schema with all that it refers to, each behind those that it needs itself."""
@@ -266,8 +298,29 @@ def _authorization(
         header = basic(*login)
         return lambda: header
     if callable(token):
-        return lambda: f"Bearer {token()}"
-    return lambda: None if token is None else f"Bearer {token}"
+        return lambda: _of_function(token)
+    given = None if token is None else _bearer(token)
+    return lambda: given
+
+
+def _of_function(function: Callable[[], str]) -> str:
+    try:
+        return _bearer(function())
+    except Exception as error:
+        raise UnreachableRegistryError(
+            "the schema registry cannot be asked, since the function that gets its tokens failed: "
+            f"{error_text(error)}"
+        ) from error
+
+
+def _bearer(token: object) -> str:
+    """The header of a token. One that cannot be sent is in no message: it is a secret."""
+    text = token.strip() if isinstance(token, str) else ""
+    if not _TOKEN.fullmatch(text):
+        raise ConfigError(
+            ["schema registry: the token is to be of visible ASCII characters, without spaces"]
+        )
+    return f"Bearer {text}"
 
 
 def _tls(

@@ -81,16 +81,18 @@ class RegistryConnection:
         """The registry as messages name it."""
         return f"the schema registry at {shown_url(self.urls[0])}"
 
-    def ask(self, method: str, path: str, body: Any = None) -> RegistryAnswer:
-        """The answer to a request, tried again where that may help.
+    def ask(
+        self, method: str, path: str, body: Any = None, *, once: bool = False
+    ) -> RegistryAnswer:
+        """The answer to a request, tried again where that may help; ``once``: at each address once.
 
         Raises:
             UnreachableRegistryError: there is none, or one with no sense.
             RegistryError: the registry refuses us.
         """
         retries = Retries(100, 1_000)
-        problem = ""
-        for attempt in range(1, _ATTEMPTS + 1):
+        problem, attempts = "", len(self.urls) if once else _ATTEMPTS
+        for attempt in range(1, attempts + 1):
             url = self.urls[(attempt - 1) % len(self.urls)]
             try:
                 answer = self._tried(url, method, path, body)
@@ -100,7 +102,7 @@ class RegistryConnection:
                 if answer.status not in _PASSING:
                     return self._checked(answer)
                 problem = f"status {answer.status}, {answer.message}"
-            if attempt < _ATTEMPTS:
+            if attempt < attempts:
                 self.block(retries.pause_ms(attempt))
         raise UnreachableRegistryError(
             f"{self.shown} does not answer: {printable(problem[:_SHOWN])}; the task stops until "

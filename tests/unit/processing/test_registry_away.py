@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import streamlet as sl
+from streamlet.clock import ManualClock
 from streamlet.errors import UnreachableRegistryError
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.topology.graph import Graph
@@ -25,7 +26,8 @@ def test_a_task_waits_at_the_record_that_needs_the_registry(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with RegistryServer() as server:
-        registry = sl.registry.Registry(server.url)
+        clock = ManualClock()
+        registry = sl.registry.Registry(server.url, clock=clock)
         registry._connection.block = lambda ms: None
         known, other = (server.add(schema).to_bytes(4, "big") for schema in ('"long"', '"int"'))
         running = task(graph(registry), ErrorPolicy.of("skip"), in_parts=True)
@@ -37,10 +39,12 @@ def test_a_task_waits_at_the_record_that_needs_the_registry(
         assert running.positions == {IN: 3}
         for now_ms in range(1_000, 20_000, 1_000):
             assert values(running.resume(now_ms)) == []
+            clock.advance(1_000)
         assert (running.counters.skipped, running.positions) == (1, {IN: 3})
         (said,) = caplog.messages
         assert "task 0_0 waits: the schema registry at http://127.0.0.1" in said
         server.bad = None
+        clock.advance(10_000)
         assert values(running.resume(30_000)) == [bytes(7) + b"\3"]
         assert (running.counters.skipped, running.positions) == (1, {IN: 4})
         assert running.pausing is False

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+import streamlet as sl
 from streamlet import registry as sr
 from streamlet.clock import SystemClock
 from streamlet.errors import ConfigError, RegistryError, SerdeError, UnreachableRegistryError
@@ -50,6 +51,24 @@ def test_an_id_that_is_not_there_is_asked_for_again_after_ten_seconds(
     server.add('"long"')
     clock.at_ms = 10_001
     assert registry.by_id(1) == LONG
+
+
+def test_those_who_wait_for_a_schema_ask_in_turn(server: RegistryServer) -> None:
+    clock = SetClock()
+    registry, known = client(server, clock=clock), server.add('"long"')
+    server.bad = 503, b""
+    asked = []
+    for clock.at_ms in range(0, 40_000, 100):
+        with pytest.raises(UnreachableRegistryError, match="status 503"):
+            registry.by_id(known)
+        asked.append(len(server.asked))
+    assert asked[:10] == [3] * 9 + [4]
+    assert asked[-1] == 3 + 6, "0.9, 2.7, 6.3, 13.5, 23.5 and 33.5 s"
+    server.bad = None
+    with pytest.raises(UnreachableRegistryError):
+        registry.by_id(known)
+    clock.at_ms = 50_000
+    assert registry.by_id(known) == LONG
 
 
 def test_an_id_under_a_subject_is_asked_for_again_when_it_is_old(server: RegistryServer) -> None:
@@ -197,6 +216,31 @@ def test_logins_go_into_the_header(server: RegistryServer) -> None:
         "Bearer bearer",
         "Bearer one",
     ]
+
+
+def test_a_token_that_cannot_be_sent_is_shown_nowhere(server: RegistryServer) -> None:
+    server.add('"long"')
+    client(server, token="s3cret\n").by_id(1)
+    assert server.authorizations == ["Bearer s3cret"]
+    for wrong in ("s3\ncret", "s3 cret", "s3cr\u00e9t", ""):
+        with pytest.raises(ConfigError, match="visible ASCII characters") as refused:
+            client(server, token=wrong)
+        assert "s3" not in str(refused.value)
+        with pytest.raises(UnreachableRegistryError, match="visible ASCII characters") as failed:
+            client(server, token=lambda wrong=wrong: wrong).by_id(1)
+        assert "s3" not in str(failed.value)
+
+
+def test_a_function_of_tokens_that_fails_is_no_records_fault(server: RegistryServer) -> None:
+    server.add('"long"')
+
+    def function() -> str:
+        raise KeyError("no answer of the login")
+
+    serde = sl.registry.avro('"long"', registry=client(server, token=function))
+    with pytest.raises(UnreachableRegistryError, match=r"KeyError: 'no answer of the login'"):
+        serde.decode_column([b"\0\0\0\0\1\2"])
+    assert server.asked == []
 
 
 @pytest.mark.parametrize(
