@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -20,6 +20,8 @@ from streamlet.serdes.json_types import accepted_types, describe, is_immutable, 
 from streamlet.serdes.serde import Serde, build
 
 _DEEPEST = 60
+#: Values without bytes in one value, at most.
+_MOST_EMPTY = 10_000
 #: What fastavro notes in schemas.
 _OWN = frozenset({"__fastavro_parsed", "__named_schemas"})
 
@@ -116,27 +118,68 @@ def _schema(written: RegistrySchema) -> Any:
     except ValueError as error:
         raise SerdeError(f"avro: the registry's schema cannot be read: {error}") from error
     found = avro_of_texts(written.text, dict(written.names))
-    named = {one["name"]: one for one in nodes(found) if "name" in one}
+    empties = _Empties({one["name"]: one for one in nodes(found) if "name" in one})
     for one in nodes(found):
-        if one.get("type") == "array" and _is_empty(one["items"], named):
+        if one.get("type") == "array" and empties.of(one["items"]).only:
             raise SerdeError("avro: the registry's schema has an array of what takes no bytes")
+        if empties.of(one).number > _MOST_EMPTY:
+            raise SerdeError(
+                f"avro: the registry's schema has more than {_MOST_EMPTY:,} values that take no "
+                "bytes"
+            )
     return found
 
 
-def _is_empty(schema: Any, named: dict[str, Any], depth: int = 0) -> bool:
-    """True if values of a schema may have no bytes, so that a few bytes are any number of them."""
-    if isinstance(schema, str):
-        if schema == "null" or depth > _DEEPEST:
-            return True
-        return schema in named and _is_empty(named[schema], named, depth + 1)
-    if isinstance(schema, list):
-        return False  # which one it is takes a byte
-    sort = schema.get("type")
-    if sort in ("record", "error"):
-        return all(_is_empty(one["type"], named, depth + 1) for one in schema["fields"])
-    if sort == "fixed":
-        return bool(schema.get("size") == 0)
-    return isinstance(sort, str | dict) and sort == "null"
+class _Empty(NamedTuple):
+    """The values in one value that take no bytes; ``only``: all of it is such."""
+
+    number: int
+    only: bool
+
+
+class _Empties:
+    """Counts the values that take no bytes: a few bytes could be any number of them.
+
+    Args:
+        named: the named types of a schema.
+    """
+
+    def __init__(self, named: dict[str, Any]) -> None:
+        self._named = named
+        self._known: dict[str, _Empty] = {}
+
+    def of(self, schema: Any) -> _Empty:
+        """Those in one value of a schema."""
+        if isinstance(schema, list):
+            return _Empty(0, only=False)  # which one it is takes a byte
+        if isinstance(schema, str):
+            return self._of_name(schema)
+        sort = schema.get("type")
+        if sort in ("record", "error", "fixed"):
+            return self._of_name(schema["name"])
+        if isinstance(sort, str) and sort in ("array", "map", "enum"):
+            return _Empty(0, only=False)
+        return self.of(sort)
+
+    def _of_name(self, name: str) -> _Empty:
+        if name == "null":
+            return _Empty(1, only=True)
+        if name not in self._named:
+            return _Empty(0, only=False)
+        if name not in self._known:
+            # One that it is part of itself has no end.
+            self._known[name] = _Empty(_MOST_EMPTY + 1, only=True)
+            self._known[name] = self._of_type(self._named[name])
+        return self._known[name]
+
+    def _of_type(self, schema: dict[str, Any]) -> _Empty:
+        sort = schema.get("type")
+        if sort not in ("record", "error"):
+            only = sort == "fixed" and schema.get("size") == 0
+            return _Empty(int(only), only)
+        fields = [self.of(one["type"]) for one in schema["fields"]]
+        only = all(one.only for one in fields)
+        return _Empty(sum(one.number for one in fields) + only, only)
 
 
 def _typed(

@@ -14,8 +14,13 @@ from streamlet.serdes.serde import Serde, build
 
 #: Numbers of a message in its file: messages nest, and no deeper than this.
 _DEEPEST = 32
+#: Messages of a file, and letters of a name, at most.
+_MOST_MESSAGES, _LONGEST_NAME = 10_000, 1_000
+#: What is not closed goes on to the end: nothing is read twice.
 _TOKEN = re.compile(
-    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[\w.]+|[{}]', re.S
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)"
+    r'|"(?:\\.|[^"\\\n])*"?|\'(?:\\.|[^\'\\\n])*\'?|[\w.]+|[{}]',
+    re.S,
 )
 
 
@@ -142,7 +147,14 @@ class _Messages:
     """The full names of the messages of a schema, by their numbers."""
 
     def __init__(self, text: str) -> None:
-        self._names = dict(_named(text))
+        self._names: dict[tuple[int, ...], str] = {}
+        for path, name in _named(text):
+            deep, long = len(path) > _DEEPEST, len(name) > _LONGEST_NAME
+            if deep or long or len(self._names) >= _MOST_MESSAGES:
+                raise SerdeError(
+                    "protobuf: the registry's schema has too many messages, or too deep"
+                )
+            self._names[path] = name
 
     def at(self, path: tuple[int, ...]) -> str | None:
         """The name of the message there; None where the schema cannot be read.

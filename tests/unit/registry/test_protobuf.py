@@ -27,6 +27,28 @@ def test_what_is_no_generated_class_is_refused() -> None:
             sl.registry.protobuf(of)
 
 
+@pytest.mark.parametrize(
+    ("rest", "says"),
+    [
+        ('"' + '\\"' * 200_000, "no message"),
+        ("'" + "\\'" * 200_000, "no message"),
+        ("/*" * 200_000, "no message"),
+        ("message a{" * 100_000, "too many messages"),
+        ("message a{}" * 20_000, "too many messages"),
+        ("message " + "a" * 2_000 + "{}", "too many messages"),
+    ],
+    ids=["string", "other string", "comment", "nested", "wide", "long"],
+)
+def test_a_hostile_schema_takes_little_time_and_memory(
+    server: RegistryServer, registry: sl.registry.Registry, rest: str, says: str
+) -> None:
+    text = "message FileDescriptorSet {}" + rest
+    head = b"\0" + server.add(text, schemaType="PROTOBUF").to_bytes(4, "big")
+    serde = sl.registry.protobuf(descriptor_pb2.FileDescriptorSet, registry=registry)
+    with pytest.raises(SerdeError, match=says):
+        serde.decode(head + b"\2\2")
+
+
 PROTO = """
 syntax = "proto3"; // message Not { }
 package google.protobuf;

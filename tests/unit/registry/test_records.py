@@ -197,6 +197,27 @@ def test_a_hostile_schema_is_an_error_of_the_record(
             serde.decode(raw)
 
 
+@pytest.mark.parametrize("sort", ["array", "record"])
+def test_a_schema_of_values_without_end_and_bytes_is_refused(
+    server: RegistryServer, registry: sl.registry.Registry, sort: str
+) -> None:
+    """Each record has the one before twice; the first has a null."""
+    types: list[Any] = [
+        {
+            "type": "record",
+            "name": f"R{n}",
+            "fields": [{"name": name, "type": f"R{n - 1}" if n else "null"} for name in "ab"],
+        }
+        for n in range(40)
+    ]
+    if sort == "array":
+        types.append({"type": "array", "items": "R39"})
+    raw = b"\0" + server.add(types).to_bytes(4, "big") + b"\2"
+    for serde in (sl.registry.avro(registry=registry), sl.registry.avro(Line, registry=registry)):
+        with pytest.raises(SerdeError, match=r"takes? no bytes"):
+            serde.decode(raw)
+
+
 @pytest.mark.parametrize("raw", [b"", b"\0", b"\0\0\0\0", b"{}", b"\1" + bytes(15), b"\2" * 30])
 def test_bytes_without_a_schema_id_are_named_as_such(
     registry: sl.registry.Registry, raw: bytes
