@@ -130,6 +130,11 @@ def _row(change: ChangeEvent[Any] | None) -> Any:
         return None
     if change.operation == "truncate":
         raise ValueError("the table was truncated: reset the application, or skip this record")
+    if change.after is None and change.operation != "delete":
+        raise ValueError(
+            f"an event of operation {change.operation!r} has no row after it: have the connector "
+            "write whole rows (MongoDB: capture.mode=change_streams_update_full)"
+        )
     return change.after
 
 

@@ -154,6 +154,8 @@ def test_keys_of_several_columns_are_a_class(server: RegistryServer) -> None:
         ({"id": 1}, event("x"), "unknown operation 'x'"),
         ({"id": 1}, event("c", after={"id": 1}), "missing required field `name`"),
         ({"id": 1}, event("t"), "the table was truncated"),
+        ({"id": 1}, event("u", {"id": 1, "name": "a"}), "has no row after it"),
+        ({"id": 1}, event("c"), "has no row after it"),
     ],
 )
 def test_what_is_no_change_is_an_error_of_its_record(
@@ -165,6 +167,6 @@ def test_what_is_no_change_is_an_error_of_its_record(
     ):
         driver.pipe_bytes(TOPIC, *plain(key, value))
     with TopologyTestDriver(application(server, on_error="skip")) as driver:
-        driver.pipe_bytes(TOPIC, *plain(key, value))
         driver.pipe_bytes(TOPIC, *plain({"id": 1}, LIFE[0]))
+        driver.pipe_bytes(TOPIC, *plain(key, value))
         assert driver.store("customers").get(1) == Customer(1, "a")
