@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import urllib.request
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 
 from streamlet.broker.jars import Archive, unpacked
@@ -167,7 +168,7 @@ class RegistryServer(Closing):
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline_ms = self._clock.now_ms() + self._start_timeout_ms
-        while not answers(self.url):
+        while not answers(self.url, 1):
             with suppress(subprocess.TimeoutExpired):
                 status = process.wait(_PROBE_PAUSE_S)
                 raise BrokerError(f"Apicurio {VERSION} gave up with status {status}; {self._log()}")
@@ -201,10 +202,12 @@ def mark_of_folder(folder: str | Path) -> str:
     return f"-Djava.io.tmpdir={folder}"
 
 
-def answers(url: str, timeout_s: float = 1) -> bool:
-    """True if a registry at this address lists its subjects."""
+def answers(url: str, timeout_s: float = 10) -> bool:
+    """True if a registry at this address of this machine lists its subjects."""
+    # What is on this machine is not asked for by way of a proxy that the environment names.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with urllib.request.urlopen(f"{url}/subjects", timeout=timeout_s) as answer:
+        with opener.open(f"{url}/subjects", timeout=timeout_s) as answer:
             return bool(answer.status == 200)
-    except (OSError, ValueError):
+    except (OSError, HTTPException, ValueError):
         return False
