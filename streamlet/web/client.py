@@ -29,6 +29,7 @@ from streamlet.state.query_errors import (
 )
 from streamlet.types import ms_of
 from streamlet.web.answers import error_of
+from streamlet.web.asked import MOST_WAIT_MS
 from streamlet.web.keys import packed
 from streamlet.web.proofs import ANSWER_PROOF, AT_LEAST, authorization, is_answer
 from streamlet.web.tls import with_files
@@ -37,6 +38,8 @@ S = TypeVar("S")
 
 #: What the client waits beyond the time that the server may take, s.
 _MARGIN_S = 5.0
+#: The longest time that a server may be asked to take, s: it refuses a longer one at once.
+_MOST_S = MOST_WAIT_MS / 1_000
 #: Bytes of an answer, at most.
 _MOST_BYTES = 256 << 20
 #: Entries of a page that a read of many asks for.
@@ -172,7 +175,7 @@ class StoreClient:
         allowed = self._allowed(target, headers)
         try:
             status, body, proof = self._answer(
-                target, headers, allowed, float(given.get("timeout", 0)) + _MARGIN_S
+                target, headers, allowed, min(float(given.get("timeout", 0)), _MOST_S) + _MARGIN_S
             )
         except (OSError, http.client.HTTPException) as error:
             raise StateStoreMigratedError(

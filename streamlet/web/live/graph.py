@@ -9,8 +9,8 @@ from streamlet.web.live.history import ArrivalDelay, ReadingHistory
 from streamlet.web.live.layout import BOX_HEIGHT, BOX_WIDTH, Edge, layout
 from streamlet.web.live.values import DescribedTopology, GraphSubtopology, LiveReading
 
-#: Boxes of a graph at most: a drawing of more shows nothing.
-MOST_BOXES = 600
+#: Boxes of a graph and ways between them at most: a drawing of more shows nothing.
+MOST_BOXES, MOST_WAYS = 600, 2_000
 
 
 class TopologyDrawing:
@@ -28,7 +28,7 @@ class TopologyDrawing:
             self._add_nodes(part)
         for part in topology.subtopologies:
             self._connect(part)
-        self.too_large = len(self._boxes) > MOST_BOXES
+        self.too_large = len(self._boxes) > MOST_BOXES or len(self._ways) > MOST_WAYS
         self._layout = layout([*self._boxes] if not self.too_large else [], self._ways)
 
     def _box(self, box: str, kind: str, label: str, part: int | None) -> str:

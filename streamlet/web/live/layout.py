@@ -21,6 +21,8 @@ BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 168, 46, 26, 58, 14
 #: The width of a point on a long way.
 _POINT_WIDTH = 12
 _SWEEPS = 6
+#: Points on long ways in all; of ways behind them those of many layers run straight.
+_MOST_POINTS = 5_000
 
 
 @attrs.frozen
@@ -105,11 +107,15 @@ def _rows(
     rows: list[list[str]] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
     for one in boxes:
         rows[layer[one]].append(one)
-    chains = {}
+    chains, left = {}, _MOST_POINTS
     for a, b in edges:
+        if layer[b] - layer[a] - 1 > left:
+            chains[a, b] = [a, b]
+            continue
         points = [f"\0{a}\0{b}\0{number}" for number in range(layer[a] + 1, layer[b])]
         for number, point in enumerate(points, layer[a] + 1):
             rows[number].append(point)
+        left -= len(points)
         chains[a, b] = [a, *points, b]
     return rows, chains
 
@@ -120,8 +126,8 @@ def _order(rows: list[list[str]], chains: Mapping[Edge, list[str]]) -> None:
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         beside = above if down else below
+        place = {one: number for row in rows for number, one in enumerate(row)}
         for row in rows if down else reversed(rows):
-            place = {one: number for other in rows for number, one in enumerate(other)}
             own = {one: number for number, one in enumerate(row)}
             row.sort(
                 key=lambda one: (
@@ -129,6 +135,7 @@ def _order(rows: list[list[str]], chains: Mapping[Edge, list[str]]) -> None:
                     own[one],
                 )
             )
+            place |= {one: number for number, one in enumerate(row)}
 
 
 def _neighbours(

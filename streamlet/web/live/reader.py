@@ -183,16 +183,27 @@ class LiveReader(Closing):
             except Exception as error:
                 log.exception("the live page cannot be read")
                 self._problem = f"an internal error, {type(error).__name__}; see the log"
+            if not self._is_asked:
+                self._rest()
             self._closing.wait(self._every_s)
+
+    @property
+    def _is_asked(self) -> bool:
+        """True if a page has asked of late."""
+        return self._clock.now_ms() - self._asked_ms <= UNASKED_S * 1_000
+
+    def _rest(self) -> None:
+        """Read nothing until a page asks, which gets a new document."""
+        self._asked.clear()
+        self._newest = self._problem = None
 
     def _follow(self, look: LiveLook) -> None:
         """Read until no page has asked for a while."""
         window = attrs.evolve(look.look.window, stopped=self._closing)
         look.look = attrs.evolve(look.look, window=window)
         while not self._closing.is_set():
-            if self._clock.now_ms() - self._asked_ms > UNASKED_S * 1_000:
-                self._asked.clear()
-                self._newest = None  # the next page gets a new one
+            if not self._is_asked:
+                self._rest()
                 return
             began_ms = self._clock.now_ms()
             self._newest = document_json(self._document.of(look.read())), began_ms

@@ -107,4 +107,7 @@ export function delay(found) {
   return `${found.at_least ? "≥ " : ""}${duration(found.ms)}`;
 }
 
+// A time for machines; null: it is none, as of a clock that is wrong.
+export const instant = (ms) => (Number.isNaN(new Date(ms).getTime()) ? null : new Date(ms).toISOString());
+
 export const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");

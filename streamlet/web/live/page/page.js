@@ -1,6 +1,6 @@
 // The live page: asks for the newest document each second, and shows it.
 
-import { bytes, clock, delay, duration, el, name, number, rate, show, svg, table } from "./elements.js";
+import { bytes, clock, delay, duration, el, instant, name, number, rate, show, svg, table } from "./elements.js";
 import { showGraph } from "./graph.js";
 import { showStores, startSearch } from "./stores.js";
 
@@ -151,7 +151,7 @@ function showTimeline({ timeline, at_ms: now }) {
 }
 
 function event(one) {
-  const at = el("time", { datetime: new Date(one.at_ms).toISOString() }, clock(one.at_ms));
+  const at = el("time", { datetime: instant(one.at_ms) }, clock(one.at_ms));
   if (one.kind === "rebalance") {
     const took = one.took_ms === null ? null : `, took about ${duration(one.took_ms)}`;
     return el("li", { class: "rebalance" }, at, ` rebalance, generation ${one.generation}`, took, one.reason && [": ", name(one.reason)]);

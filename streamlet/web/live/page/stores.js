@@ -5,6 +5,13 @@ import { bytes, el, name, number, show, table } from "./elements.js";
 const LISTS = new Set(["windows", "sessions", "versions"]);
 const COLUMNS = ["key", "start", "end", "value", "timestamp", "valid_to"];
 const found = { asked: null, entries: [], cursor: null };
+let turn = 0;
+
+// Whole numbers of 64 bits stay as they were written, where the browser can: its own would round.
+function exact(key, value, context) {
+  const rounds = typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER;
+  return rounds && context?.source && JSON.rawJSON ? JSON.rawJSON(context.source) : value;
+}
 
 export function showStores(stores) {
   show(document.getElementById("store-table"), table(
@@ -43,10 +50,12 @@ export function addressOf({ store, what, key }, cursor) {
 
 async function search(asked, cursor) {
   const said = document.getElementById("search-said");
+  const mine = (turn += 1);
   said.textContent = "Searching.";
   try {
     const answer = await fetch(addressOf(asked, cursor));
-    const document_ = await answer.json();
+    const document_ = JSON.parse(await answer.text(), exact);
+    if (mine !== turn) return; // another search has begun
     if (!answer.ok) throw new Error(document_.message ?? `status ${answer.status}`);
     const entries = document_.entries ?? [document_];
     found.entries = cursor ? [...found.entries, ...entries] : entries;
@@ -54,6 +63,7 @@ async function search(asked, cursor) {
     found.asked = asked;
     said.textContent = found.entries.length === 1 ? "One entry." : `${found.entries.length} entries.`;
   } catch (error) {
+    if (mine !== turn) return;
     if (!cursor) [found.entries, found.cursor] = [[], null];
     said.textContent = error.message;
   }

@@ -31,6 +31,8 @@ WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWa
 
 pytestmark = pytest.mark.xdist_group("browser")
 
+#: A number of 64 bits that a number of JavaScript is not.
+LARGE = 2**53 + 1
 AXE = "axe-core@4.14.1"
 AXE_SHA256 = "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745"
 #: How long the page may take for anything, s; a machine may be slow.
@@ -56,7 +58,8 @@ class _Feed:
 
     def ask(self, path: str, parameters: dict[str, str]) -> dict[str, Any]:
         self.asked.append((path, parameters))
-        entries = [{"key": text, "value": {"text": text}} for text in HOSTILE]
+        entries: list[dict[str, Any]] = [{"key": text, "value": {"text": text}} for text in HOSTILE]
+        entries.append({"key": LARGE, "value": {"id": -LARGE}})
         return {"entries": entries, "cursor": None}
 
 
@@ -129,6 +132,8 @@ def test_hostile_texts_are_shown_as_texts(browser: Any, shown: Callable[..., _Fe
         "return [...document.querySelectorAll('#found td bdi')].map((one) => one.textContent)"
     )
     assert texts == [*HOSTILE]
+    shown_text = browser.find_element(By.ID, "found").get_attribute("textContent")
+    assert f'{LARGE}{{"id":-{LARGE}}}' in shown_text
     assert feed.asked[0][1] == {"key-format": "json"}
     errors = browser.find_element(By.ID, "error-list").get_attribute("textContent")
     assert errors == f"0_0 on h1-0: {HOSTILE[2]}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import msgspec
 import pytest
 
 from streamlet.web.live.document import LiveDocument
+from streamlet.web.live.graph import TopologyDrawing
 from streamlet.web.live.layout import BOX_HEIGHT, BOX_WIDTH, layout
 from streamlet.web.live.timeline import GAP_MS
 from streamlet.web.live.values import DescribedTopology
@@ -173,6 +174,18 @@ def test_a_description_that_is_too_large_draws_nothing() -> None:
     large = DescribedTopology.of({"subtopologies": [{"id": 0, "sources": sources}]})
     object.__setattr__(reading, "topology", large)
     assert LiveDocument().of(reading)["graph"] is None
+
+
+def test_a_graph_that_many_long_ways_cross_takes_little_time() -> None:
+    boxes = [f"b{number}" for number in range(600)]
+    edges = [*pairwise(boxes), *((a, b) for a in boxes[:40] for b in boxes[-35:])]
+    found = layout(boxes, edges)
+    assert found.ways.keys() == {*edges}
+    assert sum(map(len, found.ways.values())) < 20_000
+    processors = [{"name": f"p{a}", "successors": [f"p{b}" for b in range(60)]} for a in range(60)]
+    tangled = DescribedTopology.of({"subtopologies": [{"id": 0, "processors": processors}]})
+    assert tangled is not None
+    assert TopologyDrawing(tangled).too_large
 
 
 def test_boxes_lie_apart_and_below_those_that_they_hang_on() -> None:

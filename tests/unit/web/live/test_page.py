@@ -200,6 +200,21 @@ def test_a_reader_reads_while_it_is_asked_and_then_no_more() -> None:
         assert looks.opened == 2
 
 
+def test_a_reader_that_fails_is_left_alone_when_no_page_asks() -> None:
+    looks, clock = _Looks(MadeUp.of(1), fails=True), ManualClock()
+    with LiveReader(looks.open, clock, every_s=0.01) as reader:
+        _until(reader, lambda answer: answer["problem"] is not None)
+        clock.advance(round(UNASKED_S * 1_000) + 1)
+        waiting = threading.Event()
+        for _ in range(6_000):
+            if not reader._asked.is_set():
+                break
+            waiting.wait(0.01)
+        assert not reader._asked.is_set(), "it is read though no page is open"
+        looks.fails = False
+        assert _until(reader, lambda answer: answer["document"] is not None)["problem"] is None
+
+
 def test_a_broker_that_is_away_is_told_beside_the_last_document() -> None:
     looks, clock = _Looks(MadeUp.of(1)), ManualClock()
     with LiveReader(looks.open, clock, every_s=0.01) as reader:
