@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from streamlet.errors import NotFoundError, StreamletError, TimedOutError
 
 
@@ -82,9 +84,14 @@ class InvalidQueryError(InvalidStateStoreError):
 
 
 class KeyNotFoundError(InvalidStateStoreError, NotFoundError):
-    """The store has no such key."""
+    """The store has no such key.
+
+    ``position`` and ``staleness_ms`` are those of the answer, as it has them; None: it has none.
+    """
 
     exit_code = 3
+    position: Any = None
+    staleness_ms: Any = None
 
 
 class UnauthorizedError(InvalidStateStoreError):

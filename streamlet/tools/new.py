@@ -81,7 +81,11 @@ def requirement() -> str:
     origin = installed.read_text("direct_url.json")
     if origin is None:
         return f"streamlet>={installed.version}"
-    return f"streamlet @ {json.loads(origin)['url']}"
+    found = json.loads(origin)
+    vcs = found.get("vcs_info")
+    if vcs is None:
+        return f"streamlet @ {found['url']}"
+    return f"streamlet @ {vcs['vcs']}+{found['url']}@{vcs['commit_id']}"
 
 
 def _name_problems(name: str) -> list[str]:

@@ -75,12 +75,17 @@ def error_of(body: bytes, status: int) -> InvalidStateStoreError:
             "instance"
         )
     later = StateStoreMigratedError if status == 503 else InvalidStateStoreError
-    return _classes().get(found.error, later)(found.message)
+    error = _classes().get(found.error, later)(found.message)
+    if isinstance(error, KeyNotFoundError):
+        error.position, error.staleness_ms = found.position, found.staleness_ms
+    return error
 
 
 class _Failure(msgspec.Struct):
     error: str
     message: str
+    position: Any = None
+    staleness_ms: Any = None
 
 
 def _classes() -> dict[str, type[InvalidStateStoreError]]:

@@ -174,9 +174,7 @@ class StoreClient:
             headers[AT_LEAST] = msgspec.json.encode(at_least.to_json()).decode()
         allowed = self._allowed(target, headers)
         try:
-            status, body, proof = self._answer(
-                target, headers, allowed, min(float(given.get("timeout", 0)), _MOST_S) + _MARGIN_S
-            )
+            status, body, proof = self._answer(target, headers, allowed, _wait_s(given) + _MARGIN_S)
         except (OSError, http.client.HTTPException) as error:
             raise StateStoreMigratedError(
                 f"{self.url} does not answer: {error}; ask again, or another instance"
@@ -318,16 +316,30 @@ class RemoteReads:
         return f"/stores/{quote(self.name, safe='')}/{quote(key_text(key), safe='')}"
 
     def _get(self, path: str, parameters: dict[str, str]) -> dict[str, Any]:
-        found = self.client.get(path, {**self.how, **parameters}, self.at_least)
         try:
-            position = Position.from_json(found.get("position"))
-            staleness_ms = whole(found.get("staleness_ms", 0))
+            found = self.client.get(path, {**self.how, **parameters}, self.at_least)
+        except KeyNotFoundError as absent:  # that a key is gone may not be taken back, either
+            if absent.position is not None:
+                self._see(absent.position, absent.staleness_ms)
+            raise
+        self._see(found.get("position"), found.get("staleness_ms", 0))
+        return found
+
+    def _see(self, position: Any, staleness_ms: Any) -> None:
+        """Note the position and the age of an answer."""
+        try:
+            seen, age_ms = Position.from_json(position), whole(staleness_ms)
         except (TypeError, ValueError):
             raise error_of(b"", 200) from None
         with self._lock:  # readers of several threads each see what the others have seen
-            self.at_least = self.at_least.merged(position)
-            self.staleness_ms = staleness_ms
-        return found
+            self.at_least = self.at_least.merged(seen)
+            self.staleness_ms = age_ms
+
+
+def _wait_s(parameters: Mapping[str, str]) -> float:
+    """The time that the server may take, s; one that is no time is the server's to refuse."""
+    asked_s = float(parameters.get("timeout", 0))
+    return max(asked_s, 0.0) if asked_s <= _MOST_S else _MOST_S
 
 
 def key_text(key: Any) -> str:

@@ -106,6 +106,10 @@ def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:
     ("direct_url", "expected"),
     [
         (None, r"streamlet>=\d.*"),
+        (
+            '{"url": "https://h/s.git", "vcs_info": {"vcs": "git", "commit_id": "1f"}}',
+            r"streamlet @ git\+https://h/s\.git@1f",
+        ),
         ('{"url": "file:///home/me/streamlet", "dir_info": {"editable": true}}', r".*/streamlet"),
     ],
 )

@@ -131,6 +131,26 @@ def test_it_brings_its_token_and_passes_its_position_on(made: Serving) -> None:
         counts.get("k1")
 
 
+def test_the_position_of_an_absent_key_is_passed_on(made: Serving) -> None:
+    with server_of(made.served) as server:
+        counts = sl.connect(server.url).store("counts")
+        assert counts.get("nobody") is None
+        assert counts.position.offsets
+    absent = b'"error": "KeyNotFoundError", "message": "", "position": {"in": {"0": 7}}'
+    with answering(404, b'{%s, "staleness_ms": 70}' % absent) as (port, _):
+        counts = sl.connect(f"http://127.0.0.1:{port}").store("counts")
+        assert counts.get("k1") is None
+        assert counts.position == sl.Position({TopicPartition("in", 0): 7})
+        assert counts.staleness_ms == 70
+
+
+def test_a_time_that_no_server_takes_is_not_waited_for(client: Any) -> None:
+    for wait in ("inf", "1e300", "nan", "9"):
+        assert client.get("/stores", {"timeout": wait})["stores"]
+    with pytest.raises(InvalidQueryError):
+        client.get("/stores", {"timeout": "long"})
+
+
 def test_a_token_is_part_of_no_error(made: Serving) -> None:
     with server_of(made.served, http_token=TOKEN) as server:
         client = sl.connect(server.url, token=f" {TOKEN}\n")  # as a file has it
