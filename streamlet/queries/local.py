@@ -29,6 +29,7 @@ from streamlet.state.query_errors import (
 )
 from streamlet.state.read_views import StateView
 from streamlet.state.store_kinds import store_of
+from streamlet.tasks.served_copies import ServedCopy
 from streamlet.tasks.served_tasks import ServedTask, ServedTasks, ServingWorker
 from streamlet.topology.graph import Topology
 from streamlet.topology.nodes import StoreSpec
@@ -265,7 +266,7 @@ class LocalStore:
             )
         position = Position(copy.position)
         try:
-            self._check_position(position, tuple(copy.position))
+            self._check_position(position, self._inputs_of(copy, task))
         except NotUpToBoundError:
             copies.ask(task)
             raise
@@ -275,6 +276,14 @@ class LocalStore:
             copies.forget(task)
             raise
         return QueryResult(result, position, age_ms)
+
+    def _inputs_of(self, copy: ServedCopy, task: TaskId) -> tuple[TopicPartition, ...]:
+        """The input partitions that a bound is about; a topic that came since is one of them."""
+        found = {*copy.position}
+        if self.spec.source_topic is None:  # else the copy is of that topic, and no other
+            here = (tp for tp in self.options.at_least.offsets if tp.partition == task.partition)
+            found |= {tp for tp in here if any(one.reads(tp.topic) for one in self.part.sources)}
+        return tuple(found)
 
     def _newest(
         self, task: ServedTask, read: Callable[[Any], Any], worker: ServingWorker

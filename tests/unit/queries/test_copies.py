@@ -25,8 +25,9 @@ INPUT = TopicPartition("in", 0)
 @pytest.fixture
 def made() -> Iterator[Serving]:
     app = sl.App("few")
-    app.stream("in", key=str, value=int).group_by_key().count(store="counts")
-    found = serving(app, {"in": 1})
+    topics = ["in", "later"]
+    app.stream(topics, key=str, value=int).group_by_key().count(store="counts")
+    found = serving(app, dict.fromkeys(topics, 1))
     found.served.copies.followed = frozenset([TASK])
     yield found
     found.driver.close()
@@ -120,6 +121,17 @@ def test_a_position_that_is_passed_on_holds_for_copies(made: Serving, copy: Copy
     copy.commit(a=3)
     found = ask(made, copy, "a", 1_000, at_least=sl.Position({INPUT: 20}))
     assert (found.result, found.position) == (2, sl.Position({INPUT: 20}))
+
+
+def test_a_bound_holds_for_a_topic_that_came_since(made: Serving, copy: Copy) -> None:
+    for value in (1, 2):
+        copy.commit(a=value)
+        copy.opened.note_ends()
+    bound = {INPUT: 10, TopicPartition("later", 0): 1}
+    with pytest.raises(NotUpToBoundError, match="later-0 at 0 of 1"):
+        ask(made, copy, "a", 1_000, at_least=sl.Position(bound))
+    others = {INPUT: 10, TopicPartition("later", 1): 1, TopicPartition("elsewhere", 0): 1}
+    assert ask(made, copy, "a", 1_000, at_least=sl.Position(others)).result == 1
 
 
 def test_a_copy_that_is_closed_or_ours_by_now_answers_nothing(made: Serving, copy: Copy) -> None:
