@@ -236,7 +236,7 @@ class Registry:
                 if len(asked) > _MOST_REFERENCES:
                     raise SerdeError(f"the schema refers to more than {_MOST_REFERENCES} others")
                 path = f"/subjects/{quote(one.subject, safe='')}/versions/{one.version}"
-                answer = self._connection.ask("GET", path)
+                answer = self._answer(path)
                 if answer.status >= 400:
                     raise SerdeError(
                         f"{self._connection.shown} has no version {one.version} of {one.subject}, "
