@@ -56,6 +56,14 @@ class ServedCopies:
         with self._lock:
             self._asked.add(task)
 
+    # The worker's.
+
+    def end(self) -> None:
+        """Forget all copies: the worker has ended, and another one of this process has others."""
+        self.followed = frozenset()
+        with self._lock:
+            self._shown, self._asked = {}, set()
+
     # The state updater's.
 
     def show_asked(self, kept: Mapping[TaskId, OpenTask | None]) -> None:

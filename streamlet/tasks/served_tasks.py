@@ -97,6 +97,7 @@ class ServedTasks:
     def end(self) -> None:
         """Serve nothing more."""
         self.worker, self.partitioners = None, {}
+        self.copies.end()
         with self._changed:
             self._tasks = {}
             self._changed.notify_all()

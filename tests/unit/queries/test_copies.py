@@ -123,6 +123,22 @@ def test_a_position_that_is_passed_on_holds_for_copies(made: Serving, copy: Copy
     assert (found.result, found.position) == (2, sl.Position({INPUT: 20}))
 
 
+def test_the_next_worker_of_the_process_has_other_copies(made: Serving, copy: Copy) -> None:
+    for value in (1, 2):
+        copy.commit(a=value)
+        copy.opened.note_ends()
+    assert ask(made, copy, "a", 1_000).result == 1
+    worker = made.served.worker
+    assert worker is not None
+    made.served.end()
+    made.served.begin(worker)
+    with pytest.raises(StateStoreMigratedError):
+        ask(made, copy, "a", 1_000)
+    options = ReadOptions(local=True, max_staleness_ms=1_000)
+    store = LocalStore(made.served, made.app.topology(), "counts", None, options, copy.clock)
+    assert store.wanted() == []
+
+
 def test_a_bound_holds_for_a_topic_that_came_since(made: Serving, copy: Copy) -> None:
     for value in (1, 2):
         copy.commit(a=value)
