@@ -96,7 +96,7 @@ class RegistryConnection:
             url = self.urls[(attempt - 1) % len(self.urls)]
             try:
                 answer = self._tried(url, method, path, body)
-            except (OSError, http.client.HTTPException, ValueError) as error:
+            except (OSError, http.client.HTTPException, ValueError, RuntimeError) as error:
                 problem = f"{type(error).__name__}: {error}"
             else:
                 if answer.status not in _PASSING:

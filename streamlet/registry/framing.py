@@ -14,7 +14,7 @@ from uuid import UUID
 
 import attrs
 
-from streamlet.errors import ConfigError, SerdeError
+from streamlet.errors import ConfigError, RegistryError, SerdeError, error_text
 from streamlet.registry.client import default_registry
 from streamlet.registry.schemas import RegistrySchema, SchemaKind, Schemas
 from streamlet.serdes.marks import former_name
@@ -127,7 +127,13 @@ class _Framing:
             raise SerdeError(f"{self.records.bare.name}: it only reads; give a type or a schema")
         name = self.records.record
         subject = self.subject(topic, role, name) if topic else self._of_rows(role, name)
-        return struct.pack(">bI", 0, self._schemas.id_of(subject, schema, register=self.register))
+        try:
+            number = self._schemas.id_of(subject, schema, register=self.register)
+        except (SerdeError, RegistryError):
+            raise
+        except Exception as error:
+            raise _not_asked(error) from error
+        return struct.pack(">bI", 0, number)
 
     def _of_rows(self, role: str, name: str) -> str:
         """The subject of rows of stores, which lie in no topic of the user's."""
@@ -162,10 +168,15 @@ class _Framing:
         found = self._readers.get(head)
         if found is not None:
             return found
-        if head[0]:
-            schema = self._schemas.by_guid(str(UUID(bytes=head[1:])))
-        else:
-            schema = self._schemas.by_id(int.from_bytes(head[1:], "big"))
+        try:
+            if head[0]:
+                schema = self._schemas.by_guid(str(UUID(bytes=head[1:])))
+            else:
+                schema = self._schemas.by_id(int.from_bytes(head[1:], "big"))
+        except (SerdeError, RegistryError):
+            raise
+        except Exception as error:
+            raise _not_asked(error) from error
         if schema.kind != self.records.kind:
             raise SerdeError(
                 f"{self.name}: the record was written by a schema of "
@@ -176,3 +187,8 @@ class _Framing:
             self._readers.pop(next(iter(self._readers)), None)
         self._readers[head] = made
         return made
+
+
+def _not_asked(error: Exception) -> RegistryError:
+    """The error for one that says nothing of the record: no address, or a bug of a registry's."""
+    return RegistryError(f"the schema registry cannot be asked: {error_text(error)}")
