@@ -289,7 +289,8 @@ class ErrorPolicy:
             HandlerError: a handler failed, or returned no answer.
             RegistryError: the cause is one, for which no record is to be left out.
         """
-        if isinstance(failure.cause, RegistryError):
+        # An exception of the user's may be asked nothing, not even by isinstance().
+        if issubclass(type(failure.cause), RegistryError):
             raise failure.cause
         rule: Rule = getattr(self, failure.context.stage)
         if callable(rule):
