@@ -290,8 +290,9 @@ class ErrorPolicy:
             RegistryError: the cause is one, for which no record is to be left out.
         """
         # An exception of the user's may be asked nothing, not even by isinstance().
-        if issubclass(type(failure.cause), RegistryError):
-            raise failure.cause
+        cause = failure.cause
+        if cause is not None and issubclass(type(cause), RegistryError):
+            raise cause
         rule: Rule = getattr(self, failure.context.stage)
         if callable(rule):
             rule = _asked(rule, failure)

@@ -149,7 +149,7 @@ class _Empties:
         self._known: dict[str, _Empty] = {}
 
     def of(self, schema: Any) -> _Empty:
-        """Those in one value of a schema."""
+        """The count of those in one value of a schema."""
         if isinstance(schema, list):
             return _Empty(0, only=False)  # which one it is takes a byte
         if isinstance(schema, str):

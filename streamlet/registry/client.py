@@ -51,7 +51,7 @@ class Registry:
     The id of a schema never changes its meaning, so it is kept; ids under subjects are asked for
     again after ``max_age_ms``, and an id that is not there after 10 s. Up to 1,000 are kept
     of each. A request is tried three times; while the registry is away a schema is asked for once
-    in a second, and later once in ten, whoever wants it.
+    in a second, and later once in ten.
 
     Args:
         url: such as ``http://localhost:8081``; several of one registry with commas between them.

@@ -17,11 +17,9 @@ import streamlet as sl
 from streamlet.errors import (
     ConfigError,
     ProcessingError,
-    RegistryError,
     SerdeError,
     UnreachableRegistryError,
 )
-from streamlet.registry.client import default_registry
 from streamlet.serdes.marks import former_name, is_noted_as, mark_of
 from streamlet.testing import TopologyTestDriver
 from tests.registry_server import RegistryServer
@@ -357,36 +355,6 @@ def test_an_unknown_id_is_for_the_error_policy_and_a_registry_that_is_away_is_no
         ),
     ):
         driver.pipe_bytes("lines", key=b"a", value=known)
-
-
-class Broken:
-    """A registry that does not know of streamlet's errors."""
-
-    def by_id(self, schema_id: int) -> Any:
-        raise LookupError("throttled")
-
-    by_guid = by_id
-
-    def id_of(self, subject: str, schema: Any, *, register: bool) -> int:
-        raise LookupError("throttled")
-
-
-@pytest.mark.parametrize(
-    ("registry", "says"), [(None, "set SCHEMA_REGISTRY_URL"), (Broken(), "LookupError: throttled")]
-)
-def test_a_registry_that_cannot_be_asked_is_no_records_fault(
-    monkeypatch: pytest.MonkeyPatch, registry: Any, says: str
-) -> None:
-    monkeypatch.delenv("SCHEMA_REGISTRY_URL", raising=False)
-    default_registry.cache_clear()
-    serde = sl.registry.avro(Line, registry=registry)
-    with pytest.raises(RegistryError, match=says):
-        serde.encode_column([Line("a")])
-    app = sl.App("a", on_error="skip")
-    app.stream("lines", key=str, value=serde).to("names", value=sl.serde(Line))
-    for raw in (b"\0\0\0\0\1\2", b"\1" + bytes(17)):
-        with TopologyTestDriver(app) as driver, pytest.raises(RegistryError, match=says):
-            driver.pipe_bytes("lines", key=b"a", value=raw)
 
 
 def test_a_registry_that_is_away_while_records_are_written_loses_none(
