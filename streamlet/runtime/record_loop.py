@@ -284,7 +284,7 @@ class RecordLoop:
 
     def _send_kept(self, active: ActiveTask) -> None:
         try:
-            self.outputs.send(active, [])
+            self.outputs.send_kept(active)
         except ProcessingError as error:
             self._fail(active, error)
 

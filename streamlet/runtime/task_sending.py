@@ -70,16 +70,24 @@ class TaskSender:
             active.unsent.outputs += outputs
             active.unsent.shown += outputs
             return
-        if outputs and self.keeping:
+        if self.keeping:  # also without any: what was kept would be in the way
             active.kept += outputs
             self._kept_bytes += sum(map(_size, outputs))
             return
+        self.send_kept(active, outputs)
+
+    def send_kept(self, active: ActiveTask, outputs: list[Output] | None = None) -> None:
+        """Send what was kept of a task, and outputs behind it, unless it may write nothing."""
+        outputs = outputs or []
         if active.kept:
             outputs, active.kept = active.kept + outputs, []
         if not outputs:
             return
-        self.lingering = active.wrote = True
         self.tell(active)
+        if active.held is not None and active.held.silent:  # its claim is not accepted yet
+            active.kept = outputs
+            return
+        self.lingering = active.wrote = True
         for number, output in enumerate(outputs):
             again = self._sending.send(output, active.edge_writer, active.task)
             if again is not None:

@@ -9,6 +9,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.clock import ManualClock
+from streamlet.processing.edges.held_writer import Markers
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.record_collector import RecordCollector
@@ -28,13 +29,23 @@ class Processor:
 
 
 @attrs.define
+class Held:
+    """A writer of records that wait for commits: nothing may be written while it is silent."""
+
+    silent: bool = False
+
+    def markers(self, now_ms: int, *, at_once: bool) -> list[Markers]:
+        return []
+
+
+@attrs.define
 class Sender:
     """A running task, as far as sending looks at it."""
 
     task: TaskId = attrs.field(factory=lambda: TaskId(0, 0))
     processor: Processor = attrs.field(factory=Processor)
     edge_writer: None = None
-    held: None = None
+    held: Held | None = None
     unsent: Unsent | None = None
     kept: list[Output] = attrs.field(factory=list)
     wrote: bool = False
@@ -140,6 +151,7 @@ def test_outputs_written_while_a_commit_is_delivered_follow_it_in_order() -> Non
     outputs, world.commit.delivering = world.loop.outputs, True
     outputs.send(world.active, [SECOND])
     outputs.send(world.active, [FIRST])
+    outputs.send(world.active, [])  # of a batch that nothing comes of
     assert (world.taken(), outputs.kept(), outputs.full) == ([], [], False)
     world.commit.delivering = False
     outputs.send(world.active, [THIRD])
@@ -161,9 +173,22 @@ def test_kept_outputs_are_sent_though_nothing_follows_and_their_bytes_are_bounde
     world.commit.delivering = False
     assert not outputs.full
     assert outputs.kept() == [world.sender]
-    outputs.send(world.active, [])
+    outputs.send_kept(world.active)
     assert (outputs.kept(), world.sender.kept) == ([], [])
     assert len(world.around.shown) == 4
+
+
+def test_outputs_that_were_kept_wait_for_a_claim_that_the_group_asks_for_by_now() -> None:
+    world = World(sl.Retry(2, then="skip"))
+    outputs, world.sender.held, world.commit.delivering = world.loop.outputs, Held(), True
+    outputs.send(world.active, [SECOND])
+    world.sender.held.silent, world.commit.delivering = True, False
+    for active in outputs.kept():
+        outputs.send_kept(active)
+    assert world.taken() == []
+    world.sender.held.silent = False
+    world.loop.settle(world.active)
+    assert world.taken() == [b"d"]
 
 
 def test_a_worker_that_stops_keeps_nothing_back() -> None:
