@@ -80,6 +80,11 @@ class StateView:
                 )
             return call(self._backings[store])
 
+    @property
+    def closed(self) -> bool:
+        """True if nothing can be read any more."""
+        return not self._backings
+
     def close(self) -> None:
         """Let go of the bytes, once a read that is under way has ended."""
         with self._lock:

@@ -18,6 +18,9 @@ from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.opening import blamed
 from streamlet.types import TaskId, TopicPartition
 
+#: How long a view is kept at least that nobody reads, ms: what the store had then stays on disk.
+UNREAD_MS = 60_000
+
 
 @attrs.frozen(eq=False)
 class ServedCopy:
@@ -43,13 +46,20 @@ class ServedCopies:
         self._lock = threading.Lock()
         self._shown: dict[TaskId, dict[str, ServedCopy]] = {}
         self._asked: set[TaskId] = set()
+        #: Tasks shown or read since the last look for views that are not, and when the next is.
+        self._read: set[TaskId] = set()
+        self._look_ms = 0
 
     # For readers.
 
     def get(self, task: TaskId, store: str) -> ServedCopy | None:
         """The newest view of a store of a copy; None: there is none yet."""
         with self._lock:
-            return self._shown.get(task, {}).get(store)
+            found = self._shown.get(task, {}).get(store)
+            if found is None or found.view.closed:
+                return None
+            self._read.add(task)
+            return found
 
     def ask(self, task: TaskId) -> None:
         """Have a newer view made."""
@@ -66,12 +76,17 @@ class ServedCopies:
 
     # The state updater's.
 
-    def show_asked(self, kept: Mapping[TaskId, OpenTask | None]) -> None:
-        """Make the views that are asked for, of these copies.
+    def show_asked(self, kept: Mapping[TaskId, OpenTask | None], now_ms: int) -> None:
+        """Make the views that are asked for, of these copies, and let go of those not read.
 
         Raises:
             StateError: a store cannot be written; it names the task.
         """
+        if self._shown and now_ms >= self._look_ms:
+            self._look_ms = now_ms + UNREAD_MS
+            with self._lock:
+                self._shown = {task: self._shown[task] for task in self._shown.keys() & self._read}
+                self._read.clear()
         if not self._asked:
             return
         with self._lock:
@@ -98,6 +113,7 @@ class ServedCopies:
             if part.at_ms is not None and position is not None:
                 whole[part.store] = ServedCopy(view, position, part.at_ms)
         with self._lock:
+            self._read.add(copy.task)
             self._shown[copy.task] = {**self._shown.get(copy.task, {}), **whole}
 
     def forget(self, task: TaskId) -> None:

@@ -233,7 +233,7 @@ class StateUpdater:
             for copy in self._reader.step(step_ms, gentle=self.has_actives):
                 self._done(copy)
             self._follow_tables()
-            self.copies.show_asked(self.kept)
+            self.copies.show_asked(self.kept, self._clock.now_ms())
         except (BrokerError, TimedOutError) as error:
             log.warning("copies wait: %s", error)
             return RETRY_MS

@@ -14,6 +14,7 @@ from streamlet.clock import ManualClock
 from streamlet.queries.local import LocalStore, ReadOptions
 from streamlet.queries.requests import QueryResult
 from streamlet.state.query_errors import NotUpToBoundError, StateStoreMigratedError
+from streamlet.tasks.served_copies import UNREAD_MS
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.queries.copies import Copy
 from tests.unit.queries.served import Serving, serving
@@ -40,15 +41,19 @@ def copy(made: Serving, tmp_path: Path) -> Iterator[Copy]:
     found.opened.close()
 
 
+def store_of(made: Serving, copy: Copy, most_ms: int | None, **how: Any) -> LocalStore:
+    options = ReadOptions(timeout_ms=0, max_staleness_ms=most_ms, **how)
+    return LocalStore(made.served, made.app.topology(), "counts", None, options, copy.clock)
+
+
 def ask(made: Serving, copy: Copy, key: str, most_ms: int | None, **how: Any) -> QueryResult[Any]:
     """The answer, once the state updater has had its turn."""
-    options = ReadOptions(timeout_ms=0, max_staleness_ms=most_ms, **how)
-    store = LocalStore(made.served, made.app.topology(), "counts", None, options, copy.clock)
+    store = store_of(made, copy, most_ms, **how)
     store.face()
     try:
         return store.ask(0, lambda store: store.get(key))
     except NotUpToBoundError:
-        made.served.copies.show_asked({TASK: copy.opened})
+        made.served.copies.show_asked({TASK: copy.opened}, copy.clock.now_ms())
         return store.ask(0, lambda store: store.get(key))
 
 
@@ -156,9 +161,28 @@ def test_a_copy_that_is_closed_or_ours_by_now_answers_nothing(made: Serving, cop
         ask(made, copy, "a", 1_000)
     copy.commit(a=2)
     assert ask(made, copy, "a", 1_000).result == 1
+    store = store_of(made, copy, 1_000)
+    assert store._samples() == [(0, b"a")]
     copy.opened.close()
-    with pytest.raises(StateStoreMigratedError, match="closed"):
-        ask(made, copy, "a", 1_000)
+    with pytest.raises(NotUpToBoundError, match="not known"):
+        store.ask(0, lambda store: store.get("a"))
+    assert store._samples() == [], "where keys lie is asked of a copy that is closed"
     made.serve(TASK)
     assert ask(made, copy, "a", 1_000).staleness_ms == 0
     assert made.served.copies.get(TASK, "counts") is None
+
+
+def test_a_view_that_nobody_reads_is_let_go(made: Serving, copy: Copy) -> None:
+    copies = made.served.copies
+    for value in (1, 2):
+        copy.commit(a=value)
+        copy.opened.parts[0].note_end()
+    copies.ask(TASK)
+    kept = {TASK: copy.opened}
+    copies.show_asked(kept, 0)
+    for now_ms in (1, UNREAD_MS, 2 * UNREAD_MS):
+        copies.show_asked(kept, now_ms)
+        assert copies.get(TASK, "counts") is not None, "one that is read is kept"
+    copies.show_asked(kept, 3 * UNREAD_MS)
+    copies.show_asked(kept, 4 * UNREAD_MS)
+    assert copies.get(TASK, "counts") is None, "it holds what the disk had then"
