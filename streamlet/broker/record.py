@@ -31,6 +31,8 @@ from streamlet.errors import TimedOutError
 _STOP_TIMEOUT_MS = 30_000
 _STOP_TIMEOUT_AMONG_MS = 10_000
 _PAUSE_S = 0.05
+#: How long a server that runs is waited for before it counts as one that is not ready, s.
+ANSWER_S = 10
 
 
 def stop_timeout_ms(*, alone: bool) -> int:
@@ -95,7 +97,7 @@ class BrokerRecord:
     @property
     def ready(self) -> bool:
         """True if it answers clients."""
-        return serves(HOST, self.port)
+        return serves(HOST, self.port, ANSWER_S * 1_000)
 
     def save(self) -> None:
         """Remember it; whole or not at all, since another command may be reading."""
@@ -152,7 +154,7 @@ class RegistryRecord(BrokerRecord):
     @property
     def ready(self) -> bool:
         """True if it answers clients."""
-        return answers(self.url)
+        return answers(self.url, ANSWER_S)
 
 
 #: A kind of records.

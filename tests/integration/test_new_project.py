@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,14 @@ pytestmark = pytest.mark.integration
 PATIENCE_S = 300
 
 
-def test_a_new_project_shows_results_and_its_tests_pass(tmp_path: Path) -> None:
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that nothing else is given meanwhile; the project's broker may have it."""
     with PortReservation() as reserved:
-        port = reserved.port
+        yield reserved.port
+
+
+def test_a_new_project_shows_results_and_its_tests_pass(tmp_path: Path, port: int) -> None:
     env = {
         **os.environ,
         "XDG_STATE_HOME": str(tmp_path / "state"),
