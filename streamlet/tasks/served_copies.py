@@ -117,6 +117,11 @@ class ServedCopies:
             self._shown[copy.task] = {**self._shown.get(copy.task, {}), **whole}
 
     def forget(self, task: TaskId) -> None:
-        """Let go of the views of a task: it is ours now, or closed."""
+        """Let go of the views of a task: they are closed."""
         with self._lock:
             self._shown.pop(task, None)
+
+    def is_ours(self, task: TaskId) -> None:
+        """Note that a task is ours now: it is no copy, also once it has gone elsewhere."""
+        self.followed -= {task}
+        self.forget(task)

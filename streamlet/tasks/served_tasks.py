@@ -113,7 +113,7 @@ class ServedTasks:
                 active.task, views, active, dict(active.committed)
             )
         views.open(self.written)
-        self.copies.forget(active.task)
+        self.copies.is_ours(active.task)
         self.written()
 
     def remove(self, task: TaskId) -> None:

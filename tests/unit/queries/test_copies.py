@@ -170,6 +170,10 @@ def test_a_copy_that_is_closed_or_ours_by_now_answers_nothing(made: Serving, cop
     made.serve(TASK)
     assert ask(made, copy, "a", 1_000).staleness_ms == 0
     assert made.served.copies.get(TASK, "counts") is None
+    store = store_of(made, copy, 1_000, local=True)
+    assert store.wanted() == [0]
+    made.served.remove(TASK)
+    assert store.wanted() == [], "it is neither ours nor copied any more"
 
 
 def test_a_view_that_nobody_reads_is_let_go(made: Serving, copy: Copy) -> None:
