@@ -126,12 +126,12 @@ class RecordLoop:
             return
         self._questions.step()
         # What we wrote has to be delivered before a task may move.
-        hurried = self._actions.urgent or self._actions.unit.waiting
+        hurried = self.outputs.hurried = self._actions.urgent or self._actions.unit.waiting
         if not (self.outputs.keeping or self._sending.sink.has_room(hurried=hurried)):
             self._rebalance_events.wait(POLL_MS)
             return
-        for task in self.outputs.kept():
-            self._send_kept(task)
+        if kept := self.outputs.kept():
+            self._send_kept(kept)
         self.outputs.tell(*self._registry.tasks.values())
         self._undecided.count(
             task.held.waiting
@@ -166,7 +166,7 @@ class RecordLoop:
         waited_ms = self._sending.sink.waited_ms - self._waited_ms
         if waited_ms > ROOM_MS:
             self._most = max(min(polled or self._most, self._most) * ROOM_MS // waited_ms, 1)
-        elif self._most < POLL_RECORDS:
+        elif self._most < POLL_RECORDS and not self.outputs.keeping:  # what is kept waits later
             self._most = min(self._most + self._most // 8 + 1, POLL_RECORDS)
 
     def settle(self, active: ActiveTask, *, release: bool = True) -> None:
@@ -282,11 +282,16 @@ class RecordLoop:
         except StateError as error:
             self._restart(error)
 
-    def _send_kept(self, active: ActiveTask) -> None:
-        try:
-            self.outputs.send_kept(active)
-        except ProcessingError as error:
-            self._fail(active, error)
+    def _send_kept(self, tasks: list[ActiveTask]) -> None:
+        """Send what was kept; where it has to wait for room so much less is kept and polled."""
+        self._waited_ms = self._sending.sink.waited_ms
+        for active in tasks:
+            try:
+                self.outputs.send_kept(active)
+            except ProcessingError as error:
+                self._fail(active, error)
+        self.outputs.adapt((self._sending.sink.waited_ms - self._waited_ms) / ROOM_MS)
+        self._adapt(0)
 
     def _process_waiting(self, active: ActiveTask, now: int) -> None:
         self._calling |= active.processor.calling

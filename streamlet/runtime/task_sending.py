@@ -14,7 +14,7 @@ import attrs
 
 from streamlet.clock import Clock, pause
 from streamlet.errors import DeliveryError, StillQueuedError
-from streamlet.kafka.queue_bound import mean_size
+from streamlet.kafka.queue_bound import FIRST_BYTES, HURRIED_SHARE, LEAST_BYTES, mean_size
 from streamlet.processing.edges.held_writer import joined
 from streamlet.processing.outputs import Output
 from streamlet.processing.record_collector import RecordCollector
@@ -23,7 +23,8 @@ from streamlet.tasks.active import ActiveTask, Unsent
 from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.task_registry import TaskRegistry
 
-#: Bytes of kept outputs with which nothing more is processed until they are sent.
+#: Bytes of kept outputs with which nothing more is processed until they are sent, at most. Over a
+#: slow link, or a quota, it is so many fewer that they find room in the producer's queue.
 MOST_KEPT = 4 << 20
 #: How long the last markers of a worker are waited for, ms.
 END_MS = 100
@@ -43,6 +44,7 @@ class TaskSender:
     Attributes:
         lingering: whether something was sent since the last push.
         keeps: whether outputs are kept while a commit is delivered.
+        hurried: whether another member waits for deliveries: less is kept then.
     """
 
     _sending: RecordCollector
@@ -52,7 +54,11 @@ class TaskSender:
     _clock: Clock
     lingering: bool = attrs.field(default=False, init=False)
     keeps: bool = attrs.field(default=True, init=False)
+    hurried: bool = attrs.field(default=False, init=False)
     _kept_bytes: int = attrs.field(default=0, init=False)
+    #: Bytes that were kept when they were last sent, and how many may be kept.
+    _last_kept: int = attrs.field(default=0, init=False)
+    _most_kept: int = attrs.field(default=FIRST_BYTES, init=False)
 
     @property
     def keeping(self) -> bool:
@@ -62,7 +68,15 @@ class TaskSender:
     @property
     def full(self) -> bool:
         """True if nothing is to be processed until what is kept was sent."""
-        return self._kept_bytes >= MOST_KEPT and self.keeping
+        most = self._most_kept * (HURRIED_SHARE if self.hurried else 1)
+        return self._kept_bytes >= most and self.keeping
+
+    def adapt(self, late: float) -> None:
+        """Keep less if what was kept last waited so many times too long for room, else more."""
+        if late > 1:
+            self._most_kept = max(int(min(self._last_kept, self._most_kept) / late), LEAST_BYTES)
+        elif self._last_kept > self._most_kept // 2:
+            self._most_kept = min(2 * self._most_kept, MOST_KEPT)
 
     def send(self, active: ActiveTask, outputs: list[Output]) -> None:
         """Send outputs of a task behind those that wait, or have them wait, too."""
@@ -102,7 +116,7 @@ class TaskSender:
         """The tasks whose kept outputs may be sent by now."""
         if not self._kept_bytes or self.keeping:
             return []
-        self._kept_bytes = 0
+        self._last_kept, self._kept_bytes = self._kept_bytes, 0
         return [active for active in self._registry.tasks.values() if active.kept]
 
     def send_rest(self, active: ActiveTask) -> None:

@@ -9,11 +9,12 @@ import pytest
 
 import streamlet as sl
 from streamlet.clock import ManualClock
+from streamlet.kafka.queue_bound import FIRST_BYTES, LEAST_BYTES
 from streamlet.processing.edges.held_writer import Markers
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.processing.record_collector import RecordCollector
-from streamlet.runtime.record_loop import RecordLoop
+from streamlet.runtime.record_loop import POLL_RECORDS, ROOM_MS, RecordLoop
 from streamlet.runtime.task_sending import MOST_KEPT
 from streamlet.tasks.active import ActiveTask, Unsent
 from streamlet.types import TaskId
@@ -163,9 +164,9 @@ def test_outputs_written_while_a_commit_is_delivered_follow_it_in_order() -> Non
 
 
 def test_kept_outputs_are_sent_though_nothing_follows_and_their_bytes_are_bounded() -> None:
-    world = World(sl.Retry(2, then="skip"), MOST_KEPT)
+    world = World(sl.Retry(2, then="skip"), FIRST_BYTES)
     outputs, world.commit.delivering = world.loop.outputs, True
-    row = b"v" * (MOST_KEPT // 4)
+    row = b"v" * (FIRST_BYTES // 4)
     for key in (b"1", b"2", b"3", b"4"):
         assert not outputs.full
         outputs.send(world.active, [output((key, row))])
@@ -176,17 +177,55 @@ def test_kept_outputs_are_sent_though_nothing_follows_and_their_bytes_are_bounde
     outputs.send_kept(world.active)
     assert (outputs.kept(), world.sender.kept) == ([], [])
     assert len(world.around.shown) == 4
+    world.commit.delivering = outputs.hurried = True
+    outputs.send(world.active, [output((b"5", row))])
+    assert outputs.full, "another member waits"
+    world.loop._most = 100
+    world.loop._adapt(0)
+    assert world.loop._most == 100, "that nothing waited for room says nothing of what is kept"
+
+
+@pytest.mark.parametrize(
+    ("kept", "waited_ms", "most", "polled"),
+    [
+        (FIRST_BYTES, 0, 2 * FIRST_BYTES, POLL_RECORDS),
+        (FIRST_BYTES // 8, 0, FIRST_BYTES, POLL_RECORDS),
+        (FIRST_BYTES // 2, 2 * ROOM_MS, FIRST_BYTES // 4, POLL_RECORDS // 2),
+        (FIRST_BYTES, 5_000 * ROOM_MS, LEAST_BYTES, 2),
+    ],
+)
+def test_so_much_is_kept_as_finds_room_when_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch, kept: int, waited_ms: int, most: int, polled: int
+) -> None:
+    world = World(sl.Retry(2, then="skip"), MOST_KEPT)
+    outputs, sink = world.loop.outputs, world.sink
+
+    def wait(_: list[Output]) -> None:
+        sink.waited_ms += waited_ms
+
+    monkeypatch.setattr(world.around, "produced", wait)
+    world.commit.delivering = True
+    outputs.send(world.active, [output((b"k", b"v" * kept))])
+    world.commit.delivering = False
+    world.loop._send_kept(outputs.kept())
+    assert world.loop._most == polled
+    world.commit.delivering = True
+    outputs.send(world.active, [output((b"k", b"v" * (most * 9 // 10)))])
+    assert not outputs.full
+    outputs.send(world.active, [output((b"k", b"v" * (most // 10)))])
+    assert outputs.full
 
 
 def test_outputs_that_were_kept_wait_for_a_claim_that_the_group_asks_for_by_now() -> None:
     world = World(sl.Retry(2, then="skip"))
-    outputs, world.sender.held, world.commit.delivering = world.loop.outputs, Held(), True
+    outputs, held = world.loop.outputs, Held()
+    world.sender.held, world.commit.delivering = held, True
     outputs.send(world.active, [SECOND])
-    world.sender.held.silent, world.commit.delivering = True, False
+    held.silent, world.commit.delivering = True, False
     for active in outputs.kept():
         outputs.send_kept(active)
     assert world.taken() == []
-    world.sender.held.silent = False
+    held.silent = False
     world.loop.settle(world.active)
     assert world.taken() == [b"d"]
 
