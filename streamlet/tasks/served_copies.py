@@ -18,7 +18,7 @@ from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.opening import blamed
 from streamlet.types import TaskId, TopicPartition
 
-#: How long a view is kept at least that nobody reads, ms: what the store had then stays on disk.
+#: How long a view that is not read is kept at least, ms: what the store had then stays on disk.
 UNREAD_MS = 60_000
 
 

@@ -166,7 +166,7 @@ def test_a_copy_that_is_closed_or_ours_by_now_answers_nothing(made: Serving, cop
     copy.opened.close()
     with pytest.raises(NotUpToBoundError, match="not known"):
         store.ask(0, lambda store: store.get("a"))
-    assert store._samples() == [], "where keys lie is asked of a copy that is closed"
+    assert store._samples() == [], "a copy that is closed is asked where keys lie"
     made.serve(TASK)
     assert ask(made, copy, "a", 1_000).staleness_ms == 0
     assert made.served.copies.get(TASK, "counts") is None
@@ -176,7 +176,7 @@ def test_a_copy_that_is_closed_or_ours_by_now_answers_nothing(made: Serving, cop
     assert store.wanted() == [], "it is neither ours nor copied any more"
 
 
-def test_a_view_that_nobody_reads_is_let_go(made: Serving, copy: Copy) -> None:
+def test_a_view_that_is_not_read_any_more_is_dropped(made: Serving, copy: Copy) -> None:
     copies = made.served.copies
     for value in (1, 2):
         copy.commit(a=value)
