@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import random
+from collections.abc import Sequence
 
 import pytest
 
+from streamlet.tasks.commit_port import TaskCommit
+from streamlet.testing.simulation.ports import SimDelivery
 from streamlet.testing.simulation.random_history import History, shorten
 
 HISTORIES = int(os.environ.get("HISTORIES", "250"))
@@ -24,7 +28,35 @@ PORTION = 25
 @pytest.mark.parametrize("portion", range((HISTORIES + PORTION - 1) // PORTION))
 def test_no_history_breaks_a_rule(portion: int) -> None:
     first = FIRST_SEED + portion * PORTION
-    for seed in range(first, min(first + PORTION, FIRST_SEED + HISTORIES)):
+    _play(range(first, min(first + PORTION, FIRST_SEED + HISTORIES)))
+
+
+@pytest.mark.simulation
+@pytest.mark.timeout(1_800)
+def test_no_history_breaks_a_rule_while_commits_are_delivered_slowly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tasks process on meanwhile, and members come, go and crash."""
+    deliver, chances, slow = SimDelivery.deliver, random.Random(5), [0]
+
+    def sometimes(self: SimDelivery, parts: Sequence[TaskCommit], wait_ms: int) -> bool:
+        if chances.random() < 0.4:
+            slow[0] += 1
+            return False
+        return deliver(self, parts, wait_ms)
+
+    monkeypatch.setattr(SimDelivery, "deliver", sometimes)
+    _play(range(FIRST_SEED, FIRST_SEED + PORTION))
+    assert slow[0] > 100
+
+
+def _play(seeds: range) -> None:
+    """Play the history of each seed.
+
+    Raises:
+        AssertionError: one breaks a rule; the message is a scenario that plays it.
+    """
+    for seed in seeds:
         history = History(f"test {seed}")
         if broken := history.live():
             shorter = shorten(history.scenario, broken[0]["rule"])
