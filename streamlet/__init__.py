@@ -117,6 +117,7 @@ if TYPE_CHECKING:
         windowed_json,
     )
     from streamlet.state.version_rows import VersionedRecord
+    from streamlet.topology.nodes import by_duration
     from streamlet.web.client import connect
 
 __all__ = [
@@ -184,6 +185,7 @@ __all__ = [
     "WindowedCogroupedKStream",
     "WindowedKStream",
     "avro",
+    "by_duration",
     "col",
     "count",
     "hopping",
@@ -290,6 +292,7 @@ _HOMES = {
     "WindowedCogroupedKStream": "streamlet.dsl.cogrouped",
     "WindowedKStream": "streamlet.dsl.windowed",
     "avro": "streamlet.serdes",
+    "by_duration": "streamlet.topology.nodes",
     "col": "streamlet.dsl.expressions",
     "count": "streamlet.dsl.aggregates",
     "hopping": "streamlet.dsl.windowing.definitions",

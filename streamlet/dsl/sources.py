@@ -22,6 +22,7 @@ from streamlet.kafka.placements import DEFAULT as DEFAULT_PARTITIONER
 from streamlet.kafka.placements import PartitionerName, partitioner_name
 from streamlet.serdes import Serde, SerdeLike
 from streamlet.serdes.serde import alike
+from streamlet.topology.nodes import ByDuration
 
 #: One topic, several, or all whose whole names match.
 TopicNames: TypeAlias = str | Sequence[str] | re.Pattern[str]
@@ -71,7 +72,7 @@ class Sources:
         key: None,
         value: SerdeLike[V],
         timestamp: Callable[[None, V, int], int] | None = None,
-        reset: Literal["earliest", "latest"] | None = None,
+        reset: Literal["earliest", "latest"] | ByDuration | None = None,
         partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KStream[None, V]: ...
@@ -83,7 +84,7 @@ class Sources:
         key: SerdeLike[K],
         value: SerdeLike[V],
         timestamp: Callable[[K, V, int], int] | None = None,
-        reset: Literal["earliest", "latest"] | None = None,
+        reset: Literal["earliest", "latest"] | ByDuration | None = None,
         partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KStream[K, V]: ...
@@ -94,7 +95,7 @@ class Sources:
         *,
         value: SerdeLike[V],
         timestamp: Callable[[Any, V, int], int] | None = None,
-        reset: Literal["earliest", "latest"] | None = None,
+        reset: Literal["earliest", "latest"] | ByDuration | None = None,
         partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KStream[Any, V]: ...
@@ -105,7 +106,7 @@ class Sources:
         *,
         key: SerdeLike[K],
         timestamp: Callable[[K, Any, int], int] | None = None,
-        reset: Literal["earliest", "latest"] | None = None,
+        reset: Literal["earliest", "latest"] | ByDuration | None = None,
         partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KStream[K, Any]: ...
@@ -115,7 +116,7 @@ class Sources:
         topic: TopicNames,
         *,
         timestamp: Callable[[Any, Any, int], int] | None = None,
-        reset: Literal["earliest", "latest"] | None = None,
+        reset: Literal["earliest", "latest"] | ByDuration | None = None,
         partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KStream[Any, Any]: ...
@@ -126,7 +127,7 @@ class Sources:
         key: Any = DEFAULT,
         value: Any = DEFAULT,
         timestamp: Callable[[Any, Any, int], int] | None = None,
-        reset: Literal["earliest", "latest"] | None = None,
+        reset: Literal["earliest", "latest"] | ByDuration | None = None,
         partitioner: PartitionerName | None = None,
         name: str | None = None,
     ) -> KStream[Any, Any]:
@@ -147,7 +148,8 @@ class Sources:
             timestamp: ``(key, value, timestamp_ms) -> ms``, the time of the event; a record
                 with a negative one is left out and counted as dropped. Without it, the record's
                 own, and a negative one is an error (``on_error`` of the application).
-            reset: where to begin without a commit; None for the setting ``auto.offset.reset``.
+            reset: where to begin without a commit, ``sl.by_duration("7d")`` for a time before now;
+                None for the setting ``auto.offset.reset``.
             partitioner: how its producer puts keys into partitions, by librdkafka's name:
                 ``murmur2_random`` (Java's default; without one), ``consistent_random`` (CRC32,
                 librdkafka's default, so that of confluent-kafka), ``fnv1a_random``. Topics that
@@ -170,8 +172,11 @@ class Sources:
         kinds = self._kinds(call, key, value)
         times = extractor(call, timestamp)
         by = partitioner_of(call, partitioner)
-        if reset not in (None, "earliest", "latest"):
-            raise TopologyError(f"{call}: reset={reset!r} is neither 'earliest' nor 'latest'")
+        if reset not in (None, "earliest", "latest") and not isinstance(reset, ByDuration):
+            raise TopologyError(
+                f"{call}: reset={reset!r} is neither 'earliest' nor 'latest' "
+                "nor such as sl.by_duration('7d')"
+            )
         source = self._builder.source(topics, *kinds, times, reset, name, pattern, by)
         return KStream(StreamNode(self._builder, source), *kinds)
 

@@ -17,6 +17,7 @@ from streamlet.config import Settings
 from streamlet.errors import BrokerError
 from streamlet.kafka.ports import Admin
 from streamlet.logs import get_logger
+from streamlet.topology.nodes import ByDuration
 from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TopicPartition
 
@@ -30,6 +31,7 @@ class InputRange:
     ``later``: it came while the application ran. ``remade``: its topic was deleted and made again,
     so that a position that is not there is no lost one. ``readable_end`` is the end of what
     consumers get, where that is another one: under ``read_committed``, while a transaction is open.
+    ``young``: under ``by_duration``, the first record that is young enough, or the end.
     """
 
     first: int
@@ -39,6 +41,13 @@ class InputRange:
     later: bool = False
     remade: bool = False
     readable_end: int | None = None
+    young: int | None = None
+
+    def without_position(self, policy: str) -> int:
+        """The offset to read from by a policy that is not ``none``."""
+        if policy == "by_duration" and self.young is not None:
+            return max(self.first, self.young)
+        return self.end if policy == "latest" else self.first
 
     def start(self, tp: TopicPartition, offset: int) -> int:
         """The first offset to read, with this one committed (-1: none).
@@ -64,7 +73,7 @@ class InputRange:
             )
         came_later = self.later and offset < 0
         end = self.end if self.readable_end is None else self.readable_end
-        start = end if self.reset == "latest" and not came_later else self.first
+        start = self.first if came_later else min(self.without_position(self.reset), end)
         if offset >= 0:
             log.warning(
                 "%s: commit %d is before what the topic holds (%d to %d); starting at %s, %d",
@@ -79,31 +88,55 @@ def input_ranges(
     settings: Settings,
     later: Callable[[TopicPartition], bool] = lambda tp: False,
     remade: Callable[[TopicPartition], bool] = lambda tp: False,
+    *,
+    now_ms: int,
 ) -> dict[TopicPartition, InputRange]:
     """The range of each of these input partitions, given with the subtopologies that read them.
 
     ``later`` is true of those that came while the application ran, ``remade`` of those whose topic
-    was deleted and made again meanwhile.
+    was deleted and made again meanwhile. ``now_ms``: the wall clock's time.
     """
     first, end = admin.start_offsets(list(parts)), admin.end_offsets(list(parts))
     readable = admin.readable_ends(list(parts)) if settings.read_committed else end
+    policies = {tp: reset_policy(part, tp.topic, settings) for tp, part in parts.items()}
+    young = _young(policies, admin, now_ms)
     found = {}
     for tp, part in parts.items():
         found[tp] = InputRange(
-            *(first[tp], end[tp], reset_policy(part, tp.topic, settings)),
+            *(first[tp], end[tp], policy_name(policies[tp])),
             is_table=is_table(part, tp.topic),
             later=later(tp),
             remade=remade(tp),
             readable_end=readable[tp],
+            young=young.get(tp),
         )
     return found
 
 
-def reset_policy(part: Subtopology, topic: str, settings: Settings) -> str:
+def _young(
+    policies: Mapping[TopicPartition, str | ByDuration], admin: Admin, now_ms: int
+) -> dict[TopicPartition, int]:
+    """The first record of each partition under ``by_duration`` that is young enough, or the end."""
+    by_age: dict[int, list[TopicPartition]] = {}
+    for tp, policy in policies.items():
+        if isinstance(policy, ByDuration):
+            by_age.setdefault(policy.ms, []).append(tp)
+    found: dict[TopicPartition, int] = {}
+    for ms, partitions in by_age.items():
+        found |= admin.offsets_at(partitions, max(0, now_ms - ms))
+    return found
+
+
+def reset_policy(part: Subtopology, topic: str, settings: Settings) -> str | ByDuration:
     """The policy for an input topic whose log does not hold the position, as in Kafka's setting."""
     if any(repartition.name == topic for repartition in part.repartitions):
         return "earliest"  # what lies between two subtopologies is all to be processed
     return part.source_of(topic).reset or settings.auto_offset_reset
+
+
+def policy_name(policy: str | ByDuration) -> str:
+    """A policy's name, as metrics have it."""
+    return "by_duration" if isinstance(policy, ByDuration) else policy
 
 
 def is_table(part: Subtopology, topic: str) -> bool:

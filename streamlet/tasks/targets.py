@@ -183,6 +183,7 @@ class Targets:
             self._settings,
             self._later,
             self._remade,
+            now_ms=self._clock.wall_ms(),
         )
         logs = {task: self._changelogs(task) for task in tasks}
         starts = self.admin.start_offsets(_all(logs.values()))

@@ -32,7 +32,7 @@ from streamlet.logs import get_logger
 from streamlet.tasks.activation import ASK_AGAIN_MS, Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.meters import Meters
-from streamlet.tasks.start import InputRange, is_table, reset_policy
+from streamlet.tasks.start import InputRange, is_table, policy_name, reset_policy
 from streamlet.tasks.target import Target
 from streamlet.tasks.targets import TargetAnswer
 from streamlet.tasks.task_actions import TaskActions
@@ -183,14 +183,14 @@ class OutOfRange:
     def _reset(
         self, active: ActiveTask, partition: TopicPartition, held: InputRange, where: str
     ) -> None:
-        policy = reset_policy(active.subtopology, partition.topic, self._settings)
+        policy = policy_name(reset_policy(active.subtopology, partition.topic, self._settings))
         if policy == "none":
             reason = f"{where}, and auto.offset.reset is none; start with earliest or latest"
             log.error("%s; the task is halted, the others go on", reason)
             self._meters.out_of_range["halted"] += 1
             self._registry.halt(active, reason)
             return
-        start = held.end if policy == "latest" else held.first
+        start = held.without_position(policy)
         log.warning("%s; it goes on at %s, %d", where, policy, start)
         self._meters.out_of_range[policy] += 1
         self._registry.skip_to(active, partition, start)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
+from datetime import timedelta
 from typing import Any, Literal, TypeAlias
 
 import attrs
 
+from streamlet.config.values import duration
+from streamlet.errors import TopologyError
 from streamlet.kafka.placements import DEFAULT
 from streamlet.topology.operator import Operator, OperatorFactory
 
@@ -115,6 +118,38 @@ class StoreSpec:
         return self.key if self.versions is None else self.versions.key
 
 
+@attrs.frozen
+class ByDuration:
+    """Begin at the first record that was written no longer ago than this, ms; ``by_duration``."""
+
+    ms: int
+
+    def __str__(self) -> str:
+        return f"by_duration:{self.ms} ms"
+
+
+def by_duration(time: str | int | timedelta) -> ByDuration:
+    """Begin a stream without a commit so long before now, as Kafka's ``by_duration`` does.
+
+    A topic whose records are all older begins at its end. It goes by the records' own times, as the
+    broker finds them; after a commit that retention has overtaken it counts once more.
+
+    Args:
+        time: milliseconds, a ``timedelta``, or text such as ``"7d"``, ``"90m"``.
+
+    Raises:
+        TopologyError: it is no such time.
+
+    Examples:
+        >>> sl.by_duration("7d")
+        ByDuration(ms=604800000)
+    """
+    try:
+        return ByDuration(duration().parse(time))
+    except ValueError as error:
+        raise TopologyError(f"by_duration({time!r}): {error}") from error
+
+
 @attrs.frozen(eq=False)
 class SourceNode:
     """Reads topics: those named, or with a ``pattern`` all that it matches as a whole.
@@ -130,7 +165,7 @@ class SourceNode:
     key: Any
     value: Any
     timestamp: Callable[..., int] | None = None
-    reset: str | None = None
+    reset: str | ByDuration | None = None
     partition_time: bool = False
     pattern: re.Pattern[str] | None = None
     partitioner: str = DEFAULT

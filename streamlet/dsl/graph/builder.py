@@ -27,6 +27,7 @@ from streamlet.topology.names import (
 )
 from streamlet.topology.nodes import (
     BufferSpec,
+    ByDuration,
     Partitions,
     ProcessorNode,
     Results,
@@ -116,7 +117,7 @@ class Builder:
         key: Kind,
         value: Kind,
         timestamp: tuple[Callable[..., int] | None, bool],
-        reset: str | None,
+        reset: str | ByDuration | None,
         name: str | None = None,
         pattern: re.Pattern[str] | None = None,
         by: str = DEFAULT_PARTITIONER,

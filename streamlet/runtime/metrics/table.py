@@ -64,7 +64,7 @@ COMMON_LABELS = ("application", "member")
 #: Kafka Streams' states of a thread, as the worker has them.
 STATES = ("CREATED", "REBALANCING", "RUNNING", "PENDING_SHUTDOWN", "NOT_RUNNING", "ERROR")
 #: Outcomes for a task whose log does not hold its position: ``tasks.task_failures``.
-OUTCOMES = ("earliest", "latest", "restarted", "halted")
+OUTCOMES = ("earliest", "latest", "by_duration", "restarted", "halted")
 
 _T = "streamlet_stream_thread_"
 _K = "streamlet_stream_task_"
@@ -137,8 +137,8 @@ _ALL = (
     counter(
         _T + "out_of_range_total",
         "Positions of running tasks that the log of their input did not hold any more, by what "
-        "became of the task: it went on at the earliest or latest offset, restarted from its "
-        "commit, or halted (auto.offset.reset is none)",
+        "became of the task: it went on at the earliest or latest offset or at a time before now, "
+        "restarted from its commit, or halted (auto.offset.reset is none)",
         ("outcome",),
         lambda m: {(outcome,): m.meters.out_of_range[outcome] for outcome in OUTCOMES},
     ),

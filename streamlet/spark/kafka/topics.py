@@ -91,7 +91,7 @@ def _starts(
 ) -> dict[str, dict[str, int]]:
     """The start of each partition without a checkpoint, in the form of ``python_kafka.reading``."""
     resets = {
-        topic: node.reset or reset
+        topic: str(node.reset or reset)
         for part in topology.subtopologies
         for node in part.sources
         for topic in node.topics

@@ -118,6 +118,12 @@ REFUSALS: Mapping[str, Refusal] = {
         "use auto.offset.reset=earliest or latest",
         "`auto.offset.reset=none`",
     ),
+    "durations": Refusal(
+        "streams that begin at a time before now",
+        "where a query without a checkpoint begins at the first records or at the last",
+        f"{_NATIVE}, or reset='earliest' and a filter of the records' times",
+        "`reset=sl.by_duration(…)`",
+    ),
     "http": Refusal(
         "queries over HTTP",
         "whose tasks live for a batch, in whatever process",
@@ -223,9 +229,11 @@ def check_topology(topology: Topology) -> None:
     from streamlet.dsl.graph.record_context import (
         InContext,  # with the topology, which not all here need
     )
+    from streamlet.topology.nodes import ByDuration
 
     processors = [node for part in topology.subtopologies for node in part.processors]
     inside = set(topology.repartition_topics)
+    sources = (source for part in topology.subtopologies for source in part.sources)
     sinks = (sink for part in topology.subtopologies for sink in part.sinks)
     context: Any = None  # an operator without stores asks for none
     found = {
@@ -241,6 +249,12 @@ def check_topology(topology: Topology) -> None:
         "punctuators": [node.name for node in processors if node.timed == "with punctuators"],
         "clock": [node.name for node in processors if node.timed == "by the clock"],
         "patterns": list(topology.patterns),
+        "durations": [
+            topic
+            for source in sources
+            if isinstance(source.reset, ByDuration)
+            for topic in source.topics
+        ],
     }
     for kind, names in found.items():
         if names:

@@ -96,6 +96,9 @@ PROGRAMS: dict[str, Callable[[Program], Any]] = {
         one.app.global_table("all", key=str, value=str), lambda a, b: a, on=lambda k, v: k
     ).to("out"),
     "patterns": lambda one: one.app.stream(re.compile("in-.*"), key=str, value=str).to("out"),
+    "durations": lambda one: one.app.stream(
+        "late", key=str, value=str, reset=sl.by_duration("7d")
+    ).to("out"),
     "tokens": tokens,
     "partitioners": lambda one: one.stream.repartition(
         name="spread", partitioner=lambda key, value, count: 0

@@ -6,21 +6,28 @@ import pytest
 
 import streamlet as sl
 from streamlet.config import Settings
-from streamlet.errors import BrokerError
+from streamlet.errors import BrokerError, TopologyError
 from streamlet.tasks.start import input_ranges
 from streamlet.types import TopicPartition
 from tests.memory_ports import MemoryAdmin, MemoryLog
 
+NOW_MS = 1_700_000_000_000
 
-def starts(reset: str, commit: int = -1, *, later: bool = False) -> dict[str, int]:
-    """First offsets of a word count's topics, each with ten records of which two are gone."""
+
+def starts(
+    reset: str, commit: int = -1, *, later: bool = False, since: str | None = None
+) -> dict[str, int]:
+    """First offsets of a word count's topics: a record each second, the first two of ten gone."""
     app = sl.App("words")
-    app.stream("lines", key=str, value=str).group_by(lambda key, word: word).count(store="counts")
+    age = None if since is None else sl.by_duration(since)
+    app.stream("lines", key=str, value=str, reset=age).group_by(lambda key, word: word).count(
+        store="counts"
+    )
     topology, log = app.topology(), MemoryLog()
     inputs = [TopicPartition(t, 0) for t in (*topology.source_topics, *topology.repartition_topics)]
     for tp in inputs:
         log.create(tp.topic)
-        log.append(tp, [b"k"] * 10, [b"v"] * 10)
+        log.append(tp, [b"k"] * 10, [b"v"] * 10, range(NOW_MS - 10_000, NOW_MS, 1_000))
         log.raise_start(tp, 2)
     parts = {
         tp: part
@@ -28,7 +35,7 @@ def starts(reset: str, commit: int = -1, *, later: bool = False) -> dict[str, in
         for tp in part.inputs(0, dict.fromkeys(part.input_topics, 1))
     }
     settings = Settings.load({"auto.offset.reset": reset})
-    found = input_ranges(parts, MemoryAdmin(log), settings, lambda tp: later)
+    found = input_ranges(parts, MemoryAdmin(log), settings, lambda tp: later, now_ms=NOW_MS)
     return {
         "between" if tp.topic.startswith("words-") else "source": one.start(tp, commit)
         for tp, one in found.items()
@@ -68,3 +75,19 @@ def test_without_a_policy_a_commit_that_retention_overtook_stays_where_it_is() -
 def test_without_a_place_to_begin_it_says_so() -> None:
     with pytest.raises(BrokerError, match=r"auto\.offset\.reset is none"):
         starts("none")
+
+
+@pytest.mark.parametrize(
+    ("since", "source"), [("3s", 7), ("3500ms", 7), ("1ms", 10), ("1h", 2), ("10000d", 2)]
+)
+def test_a_source_begins_a_time_before_now_without_a_usable_commit(since: str, source: int) -> None:
+    assert starts("latest", since=since) == {"source": source, "between": 2}
+    assert starts("latest", 1, since=since)["source"] == source, "retention overtook a commit"
+    assert starts("latest", 4, since=since)["source"] == 4
+    assert starts("latest", later=True, since=since)["source"] == 2
+
+
+@pytest.mark.parametrize("time", ["", "-1s", "soon", 1.5, -1, None])
+def test_a_time_before_now_that_is_none_is_refused(time: object) -> None:
+    with pytest.raises(TopologyError, match="by_duration"):
+        sl.by_duration(time)  # type: ignore[arg-type]
