@@ -91,8 +91,6 @@ ELSEWHERE: Mapping[str, str] = {
     "group.protocol": "streamlet plans itself, by the classic protocol that every broker speaks",
     "internal.task.assignor.class": "give assignor= to App",
     "key.serde": _SERDE,
-    "log.summary.interval.ms": "it is not there: the log names what changes, and metrics count; "
-    "`streamlet status` shows lag and progress",
     "max.poll.records": "did you mean buffered.records.per.partition?",
     "max.warmup.replicas": "did you mean max.learners.per.group?",
     "metric.reporters": _METRICS,

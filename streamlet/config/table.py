@@ -241,6 +241,13 @@ class Settings(HttpSettings):
     metadata_max_age_ms: int = row(
         "processing", duration(1), 300_000, "How often the leader looks for new partitions."
     )
+    log_summary_interval_ms: int = row(
+        "processing",
+        duration(off=-1),
+        120_000,
+        "How often a worker logs how many records it processed and how often it committed; with -1 "
+        "never. On Spark no effect: the log of a query has a line for each batch.",
+    )
     ensure_explicit_internal_resource_naming: bool = row(
         "processing",
         boolean(),

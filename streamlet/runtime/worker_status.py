@@ -22,6 +22,7 @@ from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.reporting import Reporter
+from streamlet.runtime.work_summary import WorkSummary
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.dormant import Cleanup
@@ -110,8 +111,11 @@ class WorkerStatus:
     state: str = attrs.field(default="CREATED", init=False)
     _reported_tasks: tuple[TaskId, ...] = attrs.field(default=(), init=False)
     _next_measure_ms: int = attrs.field(default=0, init=False)
+    _summary: WorkSummary = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        every_ms = self._settings.log_summary_interval_ms
+        self._summary = WorkSummary(every_ms, self._clock, self._meters, self._registry)
         catalog, link = self._catalog, self._companions.link
         self._companions.served.begin(
             ServingWorker(
@@ -143,6 +147,7 @@ class WorkerStatus:
         parts.served.answer()
         if parts.reporter is not None:
             self._report(parts.reporter)
+        self._summary.step()
         if parts.measured is not None and self._clock.now_ms() >= self._next_measure_ms:
             self._tell_measures(parts.measured)
 
