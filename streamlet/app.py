@@ -21,6 +21,7 @@ from streamlet.config import Settings
 from streamlet.config.security import OAUTH_FUNCTION
 from streamlet.config.sources import Entry, FileEntries
 from streamlet.dsl.absent import no_operator
+from streamlet.dsl.describing import Describing
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.sources import Sources
@@ -37,8 +38,6 @@ from streamlet.queries.app_queries import Queries
 from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
 from streamlet.serdes import SerdeLike
 from streamlet.tasks.served_tasks import ServedTasks
-from streamlet.topology.explicit_names import check_explicit_names
-from streamlet.topology.graph import Topology
 from streamlet.types import ms_of
 from streamlet.user_code import working_folder
 
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 
 
-class App(Sources, Queries, Closing):
+class App(Sources, Describing, Queries, Closing):
     """An application: a name, settings and a topology.
 
     Args:
@@ -154,19 +153,6 @@ class App(Sources, Queries, Closing):
             ConfigError: everything that is wrong with any of them, at once.
         """
         return Settings.load(self._config, file=file, environ=environ, overrides=overrides)
-
-    def topology(self, settings: Settings | None = None) -> Topology:
-        """The finished topology, as ``settings`` or the program's have it; nothing can be added.
-
-        Raises:
-            TopologyError: there is nothing to run, or names were made up and
-                ``ensure.explicit.internal.resource.naming`` is on.
-        """
-        chosen = settings or self.settings
-        topology = self._builder.graph.freeze(chosen.topology_optimization)
-        if chosen.ensure_explicit_internal_resource_naming:
-            check_explicit_names(topology)
-        return topology
 
     def run(
         self,

@@ -242,11 +242,7 @@ class Settings(HttpSettings):
         "processing", duration(1), 300_000, "How often the leader looks for new partitions."
     )
     log_summary_interval_ms: int = row(
-        "processing",
-        duration(off=-1),
-        120_000,
-        "How often a worker logs how many records it processed and how often it committed; with -1 "
-        "never. On Spark no effect: the log of a query has a line for each batch.",
+        "processing", duration(off=-1), 120_000, "How often a worker logs what it did; -1: never."
     )
     ensure_explicit_internal_resource_naming: bool = row(
         "processing",

@@ -60,6 +60,7 @@ from streamlet.dsl.processors.store_builders import Stores
 from streamlet.dsl.table import KTable
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
+from streamlet.topology.drawing import picture_of
 from streamlet.topology.nodes import Partitions, Results
 from streamlet.topology.operator import RetryRule, TaskContext
 from streamlet.visible import visible
@@ -90,6 +91,10 @@ class KStream(Generic[K, V]):
         self._node = node
         self._key = key
         self._value = value
+
+    def _repr_html_(self) -> str:
+        """The topology so far as a picture, for notebooks; the node of this stands out."""
+        return picture_of(self._node.builder.graph, marked=self._node.name)
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator

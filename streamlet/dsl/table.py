@@ -22,6 +22,7 @@ from streamlet.dsl.rows.derived import Derivation, TableFilter, TableMapValues, 
 from streamlet.dsl.suppressing.until import Suppressed, suppressed_node
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
+from streamlet.topology.drawing import picture_of
 
 if TYPE_CHECKING:
     from streamlet.dsl.stream import KStream
@@ -45,6 +46,10 @@ class KTable(Generic[K, V]):
         self._node = node
         self._key = key
         self._value = value
+
+    def _repr_html_(self) -> str:
+        """The topology so far as a picture, for notebooks; the node of this stands out."""
+        return picture_of(self._node.builder.graph, marked=self._node.name)
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator

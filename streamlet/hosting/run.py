@@ -11,10 +11,9 @@ import socket
 import threading
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
-
-import attrs
 
 from streamlet.clock import Clock, SystemClock
 from streamlet.errors import TimedOutError
@@ -34,9 +33,12 @@ log = get_logger(__name__)
 MOST_RESULTS = 100_000
 
 
-@attrs.frozen
+@dataclass(frozen=True, slots=True)
 class OutputValue:
-    """A record that the application wrote. ``timestamp`` is in ms since the epoch."""
+    """A record that the application wrote; many are rows of ``pandas.DataFrame``.
+
+    ``timestamp`` is in ms since the epoch.
+    """
 
     topic: str
     key: Any

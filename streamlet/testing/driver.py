@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 import attrs
@@ -241,7 +242,7 @@ class TopologyTestDriver(Closing):
             for given, known in zip((key, value), serdes, strict=True)
         )
         return [
-            attrs.evolve(
+            replace(
                 record,
                 key=None if record.key is None else decode_key(record.key),
                 value=None if record.value is None else decode_value(record.value),

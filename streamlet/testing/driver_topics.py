@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Any
-
-import attrs
 
 from streamlet.errors import ConfigError, NotFoundError
 from streamlet.kafka.placements import DEFAULT, place
@@ -18,9 +17,9 @@ from streamlet.topology.graph import Topology
 from streamlet.types import TopicPartition
 
 
-@attrs.frozen
+@dataclass(frozen=True, slots=True)
 class OutputRecord:
-    """A record that the application wrote, decoded.
+    """A record that the application wrote, decoded; many are rows of ``pandas.DataFrame``.
 
     ``timestamp`` is in ms since the epoch. ``partition`` is the one that the partitioner chose, or
     that Kafka's default partitioner gives the key; None where the producer may take any, which is
@@ -30,7 +29,7 @@ class OutputRecord:
     key: Any
     value: Any
     timestamp: int
-    headers: Headers | None = attrs.field(default=None, eq=False)
+    headers: Headers | None = field(default=None, compare=False)
     partition: int | None = 0
 
 

@@ -7,6 +7,7 @@ nodes and made-up stores alike, so that the same program gets the same names the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 
 import attrs
 
@@ -15,11 +16,7 @@ from streamlet.control.values import ChangelogTypes
 from streamlet.errors import TopologyError
 from streamlet.topology import copartition
 from streamlet.topology.merging import with_merged_topics
-from streamlet.topology.names import (
-    changelog_name,
-    check_node_name,
-    check_topic_name,
-)
+from streamlet.topology.names import changelog_name, check_node_name, check_topic_name
 from streamlet.topology.nodes import (
     ForeignJoin,
     GlobalTableSpec,
@@ -323,6 +320,12 @@ class Graph:
             for part in parts:
                 _check_origins(part)
         return self._frozen[rules]
+
+    def preview(self, optimizations: Iterable[str] = ()) -> Topology:
+        """The topology as it is so far, as by ``freeze``; more can be added afterwards."""
+        other = copy(self)
+        other._frozen = {}
+        return other.freeze(optimizations)
 
     def _check_own_topics(self) -> None:
         """Refuse a topic of the user's that a store would have as its changelog as well."""

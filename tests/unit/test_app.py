@@ -10,6 +10,7 @@ import pytest
 import streamlet as sl
 from streamlet.app import App, load_app
 from streamlet.errors import AppNotFoundError, ConfigError, TopologyError
+from streamlet.hosting.run import OutputValue
 
 
 @pytest.fixture
@@ -136,3 +137,10 @@ async def plan_later(state: object) -> None:
 def test_an_async_assignor_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"assignor: .*plan_later.* is async"):
         App("app", assignor=plan_later)  # type: ignore[arg-type]
+
+
+def test_results_are_rows_of_a_data_frame() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame([OutputValue("out", "ann", 2, 7), OutputValue("out", "bob", 1, 9)])
+    assert [*frame.columns] == ["topic", "key", "value", "timestamp"]
+    assert [*frame.value] == [2, 1]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from streamlet.topology.layout import BOX_HEIGHT, BOX_WIDTH, Edge, layout
 from streamlet.web.live.history import ArrivalDelay, ReadingHistory
-from streamlet.web.live.layout import BOX_HEIGHT, BOX_WIDTH, Edge, layout
 from streamlet.web.live.values import DescribedTopology, GraphSubtopology, LiveReading
 
 #: Boxes of a graph and ways between them at most: a drawing of more shows nothing.

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from streamlet.topology.layout import BOX_HEIGHT, BOX_WIDTH, layout
 from streamlet.web.live.document import LiveDocument
 from streamlet.web.live.graph import TopologyDrawing
-from streamlet.web.live.layout import BOX_HEIGHT, BOX_WIDTH, layout
 from streamlet.web.live.timeline import GAP_MS
 from streamlet.web.live.values import DescribedTopology
 from tests.unit.web.live.made_up import HOSTILE, MadeUp, topology
