@@ -18,7 +18,7 @@ import attrs
 HOST = "127.0.0.1"
 SECRET = "the-secret-of-the-application"
 #: Seconds that a token is good for.
-LIFE_S = 5
+LIFE_S = 8
 
 
 @attrs.define
