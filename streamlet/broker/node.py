@@ -6,9 +6,8 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 from collections.abc import Sequence
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from streamlet.broker.aot_cache import cache_options
@@ -16,12 +15,9 @@ from streamlet.broker.java import java_executable
 from streamlet.broker.port import HOST, PortReservation
 from streamlet.broker.probe import serves
 from streamlet.broker.storage import JARS, KAFKA_VERSION, BrokerFiles, kafka_jars
-from streamlet.broker.watched import launched
+from streamlet.broker.watched import WatchedProcess
 from streamlet.clock import Clock
-from streamlet.errors import BrokerError, TimedOutError
-from streamlet.signals import deferred
 
-_PROBE_PAUSE_S = 0.05
 _LOG_BYTES = 2000
 _ERROR_LINE = re.compile(r"^.* ERROR .*$", re.MULTILINE)
 
@@ -66,10 +62,7 @@ class BrokerNode:
         self._start_timeout_ms = start_timeout_ms
         self._stop_timeout_s = stop_timeout_s
         self._clock = clock
-        #: The Java process from start to the end that we noticed.
-        self._process: subprocess.Popen[bytes] | None = None
-        #: Our end of the watching shell's pipe; None when there is no shell to tell.
-        self._leash: int | None = None
+        self._process = WatchedProcess("broker", f"Kafka {KAFKA_VERSION}")
         #: Where in the log file this run's lines begin, in bytes.
         self._log_begins = 0
 
@@ -91,7 +84,7 @@ class BrokerNode:
     @property
     def running(self) -> bool:
         """True if the process lives."""
-        return self._process is not None and self._process.poll() is None
+        return self._process.running
 
     @property
     def pid(self) -> int:
@@ -100,14 +93,12 @@ class BrokerNode:
         Raises:
             BrokerError: it is not running.
         """
-        if self._process is None or not self.running:
-            raise BrokerError("the broker is not running")
         return self._process.pid
 
     @property
     def exit_status(self) -> int | None:
         """The exit status when it ended by itself, None while it runs and after we ended it."""
-        return None if self._process is None else self._process.poll()
+        return self._process.exit_status
 
     def start(self) -> BrokerNode:
         """Start it and wait until it serves; one that is running already is left alone.
@@ -130,10 +121,11 @@ class BrokerNode:
         """
         if self.running:
             return
-        self._forget()
         self._files.write()
-        with deferred():  # a process that is started is one that ``kill`` knows
-            self._process = self._launched(detached)
+        command = self._command()
+        with self.log_file.open("ab") as log:
+            self._log_begins = log.tell()
+            self._process.start(command, log, self._swept, detached=detached)
 
     def await_ready(self, nodes: Sequence[int]) -> None:
         """Wait until it serves and knows that these brokers live.
@@ -142,8 +134,10 @@ class BrokerNode:
             BrokerError: it has ended.
             TimedOutError: it does not serve in time; it is ended.
         """
+        ready = partial(serves, HOST, self.port, nodes=nodes)
+        about = self.port, self._start_timeout_ms, self._clock, self.complaint
         try:
-            self._await_ready(nodes)
+            self._process.await_ready(ready, *about)
         except BaseException:
             self.kill()
             raise
@@ -170,31 +164,6 @@ class BrokerNode:
         settings = str(self._files.settings_file)
         return str(java), *options, *further, "-cp", class_path, "kafka.Kafka", settings
 
-    def _launched(self, detached: bool) -> subprocess.Popen[bytes]:
-        """Start Java in a session of its own, so that Ctrl-C in the terminal is ours to handle."""
-        command = self._command()
-        with self.log_file.open("ab") as log:
-            self._log_begins = log.tell()
-            process, self._leash = launched(command, log, self._swept, detached=detached)
-        return process
-
-    def _await_ready(self, nodes: Sequence[int]) -> None:
-        process = self._process
-        if process is None:
-            raise BrokerError("the broker is not running")
-        deadline_ms = self._clock.now_ms() + self._start_timeout_ms
-        while not serves(HOST, self.port, nodes=nodes):
-            with suppress(subprocess.TimeoutExpired):
-                status = process.wait(_PROBE_PAUSE_S)
-                raise BrokerError(
-                    f"Kafka {KAFKA_VERSION} gave up with status {status}; {self.complaint()}"
-                )
-            if self._clock.now_ms() > deadline_ms:
-                raise TimedOutError(
-                    f"Kafka {KAFKA_VERSION} does not serve on {HOST}:{self.port} "
-                    f"after {self._start_timeout_ms} ms; {self.complaint()}"
-                )
-
     def complaint(self) -> str:
         """The broker's log of this run from the first error on; its end if there is none."""
         text = self.log_file.read_bytes()[self._log_begins :].decode(errors="replace")
@@ -204,25 +173,8 @@ class BrokerNode:
 
     def signal(self, how: signal.Signals) -> None:
         """Send a running broker a signal; SIGSTOP freezes it, SIGCONT lets it go on."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(how)
+        self._process.signal(how)
 
     def await_end(self) -> None:
         """Wait until its process has ended; kill it if that takes too long."""
-        process = self._process
-        if process is not None:
-            try:
-                process.wait(self._stop_timeout_s)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        self._forget()
-
-    def _forget(self) -> None:
-        """Let the watching shell go, for the process it watched has ended."""
-        self._process = None
-        if self._leash is not None:
-            with suppress(BrokenPipeError):
-                os.write(self._leash, b"ended\n")
-            os.close(self._leash)
-            self._leash = None
+        self._process.await_end(self._stop_timeout_s)

@@ -6,24 +6,20 @@ Schemas are in its memory and go with it: they are registered again by the next 
 from __future__ import annotations
 
 import atexit
-import os
 import shutil
 import signal
-import subprocess
 import tempfile
 import urllib.request
-from contextlib import suppress
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 
 from streamlet.broker.jars import Archive, unpacked
 from streamlet.broker.java import java_executable
 from streamlet.broker.port import HOST, PortReservation
-from streamlet.broker.watched import launched
+from streamlet.broker.watched import WatchedProcess
 from streamlet.clock import Clock, SystemClock
 from streamlet.closing import Closing
-from streamlet.errors import BrokerError, TimedOutError
-from streamlet.signals import deferred
 
 VERSION = "3.3.3"
 JARS = f"apicurio-{VERSION}"
@@ -31,7 +27,7 @@ _ARCHIVE = Archive("io.apicurio", "apicurio-registry-app", VERSION, "all")
 #: Where it has Confluent's API.
 PATH = "/apis/ccompat/v7"
 _OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
-_PROBE_PAUSE_S, _STOP_TIMEOUT_S = 0.1, 30
+_STOP_TIMEOUT_S = 30
 _LOG_BYTES = 2_000
 
 
@@ -64,8 +60,7 @@ class RegistryServer(Closing):
         self.folder = Path(folder or tempfile.mkdtemp(prefix="streamlet-registry-")).absolute()
         self._start_timeout_ms = start_timeout_ms
         self._clock = clock or SystemClock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._leash: int | None = None
+        self._process = WatchedProcess("schema registry", f"Apicurio {VERSION}")
         atexit.register(self.close)
 
     @property
@@ -86,7 +81,7 @@ class RegistryServer(Closing):
     @property
     def running(self) -> bool:
         """True if the process lives."""
-        return self._process is not None and self._process.poll() is None
+        return self._process.running
 
     @property
     def pid(self) -> int:
@@ -95,8 +90,6 @@ class RegistryServer(Closing):
         Raises:
             BrokerError: it is not running.
         """
-        if self._process is None or not self.running:
-            raise BrokerError("the schema registry is not running")
         return self._process.pid
 
     def start(self, *, detached: bool = False) -> RegistryServer:
@@ -114,11 +107,11 @@ class RegistryServer(Closing):
         command = self._command()
         swept = self.folder if self._owns_folder else None
         try:
-            with self.log_file.open("ab") as log, deferred():
-                # A process that is started is one that ``stop`` knows.
-                process, self._leash = launched(command, log, swept, detached=detached)
-                self._process = process
-            self._await_ready(process)
+            with self.log_file.open("ab") as log:
+                self._process.start(command, log, swept, detached=detached)
+            ready = partial(answers, self.url)
+            about = self.port, self._start_timeout_ms, self._clock, self._log
+            self._process.await_ready(ready, *about)
         except BaseException:
             self.stop()
             raise
@@ -129,19 +122,8 @@ class RegistryServer(Closing):
 
     def stop(self) -> None:
         """End it; its schemas are gone, its port is kept for another ``start``."""
-        process, self._process = self._process, None
-        if process is not None and process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(_STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        if self._leash is not None:
-            with suppress(BrokenPipeError):
-                os.write(self._leash, b"ended\n")
-            os.close(self._leash)
-            self._leash = None
+        self._process.signal(signal.SIGTERM)
+        self._process.await_end(_STOP_TIMEOUT_S)
 
     def close(self) -> None:
         """Stop it, free its port, and delete its folder if it was made here."""
@@ -165,18 +147,6 @@ class RegistryServer(Closing):
         given.append(mark_of_folder(self.folder))
         jar = fetched() / "quarkus-run.jar"
         return [str(java_executable(21)), *_OPTIONS, *given, "-jar", str(jar)]
-
-    def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
-        deadline_ms = self._clock.now_ms() + self._start_timeout_ms
-        while not answers(self.url, 1):
-            with suppress(subprocess.TimeoutExpired):
-                status = process.wait(_PROBE_PAUSE_S)
-                raise BrokerError(f"Apicurio {VERSION} gave up with status {status}; {self._log()}")
-            if self._clock.now_ms() > deadline_ms:
-                raise TimedOutError(
-                    f"Apicurio {VERSION} does not serve on {HOST}:{self.port} after "
-                    f"{self._start_timeout_ms} ms; {self._log()}"
-                )
 
     def _log(self) -> str:
         text = self.log_file.read_bytes()[-_LOG_BYTES:].decode(errors="replace")
