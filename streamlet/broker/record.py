@@ -26,7 +26,7 @@ from streamlet.broker.port import HOST
 from streamlet.broker.probe import serves
 from streamlet.broker.registry import answers, mark_of_folder, url_at
 from streamlet.clock import Clock, SystemClock
-from streamlet.errors import TimedOutError
+from streamlet.errors import NotFoundError, TimedOutError
 
 _STOP_TIMEOUT_MS = 30_000
 _STOP_TIMEOUT_AMONG_MS = 10_000
@@ -161,17 +161,11 @@ class RegistryRecord(BrokerRecord):
 Kind = TypeVar("Kind", bound=BrokerRecord)
 
 
-def running_brokers() -> list[BrokerRecord]:
-    """The brokers that run, by port; records of those that do not are dropped."""
-    return _running(BrokerRecord)
+def running(sort: type[Kind], port: int | None = None) -> list[Kind]:
+    """The servers of a kind that run, by port; records of those that do not are dropped.
 
-
-def running_registries() -> list[RegistryRecord]:
-    """The schema registries that run; as ``running_brokers``."""
-    return _running(RegistryRecord)
-
-
-def _running(sort: type[Kind]) -> list[Kind]:
+    ``port``: only the one there.
+    """
     found = []
     for file in _folder(sort.kept_in).glob("*.json"):
         record = _read(file, sort)
@@ -181,7 +175,21 @@ def _running(sort: type[Kind]) -> list[Kind]:
             found.append(record)
         else:
             record.forget()
-    return sorted(found, key=lambda record: record.port)
+    wanted = (record for record in found if port in (None, record.port))
+    return sorted(wanted, key=lambda record: record.port)
+
+
+def some_running(sort: type[Kind], port: int | None) -> list[Kind]:
+    """The servers that ``running`` finds, at least one.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    found = running(sort, port)
+    if not found:
+        where = "" if port is None else f" on port {port}"
+        raise NotFoundError(f"no {sort.called} that was started here runs{where}")
+    return found
 
 
 def _read(file: Path, sort: type[Kind]) -> Kind | None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from platformdirs import user_data_path
 
-from streamlet.broker.record import BrokerRecord, running_brokers
-from streamlet.errors import BrokerError, ConfigError, NotFoundError
+from streamlet.broker.record import BrokerRecord, running, some_running
+from streamlet.errors import BrokerError, ConfigError
 from streamlet.hosting.signals import GracefulStop
 from streamlet.signals import handled
 from streamlet.tools.command import Common, command
@@ -56,11 +56,10 @@ def start(
 
     if ephemeral and data_dir is not None:
         raise ConfigError(["--ephemeral keeps no data; leave out --data-dir"])
-    for record in running_brokers():
-        if record.port == port:
-            common.output.note(f"a broker runs on port {port} already")
-            _answer(common, [record])
-            return
+    if there := running(BrokerRecord, port):
+        common.output.note(f"a broker runs on port {port} already")
+        _answer(common, there)
+        return
     if data_dir is None and not ephemeral:
         data_dir = Path(user_data_path("streamlet")) / "broker" / str(port)
     kafka = KafkaBroker(port or None, data_dir, common.settings, brokers=brokers)
@@ -117,7 +116,7 @@ def _stay(common: Common, kafka: KafkaBroker, records: Sequence[BrokerRecord]) -
 @command("broker stop")
 def stop(common: Common, port: OnePort = None) -> None:
     """Stop the brokers that were started here; exit 3 when there is none."""
-    stopped = _wanted(port)
+    stopped = some_running(BrokerRecord, port)
     for record in stopped:
         record.stop()
     common.output.answer(
@@ -129,7 +128,9 @@ def stop(common: Common, port: OnePort = None) -> None:
 @command("broker status")
 def status(common: Common, port: OnePort = None) -> None:
     """Show the brokers that were started here; exit 3 when there is none."""
-    brokers = [{**_described(record), "ready": record.ready} for record in _wanted(port)]
+    brokers = [
+        {**_described(record), "ready": record.ready} for record in some_running(BrokerRecord, port)
+    ]
     common.output.answer(
         {"brokers": brokers},
         table(
@@ -140,14 +141,6 @@ def status(common: Common, port: OnePort = None) -> None:
             ],
         ),
     )
-
-
-def _wanted(port: int | None) -> list[BrokerRecord]:
-    found = [record for record in running_brokers() if port in (None, record.port)]
-    if not found:
-        where = "" if port is None else f" on port {port}"
-        raise NotFoundError(f"no broker that was started here runs{where}")
-    return found
 
 
 def _answer(common: Common, records: Sequence[BrokerRecord]) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from platformdirs import user_data_path
 
-from streamlet.broker.record import RegistryRecord, running_registries
-from streamlet.errors import ConfigError, NotFoundError
+from streamlet.broker.record import RegistryRecord, running, some_running
+from streamlet.errors import ConfigError
 from streamlet.signals import handled
 from streamlet.tools.command import Common, command
 from streamlet.tools.output import table
@@ -29,11 +29,10 @@ def start(common: Common, port: Port = 8081) -> None:
     """
     from streamlet.broker.registry import RegistryServer
 
-    for record in running_registries():
-        if record.port == port:
-            common.output.note(f"a schema registry runs on port {port} already")
-            _answer(common, record)
-            return
+    for record in running(RegistryRecord, port):
+        common.output.note(f"a schema registry runs on port {port} already")
+        _answer(common, record)
+        return
     folder = Path(user_data_path("streamlet")) / "registry" / str(port) if port else None
     server = RegistryServer(port or None, folder)
     try:
@@ -53,7 +52,7 @@ def start(common: Common, port: Port = 8081) -> None:
 @command("registry stop")
 def stop(common: Common, port: OnePort = None) -> None:
     """Stop the schema registries that were started here; exit 3 when there is none."""
-    stopped = _wanted(port)
+    stopped = some_running(RegistryRecord, port)
     for record in stopped:
         record.stop()
     common.output.answer(
@@ -65,7 +64,10 @@ def stop(common: Common, port: OnePort = None) -> None:
 @command("registry status")
 def status(common: Common, port: OnePort = None) -> None:
     """Show the schema registries that were started here; exit 3 when there is none."""
-    found = [{**_described(record), "ready": record.ready} for record in _wanted(port)]
+    found = [
+        {**_described(record), "ready": record.ready}
+        for record in some_running(RegistryRecord, port)
+    ]
     common.output.answer(
         {"registries": found},
         table(
@@ -73,14 +75,6 @@ def status(common: Common, port: OnePort = None) -> None:
             rows=[(one["url"], one["pid"], "yes" if one["ready"] else "no") for one in found],
         ),
     )
-
-
-def _wanted(port: int | None) -> list[RegistryRecord]:
-    found = [record for record in running_registries() if port in (None, record.port)]
-    if not found:
-        where = "" if port is None else f" on port {port}"
-        raise NotFoundError(f"no schema registry that was started here runs{where}")
-    return found
 
 
 def _answer(common: Common, record: RegistryRecord) -> None:

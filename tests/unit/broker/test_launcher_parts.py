@@ -21,7 +21,7 @@ from streamlet.broker.jars import cache_folder, jars, locked
 from streamlet.broker.java import java_version
 from streamlet.broker.port import PortReservation
 from streamlet.broker.probe import serves
-from streamlet.broker.record import BrokerRecord, running_brokers
+from streamlet.broker.record import BrokerRecord, running
 from streamlet.errors import BrokerError, ConfigError
 from streamlet.testing.broker import broker_choice, serving_as
 
@@ -205,7 +205,7 @@ def test_a_record_of_a_process_that_is_no_broker_is_dropped_with_its_data(
     swept.mkdir()
     BrokerRecord(1, os.getpid(), str(kept), ephemeral=False).save()
     BrokerRecord(2, os.getpid(), str(swept), ephemeral=True).save()
-    assert running_brokers() == []
+    assert running(BrokerRecord) == []
     assert kept.exists()
     assert not swept.exists()
     BrokerRecord(1, os.getpid(), str(kept), ephemeral=False).stop()
@@ -220,7 +220,7 @@ def test_a_record_that_cannot_be_read_is_dropped(
     BrokerRecord(9092, os.getpid(), str(tmp_path), ephemeral=False).save()
     [file] = tmp_path.rglob("9092.json")
     file.write_text(text)
-    assert running_brokers() == []
+    assert running(BrokerRecord) == []
     assert not file.exists()
 
 
