@@ -11,18 +11,16 @@ from typer.testing import CliRunner, Result
 
 from streamlet.tools.main import build
 from tests.unit.queries.served import Serving
-from tests.unit.web.served import server_of
-from tests.unit.web.test_server import TOKEN, _filled
+from tests.unit.web.served import filled, server_of
+from tests.unit.web.test_server import TOKEN
 
 pytest.importorskip("aiohttp")
 
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Serving]:
-    found = _filled()
-    found.serve()
-    yield found
-    found.driver.close()
+    with filled() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -20,18 +20,16 @@ from streamlet.types import TopicPartition
 from streamlet.web.client import StoreClient
 from tests.unit.queries.served import Serving
 from tests.unit.queries.test_local_stores import KEYS
-from tests.unit.web.served import answering, server_of
-from tests.unit.web.test_server import TOKEN, _filled
+from tests.unit.web.served import answering, filled, server_of
+from tests.unit.web.test_server import TOKEN
 
 pytest.importorskip("aiohttp")
 
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Serving]:
-    found = _filled()
-    found.serve()
-    yield found
-    found.driver.close()
+    with filled() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

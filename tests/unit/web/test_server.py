@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -17,29 +16,18 @@ from streamlet.web.keys import packed
 from streamlet.web.pages import Cursor
 from streamlet.web.router import MOST_AT_ONCE
 from tests.unit.queries.served import Serving, serving
-from tests.unit.queries.test_local_stores import KEYS, _every_kind
-from tests.unit.web.served import Reply, get, group_of, key_path, server_of
+from tests.unit.queries.test_local_stores import KEYS
+from tests.unit.web.served import Reply, filled, get, group_of, key_path, server_of
 
 pytest.importorskip("aiohttp")
 
 TASKS = tuple(TaskId(0, partition) for partition in range(3))
 
 
-def _filled() -> Serving:
-    made = serving(_every_kind(), {"in": 3})
-    chance = random.Random(1)
-    for number in range(400):
-        at = made.driver._record_ms + number * 700
-        made.driver.pipe_input("in", chance.choice(KEYS), number, at)
-    return made
-
-
 @pytest.fixture(scope="module")
 def made() -> Iterator[Serving]:
-    found = _filled()
-    found.serve()
-    yield found
-    found.driver.close()
+    with filled() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
