@@ -95,7 +95,7 @@ def windows_in(bootstrap: str, output: str) -> tuple[dict[tuple[bytes, int], int
 
 
 def difference(expected: dict[K, int], got: dict[K, int], records: int, written: int) -> str:
-    """What is wrong with counts, or with the number of records; an empty text when nothing is."""
+    """The faults of counts and of the number of records; an empty text when there is none."""
     wrong = [word for word in sorted(expected) if got.get(word) != expected[word]]
     if wrong or len(got) != len(expected):
         some = [(word, expected[word], got.get(word)) for word in wrong[:_EXAMPLES]]

@@ -168,7 +168,7 @@ class Readers:
         return len(self.took.get(phase, ()))
 
     def told(self) -> str:
-        """What is known so far, as a line."""
+        """A line of progress."""
         answers = {phase: len(took) for phase, took in self.took.items()}
         longest = {phase: round(max(took), 1) for phase, took in self.took.items()}
         found = f"{answers} answers, longest {longest} ms, {self.copies} by copies"

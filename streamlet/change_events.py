@@ -107,7 +107,7 @@ class Debezium(Generic[K, V]):
 
 
 def debezium(key: type[K], value: type[V], *, registry: Schemas | None = None) -> Debezium[K, V]:
-    """Topics of change events, as Debezium writes them; JSON and Avro are told apart by the record.
+    """Topics of change events by Debezium; the record itself says whether it is JSON or Avro.
 
     Args:
         key: the type of keys: a class with their columns, or of keys with one column ``int``,

@@ -109,7 +109,7 @@ def summary(outcomes: Mapping[str, list[Outcome]]) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What it was measured on, and how busy that was when it began."""
+    """The machine of the measurement, and how busy it was when that began."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cores": os.cpu_count(),

@@ -134,7 +134,7 @@ class Compared:
         return self._size() - sum(found.values())
 
     def updates(self, name: str) -> dict[str, dict[bytes, list[Update]]]:
-        """What an application wrote, by output and key."""
+        """The records that an application wrote, by output and key."""
         found: dict[str, dict[bytes, list[Update]]] = {}
         for output in OUTPUTS:
             by_key: dict[bytes, list[Update]] = defaultdict(list)

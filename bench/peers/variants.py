@@ -1,4 +1,4 @@
-"""What is measured side by side: each does the same work on the same topic, and is checked."""
+"""Programs that do the same work on the same topic, each run by itself and checked."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Peers:
             topics.delete(lambda name: run in name)
 
     def _wrong(self, output: str) -> str:
-        """What is wrong with the output of the whole input."""
+        """The faults of the output of the whole input."""
         if self.windows is not None:
             return check_windows(self.bootstrap, output, self.windows)
         load = self.records, self.keys
@@ -136,7 +136,7 @@ class Peers:
         return check_wordcount(self.bootstrap, output, *load, on_commit=on_commit)
 
     def _wrong_part(self, output: str) -> str:
-        """What is wrong with the output of the input before the committed positions."""
+        """The faults of the output of the input before the committed positions."""
         read = list(self._committed(output))
         if self.workload == "wordcount":
             words = Counter(message.key() or b"" for message in read)
