@@ -57,6 +57,7 @@ _WORKLOADS = (
     "spark",
     "spark-state",
 )
+_SHAPES = ("waiting", "shop", "charts", "joins", "foreign-key", "calls", "random-keys")
 _WAYS = ("passthrough", "native_count", "tws_per_key", "tasks")
 #: Measured if they are asked for.
 _MORE_WAYS = ("latest_by_tasks", "latest_by_sql")
@@ -168,7 +169,8 @@ def _chaos(options: argparse.Namespace) -> dict[str, Any]:
     """The faults, made by what the tests have, which need pytest."""
     from bench import chaos
 
-    return chaos.run(seed=options.seed, minutes=options.minutes, guarantee=options.guarantee)
+    length = {"seed": options.seed, "minutes": options.minutes}
+    return chaos.run(**length, guarantee=options.guarantee, shape=options.shape)
 
 
 def _windows(options: argparse.Namespace) -> dict[str, Any]:
@@ -268,6 +270,7 @@ def _add_chaos(parser: argparse.ArgumentParser) -> None:
         default="exactly_once",
         help="of the application under chaos",
     )
+    parser.add_argument("--shape", choices=_SHAPES, default="waiting", help="of it; waiting is all")
 
 
 def _add_choices(parser: argparse.ArgumentParser) -> None:

@@ -1,10 +1,11 @@
 """``python -m bench chaos``: faults of all kinds at once, and whether all is right behind them.
 
-Three brokers, instances of the application ``waiting`` behind a proxy. Workers and instances are
-killed, frozen, lost, added, drained; brokers are killed, frozen, restarted; disks take no more; and
-one request in sixty is refused, delayed, cut or answered by nothing. Every record has a number. In
-the end all stores hold what the input makes, and an output has every number: each once for a reader
-of committed records under exactly_once; ``doubled`` counts those that others have written again.
+Three brokers, instances of the application ``waiting``, or of one of its parts, behind a proxy.
+Workers and instances are killed, frozen, lost, added, drained; brokers are killed, frozen,
+restarted; disks take no more; and one request in sixty is refused, delayed, cut or answered by
+nothing. Every record has a number. In the end all stores hold what the input makes, and an output
+has every number: each once for a reader of committed records under exactly_once; ``doubled`` counts
+those that others have written again.
 """
 
 from __future__ import annotations
@@ -24,17 +25,15 @@ from tests.integration.chaos.support import Cluster, running
 _SHOWN = 20
 
 
-def run(*, seed: int, minutes: float, guarantee: str) -> dict[str, Any]:
+def run(*, seed: int, minutes: float, guarantee: str, shape: str) -> dict[str, Any]:
     """The result as the benchmark prints it."""
-    tell(f"seed {seed}, {minutes} minutes, {guarantee}")
+    tell(f"seed {seed}, {minutes} minutes, {guarantee}, {shape}")
     once, kinds = guarantee == "exactly_once", (*LONG, *BROKERS)
     with (
         TemporaryDirectory() as folder,
         KafkaBroker(brokers=3) as broker,
         running(
-            Cluster(
-                broker.bootstrap_servers, Path(folder), "waiting", processing_guarantee=guarantee
-            )
+            Cluster(broker.bootstrap_servers, Path(folder), shape, processing_guarantee=guarantee)
         ) as cluster,
     ):
         left = storm(cluster, broker, seed, minutes, kinds, exactly_once=once)
@@ -49,6 +48,7 @@ def run(*, seed: int, minutes: float, guarantee: str) -> dict[str, Any]:
         "seed": seed,
         "minutes": minutes,
         "guarantee": guarantee,
+        "shape": shape,
         **attrs.asdict(left),
         "lost": len(left.lost),
         "doubled": len(left.doubled),

@@ -92,20 +92,24 @@ class Faults:
         self.instances.append(self._cluster.instance(next(self._names), more=self._more).start())
 
     def stop_host(self) -> None:
-        """One fewer, if there are several; it must end well."""
-        if len(self.instances) > 2:
-            leaver = self._chosen()
-            self.instances.remove(leaver)
-            assert leaver.stop() == 0, leaver.log()
+        """One fewer; it must end well."""
+        leaver = self._leaver()
+        assert leaver.stop() == 0, leaver.log()
 
     def drain_host(self) -> None:
-        """One fewer, which hands all over first, if there are several."""
-        if len(self.instances) > 2:
-            leaver = self._chosen()
-            leaver.await_workers()
-            self.instances.remove(leaver)
-            leaver.drain()
-            assert leaver.wait() == 0, leaver.log()
+        """One fewer, which hands all over first."""
+        leaver = self._leaver()
+        leaver.await_workers()
+        leaver.drain()
+        assert leaver.wait() == 0, leaver.log()
+
+    def _leaver(self) -> Instance:
+        """One that is to end; another is added first where there are only two."""
+        if len(self.instances) <= 2:
+            self.add_host()
+        leaver = self._chosen()
+        self.instances.remove(leaver)
+        return leaver
 
     def fill_disk(self) -> None:
         """No file of a worker grows any more, for a while."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -21,6 +21,7 @@ from tests.integration.chaos.topics import Load, read_all
 from tests.integration.chaos.waiting import KEYS
 from tests.integration.chaos.waiting_checks import fill_tables, wrong_stores
 
+_Kind: TypeAlias = Callable[[Faults], None]
 #: Of processes, and of a broker; those of several brokers.
 SHORT = (Faults.kill_worker, Faults.add_host, Faults.kill_host)
 LONG = (
@@ -53,6 +54,7 @@ class Aftermath:
         wrong: sums of stores and outputs that are not those of the input: wanted, and found.
         lost: numbers that no output has; ``doubled``: that several have.
         ended: instances that did not end well.
+        seconds: how long each part of the storm took, s.
     """
 
     records: int
@@ -63,6 +65,7 @@ class Aftermath:
     lost: list[int]
     doubled: list[int]
     ended: list[str]
+    seconds: dict[str, float]
 
 
 def storm(
@@ -70,7 +73,7 @@ def storm(
     broker: KafkaBroker,
     seed: int,
     minutes: float,
-    kinds: Sequence[Callable[[Faults], None]] = LONG,
+    kinds: Sequence[_Kind] = LONG,
     *,
     exactly_once: bool = False,
 ) -> Aftermath:
@@ -78,6 +81,7 @@ def storm(
 
     Another program writes in the name of the tasks meanwhile, unless transactions tell what counts.
     """
+    took = _Phases()
     fill_tables(cluster)
     dice = random.Random(seed)
     with ExitStack() as stack:
@@ -92,34 +96,63 @@ def storm(
         load = Load(cluster.servers, cluster.topic("in"), keys=KEYS, rate=500, seed=seed)
         forger = None if exactly_once else stack.enter_context(Forger(cluster, seed))
         with rows, load:
-            begin = time.monotonic()
-            while not faults.made or _goes_on(time.monotonic() - begin, minutes, failing):
-                for fault in dice.sample(kinds, len(kinds)):
-                    faults.make(fault)
+            took.next("starting")
+            for fault in _chosen(kinds, minutes, dice, failing):
+                faults.make(fault)
+            took.next("faults")
             for one in failing:
                 one.end()
             rows.finish()
             load.finish()
         cluster.await_settled()
+        took.next("settling")
         codes = {one.name: one.stop() for one in faults.instances}
+        took.next("stopping")
     lost, doubled = _compared(cluster)
+    wrong = wrong_stores(cluster, faults.instances, once=exactly_once)
+    took.next("comparing")
     return Aftermath(
         load.total,
         dict(faults.made),
         {kind: count for one in failing for kind, count in one.kinds.items()},
         0 if forger is None else forger.words,
-        wrong_stores(cluster, faults.instances, once=exactly_once),
+        wrong,
         lost,
         doubled,
         [name for name, code in codes.items() if code],
+        took.seconds,
     )
 
 
-def _goes_on(since_s: float, minutes: float, failing: Sequence[Failures]) -> bool:
-    """True while there is time, and if there was any for a while until each kind has happened."""
-    left_s = minutes * 60 - since_s
-    rare = not all(count for one in failing for count in one.kinds.values())
-    return left_s > 0 or (minutes > 0 and rare and left_s > -_LONGER_S)
+class _Phases:
+    """How long each part of a storm takes."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._began = time.monotonic()
+
+    def next(self, ended: str) -> None:
+        """Note the part that has ended, and begin another."""
+        now = time.monotonic()
+        self.seconds[ended], self._began = round(now - self._began, 1), now
+
+
+def _chosen(
+    kinds: Sequence[_Kind], minutes: float, dice: random.Random, failing: Sequence[Failures]
+) -> Iterator[_Kind]:
+    """Faults in a random order: each kind once, and others as long as there is time.
+
+    If there was any it is prolonged until requests of each kind have failed, but not for ever.
+    """
+    begin = time.monotonic()
+    yield from dice.sample(kinds, len(kinds))
+    while True:
+        for kind in dice.sample(kinds, len(kinds)):
+            left_s = minutes * 60 - (time.monotonic() - begin)
+            rare = not all(count for one in failing for count in one.kinds.values())
+            if left_s <= 0 and not (minutes and rare and left_s > -_LONGER_S):
+                return
+            yield kind
 
 
 def _of(cluster: Cluster) -> Callable[[str], bool]:

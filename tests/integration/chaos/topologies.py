@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ from streamlet.hosting import preparing
 from streamlet.rebalance.protocol import TasksProtocol
 from tests.integration.chaos.crash_points import CRASHES, crash
 from tests.integration.chaos.own_stores import own_stores
-from tests.integration.chaos.waiting import waiting
+from tests.integration.chaos.waiting import PARTS, waiting
 
 #: Keys of the input look like ``k17``; a group is the last digit.
 SHAPE = "CHAOS_SHAPE"
@@ -367,6 +368,7 @@ SHAPES: dict[str, Callable[[str], App]] = {
     "windowed": windowed,
     "stranger": stranger,
     "fronted": fronted,
+    **{part: partial(waiting, parts=(part,)) for part in PARTS},
 }
 
 if SMALL_STATE in os.environ:

@@ -1,6 +1,6 @@
 """The application ``waiting``: what people write first, and what a replay would write otherwise.
 
-All of it counts the records of one input. A stream and its table meet before each repartition, so
+All parts count the records of one input. A stream and its table meet before each repartition, so
 that records that are read again may meet in another order. What its stores must hold is told by the
 input alone; ``scattered`` by the store ``sent``, in which its writer notes how often it wrote.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from streamlet import (
     App,
@@ -28,20 +28,28 @@ KEYS, DIGITS = 50, 10
 ORDERS = 5
 
 
-def waiting(name: str) -> App:
-    """All shapes, on the same input."""
+#: What the application has, each with stores of its own; ``bench chaos`` chooses among them.
+PARTS = ("shop", "charts", "joins", "foreign-key", "calls", "random-keys")
+
+
+def waiting(name: str, parts: Sequence[str] = PARTS) -> App:
+    """These parts, on the same input."""
     app = App(name)
     events = app.stream(f"{name}-in", key=str, value=int)
     rows = app.table(f"{name}-rows", key=str, value=int, store="rows")
     digits = app.table(f"{name}-digits", key=str, value=int, store="digits")
     met = events.join(rows, lambda number, row: number, value=int)
     met.to(f"{name}-passed")
-    shop(met)
-    music(met)
-    joined_twice(met, digits)
-    sold(met, digits)
-    answered(met, f"{name}-answers")
-    scattered(met)
+    add: dict[str, Callable[[], None]] = {
+        "shop": lambda: shop(met),
+        "charts": lambda: music(met),
+        "joins": lambda: joined_twice(met, digits),
+        "foreign-key": lambda: sold(met, digits),
+        "calls": lambda: answered(met, f"{name}-answers"),
+        "random-keys": lambda: scattered(met),
+    }
+    for part in parts:
+        add[part]()
     return app
 
 
