@@ -253,7 +253,8 @@ class ActiveTask:
     def can_commit(self) -> bool:
         """True if a commit can cover it while it runs; else it lets its calls come to an end."""
         calls = self.processor.calls
-        return not self.under_way and (calls is None or calls.can_commit())
+        # Calls are asked first: they are under way themselves, and come to an end because of it.
+        return (calls is None or calls.can_commit()) and not self.under_way
 
     def delays_stop(self) -> bool:
         """True if it cannot be stopped yet: a record is tried again, or calls have yet to end."""

@@ -216,3 +216,15 @@ def test_a_task_that_stops_amid_a_call_commits_its_last_commit_once_more(
     owner.commit_port.finish()
     assert (active.number, active.committed, active.contained) == (number, {INPUT: 0}, before)
     active.processor.close()
+
+
+def test_a_commit_that_is_due_has_the_task_begin_no_calls_until_it_is_made(tmp_path: Path) -> None:
+    answers = Answers()
+    owner = Owner(world_of(tmp_path, answers, 1))
+    list(owner.steps())  # the claim
+    owner.world.produce(3)
+    owner.work(3)
+    active, calls = owner.active, owner.active.processor.calls
+    assert calls is not None
+    assert (active.can_commit(), calls.shut, calls.in_flight > 0) == (False, True, True)
+    active.processor.close()
