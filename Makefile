@@ -125,7 +125,7 @@ lint: $(VENV)/.setup-all
 	$(BIN)/lint-imports
 
 docs: $(VENV)/.setup-docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 BENCH ?= wordcount
 bench: $(VENV)/.setup-demo $(if $(findstring spark,$(BENCH)),$(VENV)/.setup-spark)

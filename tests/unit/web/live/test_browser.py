@@ -22,12 +22,12 @@ from streamlet.config import Settings
 from streamlet.web.live.document import LiveDocument
 from streamlet.web.live.reader import answer_json, document_json
 from streamlet.web.live.server import LivePageServer
+from tests.browser import chromium, complaints, wait
+from tests.browser import show as show_page
 from tests.unit.web.live.made_up import HOSTILE, MadeUp
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 By = pytest.importorskip("selenium.webdriver.common.by").By
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
-WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -35,8 +35,6 @@ pytestmark = pytest.mark.xdist_group("browser")
 LARGE = 2**53 + 1
 AXE = "axe-core@4.14.1"
 AXE_SHA256 = "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745"
-#: How long the page may take for anything, s; a machine may be slow.
-PATIENCE_S = 120
 #: How long a package may take to come, s.
 FETCH_S = 20
 
@@ -65,19 +63,8 @@ class _Feed:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("no browser: install the system's packages chromium and chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    profile = tmp_path_factory.mktemp("browser")
-    for one in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
-        options.add_argument(f"--{one}")
-    options.add_argument(f"--user-data-dir={profile}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options, webdriver.ChromeService(driver))
-    yield found
-    found.quit()
+    with chromium(tmp_path_factory.mktemp("browser")) as found:
+        yield found
 
 
 @pytest.fixture
@@ -89,31 +76,15 @@ def shown(browser: Any) -> Iterator[Callable[..., _Feed]]:
         feed = _Feed(made)
         server = LivePageServer(feed, feed.ask, Settings.load({"http.port": 0}), SystemClock())
         servers.append(server)
-        size = {
-            "width": width,
-            "height": 900 if width < 1000 else 1_900,
-            "deviceScaleFactor": 1,
-            "mobile": False,
-        }
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        browser.get(server.url)
-        _wait(browser, lambda: "/s" in browser.find_element(By.ID, "totals").text)
+        height = 900 if width < 1000 else 1_900
+        show_page(browser, server.url, width=width, height=height, scheme=scheme)
+        wait(browser, lambda: "/s" in browser.find_element(By.ID, "totals").text)
         return feed
 
     yield show
     browser.get("about:blank")
     for server in servers:
         server.close()
-
-
-def _wait(browser: Any, holds: Callable[[], object]) -> None:
-    WebDriverWait(browser, PATIENCE_S, poll_frequency=0.1).until(lambda _: holds())
-
-
-def _complaints(browser: Any) -> list[str]:
-    return [one["message"] for one in browser.get_log("browser") if one["level"] == "SEVERE"]
 
 
 def _busy(instances: int, **given: Any) -> MadeUp:
@@ -127,7 +98,7 @@ def test_hostile_texts_are_shown_as_texts(browser: Any, shown: Callable[..., _Fe
     made = _busy(2, names=names, problem=HOSTILE[2], letters=frozenset({HOSTILE[4]}))
     feed = shown(made)
     browser.find_element(By.ID, "search-key").send_keys("..", Keys.ENTER)
-    _wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#found td"))
+    wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#found td"))
     texts = browser.execute_script(
         "return [...document.querySelectorAll('#found td bdi')].map((one) => one.textContent)"
     )
@@ -142,7 +113,7 @@ def test_hostile_texts_are_shown_as_texts(browser: Any, shown: Callable[..., _Fe
     assert browser.title == "flights, streamlet"
     strange = "return document.querySelectorAll('main img, main script, main iframe').length"
     assert browser.execute_script(strange) == 0
-    assert _complaints(browser) == []
+    assert complaints(browser) == []
 
 
 @pytest.mark.parametrize(
@@ -177,7 +148,7 @@ def test_a_choice_keeps_the_keyboard_while_the_page_goes_on(
     key = browser.find_element(By.ID, "search-key")
     key.send_keys("half a")
     before = browser.find_element(By.ID, "totals").text
-    _wait(browser, lambda: browser.find_element(By.ID, "move-table").text)
+    wait(browser, lambda: browser.find_element(By.ID, "move-table").text)
     key.send_keys(Keys.SHIFT, Keys.TAB)
     assert browser.switch_to.active_element.get_attribute("id") == "search-what"
     counted = "return document.querySelector('#events').children.length"
@@ -212,7 +183,7 @@ def test_the_page_is_accessible(
 ) -> None:
     shown(_busy(3, problem="waits for a commit", stopped=frozenset({"0_1"})), width, scheme)
     browser.find_element(By.ID, "search-key").send_keys(Keys.ENTER)
-    _wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#found td"))
+    wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#found td"))
     browser.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
     found = browser.execute_async_script(
         "const done = arguments[0]; axe.run().then((all) => done(all.violations.map((one) =>"
