@@ -116,7 +116,7 @@ class RecordLoop:
     @outputs.default
     def _sends_outputs(self) -> TaskSender:
         where = self._sending, self._registry, self._commit, self._observer, self._clock
-        return TaskSender(*where)
+        return TaskSender(*where, self._meters.topics)
 
     def process(self) -> None:
         """Poll once, process what came and what may go on."""
@@ -270,6 +270,7 @@ class RecordLoop:
         if active.stands:
             return
         self._counters.records += len(batch)
+        self._meters.topics.read(batch)
         if self._placement is not None:
             self._placement.look(active, batch)
         try:

@@ -22,6 +22,7 @@ from streamlet.runtime.listeners import Observer
 from streamlet.tasks.active import ActiveTask, Unsent
 from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.task_registry import TaskRegistry
+from streamlet.tasks.topic_meters import TopicMeters
 
 #: Bytes of kept outputs with which nothing more is processed until they are sent, at most. Over a
 #: slow link, or a quota, it is so many fewer that they find room in the producer's queue.
@@ -40,6 +41,7 @@ class TaskSender:
         commit: tells whether one is being delivered.
         observer: called with outputs.
         clock: the time.
+        topics: count what was sent.
 
     Attributes:
         lingering: whether something was sent since the last push.
@@ -52,6 +54,7 @@ class TaskSender:
     _commit: CommitPort
     _observer: Observer
     _clock: Clock
+    _topics: TopicMeters
     lingering: bool = attrs.field(default=False, init=False)
     keeps: bool = attrs.field(default=True, init=False)
     hurried: bool = attrs.field(default=False, init=False)
@@ -110,6 +113,10 @@ class TaskSender:
                 active.unsent = Unsent(rest, again.attempt, due_ms, list(outputs))
                 self._registry.pause(active)
                 return
+        self._sent(outputs)
+
+    def _sent(self, outputs: list[Output]) -> None:
+        self._topics.written(outputs)
         self._observer.produced(outputs)
 
     def kept(self) -> list[ActiveTask]:
@@ -136,7 +143,7 @@ class TaskSender:
             unsent.outputs.popleft()
             unsent.attempt = 1
         active.unsent = None
-        self._observer.produced(unsent.shown)
+        self._sent(unsent.shown)
 
     def send_rest_now(self, active: ActiveTask) -> None:
         """Send what waits, with the pauses: the task has stopped, and a commit is to cover it."""

@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from streamlet.runtime.metrics.metric import Metric, MetricType
 from streamlet.runtime.metrics.spark_table import SPARK, SPARK_LAG, SPARK_SECONDS, SPARK_TASKS
-from streamlet.runtime.metrics.table import Metric, MetricType
 from streamlet.spark.progress import BatchProgress
 from streamlet.spark.rows.task_reports import TaskReport
 from streamlet.types import TaskId

@@ -16,6 +16,7 @@ from streamlet.coordinator.events import CommitOutcome
 from streamlet.histogram import Histogram
 from streamlet.tasks.commit_port import Settled
 from streamlet.tasks.open_task import RestoreProgress
+from streamlet.tasks.topic_meters import TopicMeters
 from streamlet.types import TaskId
 
 #: Rates are taken over so long, ms: Kafka's window.
@@ -67,6 +68,8 @@ class Meters:
     #: The newest word of each store that is being restored, or was for a task that runs.
     restores: dict[tuple[TaskId, str], RestoreProgress] = attrs.field(factory=dict)
     started_wall_ms: int = attrs.field(init=False)
+    #: Records, bytes and times to output by topic.
+    topics: TopicMeters = attrs.field(init=False)
     #: When ``busy`` was asked last, what it was, and the seconds worked by then.
     _busy: tuple[int, float | None, float] | None = None
     _commit_began_ns: int | None = None
@@ -74,8 +77,9 @@ class Meters:
     _activating: dict[TaskId, tuple[int, bool]] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        """Note when it began."""
+        """Note when it began; nothing is counted yet."""
         self.started_wall_ms = self.clock.wall_ms()
+        self.topics = TopicMeters(self.clock)
 
     def busy(self, now_ms: int) -> float | None:
         """Share of the time that records were processed since the last call; None the first time.

@@ -19,7 +19,8 @@ from streamlet.clock import Clock
 from streamlet.histogram import SECONDS
 from streamlet.runtime.metrics import health
 from streamlet.runtime.metrics.health import HealthLimits, MemberReport
-from streamlet.runtime.metrics.table import COMMON_LABELS, METRICS, Metric, MetricType
+from streamlet.runtime.metrics.metric import Metric, MetricType
+from streamlet.runtime.metrics.table import COMMON_LABELS, METRICS
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
 
 _FAMILIES: dict[MetricType, Any] = {

@@ -12,7 +12,8 @@ from streamlet.coordinator.session import GroupSession
 from streamlet.kafka.ports import RecordSource
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.processing.task import Task
-from streamlet.runtime.metrics.table import METRICS, Metric
+from streamlet.runtime.metrics.metric import Metric
+from streamlet.runtime.metrics.table import METRICS
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.manager import TaskManager

@@ -5,7 +5,8 @@ What means the same bears the same name there and here.
 
 from __future__ import annotations
 
-from streamlet.runtime.metrics.table import METRICS, Metric, counter, gauge, histogram
+from streamlet.runtime.metrics.metric import Metric, counter, gauge, histogram
+from streamlet.runtime.metrics.table import METRICS
 
 #: Of the query; their only label is ``application``.
 SPARK: tuple[Metric, ...] = (

@@ -17,6 +17,7 @@ from streamlet.processing.record_collector import RecordCollector
 from streamlet.runtime.record_loop import POLL_RECORDS, ROOM_MS, RecordLoop
 from streamlet.runtime.task_sending import MOST_KEPT
 from streamlet.tasks.active import ActiveTask, Unsent
+from streamlet.tasks.meters import Meters
 from streamlet.types import TaskId
 from tests.unit.processing.test_record_collector import LARGE, SmallSink, output
 
@@ -81,7 +82,7 @@ class World:
         self.sink, self.around, self.clock = SmallSink(most), Around(), ManualClock()
         sending = RecordCollector(self.sink, ErrorPolicy.of(retry), "a")
         given: dict[str, Any] = dict.fromkeys(
-            ["actions", "out_of_range", "meters", "counters", "questions", "undecided"]
+            ["actions", "out_of_range", "counters", "questions", "undecided"]
         )
         self.commit = Commit()
         around = cast(Any, self.around)
@@ -89,6 +90,7 @@ class World:
             *cast(Any, (None, None)),
             self.clock,
             **given,
+            meters=Meters(self.clock),
             **dict.fromkeys(["fail", "restart"], around),
             commit=cast(Any, self.commit),
             registry=around,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamlet.runtime.metrics.table import METRICS, MetricType
+from streamlet.runtime.metrics.metric import MetricType
+from streamlet.runtime.metrics.table import METRICS
 from streamlet.runtime.metrics.values import Snapshot
 from tests.unit.runtime.members import Group, Member, wait_for
 
