@@ -15,6 +15,7 @@ from streamlet.runtime.metrics.table import METRICS
 from streamlet.tools.main import build
 
 ROOT = Path(__file__).resolve().parents[2]
+PROBES = ("startup", "liveness", "readiness")
 FILE = ROOT / "examples" / "kubernetes" / "words.yaml"
 
 
@@ -30,25 +31,26 @@ def options(words: list[str]) -> dict[str, str]:
     """The options of a command line ``streamlet …``, which must be ones of that command."""
     command = typer.main.get_command(build()).commands[words[1]]  # type: ignore[attr-defined]
     known = {name for parameter in command.params for name in parameter.opts}
-    given = dict(word.split("=", 1) for word in words[2:] if word.startswith("--"))
-    assert given.keys() <= known
-    return given
+    given = [word.partition("=") for word in words[2:] if word.startswith("--")]
+    assert {name for name, _, _ in given} <= known
+    return {name: value for name, _, value in given}
 
 
 def test_pods_are_run_drained_and_probed_as_streamlet_has_it(objects: dict[str, Any]) -> None:
     pod = objects["StatefulSet"]["template"]["spec"]
     [container] = pod["containers"]
+    assert "lifecycle" not in container  # SIGTERM is the one way to drain
     run = options(container["command"])
-    drain = options(container["lifecycle"]["preStop"]["exec"]["command"])
-    assert run["--state-dir"] == drain["--state-dir"] == "/state"
-    [mount] = container["volumeMounts"]
+    assert run["--state-dir"] == "/state"
+    assert "--drain-on-sigterm" in container["command"]
+    mount, _ = container["volumeMounts"]
     [claim] = objects["StatefulSet"]["volumeClaimTemplates"]
     assert (mount["name"], mount["mountPath"]) == (claim["metadata"]["name"], "/state")
     [port] = container["ports"]
     assert str(port["containerPort"]) == run["--metrics-port"]
     assert run["--metrics-host"] == "0.0.0.0"  # probes come from outside the pod
-    paths = {container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")}
-    assert paths == {"/health", "/ready"}
+    paths = [container[f"{probe}Probe"]["httpGet"]["path"] for probe in PROBES]
+    assert paths == ["/health", "/health", "/ready"]
     settings = Settings.load(overrides=[run["--set"]])
     assert settings.scale_down_timeout_ms is not None
     assert pod["terminationGracePeriodSeconds"] * 1000 > settings.scale_down_timeout_ms

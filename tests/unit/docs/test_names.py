@@ -24,7 +24,7 @@ OTHERS = "coming-from.md"
 FOREIGN = frozenset(
     """
     ArrayList ByteArray ByteBuffer DeleteRecords ErrorHandlerContext GroupMetadataManager
-    HADOOP_CONF_DIR HashMap HashSet InternalTopologyBuilder JoinGroupResponse ListSerde POD_NAME
+    HADOOP_CONF_DIR HashMap HashSet InternalTopologyBuilder JoinGroupResponse ListSerde
     ProcessedKStream SessionWindowedSerde StreamingQueryListener StreamsUncaughtExceptionHandler
     TimeWindowedSerde disable_existing_loggers histogram_quantile
     """.split()  # noqa: SIM905
