@@ -16,6 +16,7 @@ from streamlet.clock import Clock, SystemClock
 from streamlet.config import Settings
 from streamlet.coordinator.group_client import group_client
 from streamlet.errors import BROKER_ADVICE, StreamletError, TimedOutError
+from streamlet.kafka.outage_lines import outage_lines
 from streamlet.logs import get_logger
 from streamlet.retries import Retries
 
@@ -96,16 +97,23 @@ class BrokerWait:
 
     def _await_broker(self) -> None:
         """Ask until a broker has answered once since the last failure."""
-        timeout_ms = FIRST_MS
-        while not self._answered:
-            try:
-                self._ask(min(timeout_ms, max(self._left_ms(), LOG_EVERY_MS // 10)))
-                self._answered = True
-            except StreamletError as error:
-                if not error.passing:
-                    raise
-                self._go_on(error)
-            timeout_ms = LOG_EVERY_MS
+        timeout_ms, told = FIRST_MS, False
+        try:
+            while not self._answered:
+                try:
+                    self._ask(min(timeout_ms, max(self._left_ms(), LOG_EVERY_MS // 10)))
+                    self._answered = True
+                except StreamletError as error:
+                    if not error.passing:
+                        raise
+                    self._go_on(error)
+                    if not told:
+                        told = True
+                        outage_lines.told(True)
+                timeout_ms = LOG_EVERY_MS
+        finally:
+            if told:
+                outage_lines.told(False)
 
     def _ask(self, timeout_ms: int) -> None:
         with group_client(self._settings, "streamlet-start", self._clock) as transport:

@@ -31,6 +31,7 @@ from streamlet.hosting.requests import HostRequests
 from streamlet.hosting.restarts import run_replaced
 from streamlet.hosting.supervisor import Supervisor
 from streamlet.hosting.worker_events import Event, WorkerEvents
+from streamlet.kafka.outage_lines import outage_lines
 from streamlet.processing.outputs import Output
 from streamlet.runtime.metrics.exposition import Exposition
 from streamlet.runtime.metrics.server import LOCAL_HOST, serving
@@ -133,6 +134,7 @@ class Host:
         with lock, served as self._exposition:
             self._record = InstanceRecord(lock, self.name)
             code, ended = 0, "failed"
+            outage_lines.watch(True)
             try:
                 self._record.say(drains=int(self.drains))
                 self._waiting = BrokerWait(
@@ -148,6 +150,7 @@ class Host:
             except StartStoppedError:
                 ended = "stopped"
             finally:
+                outage_lines.watch(False)
                 self._record.say(drains=0, tasks=0, ended=ended)
         return code
 

@@ -1,12 +1,21 @@
-"""Logging of a command: to standard error, as lines for people or as JSON lines."""
+"""Logging of a command: to standard error, as lines for people or as JSON lines.
+
+With JSON lines everything that Python itself would print there is a line, too: warnings, and the
+tracebacks of exceptions that nothing catches.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import sys
+import threading
+from typing import Any
 
+from streamlet.logs import get_logger
 from streamlet.visible import visible, visible_json
+
+_uncaught = get_logger("streamlet.uncaught")
 
 
 class JsonLines(logging.Formatter):
@@ -33,6 +42,12 @@ class PlainLines(logging.Formatter):
         return visible(super().format(record))
 
 
+def noted_line(text: str, level: int, *, as_json: bool) -> str:
+    """A text as a line of the log that bears the time of now."""
+    record = logging.LogRecord("streamlet.command", level, "", 0, "%s", (text,), None)
+    return (JsonLines() if as_json else PlainLines("%(asctime)s %(message)s")).format(record)
+
+
 def is_json() -> bool:
     """True if the log is JSON lines, so that a worker process can do the same."""
     return any(isinstance(h.formatter, JsonLines) for h in logging.getLogger().handlers)
@@ -44,5 +59,27 @@ def set_up_logging(level: str, as_json: bool) -> None:
     plain = PlainLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if as_json else plain)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    if as_json:
+        _log_uncaught()
     # Its debug log is every byte sent, several times a heartbeat, passwords included.
     logging.getLogger("kafka").setLevel(max(logging.INFO, logging.getLogger().level))
+
+
+def _log_uncaught() -> None:
+    """Log warnings, and exceptions that nothing catches, instead of Python's text for them."""
+    logging.captureWarnings(True)
+
+    def of_main(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        _uncaught.critical("an exception ends the process", exc_info=(kind, error, trace))
+
+    def of_thread(args: threading.ExceptHookArgs) -> None:
+        if args.exc_type is not SystemExit:
+            name = args.thread.name if args.thread is not None else "a thread"
+            found = args.exc_value or args.exc_type()
+            _uncaught.error("an exception ends thread %s", name, exc_info=found)
+
+    def unraisable(args: sys.UnraisableHookArgs) -> None:
+        what = args.err_msg or "an exception is ignored in"
+        _uncaught.error("%s %r", what, args.object, exc_info=args.exc_value)
+
+    sys.excepthook, threading.excepthook, sys.unraisablehook = of_main, of_thread, unraisable

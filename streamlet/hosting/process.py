@@ -31,6 +31,7 @@ from streamlet.hosting.host import run_worker
 from streamlet.hosting.log import set_up_logging
 from streamlet.hosting.requests import HostRequests
 from streamlet.hosting.worker_events import Event, WorkerEvents
+from streamlet.kafka.outage_lines import outage_lines
 from streamlet.logs import get_logger
 from streamlet.runtime.worker_group import MemberIdentity
 from streamlet.tasks.background import lower_priority
@@ -111,6 +112,7 @@ def main(events_fd: int, orders_fd: int = 0) -> int:
     if not orders.first:
         return 0  # the supervisor died before it said anything
     set_up_logging(orders.first["log_level"], orders.first["log_json"])
+    outage_lines.watch(True)  # its worker tells of outages, until the process ends
     sys.setswitchinterval(SWITCH_S)
     pipe = EventPipe(events_fd)
     pipe.tell({"event": "began"})

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from streamlet.kafka.outage_lines import outage_lines
 from streamlet.logs import get_logger
 
 #: What tells a client from one before it of the same name.
@@ -32,6 +33,8 @@ class Repeats(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """False for a repetition of the last message."""
+        if not log.isEnabledFor(logging.DEBUG) and outage_lines.takes(record):
+            return False
         message = record.getMessage()
         if message.startswith(_RAISED) or (
             message.startswith(_LOOKING) and message.endswith(_AGAIN)

@@ -12,6 +12,7 @@ about a member again (a worker that starts again), then it is removed.
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -39,6 +40,7 @@ from streamlet.control.values import (
 from streamlet.control.view import ControlView
 from streamlet.coordinator.events import Assigned, Lost, SessionEvent
 from streamlet.errors import RefusedError, StreamletError
+from streamlet.kafka.outage_lines import outage_lines
 from streamlet.logs import get_logger
 
 log = get_logger(__name__)
@@ -232,7 +234,8 @@ class ControlLink:
         except StreamletError as error:
             if str(error) != self._problem:  # an outage is said once
                 self._problem = str(error)
-                log.warning("the control topic waits: %s", error)
+                level = logging.DEBUG if outage_lines.away else logging.WARNING
+                log.log(level, "the control topic waits: %s", error)
             self._was_read.clear()
             self._closing.wait(RETRY_MS / 1000)
 

@@ -15,6 +15,7 @@ from streamlet.kafka.ports import RecordSource
 from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.runtime.abandoned import AbandonedTransactions
+from streamlet.runtime.broker_outage import BrokerOutage
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.listeners import Observer
@@ -112,10 +113,12 @@ class WorkerStatus:
     _reported_tasks: tuple[TaskId, ...] = attrs.field(default=(), init=False)
     _next_measure_ms: int = attrs.field(default=0, init=False)
     _summary: WorkSummary = attrs.field(init=False)
+    _outage: BrokerOutage = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         every_ms = self._settings.log_summary_interval_ms
         self._summary = WorkSummary(every_ms, self._clock, self._meters, self._registry)
+        self._outage = BrokerOutage(self._clock)
         catalog, link = self._catalog, self._companions.link
         self._companions.served.begin(
             ServingWorker(
@@ -141,6 +144,10 @@ class WorkerStatus:
             if self._companions.measured is not None:
                 self._tell_measures(self._companions.measured)
 
+    def end(self) -> None:
+        """End what tells of the worker."""
+        self._outage.end()
+
     def step(self) -> None:
         """Answer queries that wait, and report and measure what is due."""
         parts = self._companions
@@ -148,6 +155,7 @@ class WorkerStatus:
         if parts.reporter is not None:
             self._report(parts.reporter)
         self._summary.step()
+        self._outage.step(self._group.view, len(self._reported_tasks))
         if parts.measured is not None and self._clock.now_ms() >= self._next_measure_ms:
             self._tell_measures(parts.measured)
 

@@ -196,7 +196,7 @@ _COMMON: dict[str, tuple[Any, Any]] = {
             bool,
             typer.Option(
                 "--log-json",
-                help="Log JSON lines.",
+                help="Write each line of standard error as JSON.",
                 envvar="STREAMLET_LOG_JSON",
                 rich_help_panel=_PANEL,
             ),
@@ -269,7 +269,7 @@ def _shown_whole(annotation: Any) -> Any:
 
 
 def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, Any]) -> None:
-    output = CommandOutput(options["json"])
+    output = CommandOutput(options["json"], log_json=options["log_json"])
     try:
         set_up_logging(options["log_level"].value, options["log_json"])
         file, assigned = read_file(options["config"]), options["set_"] or []

@@ -7,7 +7,9 @@ standard error either way, so that a pipe never has to pick them out.
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamlet.errors import StreamletError
+from streamlet.hosting.log import noted_line
 from streamlet.terminal import console
 from streamlet.user_code import text_of
 from streamlet.visible import visible_json, visible_line
@@ -40,16 +43,24 @@ class CommandOutput:
         as_json: ``--json`` was given.
         out: standard output.
         err: standard error.
+        log_json: ``--log-json`` was given: what goes to standard error is JSON lines.
     """
 
-    def __init__(self, as_json: bool, out: TextIO | None = None, err: TextIO | None = None) -> None:
-        self.as_json = as_json
+    def __init__(
+        self,
+        as_json: bool,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        *,
+        log_json: bool = False,
+    ) -> None:
+        self.as_json, self._log_json = as_json, log_json
         self._out = out or sys.stdout
         self._people = _console(self._out)
         self._err = err or sys.stderr
         self._notes = _console(self._err)
         #: Whether standard error is a terminal in which a line can be drawn again.
-        self.draws = self._notes.is_terminal and not self._notes.is_dumb_terminal
+        self.draws = self._notes.is_terminal and not (self._notes.is_dumb_terminal or log_json)
         self._drawn = False
         #: Whether the one document was printed; it must not be printed twice.
         self.answered = False
@@ -91,12 +102,28 @@ class CommandOutput:
 
     def note(self, text: str) -> None:
         """Tell people something beside the result."""
+        if self._log_json:
+            self.event(text)
+            return
         self._wipe()
         with _noted(self._err):
             self._notes.print(Text(text))
 
+    def event(self, text: str, level: int = logging.INFO) -> None:
+        """Tell people something that happened now, with its time."""
+        self._wipe()
+        line = noted_line(text, level, as_json=self._log_json)
+        with _noted(self._err):
+            self._err.write(f"{line}\n")
+            self._err.flush()
+
     def notes(self, people: RenderableType) -> None:
         """Tell people something beside the result that is more than a line of text."""
+        if self._log_json:
+            text = _console(io.StringIO())
+            text.print(people)
+            self.event(text.file.getvalue().rstrip("\n"))  # type: ignore[attr-defined]
+            return
         self._wipe()
         with _noted(self._err):
             self._notes.print(people)
@@ -123,9 +150,12 @@ class CommandOutput:
         """Say what went wrong: to people always, as the JSON document if there is none yet."""
         kind = type(error).__name__
         text = text_of(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else kind)
-        self._wipe()
-        with _noted(self._err):
-            self._notes.print(Text.assemble(("error: ", "bold red"), text))
+        if self._log_json:
+            self.event(f"error: {text}", logging.ERROR)
+        else:
+            self._wipe()
+            with _noted(self._err):
+                self._notes.print(Text.assemble(("error: ", "bold red"), text))
         if self.as_json and not self.answered:
             problem = {"type": kind, "message": text, "exit_code": exit_code}
             self.answer({"error": problem})

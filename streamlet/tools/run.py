@@ -150,8 +150,8 @@ def run(
     from streamlet.tools.run_native import run_native
 
     orders = _orders(app, name, processes, common.overrides)
-    note = common.output.note
-    served = MetricsPlace(metrics_port, metrics_host, lambda url: note(f"metrics on {url}/metrics"))
+    tell = common.output.event
+    served = MetricsPlace(metrics_port, metrics_host, lambda url: tell(f"metrics on {url}/metrics"))
     run_native(common, orders, served, drain_on_sigterm, _limit_ms(wait_for_broker))
 
 

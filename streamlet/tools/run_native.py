@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from streamlet.config import Settings
 from streamlet.tools.command import Common
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ def run_native(
         let_through()
         app = load_app(orders["app"])
         settings = common.load(app)
+        common.output.event(_banner(app.name, name, members, settings))
         live = LiveLine(common.output, name)
         progress = RunProgress(common.output, app.name, name, live)
         host = Host(
@@ -67,3 +71,14 @@ def run_native(
         progress.ended(code, host.drained)
     if code:
         raise typer.Exit(code)
+
+
+def _banner(application: str, name: str, members: int, settings: Settings) -> str:
+    """The first line of a run: what runs where, and how it is stopped."""
+    work = f"{members} worker process{'es' if members > 1 else ''}" if members else "this process"
+    folder = Path(settings.state_dir).absolute()
+    return (
+        f"streamlet {version('streamlet')} runs {application} as {name}, in {work}; "
+        f"broker: {settings.bootstrap_servers}; state: {folder}; Ctrl-C (SIGINT, SIGTERM) stops it "
+        "after a commit, twice at once, SIGUSR1 once its tasks are handed over"
+    )

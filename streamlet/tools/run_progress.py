@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import attrs
@@ -65,7 +66,7 @@ class RunProgress:
                 one.skipped += event["skipped"]
             case "failed":
                 self._error = {"type": event["error"], "message": event["message"]}
-                self._output.note(f"{self._who(member)} failed: {event['message']}")
+                self._output.event(f"{self._who(member)} failed: {event['message']}", logging.ERROR)
             case "measured":
                 self._live.take(member, Snapshot.from_event(event))
             case "exited":
@@ -102,7 +103,7 @@ class RunProgress:
             return
         self.leaving_since_ms = since_ms
         what = "stays after all" if since_ms is None else "is leaving: it hands its tasks over"
-        self._output.note(f"{self._name} {what}")
+        self._output.event(f"{self._name} {what}")
 
     def _who(self, member: int) -> str:
         return f"{self._name}-{member}"
@@ -111,13 +112,13 @@ class RunProgress:
         if (state, tasks) == (one.state, one.tasks):
             return
         one.state, one.tasks = state, tasks
-        self._output.note(f"{self._who(number)} {state} tasks: {' '.join(tasks) or 'none'}")
+        self._output.event(f"{self._who(number)} {state} tasks: {' '.join(tasks) or 'none'}")
 
     def _restoring(self, member: int, event: dict[str, Any]) -> None:
         if not event["restored"] and not event["remaining"]:
             return  # an empty changelog is no news
         eta = "" if event["eta_s"] is None else f", {event['eta_s']:.0f} s left"
-        self._output.note(
+        self._output.event(
             f"{self._who(member)} restoring {event['task']} {event['store']}: "
             f"{event['restored']:,} records, {event['remaining']:,} to go, "
             f"{event['rate']:,.0f}/s{eta}"

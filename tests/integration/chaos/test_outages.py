@@ -26,6 +26,16 @@ def assert_exact_in_the_end(cluster: Cluster, instances: list[Instance], load: L
     assert_counts_exact(cluster, contents(cluster, instances), true)
 
 
+def assert_told_in_our_words(instance: Instance) -> None:
+    """Each outage of a worker is told by three lines, and by none of its clients' own."""
+    log = instance.log()
+    told = log.count("no broker answers since")
+    assert log.count("stand still meanwhile") == told
+    assert log.count("a broker answers again, after") == told
+    assert "FAIL [" not in log
+    assert "METADATAUPDATE [" not in log
+
+
 def test_a_broker_that_restarts_loses_nothing(
     kafka_broker: KafkaBroker, make_cluster: Callable[..., Cluster]
 ) -> None:
@@ -40,6 +50,7 @@ def test_a_broker_that_restarts_loses_nothing(
         assert_exact_in_the_end(cluster, instances, load)
     for instance in instances:
         assert "starting it again" not in instance.log()
+        assert_told_in_our_words(instance)
 
 
 def test_a_broker_that_is_away_longer_than_the_session_timeout_loses_nothing(

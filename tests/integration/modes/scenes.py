@@ -21,7 +21,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient
 
-_RUNS = re.compile(r"^\S+ RUNNING tasks: \d", re.MULTILINE)
+_RUNS = re.compile(r" RUNNING tasks: \d")
 
 
 def in_mode(cluster: Cluster, name: str, mode: str, after: Instance | None = None) -> Instance:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
+import logging
 import os
+import re
 import sys
 from contextlib import closing
 
@@ -61,3 +64,29 @@ def test_notes_whose_reader_has_gone_end_nothing() -> None:
         output.failed(RuntimeError("three"), 1)
         output.answer({}, "the answer")
     assert out.getvalue() == "the answer\n"
+
+
+def test_with_json_lines_notes_events_tables_and_errors_are_lines_of_json() -> None:
+    err = io.StringIO()
+    output = CommandOutput(as_json=False, out=io.StringIO(), err=err, log_json=True)
+    output.note("a\nnote \x1b[2J")
+    output.event("one-0 failed", logging.ERROR)
+    output.notes(table("BROKER", "DATA", rows=[("localhost:9092", PATH)]))
+    output.failed(ValueError("wrong"), 1)
+    output.status("drawn")
+    lines = [json.loads(line) for line in err.getvalue().splitlines()]
+    assert all(line.pop("at_ms") > 0 for line in lines)
+    assert all(line.pop("logger") == "streamlet.command" for line in lines)
+    assert "\x1b" not in err.getvalue()
+    assert [line["level"] for line in lines] == ["info", "error", "info", "error"]
+    assert lines[0]["message"] == "a\nnote \x1b[2J"
+    assert PATH in lines[2]["message"]
+    assert lines[3]["message"] == "error: wrong"
+
+
+def test_an_event_has_its_time() -> None:
+    output = CommandOutput(as_json=False, out=io.StringIO(), err=(err := io.StringIO()))
+    output.event("one-0 RUNNING tasks: 0_0\x1b")
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} one-0 RUNNING tasks: 0_0␛\n", err.getvalue()
+    )
