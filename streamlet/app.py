@@ -16,7 +16,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from streamlet.closing import Closing
 from streamlet.config import Settings
 from streamlet.config.security import OAUTH_FUNCTION
 from streamlet.config.sources import Entry, FileEntries
@@ -32,6 +31,7 @@ from streamlet.errors import (
     StreamletError,
     error_text,
 )
+from streamlet.hosting.running import Running
 from streamlet.lazy_results import is_async
 from streamlet.processing.policy import Answer, ErrorHandler, ErrorPolicy, UncaughtRule
 from streamlet.queries.app_queries import Queries
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from streamlet.admin.metadata import InstanceMetadata
     from streamlet.admin.window import ApplicationInfo, GroupWindow
     from streamlet.hosting.hosted import HostedApp
-    from streamlet.hosting.run import OutputValue, Run
     from streamlet.rebalance.leader import Assignor
     from streamlet.reset.plan import ResetResult
     from streamlet.scaling.replace import ReplaceResult
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 
 
-class App(Sources, Describing, Queries, Closing):
+class App(Sources, Describing, Queries, Running):
     """An application: a name, settings and a topology.
 
     Args:
@@ -130,7 +129,6 @@ class App(Sources, Describing, Queries, Closing):
         #: Called with what workers do, each in its own process.
         self.listeners = Listeners()
         self._builder = Builder(name, Kind.default(key, "key"), Kind.default(value, "value"))
-        self._run: Run | None = None
         self._served = ServedTasks()
         self._tables = {}
 
@@ -154,60 +152,8 @@ class App(Sources, Describing, Queries, Closing):
         """
         return Settings.load(self._config, file=file, environ=environ, overrides=overrides)
 
-    def run(
-        self,
-        *,
-        count: int | None = None,
-        timeout: timedelta | float | None = None,
-        settings: Settings | None = None,
-        name: str | None = None,
-        metrics_port: int | None = None,
-        metrics_host: str = "127.0.0.1",
-        wait_for_broker: timedelta | float | None = None,
-    ) -> list[OutputValue]:
-        """Run one worker in this thread until ``close``, Ctrl-C or one of the limits below.
-
-        Ctrl-C once finishes the batch, commits and leaves the group; twice stops at once. At the
-        start the run waits until a broker answers, and logs that it does.
-
-        Args:
-            count: stop once this many records were written to topics (at a batch's end), and under
-                ``exactly_once`` committed.
-            timeout: stop after this time, seconds or a ``timedelta``.
-            settings: in place of the program's with ``STREAMLET_…`` variables over them.
-            name: of the instance; the host's name if none is given.
-            metrics_port: serve ``/metrics``, ``/health`` and ``/ready`` meanwhile; 0 takes any free
-                port, ``metrics_url`` tells which.
-            metrics_host: interface to serve them on; by default this machine's, ``0.0.0.0``: all.
-            wait_for_broker: how long to wait at the start for a broker, seconds or a ``timedelta``;
-                None is as long as it takes, but not longer than ``timeout``.
-
-        Returns:
-            The records written, decoded, at most the newest 100,000; none if neither ``count`` nor
-            ``timeout`` was given. Where there are none, the log says what the run did instead.
-
-        Raises:
-            TimedOutError: no broker answered in time.
-            StreamletError: what ended the run; state is as of the last commit.
-        """
-        # Clients are loaded when something runs: describing and testing need none.
-        from streamlet.hosting.run import Run
-
-        if self._run is not None:
-            raise StreamletError(f"{self.name} runs already in this process")
-        used = settings or self.load_settings(environ=os.environ)
-        self._run = Run(hosted(self, used))
-        try:
-            return self._run.run(
-                count=count,
-                timeout_ms=None if timeout is None else ms_of(timeout),
-                name=name,
-                metrics_port=metrics_port,
-                metrics_host=metrics_host,
-                wait_for_broker_ms=None if wait_for_broker is None else ms_of(wait_for_broker),
-            )
-        finally:
-            self._run = None
+    def _hosted(self, settings: Settings) -> HostedApp:
+        return hosted(self, settings)
 
     def set_state_listener(self, listener: StateListener | None) -> None:
         """Call a listener at each change of a worker's state, as ``listener(new, old)``.
@@ -221,23 +167,6 @@ class App(Sources, Describing, Queries, Closing):
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
         """Call a listener while stores are restored before their tasks run; rules as for states."""
         self.listeners.restore = listener
-
-    @property
-    def metrics_url(self) -> str | None:
-        """``http://host:port`` that a run serves its metrics on; None while it serves none."""
-        run = self._run
-        return None if run is None else run.metrics_url
-
-    def close(self, *, leave: bool = False) -> None:
-        """Stop a run gracefully and wait for its end; nothing if none is under way.
-
-        Args:
-            leave: it does not come back. Without this a static member (``group.instance.id``)
-                keeps its tasks until its session is over; a dynamic one leaves in any case.
-        """
-        run = self._run
-        if run is not None:
-            run.stop(leave)
 
     def metadata(self, settings: Settings | None = None) -> tuple[InstanceMetadata, ...]:
         """The instances of this application that are running now, anywhere, by name.
@@ -403,24 +332,6 @@ class App(Sources, Describing, Queries, Closing):
         topology = None if self._builder.graph.is_empty else self.topology(settings)
         return ApplicationInfo.of(self.name, settings, topology, self.assignor)
 
-    def drain(self, timeout: timedelta | float | None = None) -> None:
-        """Let this run leave its group: it hands its tasks over while it works on, then ends.
-
-        Others copy its state before they take over, so no task waits for a restore; with no other
-        instance there it commits and stops. Waits for that; at once from a function that the run
-        itself calls, and nothing if no run is under way.
-
-        Args:
-            timeout: how long to wait, seconds or a ``timedelta``. When it leaves without waiting
-                for warm copies is ``scale.down.timeout.ms``.
-
-        Raises:
-            TimedOutError: it has not left in time; it goes on leaving.
-        """
-        run = self._run
-        if run is not None:
-            run.drain(None if timeout in (None, math.inf) else ms_of(timeout))
-
 
 def load_app(reference: str) -> App:
     """The application that ``module:attribute`` leads to; modules of the current folder included.
@@ -472,7 +383,8 @@ def _module(name: str) -> ModuleType:
             raise AppNotFoundError(
                 f"there is no module {name!r} in {here or 'the folder'} or on Python's path"
             ) from error
-        raise AppNotFoundError(f"module {name!r} cannot be imported: {error}") from error
+        why = error_text(error)
+        raise AppNotFoundError(f"module {name!r} cannot be imported: {why}") from error
     except (StreamletError, KeyboardInterrupt):
         raise  # wrong settings or a wrong topology: there is an application, but it cannot be
     except BaseException as error:  # also an exit: else "run" would end with the module's own code

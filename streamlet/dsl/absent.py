@@ -35,6 +35,7 @@ _TIMERS = (
 _TABLES = "call table(topic) for a topic, or count(), reduce() or aggregate() of grouped records"
 _APP = "make an App(name), whose stream(), table() and global_table() read topics"
 _WINDOWS_OF = "call streamlet.tumbling(), hopping(), sliding(), session() or unlimited()"
+_REGISTRY = "types of a schema registry are in streamlet.registry: its protobuf, avro and json"
 _KEYWORDS = "give its operator keyword arguments: key=, value=, name=, partitioner=, store="
 _SOURCES = "sources other than topics are not in streamlet yet; write the records to a topic"
 
@@ -65,6 +66,8 @@ ABSENT_HERE: Mapping[str, str] = {
     **_each(_WINDOWS_OF, "TimeWindows", "SlidingWindows", "SessionWindows", "UnlimitedWindows"),
     "JoinWindows": "call streamlet.join_windows()",
     "Suppressed": "call suppress() with streamlet.until_window_closes() or until_time_limit()",
+    **_each(_REGISTRY, "protobuf", "SchemaRegistry", "schema_registry"),
+    **_each(_APP, "Stream", "DataFrame", "Dataframe"),
     "TopologyTestDriver": "import it from streamlet.testing",
 }
 
@@ -72,8 +75,6 @@ ABSENT_HERE: Mapping[str, str] = {
 ABSENT: Mapping[str, Mapping[str, str]] = {
     "App": {
         "build": "call topology(), or run `streamlet describe MODULE:APP` to look at it",
-        "start": "call run(), which returns when the run ends; `streamlet run` has many workers",
-        "stop": "call close()",
         **_each("call reset(), or run `streamlet reset`", "clean_up", "clear_state"),
         **_each(_STORES, "add_state_store", "add_global_store", "add_read_only_state_store"),
         "add_processor": _PROCESSORS,

@@ -152,6 +152,9 @@ class Run:
         self._thread = threading.get_ident()
         self._leaves = False
         self._host: Host | None = None
+        #: The worker's state, in the words of Kafka Streams, and its tasks.
+        self.state = "CREATED"
+        self.tasks: tuple[str, ...] = ()
         #: Where metrics are served, while they are.
         self.metrics_url: str | None = None
 
@@ -178,6 +181,7 @@ class Run:
             StreamletError: what ended the worker.
             TimedOutError: no broker answered in time.
         """
+        self._thread = threading.get_ident()
         results = RunResults(
             self._app.topology,
             keep=count is not None or timeout_ms is not None,
@@ -197,7 +201,7 @@ class Run:
                     self._app,
                     name or socket.gethostname(),
                     self._requests,
-                    on_event=results.take,
+                    on_event=partial(self._take, results),
                     metrics=MetricsPlace(metrics_port, metrics_host, self._serving),
                     drains=signals is not None,
                     own_process=False,
@@ -231,13 +235,22 @@ class Run:
         self.metrics_url = url
         log.info("metrics on %s/metrics", url)
 
+    def _take(self, results: RunResults, member: int, event: Event) -> None:
+        if event["event"] == "state":
+            self.state, self.tasks = event["state"], tuple(event["tasks"])
+        results.take(member, event)
+
+    def ask_to_stop(self, leave: bool = False) -> None:
+        """Ask for a graceful stop; ``leave`` as of ``stop``. Also before it has begun."""
+        self._leaves = leave
+        self._requests.asked.set()
+
     def stop(self, leave: bool = False) -> None:
         """Ask for a graceful stop and, from another thread, wait until it is done.
 
         ``leave``: for good, so that a static id does not keep its tasks for a restart.
         """
-        self._leaves = leave
-        self._requests.asked.set()
+        self.ask_to_stop(leave)
         if threading.get_ident() != self._thread:
             self._ended.wait()
 

@@ -75,6 +75,13 @@ def test_a_second_run_goes_on_where_the_first_ended(bootstrap_servers: str, tmp_
     assert producer.flush(300) == 0
     (result,) = app.run(count=1, timeout=300)
     assert (result.key, result.value) == ("b", 4)
+    fifth = threading.Event()
+    app.listeners.state = lambda new, old: new == "RUNNING" and fifth.set()
+    with app.start():
+        assert fifth.wait(300)
+        assert app.store("counts", sl.KeyValueStore[str, int], timeout=60).get("b") == 4
+        assert app.status.state == "RUNNING"
+    assert app.status.state == "NOT_RUNNING"
 
 
 def test_a_worker_that_fails_is_replaced_where_its_handler_says_so(
