@@ -130,7 +130,10 @@ def duration(minimum_ms: int = 0, *, off: int | None = None) -> ValueKind[int]:
         if off is not None and milliseconds == off:
             return off
         if milliseconds is None:
-            raise ValueError('expected whole milliseconds, a timedelta, or text such as "30s"')
+            raise ValueError(
+                'expected whole milliseconds, a timedelta, or text such as "30s" (units: ms, s, m, '
+                "h, d)"
+            )
         if milliseconds < minimum_ms:
             raise ValueError(f"expected at least {minimum_ms} ms")
         return milliseconds

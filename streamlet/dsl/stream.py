@@ -13,7 +13,7 @@ from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.expressions import Expression, plain, type_of
 from streamlet.dsl.folds.deduplication import Deduplicate, deduplication_store
 from streamlet.dsl.global_table import GlobalKTable, joined_globally
-from streamlet.dsl.graph.arguments import check_is
+from streamlet.dsl.graph.arguments import check_callable, check_is
 from streamlet.dsl.graph.builder import Make, same_app
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_not_marked, check_takes, takes, takes_async
@@ -91,6 +91,10 @@ class KStream(Generic[K, V]):
         self._node = node
         self._key = key
         self._value = value
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(kind.shown for kind in (self._key, self._value))
+        return f"KStream[{kinds}] of {self._node.name}"
 
     def _repr_html_(self) -> str:
         """The topology so far as a picture, for notebooks; the node of this stands out."""
@@ -552,6 +556,7 @@ class KStream(Generic[K, V]):
         value: SerdeLike[V] = None,
         partitioner: Callable[[K, V, int], Partitions] | None = None,
         origin: bool = False,
+        feedback: bool = False,
         name: str | None = None,
     ) -> None:
         """Writes the records to a topic that exists, or each to the one that a function names.
@@ -562,7 +567,9 @@ class KStream(Generic[K, V]):
         does without a partitioner, a windowed key without its window, as in Kafka Streams. A
         partitioner needs a single topic. So does ``origin``: then each record bears a header that
         says which input record it stems from, and ``streamlet.without_repeats`` can tell what a
-        crash had written again.
+        crash had written again. A topic that the stream itself comes from is refused, since each
+        record would be read again for ever; ``feedback`` permits it, for streams that write fewer
+        records there than they read.
 
         - Nulls: written as they are; a record without a key goes to any partition.
         - Key, timestamp, headers: those of the record.
@@ -576,7 +583,10 @@ class KStream(Generic[K, V]):
         target: str | Make
         if isinstance(topic, str):
             target = topic
+            if not feedback:
+                self._node.builder.graph.check_no_loop(self._node.name, topic)
         else:
+            check_callable(call, topic, "a topic's name or a function (key, value) that chooses it")
             check_takes(call, topic, "key", "value", context=True)
             if partitioner is not None or origin:
                 what = "origin=True needs" if origin else "a partitioner knows"

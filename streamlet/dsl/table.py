@@ -47,6 +47,10 @@ class KTable(Generic[K, V]):
         self._key = key
         self._value = value
 
+    def __repr__(self) -> str:
+        kinds = ", ".join(kind.shown for kind in (self._key, self._value))
+        return f"KTable[{kinds}] of {self._node.name}"
+
     def _repr_html_(self) -> str:
         """The topology so far as a picture, for notebooks; the node of this stands out."""
         return picture_of(self._node.builder.graph, marked=self._node.name)

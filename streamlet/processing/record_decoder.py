@@ -15,6 +15,7 @@ from streamlet.batch import Batch
 from streamlet.errors import SerdeError, UnreachableRegistryError
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.lazy_results import refuse_promise
+from streamlet.logs import get_logger
 from streamlet.processing.edges.plan import TaskEdges
 from streamlet.processing.policy import FailedRecord, RecordFailure
 from streamlet.processing.record_failures import RecordFailures
@@ -25,6 +26,8 @@ from streamlet.topology.nodes import SourceNode
 from streamlet.types import LATEST_MS, TopicPartition
 from streamlet.user_code import shown
 
+log = get_logger(__name__)
+
 _NO_TIME = (
     "it was written without a time, or before 1970: timestamp= where the topic is read can give "
     "it one, or a negative one to leave it out"
@@ -33,6 +36,10 @@ _TOO_LATE = (
     f"times go up to {LATEST_MS}; perhaps it is in other units than ms: timestamp= where the topic "
     "is read can give it another, or a negative one to leave it out"
 )
+
+
+#: Seconds since the epoch of the years 2001 to 2033; as ms they are days of January 1970.
+_SECONDS = 10**9, 2 * 10**9
 
 
 def _with_highest(function: Callable[..., Any], columns: Any, highest: int) -> Iterator[int]:
@@ -83,6 +90,8 @@ class RecordDecoder:
         self._dropped = dropped
         #: The highest time of each partition so far.
         self._highest: dict[TopicPartition, int] = {}
+        #: Sources whose times are probably in seconds.
+        self._doubted: set[str] = set()
         #: The rest of the batch decoded last; None: it was decoded whole.
         self.undecoded: Undecoded | None = None
 
@@ -207,6 +216,13 @@ class RecordDecoder:
                 bad = len(times)
                 self._no_time(source, batch, bad, "no timestamp", error)
                 batch = batch.select([i != bad for i in range(len(batch))])
+        if times and _SECONDS[0] <= times[0] < _SECONDS[1] and source.name not in self._doubted:
+            self._doubted.add(source.name)
+            log.warning(
+                "timestamp= of %s gives %d, which is in January 1970: times are in ms, and this "
+                "looks like seconds",
+                *(source.name, times[0]),
+            )
         if source.partition_time:
             self._highest[where] = max([self._highest.get(where, -1), *times])
         return attrs.evolve(batch, timestamps=times)

@@ -111,6 +111,12 @@ class Catalog:
             self._tell_left_over()
             for table in deleting_tables(self._topology, self._admin):
                 log.warning("%s", table)
+            for topic in sorted(self._topology.output_topics - self.counts.keys()):
+                log.warning(
+                    "topic %r is written and does not exist, or may not be seen: create it, for "
+                    "example with streamlet topics create, else its first record fails",
+                    topic,
+                )
             for topic in broker_timed(self._topology, self._admin):
                 log.warning("%s", topic)
 

@@ -94,7 +94,7 @@ def _whole(name: str, code: str) -> Serde[int]:
     return build(
         name,
         one.pack,
-        lambda raw: int(one.unpack(raw)[0]),
+        lambda raw: int(_one_unpacked(one, raw)),
         accepts=frozenset({int}),
         exact=int,
         declared=int,
@@ -110,7 +110,7 @@ def _floating(name: str, code: str) -> Serde[float]:
     serde = build(
         name,
         one.pack,
-        lambda raw: float(one.unpack(raw)[0]),
+        lambda raw: float(_one_unpacked(one, raw)),
         accepts=frozenset({float, int}),
         declared=float,
         immutable=True,
@@ -126,6 +126,16 @@ def _floating(name: str, code: str) -> Serde[float]:
         return value if type(value) is float else rounded(value)
 
     return attrs.evolve(serde, as_kept=as_float if code == "d" else rounded)
+
+
+def _one_unpacked(one: struct.Struct, raw: bytes) -> Any:
+    try:
+        return one.unpack(raw)[0]
+    except struct.error as error:
+        raise ValueError(
+            f"expected {one.size} bytes, big-endian as Java writes them; streamlet.json() reads "
+            "numbers that are text"
+        ) from error
 
 
 def _unpacked(column: list[bytes], code: str, size: int) -> list[Any]:

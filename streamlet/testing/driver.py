@@ -85,6 +85,7 @@ class TopologyTestDriver(Closing):
         self._idle_ms = app.settings.max_task_idle_ms
         self._record_ms = driver_inputs.time_ms("start_ms=", start_ms)
         self._wall = ManualClock(self._record_ms)
+        self._closed = False
         self._parts: list[_Part] = []
         self._reader: dict[TopicPartition, _Part] = {}
         self._sources: dict[str, SourceNode] = {}
@@ -126,6 +127,7 @@ class TopologyTestDriver(Closing):
             NotFoundError: the application does not read the topic, or that has no such partition.
             SerdeError: the record cannot be encoded.
             TypeError: time or headers are of another type.
+            ValueError: the driver is closed.
             ProcessingError: it failed under the error policy ``fail``.
         """
         self.pipe_inputs(topic, [(key, value)], timestamp_ms, headers=headers, partition=partition)
@@ -206,6 +208,7 @@ class TopologyTestDriver(Closing):
 
     def advance_wall_clock(self, by: Duration) -> None:
         """Let so much time pass (ms, ``"5s"``, a ``timedelta``); tasks do what is due."""
+        self._check_open()
         self._wall.advance(driver_inputs.length_ms("advance_wall_clock()", by))
         for part in self._parts:
             self._process(deque(self._taken(part, part.task.resume(self._wall.now_ms()))))
@@ -266,7 +269,9 @@ class TopologyTestDriver(Closing):
         Raises:
             NotFoundError: there is no store of that name, or several and no partition is given.
             TypeError: it is of another kind.
+            ValueError: the driver is closed.
         """
+        self._check_open()
         name = store if isinstance(store, str) else store.name
         tasks = [(part.task.task.partition, part.stores) for part in self._parts]
         return shown_store(name, kind, partition, tasks, self._global_stores)
@@ -296,6 +301,7 @@ class TopologyTestDriver(Closing):
 
     def close(self) -> None:
         """Close the stores; what they held is gone."""
+        self._closed = True
         for part in self._parts:
             part.task.close()
             part.state.close()
@@ -336,7 +342,12 @@ class TopologyTestDriver(Closing):
         self._sources |= {tp.topic: part.source_of(tp.topic) for tp in inputs}
         self._reader |= dict.fromkeys(inputs, opened)
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("the driver is closed; use it inside of its with block")
+
     def _reading(self, topic: str) -> SourceNode:
+        self._check_open()
         if topic not in self._sources:
             known = ", ".join(sorted(self._sources.keys() - self._topics.ours)) or "nothing yet"
             hint = ""

@@ -54,6 +54,8 @@ def start(
     """
     from streamlet.broker.server import KafkaBroker
 
+    if common.names_servers:
+        raise ConfigError(["--bootstrap-servers names a broker that runs; give --port"])
     if ephemeral and data_dir is not None:
         raise ConfigError(["--ephemeral keeps no data; leave out --data-dir"])
     if there := running(BrokerRecord, port):

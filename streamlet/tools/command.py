@@ -64,7 +64,8 @@ class Common:
     ``given_servers`` is None when neither option, variable nor setting names a broker, so that an
     application's own address can go before the default. ``settings`` are the unchecked ones of
     ``--config`` and ``--set`` together, ``file`` and ``assigned`` each of them alone; options that
-    stand for a setting are among the latter, with their names.
+    stand for a setting are among the latter, with their names. ``names_servers`` is true if a
+    broker is named on the command line itself.
     """
 
     given_servers: str | None
@@ -72,6 +73,7 @@ class Common:
     output: CommandOutput
     file: FileEntries = ()
     assigned: Sequence[str | Entry] = ()
+    names_servers: bool = False
 
     @property
     def bootstrap_servers(self) -> str:
@@ -275,7 +277,9 @@ def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, 
         file, assigned = read_file(options["config"]), options["set_"] or []
         settings = merged(file, assigned)
         servers = check_servers(*_servers(options, settings, file))
-        function(common=Common(servers, settings, output, file, assigned), **own)
+        names = bool(options["bootstrap_servers"]) and not options["from_variable"]
+        common = Common(servers, settings, output, file, assigned, names)
+        function(common=common, **own)
     except BrokenPipeError as error:
         # The reader of our output has gone; Python would complain once more while it shuts down.
         drop_output()

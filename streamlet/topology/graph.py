@@ -88,6 +88,12 @@ class Topology:
         return tuple(sorted(t.name for part in self.subtopologies for t in part.repartitions))
 
     @property
+    def output_topics(self) -> frozenset[str]:
+        """Topics that are written and named in the program; streamlet makes the others."""
+        written = {s.topic for part in self.subtopologies for s in part.sinks if not s.by_record}
+        return frozenset(written.difference(self.repartition_topics))
+
+    @property
     def topics_with_origins(self) -> frozenset[str]:
         """Topics that are written with the origin of each record in a header."""
         return frozenset(s.topic for part in self.subtopologies for s in part.sinks if s.origin)
@@ -271,6 +277,20 @@ class Graph:
             sinks = (one for one in self._nodes.values() if isinstance(one, SinkNode))
             waiting += [one.name for one in sinks if one.topic in ours]
 
+    def check_no_loop(self, name: str, topic: str) -> None:
+        """Refuse to write what a node sends to a topic that it comes from.
+
+        Raises:
+            TopologyError: records would go round.
+        """
+        nodes = (self._nodes[one] for one in self.above(name))
+        if any(isinstance(node, SourceNode) and node.reads(topic) for node in nodes):
+            raise TopologyError(
+                f"to({topic!r}) writes the topic that this stream is read from: each record would "
+                "be read and written again for ever; write another topic, or, if fewer records go "
+                f"back than are read, say so: to({topic!r}, feedback=True)"
+            )
+
     def sources_of(self, name: str) -> set[str]:
         """The names of the sources whose records may reach a node without a topic between."""
         node = self._nodes[name]
@@ -355,7 +375,9 @@ class Graph:
     def _enter(self, node: Node, parents: Iterable[str] = ()) -> None:
         if self._frozen:
             raise TopologyError(
-                f"{node.name} comes too late: the topology of {self.application!r} was built before"
+                f"{node.name} comes too late: the topology of {self.application!r} was built "
+                "before; add it before run(), topology() and test drivers, in a notebook to a new "
+                "App"
             )
         if node.name in self._nodes:
             raise TopologyError(f"there are two nodes named {node.name!r}; give one another name")

@@ -7,10 +7,34 @@ from typing import TypeAlias
 
 from streamlet.config.values import duration
 from streamlet.errors import TopologyError
+from streamlet.logs import get_logger
 from streamlet.types import LONGEST_MS
+
+log = get_logger(__name__)
 
 #: What stands for a length of time.
 Duration: TypeAlias = str | timedelta | int
+
+#: A length that bears no unit and is below this looks like a number of seconds, ms.
+_SHORT_MS = 1000
+
+
+def window_ms(what: str, given: Duration) -> int:
+    """The length of a window in ms, 1 or more, with a warning if it was probably meant in seconds.
+
+    That is one of less than a second without a unit: ``60`` and ``"60"`` are 60 ms.
+
+    Raises:
+        TopologyError: it is no length of time, or too long a one.
+    """
+    length = milliseconds(what, given, 1)
+    bare = isinstance(given, int) or (isinstance(given, str) and given.strip().isdigit())
+    if bare and length < _SHORT_MS:
+        log.warning(
+            "%s %r is %d milliseconds; write '%ds' for seconds, or '%dms' if that is meant",
+            *(what, given, length, length, length),
+        )
+    return length
 
 
 def milliseconds(what: str, given: Duration, minimum_ms: int = 0) -> int:

@@ -72,6 +72,13 @@ class Kind:
         names = f"{one.serde.name} and {other.serde.name}"
         return cls(None, lost=f"{_MERGE} (the {role}s of its streams are {names})")
 
+    @property
+    def shown(self) -> str:
+        """The type as messages and notebooks show it."""
+        if self.serde is not None:
+            return self.serde.name
+        return getattr(self.of, "__name__", "?") if self.of is not UNKNOWN else "?"
+
     def or_default(self, default: Kind | None) -> Kind:
         """The kind, written as the application's default where the type is not known."""
         if self.serde is not None or default is None:

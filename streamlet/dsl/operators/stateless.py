@@ -21,7 +21,7 @@ from streamlet.dsl.operators.columns import (
 from streamlet.dsl.operators.copies import Own, groups, snapshots
 from streamlet.lazy_results import LARGE, looked_at, refuse_answer, refuse_promise, refuse_unyielded
 from streamlet.topology.operator import TaskContext
-from streamlet.user_code import shown
+from streamlet.user_code import Place, shown
 
 Function = Callable[..., Any]
 
@@ -104,7 +104,7 @@ class Map:
         if error is not None:
             raise OperatorFailed(
                 len(out), _with_pairs(batch.slice(0, len(out)), out), again=True
-            ) from error
+            ) from _named(error, self.function)
         return _with_pairs(batch, out)
 
 
@@ -147,7 +147,7 @@ class FlatMap:
         expanded = _expanded(part, made)
         out = _with_pairs(expanded, expanded.values)
         if error is not None:
-            raise OperatorFailed(len(made), out, again=True) from error
+            raise OperatorFailed(len(made), out, again=True) from _named(error, self.function)
         return out
 
 
@@ -204,10 +204,24 @@ class DropNullKeys:
         return batch.select(mask)
 
 
+class _NoPairError(TypeError):
+    """A function returned something else than a pair."""
+
+
+def _named(error: BaseException, function: Function) -> BaseException:
+    """The error; one about a result names the function, in no line of which it was raised."""
+    if not isinstance(error, _NoPairError):
+        return error
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return TypeError(f"{error} of {function!r}")
+    return TypeError(f"{Place(code.co_filename, code.co_firstlineno, code.co_name)}: {error}")
+
+
 def _pair(result: Any) -> tuple[Any, Any]:
     if type(result) is not tuple or len(result) != 2:
         refuse_promise(result)
-        raise TypeError(f"expected a pair (key, value), got {shown(result)}")
+        raise _NoPairError(f"expected a pair (key, value), got {shown(result)}")
     return result
 
 

@@ -9,7 +9,7 @@ import re
 from typing import cast
 from zoneinfo import ZoneInfo
 
-from streamlet.dsl.graph.durations import Duration, milliseconds
+from streamlet.dsl.graph.durations import Duration, milliseconds, window_ms
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.windowing.varying_windows import (
     CLOCK_CHANGE_MS,
@@ -114,15 +114,17 @@ def tumbling(size: Duration, *, grace: Duration = 0) -> TimeWindows:
     """Windows of ``size`` one after another, the first at the epoch.
 
     A record falls into the one window whose start is not after its timestamp and whose end is.
+    Those of a day begin at midnight UTC; ``calendar`` makes days of a time zone.
 
     Args:
-        size: of each window.
+        size: of each window. A number without a unit is in ms, as everywhere; one below 1,000 was
+            probably meant in seconds, so a warning says how to write either.
         grace: how far stream time may be behind a window's end while it takes late records.
 
     Raises:
         TopologyError: one is no duration, or the size is 0.
     """
-    size_ms = milliseconds("tumbling(size=)", size, 1)
+    size_ms = window_ms("tumbling(size=)", size)
     return TimeWindows(size_ms, size_ms, milliseconds("tumbling(grace=)", grace))
 
 
@@ -139,7 +141,7 @@ def hopping(size: Duration, advance: Duration, *, grace: Duration = 0) -> TimeWi
     Raises:
         TopologyError: one is no duration, or ``advance`` is 0 or longer than ``size``.
     """
-    size_ms = milliseconds("hopping(size=)", size, 1)
+    size_ms = window_ms("hopping(size=)", size)
     advance_ms = milliseconds("hopping(advance=)", advance, 1)
     if advance_ms > size_ms:
         raise TopologyError(
@@ -180,9 +182,7 @@ def session(gap: Duration, *, grace: Duration = 0) -> SessionWindows:
     Raises:
         TopologyError: one is no duration.
     """
-    return SessionWindows(
-        milliseconds("session(gap=)", gap, 1), milliseconds("session(grace=)", grace)
-    )
+    return SessionWindows(window_ms("session(gap=)", gap), milliseconds("session(grace=)", grace))
 
 
 def unlimited(start: Duration = 0) -> UnlimitedWindows:
