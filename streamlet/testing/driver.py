@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
-import attrs
-
 from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.closing import Closing
@@ -33,7 +31,7 @@ from streamlet.serdes import serde as serde_of
 from streamlet.state.task_state import TaskState
 from streamlet.testing import driver_inputs
 from streamlet.testing.driver_inputs import START_MS, Time
-from streamlet.testing.driver_stores import DriverStores, shown_store
+from streamlet.testing.driver_stores import DriverStores, DriverTask, shown_store
 from streamlet.testing.driver_topics import DriverTopics, OutputRecord
 from streamlet.topology.nodes import SourceNode
 from streamlet.topology.subtopologies import Subtopology
@@ -43,17 +41,6 @@ S = TypeVar("S")
 
 #: Memory that the stores of one task may use for objects, bytes.
 CACHE_BYTES = 16 * 1024 * 1024
-
-
-@attrs.define
-class _Part:
-    """A task, with the state it commits."""
-
-    task: Task
-    state: TaskState
-    origins: EdgeWriter
-    stores: DriverStores
-    commits: int = 0
 
 
 class TopologyTestDriver(Closing):
@@ -86,8 +73,8 @@ class TopologyTestDriver(Closing):
         self._record_ms = driver_inputs.time_ms("start_ms=", start_ms)
         self._wall = ManualClock(self._record_ms)
         self._closed = False
-        self._parts: list[_Part] = []
-        self._reader: dict[TopicPartition, _Part] = {}
+        self._parts: list[DriverTask] = []
+        self._reader: dict[TopicPartition, DriverTask] = {}
         self._sources: dict[str, SourceNode] = {}
         policy, given = self._policy, partitions or {}
         self._topics = DriverTopics(self._topology, policy.topics, given, any_letters=policy.asks)
@@ -337,7 +324,7 @@ class TopologyTestDriver(Closing):
         }
         writer = EdgeWriter(headed, {tp: edge_of(tp) for tp in inputs}, headed)
         kept = DriverStores({spec.name: spec for spec in part.stores}, task)
-        opened = _Part(task, state, writer, kept)
+        opened = DriverTask(task, state, writer, kept)
         self._parts.append(opened)
         self._sources |= {tp.topic: part.source_of(tp.topic) for tp in inputs}
         self._reader |= dict.fromkeys(inputs, opened)
@@ -396,12 +383,12 @@ class TopologyTestDriver(Closing):
     def _lettered(self, letter: Output) -> None:
         self._letters.extend(self._topics.take(letter))
 
-    def _taken(self, part: _Part, outputs: Iterable[Output]) -> Iterator[PartitionBatch]:
+    def _taken(self, part: DriverTask, outputs: Iterable[Output]) -> Iterator[PartitionBatch]:
         """Keep outputs to be read by the test; those the application reads, as input."""
         for out in outputs:
             yield from self._topics.take(part.origins.prefixed(out))
 
-    def _commit(self, part: _Part) -> None:
+    def _commit(self, part: DriverTask) -> None:
         part.commits += 1
         drained = part.state.drain()
         part.state.write(drained, StateNumber(1, part.commits), {})

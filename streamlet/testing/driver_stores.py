@@ -10,6 +10,9 @@ import attrs
 from streamlet.dsl.processors.store_faces import GlobalStores, face_of
 from streamlet.dsl.processors.store_views import seen_as
 from streamlet.errors import NotFoundError
+from streamlet.processing.edges.writer import EdgeWriter
+from streamlet.processing.task import Task
+from streamlet.state.task_state import TaskState
 from streamlet.topology.nodes import StoreSpec
 from streamlet.topology.operator import TaskContext
 
@@ -25,6 +28,17 @@ class DriverStores:
         """A store with the public methods of its kind, or of one that is asked for."""
         found = face_of(self.specs[name], self.task)
         return found if kind is None else seen_as(found, kind)
+
+
+@attrs.define
+class DriverTask:
+    """A task of a driver, with the state it commits."""
+
+    task: Task
+    state: TaskState
+    origins: EdgeWriter
+    stores: DriverStores
+    commits: int = 0
 
 
 def shown_store(

@@ -27,8 +27,8 @@ from streamlet.topology.nodes import (
     StoreSpec,
 )
 from streamlet.topology.optimization import InnerJoin, MergeableRepartition, Optimization
+from streamlet.topology.outputs import check_origins, refuse_loop
 from streamlet.topology.partitioners import with_partitioners
-from streamlet.topology.reach import answers_before, global_before, joined_before, timed_before
 from streamlet.topology.self_joins import with_single_stores
 from streamlet.topology.subtopologies import Node, Subtopology, own_topics, split
 from streamlet.topology.unread_stores import SourceTable, without_unread_stores
@@ -278,18 +278,8 @@ class Graph:
             waiting += [one.name for one in sinks if one.topic in ours]
 
     def check_no_loop(self, name: str, topic: str) -> None:
-        """Refuse to write what a node sends to a topic that it comes from.
-
-        Raises:
-            TopologyError: records would go round.
-        """
-        nodes = (self._nodes[one] for one in self.above(name))
-        if any(isinstance(node, SourceNode) and node.reads(topic) for node in nodes):
-            raise TopologyError(
-                f"to({topic!r}) writes the topic that this stream is read from: each record would "
-                "be read and written again for ever; write another topic, or, if fewer records go "
-                f"back than are read, say so: to({topic!r}, feedback=True)"
-            )
+        """Refuse to write what a node sends to a topic that it comes from, by ``TopologyError``."""
+        refuse_loop((self._nodes[one] for one in self.above(name)), topic)
 
     def sources_of(self, name: str) -> set[str]:
         """The names of the sources whose records may reach a node without a topic between."""
@@ -338,7 +328,7 @@ class Graph:
             joins = tuple(self._foreign_joins)
             self._frozen[rules] = Topology(self.application, parts, tables, changes, joins)
             for part in parts:
-                _check_origins(part)
+                check_origins(part)
         return self._frozen[rules]
 
     def preview(self, optimizations: Iterable[str] = ()) -> Topology:
@@ -384,39 +374,3 @@ class Graph:
         for parent in parents:
             assert parent in self._nodes, f"{node.name} hangs below unknown {parent}"
         self._nodes[node.name] = node
-
-
-def _check_origins(part: Subtopology) -> None:
-    """Refuse origins for results that may stem from other records a second time.
-
-    Those that come at times of their own, and those of two streams that meet.
-    """
-    for sink in (sink for sink in part.sinks if sink.origin):
-        timed = timed_before(part, sink.topic)
-        if timed is not None:
-            raise TopologyError(
-                f"topic {sink.topic!r} is written with origins, and results of {timed.name} come "
-                f"{timed.timed}, not each with a record: to(origin=True) cannot tell which of them "
-                "are repeated"
-            )
-        answers = answers_before(part, sink.topic)
-        if answers is not None:
-            raise TopologyError(
-                f"topic {sink.topic!r} is written with origins, and its records come from a join "
-                f"by foreign keys ({answers}): after a crash the same row is asked for and "
-                "answered again, so to(origin=True) cannot tell which results are repeated"
-            )
-        looking = global_before(part, sink.topic)
-        if looking is not None:
-            raise TopologyError(
-                f"topic {sink.topic!r} is written with origins, and {looking.name} looks into a "
-                f"global table ({', '.join(looking.globals)}): read again after a crash, the same "
-                "records may meet newer rows, so to(origin=True) cannot tell which are repeated"
-            )
-        met = joined_before(part, sink.topic)
-        if met is not None:
-            raise TopologyError(
-                f"topic {sink.topic!r} is written with origins, and {met.name} joins records of "
-                f"{' and '.join(part.input_topics)}: read again after a crash, the other one of "
-                "two may come second, so to(origin=True) cannot tell which results are repeated"
-            )

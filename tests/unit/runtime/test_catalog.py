@@ -394,18 +394,3 @@ def test_a_topic_that_was_made_again_between_two_looks_is_named_once(
         assert catalog.was_remade(TopicPartition(topic, 0))
     told = [line for line in caplog.messages if f"{topic} was deleted and made again" in line]
     assert len(told) == 2
-
-
-def test_outputs_that_are_missing_are_named_once_at_the_start(
-    log: MemoryLog, caplog: pytest.LogCaptureFixture
-) -> None:
-    catalog = prepared(log, stateless())
-    catalog.look(0, at_once=True)
-    missing = [line for line in caplog.messages if "is written and does not exist" in line]
-    assert [line.partition(":")[0] for line in missing] == [
-        "topic 'out' is written and does not exist, or may not be seen"
-    ]
-    caplog.clear()
-    log.create("out", 1)
-    prepared(log, stateless())
-    assert not caplog.records

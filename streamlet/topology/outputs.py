@@ -1,0 +1,60 @@
+"""Checks of the topics that are written: no loops, and no origins that could not tell repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streamlet.errors import TopologyError
+from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from streamlet.topology.reach import answers_before, global_before, joined_before, timed_before
+from streamlet.topology.subtopologies import Subtopology
+
+
+def refuse_loop(above: Iterable[SourceNode | ProcessorNode | SinkNode], topic: str) -> None:
+    """Refuse to write a topic that one of these nodes, those above the sink, reads.
+
+    Raises:
+        TopologyError: records would go round.
+    """
+    if any(isinstance(node, SourceNode) and node.reads(topic) for node in above):
+        raise TopologyError(
+            f"to({topic!r}) writes the topic that this stream is read from: each record would "
+            "be read and written again for ever; write another topic, or, if fewer records go "
+            f"back than are read, say so: to({topic!r}, feedback=True)"
+        )
+
+
+def check_origins(part: Subtopology) -> None:
+    """Refuse origins for results that may stem from other records a second time.
+
+    Those that come at times of their own, and those of two streams that meet.
+    """
+    for sink in (sink for sink in part.sinks if sink.origin):
+        timed = timed_before(part, sink.topic)
+        if timed is not None:
+            raise TopologyError(
+                f"topic {sink.topic!r} is written with origins, and results of {timed.name} come "
+                f"{timed.timed}, not each with a record: to(origin=True) cannot tell which of them "
+                "are repeated"
+            )
+        answers = answers_before(part, sink.topic)
+        if answers is not None:
+            raise TopologyError(
+                f"topic {sink.topic!r} is written with origins, and its records come from a join "
+                f"by foreign keys ({answers}): after a crash the same row is asked for and "
+                "answered again, so to(origin=True) cannot tell which results are repeated"
+            )
+        looking = global_before(part, sink.topic)
+        if looking is not None:
+            raise TopologyError(
+                f"topic {sink.topic!r} is written with origins, and {looking.name} looks into a "
+                f"global table ({', '.join(looking.globals)}): read again after a crash, the same "
+                "records may meet newer rows, so to(origin=True) cannot tell which are repeated"
+            )
+        met = joined_before(part, sink.topic)
+        if met is not None:
+            raise TopologyError(
+                f"topic {sink.topic!r} is written with origins, and {met.name} joins records of "
+                f"{' and '.join(part.input_topics)}: read again after a crash, the other one of "
+                "two may come second, so to(origin=True) cannot tell which results are repeated"
+            )
