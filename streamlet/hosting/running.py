@@ -193,7 +193,7 @@ class Running(Closing):
 
     @property
     def status(self) -> RunStatus:
-        """What the run in this process does, or how the last one ended."""
+        """The state of the run in this process, or of the last one of ``start``."""
         run, background = self._run, self._background
         error = None if background is None else background.error
         if error is not None:
