@@ -9,6 +9,7 @@ import pytest
 
 from streamlet.processing.edges import undecided
 from tests.simulation.held.code import CodeHistory, LossyCodeHistory, OrderedHistory
+from tests.simulation.held.cycle import CycleCodeHistory, CycleHistory
 from tests.simulation.held.history import History, LossyHistory
 from tests.simulation.held.reader import Reader
 from tests.simulation.held.rules import Rules, Word
@@ -41,6 +42,12 @@ def test_the_code_applies_once_what_was_committed(
     """Prefixes, markers and notes; the second kind of reader keeps the order of its topic."""
     monkeypatch.setattr(undecided, "MOST_RECORDS", BOUND - 1)
     faults_of(kind, range(SEED, SEED + HISTORIES // 10), 10)
+
+
+def test_tasks_that_write_to_each_other_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults_of(CycleHistory, range(SEED, SEED + HISTORIES // 20), 20)
+    monkeypatch.setattr(undecided, "MOST_RECORDS", BOUND - 1)
+    faults_of(CycleCodeHistory, range(SEED, SEED + HISTORIES // 50), 50)
 
 
 @pytest.mark.parametrize("kind", [SwitchHistory, FollowingHistory])

@@ -241,11 +241,11 @@ class HeldWriter:
             return
         first = not self._accepted
         self._accepted, self._under_way = number, False
+        records, size = self._sent
         if self._held:
-            records, size = self._sent
             self._bound.add(-records, -size)
         self._sent, self._head = (0, 0), b""
-        self._behind = True
+        self._behind |= records > 0  # else no record waits for it
         if first:  # readers have waited for as long as the task was handed over
             self._owes, self._owes_ms = True, 0
         elif not self._owes:

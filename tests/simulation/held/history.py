@@ -78,8 +78,17 @@ class History:
             clock=self._clock,
             values=self._values,
             begun=self._begun,
+            ends=self._ends,
             writing=self.writer,
         )
+
+    def _writers(self, topic: int) -> list[Task]:
+        """The tasks that write a topic."""
+        return self._stages[topic]
+
+    def _ends(self, value: Hashable) -> bool:
+        """True for a value for which nothing is emitted."""
+        return False
 
     def _begun(self, rules: Rules, position: int, notes: Notes) -> Reader:
         return self.reader(rules, position, notes)
@@ -290,7 +299,7 @@ class History:
         log = Log()
         self._topics[stage - 1].append(log)
         self._stages[stage].append(self._behind(stage - 1, log))
-        for writer in self._stages[stage - 1]:
+        for writer in self._writers(stage - 1):
             if writer.owner is not None:  # all begin again once they see it
                 writer.take_over()
         return True
@@ -312,7 +321,7 @@ class History:
         for stage, tasks in enumerate(self._stages[1:]):
             for partition, task in enumerate(tasks):
                 assert task.log is not None
-                for writer in self._stages[stage]:
+                for writer in self._writers(stage):
                     wrong = _compared(writer, partition, task, task.log, self._loose)
                     if wrong and not (self.lossy and wrong == "lost"):
                         return wrong

@@ -64,6 +64,7 @@ class Task:
     values: Iterator[int] = attrs.field(kw_only=True)
     begun: Callable[[Rules, int, Notes], Reader] = attrs.field(default=Reader, kw_only=True)
     writing: type[Writer] = attrs.field(default=Writer, kw_only=True)
+    ends: Callable[[Hashable], bool] = attrs.field(default=lambda value: False, kw_only=True)
 
     def take_over(self) -> None:
         """Begin a period; the one before goes on until it finds out."""
@@ -73,6 +74,8 @@ class Task:
 
     def emissions(self, dice: random.Random, source: Hashable, partitions: int) -> list[Emitted]:
         """What is emitted for one record, the last first: chosen anew each time."""
+        if self.ends(source):
+            return []
         places = [dice.randrange(partitions) for _ in range(dice.choice(EMITTED))]
         values = [(self.number, next(self.values)) for _ in places]
         return [*zip(places, reversed(values), strict=True)]

@@ -44,6 +44,8 @@ class Writer:
         self._writer, self._period, self._base = writer, period, base
         self._ways = [OnTheWay() for _ in range(partitions)]
         self._share = self._accepted = 0
+        #: The last accepted commit that contains records; all partitions are to hear of it.
+        self._full = 0
         self._undecided: list[int] = []
         self.failed = False
         #: Whether a marker was not delivered, or late.
@@ -86,6 +88,8 @@ class Writer:
     def committed(self, number: int) -> None:
         """This commit was accepted."""
         self._accepted = number
+        if any(one <= number for one in self._undecided):
+            self._full = number
         self._undecided = [one for one in self._undecided if one > number]
 
     def tell(self, dice: random.Random | None = None) -> None:
@@ -93,13 +97,13 @@ class Writer:
         if self._rules.owed and self._ways:
             seldom = dice is not None and dice.random() < 0.5
             for one in self._ways if dice is None else [dice.choice(self._ways)]:
-                if self._owes(one) or (seldom and one.told < self._accepted):
+                if self._owes(one) or (seldom and one.told < self._full):
                     self._mark(one)
 
     def begin_again(self, period: Period, base: Place) -> None:
         """Begin another period in place; its claim is yet to be accepted."""
         self._period, self._base = period, base
-        self._share = self._accepted = 0
+        self._share = self._accepted = self._full = 0
         self._undecided = []
         for one in self._ways:
             one.sequence = one.written = one.told = 0
@@ -122,7 +126,7 @@ class Writer:
     @property
     def quiet(self) -> bool:
         """True if nothing is on its way, and nothing is owed."""
-        owes = self._rules.owed and any(one.told < self._accepted for one in self._ways)
+        owes = self._rules.owed and any(one.told < self._full for one in self._ways)
         return not any(self.in_flight) and not owes
 
     @property

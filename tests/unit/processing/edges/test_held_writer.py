@@ -204,3 +204,5 @@ def test_now_and_then_every_partition_hears_of_a_commit() -> None:
     assert edges.tell(writer, SELDOM_MS - 1) == []
     assert edges.tell(writer, SELDOM_MS) == [1]
     assert edges.tell(writer, 2 * SELDOM_MS) == []
+    edges.commit(writer, 2)  # without a record, none of which waits for it
+    assert edges.tell(writer, 4 * SELDOM_MS) == []
