@@ -31,7 +31,7 @@ from streamlet.kafka.ports import NewTopic
 from streamlet.letters.handled import Handled
 from streamlet.letters.letter import LetterFilter, letters
 from streamlet.origins import ORIGIN_HEADER, Origin, RepeatFilter
-from streamlet.processing.edges import held_records
+from streamlet.processing.edges import held_columns, held_records
 from streamlet.processing.edges.filter import EdgeFilter
 from streamlet.processing.edges.held_reader import HeldReader
 from streamlet.processing.edges.records import pack
@@ -129,7 +129,7 @@ def _prefixes(raw: bytes) -> None:
 
 
 _HEAD = held_records.pack_head(0, 1 << 32 | 1, 1)
-_WAITING = held_records.pack(_HEAD, [b"a", None], 1)
+_WAITING = held_columns.pack(_HEAD, [b"a", None], 1)
 _MARKER = held_records.pack_marker(
     held_records.pack_head(0, 1 << 32 | 1, 2, held_records.MARKER), 3, (0, 0)
 )

@@ -22,11 +22,18 @@ from streamlet.coordinator.commit_metadata import InputNote, WriterMark
 from streamlet.histogram import Histogram
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.logs import get_logger
-from streamlet.processing.edges import held_records
 from streamlet.processing.edges.filter import EdgeFilter
+from streamlet.processing.edges.held_columns import ColumnRun, runs_of
 from streamlet.processing.edges.held_line import HeldLine
-from streamlet.processing.edges.held_records import MARK, Head, read_base, task_of
-from streamlet.processing.edges.held_run import HeldRun, markers_of, runs_of, waits
+from streamlet.processing.edges.held_records import (
+    HEAD_BYTES,
+    MARK,
+    Head,
+    read_base,
+    read_head,
+    task_of,
+)
+from streamlet.processing.edges.held_run import HeldRun, markers_of, waits
 from streamlet.processing.edges.writer_keys import WriterKeys
 from streamlet.types import TopicPartition
 
@@ -117,15 +124,12 @@ class HeldReader:
                 self._next_place = self._read
                 return taken, self._read
             self._activate(raw.offsets[0])
-        for head, start, end in runs_of(raw):
-            part = raw if end - start == len(raw) else raw.slice(start, end)
-            if head is None:
+        for run in runs_of(raw.values):
+            part = raw if run.end - run.start == len(raw) else raw.slice(run.start, run.end)
+            if not run.bears:
                 self._pass(part, now_ms)
-            elif not head.marker:
-                self._word(head, part, now_ms)
             else:
-                for own, marker in markers_of(part):
-                    self._word(own, marker, now_ms)
+                self._words(run, part, now_ms)
         return self._given(raw, now_ms)
 
     @property
@@ -241,20 +245,28 @@ class HeldReader:
         run.decided = True
         (self._ordering if self._ordered else self._released).append(run)
 
-    def _word(self, head: Head, raw: PartitionBatch, now_ms: int) -> None:
+    def _words(self, run: ColumnRun, raw: PartitionBatch, now_ms: int) -> None:
+        """Take the records of a run, or its markers."""
         values: list[bytes] = raw.values  # type: ignore[assignment]
-        run, base = None, _NO_BASE
+        data = values[0][:HEAD_BYTES]
+        head = read_head(data)
         if head.marker:
-            base = read_base(values[0])
-        elif held_records.are_whole(values):
-            run = HeldRun.of(head, raw, values, now_ms, alone=self._ordered)
-            if self._ordered:
-                self._ordering.append(run)
-        else:
+            for own, marker in markers_of(raw):
+                (value,) = marker.values
+                assert value is not None
+                facts = read_base(value), value[:HEAD_BYTES], marker.offsets[0]
+                self._word(_Word(own, *facts, now_ms, None))
+            return
+        if not run.whole:
             self._refuse(head, len(raw), raw.offsets[0])
             return
-        data = values[0][: held_records.HEAD_BYTES]
-        word = _Word(head, base, data, raw.offsets[0], now_ms, run)
+        more = {"rising": run.rising, "alone": self._ordered}
+        held = HeldRun.of(head, raw, values, now_ms, **more)
+        if self._ordered:
+            self._ordering.append(held)
+        self._word(_Word(head, _NO_BASE, data, raw.offsets[0], now_ms, held))
+
+    def _word(self, word: _Word) -> None:
         if not self._decide(word):
             self._aside.append(word)
 

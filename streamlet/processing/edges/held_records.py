@@ -29,8 +29,8 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import islice, repeat, takewhile
-from operator import ge, itemgetter
+from itertools import takewhile
+from operator import itemgetter
 
 import attrs
 
@@ -49,11 +49,7 @@ _SEQUENCE = struct.Struct(">Q")
 _BASE = struct.Struct("<QQ")
 _FLAG_BITS = 8
 _LOW = (1 << 32) - 1
-_BYTES = [bytes((byte,)) for byte in range(256)]
-_LAST = PREFIX_BYTES - 1
 _SEQUENCE_OF = itemgetter(slice(HEAD_BYTES, PREFIX_BYTES))
-_BODY_OF = itemgetter(slice(PREFIX_BYTES, None))
-_JOINED = b"".join
 #: Bits of the numbers of a task, of a commit with its flags, and of what they leave of the two.
 _TASK_BITS = 18
 _WRITER_BITS = 2 * _TASK_BITS
@@ -140,28 +136,6 @@ def read_head(data: bytes) -> Head:
     return Head(writer, period, number, accepted, bool(flags & MARKER), flags, signature)
 
 
-def pack(head: bytes, values: Sequence[bytes | None], first: int) -> list[bytes]:
-    """The values with this head and sequences from ``first`` on in front."""
-    bits: Sequence[bool] = ()
-    if not all(values):
-        bits = [value is None for value in values]
-        values = [value or b"" for value in values]
-    packed: list[bytes] = []
-    sequence, done, count = 2 * first, 0, len(values)
-    while done < count:
-        low = sequence & 0xFF
-        after = min(done + (256 - low) // 2, count)
-        start = head + (sequence >> 8).to_bytes(7, "big")
-        ends = _BYTES[low::2]
-        if bits:
-            ends = [_BYTES[low + 2 * at + bit] for at, bit in enumerate(bits[done:after])]
-        rows = zip(repeat(start), ends, values[done:after], strict=False)
-        packed += map(_JOINED, rows)  # type: ignore[arg-type]
-        sequence += 2 * (after - done)
-        done = after
-    return packed
-
-
 def pack_marker(head: bytes, sequence: int, base: tuple[int, int]) -> bytes:
     """A marker; ``head`` with its flag, and signed with its base."""
     return head + _SEQUENCE.pack(sequence << 1) + _BASE.pack(*base)
@@ -180,25 +154,6 @@ def read_base(marker: bytes) -> tuple[int, int]:
     return _BASE.unpack(data) if len(data) == _BASE.size else (0, 0)
 
 
-def are_whole(values: Sequence[bytes]) -> bool:
-    """True if none of these is too short to have a prefix."""
-    return min(map(len, values)) >= PREFIX_BYTES
-
-
 def sequences_of(values: Sequence[bytes]) -> list[bytes]:
     """The sequences of these; they compare as the numbers do."""
     return [*map(_SEQUENCE_OF, values)]
-
-
-def rise(values: Sequence[bytes]) -> bool:
-    """True if these, which have one head, follow each other, so that none is there twice."""
-    return not any(map(ge, values, islice(values, 1, None)))
-
-
-def bodies_of(values: Sequence[bytes]) -> list[bytes | None]:
-    """The values without their prefixes."""
-    bodies: list[bytes | None] = [*map(_BODY_OF, values)]
-    if not all(bodies):
-        rows = zip(bodies, values, strict=True)
-        bodies = [None if not body and value[_LAST] & 1 else body for body, value in rows]
-    return bodies

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
-from operator import itemgetter
+from itertools import pairwise
 from typing import TypeVar
 
 import attrs
 
 from streamlet.kafka.ports import Headers, PartitionBatch
+from streamlet.processing.edges.held_columns import bodies_of
 from streamlet.processing.edges.held_records import (
     HEAD_BYTES,
     MARK,
     Head,
-    bodies_of,
     read_head,
-    rise,
     sequences_of,
     split_markers,
 )
 
-_HEAD_OF = itemgetter(slice(HEAD_BYTES))
 _T = TypeVar("_T")
 
 
@@ -67,6 +64,7 @@ class HeldRun:
         values: list[bytes],
         now_ms: int,
         *,
+        rising: bool,
         alone: bool,
     ) -> HeldRun:
         """The records of a batch, which all have this head; ``values`` are theirs."""
@@ -84,7 +82,7 @@ class HeldRun:
             unreadable,
             first,
             last,
-            rise(values),
+            rising,
             alone=alone,
         )
 
@@ -169,24 +167,6 @@ def _at(column: Sequence[_T], rows: Sequence[int]) -> list[_T]:
 def waits(value: bytes | None) -> bool:
     """True for a record that waits, and for a marker."""
     return value is not None and value.startswith(MARK)
-
-
-def runs_of(raw: PartitionBatch) -> Iterator[tuple[Head | None, int, int]]:
-    """Runs of records with the same head, with their first index and the one behind; or None."""
-    start = plain = 0
-    values = raw.values if all(raw.values) else [value or b"" for value in raw.values]
-    for data, run in groupby(map(_HEAD_OF, values)):  # type: ignore[arg-type]
-        end = start + plain + len([*run])
-        if not data.startswith(MARK) or len(data) < HEAD_BYTES:
-            plain = end - start
-            continue
-        if plain:
-            yield None, start, start + plain
-            start, plain = start + plain, 0
-        yield read_head(data), start, end
-        start = end
-    if plain:
-        yield None, start, start + plain
 
 
 def markers_of(raw: PartitionBatch) -> Iterator[tuple[Head, PartitionBatch]]:

@@ -14,7 +14,7 @@ import attrs
 
 from streamlet.kafka.partitioner import KeyPartitioner
 from streamlet.kafka.queue_bound import mean_size
-from streamlet.processing.edges import held_records
+from streamlet.processing.edges import held_columns, held_records
 from streamlet.processing.edges.agreement import Agreement
 from streamlet.processing.edges.held_records import MARKER, UNDER_WAY, pack_head, pack_marker
 from streamlet.processing.edges.undecided import Undecided
@@ -275,7 +275,7 @@ class HeldWriter:
             sequences = range(self._sequence, self._sequence + count)
             partitions = partitioner.choose(output.keys, sequences)
         self._note(told, partitions)
-        packed = held_records.pack(self._packed_head(), output.values, self._sequence)
+        packed = held_columns.pack(self._packed_head(), output.values, self._sequence)
         self._sequence += count
         self._add(count, mean_size(output.keys, packed, None))
         chosen = None if partitions is None else list(partitions)

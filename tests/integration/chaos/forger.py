@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from confluent_kafka import Producer
 
+from streamlet.processing.edges.held_columns import pack
 from streamlet.processing.edges.held_records import (
     MARKER,
-    pack,
     pack_head,
     pack_marker,
     period_of,

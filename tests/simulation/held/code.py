@@ -11,12 +11,12 @@ from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.edges.filter import EdgeFilter
+from streamlet.processing.edges.held_columns import pack
 from streamlet.processing.edges.held_reader import HeldReader
 from streamlet.processing.edges.held_records import (
     HEAD_BYTES,
     MARKER,
     UNDER_WAY,
-    pack,
     pack_head,
     pack_marker,
     period_of,

@@ -26,6 +26,7 @@ READER = "processing/edges/held_reader.py"
 LINE = "processing/edges/held_line.py"
 RUN = "processing/edges/held_run.py"
 RECORDS = "processing/edges/held_records.py"
+COLUMNS = "processing/edges/held_columns.py"
 KEYS = "processing/edges/writer_keys.py"
 METADATA = "coordinator/commit_metadata.py"
 #: Histories of each kind, at most.
@@ -132,7 +133,7 @@ MUTATIONS = (
         "copies-of-one-poll",
         "reader 4",
         "records that came twice in one poll are not looked for",
-        RECORDS,
+        COLUMNS,
         "return not any(map(ge, values, islice(values, 1, None)))",
         "return True",
     ),

@@ -1,4 +1,4 @@
-/* The module: load(), and the type of a client. */
+/* The module: load(), functions of prefixes, and the type of a client. */
 #include "native.h"
 
 static PyObject *load(PyObject *module, PyObject *arguments) {
@@ -43,6 +43,12 @@ static int clear(PyObject *module) {
 static PyMethodDef methods[] = {
     {"load", load, METH_VARARGS,
      "load(path, error, exception): take the librdkafka that is linked to the file; its version."},
+    {"pack_prefixes", prefixes_packed, METH_VARARGS,
+     "pack_prefixes(head, values, first): each value behind the head and its own sequence."},
+    {"prefix_runs", prefixes_runs, METH_VARARGS,
+     "prefix_runs(values, mark, head, prefix): (start, end, bears, rising, whole) of each run."},
+    {"cut_prefixes", prefixes_cut, METH_VARARGS,
+     "cut_prefixes(values, prefix): the values without their first bytes; None for nulls."},
     {NULL, NULL, 0, NULL},
 };
 

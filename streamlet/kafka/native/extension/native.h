@@ -95,6 +95,11 @@ PyObject *client_send_offsets(PyObject *self, PyObject *arguments);
 PyObject *client_commit_transaction(PyObject *self, PyObject *timeout_ms);
 PyObject *client_abort_transaction(PyObject *self, PyObject *timeout_ms);
 
+/* prefixes.c */
+PyObject *prefixes_packed(PyObject *module, PyObject *arguments);
+PyObject *prefixes_runs(PyObject *module, PyObject *arguments);
+PyObject *prefixes_cut(PyObject *module, PyObject *arguments);
+
 /* tokens.c */
 PyObject *client_set_token(PyObject *self, PyObject *arguments);
 PyObject *client_token_failed(PyObject *self, PyObject *reason);

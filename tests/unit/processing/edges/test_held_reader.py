@@ -8,7 +8,8 @@ import pytest
 
 from streamlet.coordinator.commit_metadata import InputNote, WriterMark
 from streamlet.processing.edges import held_reader, held_records
-from streamlet.processing.edges.held_records import MARKER, pack, pack_head, pack_marker, writer_of
+from streamlet.processing.edges.held_columns import pack
+from streamlet.processing.edges.held_records import MARKER, pack_head, pack_marker, writer_of
 from streamlet.processing.edges.held_writer import HeldWriter, Period, joined
 from streamlet.processing.edges.writer_keys import STALE_MS, WriterKey, WriterKeys
 from streamlet.types import NO_STATE, StateNumber, TaskId

@@ -1,0 +1,135 @@
+/* Prefixes of values: put before a column, told apart in one pass, and cut off. */
+#include "native.h"
+#include <string.h>
+
+/* A list of our own that no other thread changes. */
+static PyObject *listed(PyObject *values) { return PySequence_List(values); }
+
+/* The bytes of a value, none for None. */
+static int value_of(PyObject *one, char **data, Py_ssize_t *length) {
+    *data = "";
+    *length = 0;
+    return one == Py_None ? 0 : PyBytes_AsStringAndSize(one, data, length);
+}
+
+PyObject *prefixes_packed(PyObject *module, PyObject *arguments) {
+    PyObject *given;
+    const char *head;
+    Py_ssize_t head_length, length;
+    unsigned long long first;
+    char *data;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#OK", &head, &head_length, &given, &first)) return NULL;
+    PyObject *values = listed(given);
+    if (!values) return NULL;
+    Py_ssize_t count = PyList_Size(values);
+    PyObject *result = PyList_New(count);
+    for (Py_ssize_t i = 0; result && i < count; i++) {
+        PyObject *one = PyList_GetItem(values, i);
+        PyObject *packed = NULL;
+        if (value_of(one, &data, &length) == 0)
+            packed = PyBytes_FromStringAndSize(NULL, head_length + 8 + length);
+        if (!packed) {
+            Py_CLEAR(result);
+            break;
+        }
+        char *to = PyBytes_AsString(packed);
+        unsigned long long sequence = 2 * (first + (unsigned long long)i) + (one == Py_None);
+        memcpy(to, head, (size_t)head_length);
+        for (int at = 7; at >= 0; at--, sequence >>= 8)
+            to[head_length + at] = (char)(sequence & 0xFF);
+        memcpy(to + head_length + 8, data, (size_t)length);
+        PyList_SetItem(result, i, packed);
+    }
+    Py_DECREF(values);
+    return result;
+}
+
+/* What is known of values in a row that begin alike. */
+typedef struct {
+    Py_ssize_t start;
+    const char *data; /* of the value before */
+    Py_ssize_t length;
+    int bears, rising, whole;
+} Run;
+
+static int added(PyObject *result, const Run *run, Py_ssize_t end) {
+    PyObject *row = Py_BuildValue("(nniii)", run->start, end, run->bears, run->rising, run->whole);
+    int bad = !row || PyList_Append(result, row) < 0;
+    Py_XDECREF(row);
+    return bad ? -1 : 0;
+}
+
+static int bears(const char *data, Py_ssize_t length, const char *mark, Py_ssize_t mark_length,
+                 Py_ssize_t head) {
+    return length >= head && length >= mark_length &&
+           memcmp(data, mark, (size_t)mark_length) == 0;
+}
+
+static int is_less(const Run *run, const char *data, Py_ssize_t length) {
+    Py_ssize_t common = run->length < length ? run->length : length;
+    int order = memcmp(run->data, data, (size_t)common);
+    return order < 0 || (order == 0 && run->length < length);
+}
+
+PyObject *prefixes_runs(PyObject *module, PyObject *arguments) {
+    PyObject *given;
+    const char *mark;
+    Py_ssize_t mark_length, head, prefix, length;
+    char *data;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "Oy#nn", &given, &mark, &mark_length, &head, &prefix))
+        return NULL;
+    PyObject *values = listed(given);
+    PyObject *result = values ? PyList_New(0) : NULL;
+    Py_ssize_t count = values ? PyList_Size(values) : 0;
+    Run run = {0};
+    for (Py_ssize_t i = 0; result && i < count; i++) {
+        if (value_of(PyList_GetItem(values, i), &data, &length) < 0) {
+            Py_CLEAR(result);
+            break;
+        }
+        int one = bears(data, length, mark, mark_length, head);
+        int same = i && run.bears == one && (!one || memcmp(run.data, data, (size_t)head) == 0);
+        if (i && !same && added(result, &run, i) < 0) {
+            Py_CLEAR(result);
+            break;
+        }
+        if (same)
+            run.rising = run.rising && is_less(&run, data, length);
+        else
+            run = (Run){.start = i, .bears = one, .rising = 1, .whole = 1};
+        run.whole = run.whole && length >= prefix;
+        run.data = data;
+        run.length = length;
+    }
+    if (result && count && added(result, &run, count) < 0) Py_CLEAR(result);
+    Py_XDECREF(values);
+    return result;
+}
+
+PyObject *prefixes_cut(PyObject *module, PyObject *arguments) {
+    PyObject *given;
+    Py_ssize_t prefix, length;
+    char *data;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "On", &given, &prefix)) return NULL;
+    PyObject *values = listed(given);
+    if (!values) return NULL;
+    Py_ssize_t count = PyList_Size(values);
+    PyObject *result = PyList_New(count);
+    for (Py_ssize_t i = 0; result && i < count; i++) {
+        PyObject *body = NULL;
+        if (PyBytes_AsStringAndSize(PyList_GetItem(values, i), &data, &length) == 0) {
+            if (prefix < 1 || length < prefix)
+                PyErr_SetString(PyExc_ValueError, "a value is shorter than its prefix");
+            else if (length == prefix && (data[prefix - 1] & 1))
+                body = Py_NewRef(Py_None);
+            else
+                body = PyBytes_FromStringAndSize(data + prefix, length - prefix);
+        }
+        if (!body || PyList_SetItem(result, i, body) < 0) Py_CLEAR(result);
+    }
+    Py_DECREF(values);
+    return result;
+}
