@@ -15,9 +15,22 @@ _ROW, _BAR = 22, 12
 _CLOSE_HEIGHT = 88
 
 
-def drawn(seen: Mapping[str, Any], theme: str) -> str:
-    """The picture of one hand-over in the colours of a theme."""
-    return "\n".join(_Picture(seen, THEMES[theme]).lines()) + "\n"
+#: Uncovers the bars from left to right, a second of the run in two and a half, again and again.
+_MOTION = """<style>
+#run {{ animation: run {total:g}s linear infinite; transform-origin: {left}px 0; }}
+#now {{ animation: now {total:g}s linear infinite; }}
+@keyframes run {{ from {{ transform: scaleX(0); }} 80%, to {{ transform: scaleX(1); }} }}
+@keyframes now {{ from {{ transform: translateX(-{width}px); }} 80%, to {{ transform: none; }} }}
+@media (prefers-reduced-motion: reduce) {{ #run, #now {{ animation: none; }} }}
+</style>
+<clipPath id="seen">
+<rect id="run" x="{left}" y="0" width="{width}" height="{height}"/>
+</clipPath>"""
+
+
+def drawn(seen: Mapping[str, Any], theme: str, *, moving: bool = False) -> str:
+    """The picture of one hand-over in the colours of a theme, as it was or as it happens."""
+    return "\n".join(_Picture(seen, THEMES[theme]).lines(moving)) + "\n"
 
 
 class _Picture:
@@ -35,7 +48,7 @@ class _Picture:
         }
         self._bottom = max(self._rows.values()) + _ROW
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, moving: bool) -> Iterator[str]:
         """The lines of the file."""
         height = self._bottom + 58 + _CLOSE_HEIGHT
         yield (
@@ -47,13 +60,27 @@ class _Picture:
         yield from self._time()
         for (instance, task), y in self._rows.items():
             yield self._text(_LEFT - 10, y + _BAR - 1, f"{instance}  {task}", anchor="end")
+        yield from self._begin_motion() if moving else ()
         for move in self._seen["moves"]:
             yield from self._move(move)
         for run in self._seen["runs"]:
             y = self._rows[run["instance"], run["task"]]
             yield self._bar(run["from"], run["to"], y, f'fill="{self._colours[run["instance"]]}"')
+        yield from self._end_motion() if moving else ()
         yield from self._near()
         yield "</svg>"
+
+    def _begin_motion(self) -> Iterator[str]:
+        width = _WIDTH - _LEFT - _RIGHT
+        total = self._seen["end"] / 1000 * 2.5 / 0.8
+        yield _MOTION.format(total=round(total, 1), left=_LEFT, width=width, height=self._bottom)
+        yield '<g clip-path="url(#seen)">'
+
+    def _end_motion(self) -> Iterator[str]:
+        """The end of what is uncovered, and the line that stands at the time that is shown."""
+        yield "</g>"
+        end = _WIDTH - _RIGHT
+        yield f'<g id="now">{self._line(end, 36, end, self._bottom, "text", "1.5")}</g>'
 
     def _title(self) -> str:
         first = ", ".join(

@@ -1,7 +1,8 @@
 """The picture of a hand-over in the README: measured on a broker, and drawn.
 
 ``python -m bench.handover_picture`` has a second instance join a loaded first one, writes what it
-saw to ``docs/pictures/handover.json`` and draws ``handover-light.svg`` and ``handover-dark.svg``.
+saw to ``docs/pictures/handover.json`` and draws it for light and for dark pages, still
+(``handover-light.svg``) and moving (``handover-moving-light.svg``).
 ``--draw`` draws the file that is there. Times are the broker's, of each record that was written.
 """
 
@@ -41,6 +42,8 @@ def main() -> None:
     found = json.loads(file.read_text("utf-8"))
     for theme in THEMES:
         (FOLDER / f"handover-{theme}.svg").write_text(drawn(found, theme), "utf-8")
+        moving = drawn(found, theme, moving=True)
+        (FOLDER / f"handover-moving-{theme}.svg").write_text(moving, "utf-8")
 
 
 def _measured() -> dict[str, Any]:

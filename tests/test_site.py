@@ -33,7 +33,8 @@ ROOT = Path(__file__).resolve().parents[1]
 #: What is searched for -> the page that has to be found first.
 SEARCHED = {
     "dead letter": "operations/dead-letters.html",
-    "partitioner": "reference/sources.html",
+    "exactly once": "howto/exactly-once.html",
+    "partitioner": "howto/producing.html",
 }
 #: Puts a page's text into the page that is shown, and says which code and drawings are cut off.
 CUT_OFF = """

@@ -1,4 +1,4 @@
-"""Pages and files of the site that lie outside ``docs/``: the README, the changelog, examples.
+"""Pages and files of the site that lie outside ``docs/``: the changelog, examples.
 
 On the site they lie beside those of ``docs/``, and links between them are changed so.
 """
@@ -14,7 +14,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 #: File of the project -> page of the site.
-_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
+_PAGES = {"CHANGELOG.md": "changelog.md"}
 _FILES = {page: file for file, page in _PAGES.items()}
 _LINK = re.compile(r"(?<=\]\()[^)#:]+|(?<= src=\")[^\":]+|(?<= srcset=\")[^\":]+")
 

@@ -21,6 +21,8 @@ def test_the_picture_is_drawn_from_what_was_measured(theme: str) -> None:
     measured = json.loads((FOLDER / "handover.json").read_text("utf-8"))
     picture = (FOLDER / f"handover-{theme}.svg").read_text("utf-8")
     assert picture == drawn(measured, theme)
+    moving = (FOLDER / f"handover-moving-{theme}.svg").read_text("utf-8")
+    assert moving == drawn(measured, theme, moving=True)
     title = ElementTree.fromstring(picture)[0].text or ""
     for move in measured["moves"]:
         assert f"{move['task']} stands still for {move['first'] - move['last']} ms" in title
@@ -32,6 +34,12 @@ def test_the_readme_shows_both_pictures() -> None:
         FOLDER / "handover-dark.svg",
         FOLDER / "handover-light.svg",
     ]
+
+
+def test_the_landing_page_shows_the_moving_pictures() -> None:
+    page = (ROOT / "docs" / "index.md").read_text("utf-8")
+    shown = re.findall(r"\((pictures/handover[^)#]+)#only-(\w+)\)", page)
+    assert shown == [(f"pictures/handover-moving-{theme}.svg", theme) for theme in THEMES]
 
 
 def test_a_move_is_from_the_last_record_of_one_writer_to_the_first_of_the_other() -> None:

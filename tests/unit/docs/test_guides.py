@@ -1,0 +1,71 @@
+"""Each code block of the guides runs as printed, page by page; each command exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import typer.main
+
+from docs.hooks.concept_pictures import PICTURES
+from streamlet.tools.main import build
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PAGES = [
+    DOCS / "index.md",
+    DOCS / "getting-started.md",
+    DOCS / "faq.md",
+    *sorted((DOCS / "concepts").glob("*.md")),
+    *sorted((DOCS / "howto").glob("*.md")),
+]
+BLOCK = re.compile(
+    r"^```python(?: title=\"(?P<title>[^\"]+)\")?(?P<broker> test=\"broker\")?\n(?P<code>.*?)^```$"
+    r"(?:\n\n^```text\n(?P<shown>.*?)^```$)?",
+    re.M | re.S,
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs_from_top_to_bottom(
+    page: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = page.read_text("utf-8")
+    blocks = list(BLOCK.finditer(text))
+    assert len(blocks) == text.count("```python")
+    module = ModuleType("guide")
+    monkeypatch.setitem(sys.modules, "guide", module)
+    for block in blocks:
+        if (block["title"] or "").endswith(".py"):
+            monkeypatch.setitem(sys.modules, block["title"].removesuffix(".py"), module)
+        if block["broker"]:
+            continue  # the README has the same cell, which runs on a broker
+        exec(compile(block["code"], str(page), "exec"), vars(module))
+        assert capsys.readouterr().out == (block["shown"] or "")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_of_a_concept_is_drawn_by_its_code(name: str) -> None:
+    """Else run `python docs/hooks/concept_pictures.py`."""
+    file = DOCS / "pictures" / f"concept-{name}.svg"
+    assert file.read_text("utf-8") == PICTURES[name]().svg()
+
+
+def typed() -> list[str]:
+    """Each command of streamlet in the guides."""
+    text = "".join(page.read_text("utf-8") for page in PAGES)
+    blocks = "\n".join(re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S))
+    return re.findall(r"^(?:printf.* \| )?streamlet (.*?)(?:\s+#.*)?$", blocks, re.M)
+
+
+@pytest.mark.parametrize("line", typed())
+def test_a_command_of_the_guides_exists_with_its_options(line: str) -> None:
+    command = typer.main.get_command(build())
+    words = shlex.split(line)
+    while inner := getattr(command, "commands", None):
+        command = inner[words.pop(0)]
+    options = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    assert {word for word in words if word.startswith("--")} - options == set()
