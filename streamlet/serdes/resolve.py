@@ -14,6 +14,7 @@ from streamlet.errors import SerdeError
 from streamlet.serdes.basic import BY_TYPE, custom
 from streamlet.serdes.json_serde import document, json
 from streamlet.serdes.json_types import bare_type, plain_type, type_name
+from streamlet.serdes.pydantic_models import is_pydantic, pydantic_json
 from streamlet.serdes.serde import Serde, build
 
 T = TypeVar("T")
@@ -36,7 +37,8 @@ def serde(of: Any) -> Serde[Any]:
     ``str int float bool uuid.UUID bytes None`` are written as Kafka's own serdes write them,
     ``dict`` and ``list`` as JSON, and a dataclass, an attrs class, a ``msgspec.Struct`` or a typed
     container such as ``dict[str, int]`` as JSON checked against the type (see ``json``). A pair of
-    functions ``(encode, decode)`` and a ready ``Serde`` are taken as they are.
+    functions ``(encode, decode)`` and a ready ``Serde`` are taken as they are. A model or dataclass
+    of pydantic is written, read and checked by pydantic, as JSON.
 
     ``NewType``, ``Annotated`` and aliases are what they stand for; what ``msgspec.Meta`` demands in
     an ``Annotated`` is demanded of each value that is read or written.
@@ -63,7 +65,7 @@ def serde(of: Any) -> Serde[Any]:
         raise SerdeError(
             f"no serde for {of!r}: expected a type, a Serde or a pair (encode, decode)"
         )
-    return json(of)
+    return pydantic_json(of) if is_pydantic(of) else json(of)
 
 
 def _is_plain(of: Any) -> bool:

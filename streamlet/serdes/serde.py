@@ -260,7 +260,13 @@ def wrong_type(name: str, accepts: Iterable[type], value: object) -> SerdeError:
     """The error for a value of a type that the serde does not take."""
     expected = " or ".join(sorted(kind.__name__ for kind in accepts))
     got = type(value).__name__
-    return SerdeError(f"{name}: expected {expected}, got {got} {shown(value)}")
+    hint = _PLAIN_BY.get(got) or ("item" if type(value).__module__ == "numpy" else "")
+    text = f"{name}: expected {expected}, got {got} {shown(value)}"
+    return SerdeError(f"{text}; call its .{hint}()" if hint else text)
+
+
+#: What makes values of Python's own types of those of pandas.
+_PLAIN_BY = {"Timestamp": "to_pydatetime", "Timedelta": "to_pytimedelta"}
 
 
 def _reason(why: object) -> str:

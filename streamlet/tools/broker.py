@@ -65,14 +65,14 @@ def start(
     if data_dir is None and not ephemeral:
         data_dir = Path(user_data_path("streamlet")) / "broker" / str(port)
     kafka = KafkaBroker(port or None, data_dir, common.settings, brokers=brokers)
-    records = _started(kafka, ephemeral, detached=not foreground)
+    records = started(kafka, ephemeral, detached=not foreground)
     if foreground:
         _stay(common, kafka, records)
     else:
         _answer(common, records)
 
 
-def _started(kafka: KafkaBroker, ephemeral: bool, *, detached: bool) -> list[BrokerRecord]:
+def started(kafka: KafkaBroker, ephemeral: bool, *, detached: bool) -> list[BrokerRecord]:
     """Start the brokers and remember them; none is left if that fails."""
     try:
         with handled({signal.SIGTERM: signal.default_int_handler}):  # else Java would live on

@@ -1,0 +1,207 @@
+"""``streamlet dev``: broker, application and live page together, begun again on each save."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import webbrowser
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import attrs
+import typer
+from platformdirs import user_data_path
+
+from streamlet.broker.record import BrokerRecord, running
+from streamlet.errors import ConfigError
+from streamlet.hosting.signals import GracefulStop
+from streamlet.tools.broker import started
+from streamlet.tools.command import Common, command
+
+#: How often files are looked at, s.
+_LOOK_S = 0.5
+#: How long an instance may take to end before it is killed, s.
+_END_S = 15
+#: Folders whose files are not the program's.
+_OTHERS = frozenset({"__pycache__", "node_modules", "site-packages"})
+#: Partitions of the topics that are made.
+_PARTITIONS = 4
+_PAGE_PORT = 8080
+
+
+@command("dev")
+def dev(
+    common: Common,
+    app: Annotated[str, typer.Argument(metavar="APP", help="module:attribute of the App.")],
+    port: Annotated[
+        int, typer.Option(metavar="P", min=1, max=65_535, help="Port of the live page.")
+    ] = _PAGE_PORT,
+    broker_port: Annotated[
+        int, typer.Option(min=1, max=65_535, help="Port of the broker that is started.")
+    ] = 9092,
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="D", help="Where state is kept (state.dir).")
+    ] = None,
+    watch: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder whose Python files are watched.")
+    ] = Path(),
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+    ] = False,
+) -> None:
+    """Run an application while it is written: with a broker, its live page, and reloads on save.
+
+    A broker is started on --broker-port unless one runs there or --bootstrap-servers names another;
+    topics that the application names and that are not there are created. When a Python file in the
+    folder is saved the instance commits, ends, and begins again with the new program; an error in
+    it is shown, and the next change tries again. Ctrl-C ends all of it, the broker's data stays.
+    """
+    if not watch.is_dir():
+        raise ConfigError([f"--watch {watch}: there is no such folder"])
+    page = find_spec("aiohttp") is not None
+    if not page:
+        common.output.note("the live page needs the extra http: pip install 'streamlet[http]'")
+    with GracefulStop() as stop:
+        servers, records = common.given_servers, []
+        if servers is None:
+            records = _broker(broker_port)
+            servers = f"127.0.0.1:{broker_port}"
+        words = ["--bootstrap-servers", servers, *_settings(common)]
+        more = ["--http-port", str(port)] if page else []
+        more += [] if state_dir is None else ["--state-dir", str(state_dir)]
+        instance = _Instance(app, words, more)
+        try:
+            url = f"http://127.0.0.1:{port}/" if page else None
+            text = f"{app} runs over {servers}" + (f" and is shown on {url}" if url else "")
+            common.output.answer({"app": app, "bootstrap_servers": servers, "url": url}, text)
+            if browser and url is not None and not webbrowser.open(url):
+                common.output.note("no browser can be opened here; open that address in one")
+            _reload(common, instance, watch, stop)
+        finally:
+            instance.end()
+            for record in records:
+                record.stop()
+
+
+def _broker(port: int) -> list[BrokerRecord]:
+    """The broker that was started here; none where one runs on that port already."""
+    from streamlet.broker.server import KafkaBroker
+
+    if running(BrokerRecord, port):
+        return []
+    folder = Path(user_data_path("streamlet")) / "broker" / str(port)
+    return started(KafkaBroker(port, folder), ephemeral=False, detached=False)
+
+
+def _settings(common: Common) -> list[str]:
+    """The settings of the command line, for other commands."""
+    return [word for text in common.overrides for word in ("--set", text)]
+
+
+def _reload(common: Common, instance: _Instance, folder: Path, stop: GracefulStop) -> None:
+    """Run the program, and run it again when its files have changed, until it is to stop."""
+    seen = files_of(folder)
+    instance.begin(common)
+    while not stop.asked.wait(_LOOK_S):
+        code = instance.just_ended()
+        if code is not None:
+            common.output.note(
+                f"the instance ended with exit code {code}; save a file to try again"
+            )
+        now = files_of(folder)
+        if now != seen:
+            changed = sorted(name for name, _ in now.items() ^ seen.items())
+            common.output.note(f"{changed[0]} has changed: begin again")
+            seen = now
+            instance.end()
+            instance.begin(common)
+
+
+def files_of(folder: Path) -> Mapping[str, tuple[int, int]]:
+    """The Python files of a folder: name -> when it was written, ns, and its bytes."""
+    found: dict[str, tuple[int, int]] = {}
+    for place, folders, names in os.walk(folder):
+        folders[:] = [one for one in folders if one not in _OTHERS and one[0] != "."]
+        for name in names:
+            if name.endswith(".py"):
+                path = Path(place, name)
+                with suppress(OSError):  # it was renamed or deleted meanwhile
+                    about = path.stat()
+                    found[str(path.relative_to(folder))] = about.st_mtime_ns, about.st_size
+    return found
+
+
+@attrs.define
+class _Instance:
+    """The process of the application; one at a time."""
+
+    app: str
+    common: list[str]
+    own: list[str]
+    _process: subprocess.Popen[bytes] | None = None
+
+    def begin(self, common: Common) -> None:
+        """Make the topics that are missing, and start the application."""
+        described = subprocess.run(
+            [sys.executable, "-m", "streamlet", "describe", self.app, "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # what is wrong is said by the instance itself
+            start_new_session=True,
+            check=False,
+        )
+        if described.returncode == 0:
+            create_missing(common, self.common[1], topics_of(json.loads(described.stdout)))
+        words = ["run", self.app, "--name", "dev", "--processes", "0", *self.common, *self.own]
+        # In a session of its own: Ctrl-C is for this command, which ends the instance in order.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "streamlet", *words], start_new_session=True
+        )
+
+    def just_ended(self) -> int | None:
+        """Its exit code, once, if it has ended by itself."""
+        if self._process is None or (code := self._process.poll()) is None:
+            return None
+        self._process = None
+        return code
+
+    def end(self) -> None:
+        """End it in order; it is killed where it takes too long."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def topics_of(described: Mapping[str, Any]) -> set[str]:
+    """The topics that a program reads and writes by name, without those that streamlet makes."""
+    parts = described["subtopologies"]
+    read = {topic for part in parts for source in part["sources"] for topic in source["topics"]}
+    written = {sink["topic"] for part in parts for sink in part["sinks"]}
+    inputs = {*described["source_topics"]}
+    inputs |= {table["topic"] for table in described["global_tables"]}
+    return inputs | {topic for topic in written - (read - inputs) if topic}
+
+
+def create_missing(common: Common, servers: str, names: Iterable[str]) -> None:
+    """Create those of the topics that are not there."""
+    from streamlet.kafka.client import KafkaAdmin
+    from streamlet.kafka.ports import NewTopic
+
+    admin = KafkaAdmin(servers, common.client_config())
+    try:
+        missing = sorted({*names} - admin.topics().keys())
+        admin.create_topics([NewTopic(name, _PARTITIONS, -1) for name in missing])
+    finally:
+        admin.close()
+    for name in missing:
+        common.output.note(f"made topic {name} with {_PARTITIONS} partitions")
