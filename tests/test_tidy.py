@@ -325,7 +325,7 @@ def test_each_dependency_is_imported_by_the_package_and_each_import_is_one() -> 
     assert needed - imported == set()
     extras_used = ("broker", "http", "msk", "pkcs12", "registry", "spark")
     own = (one for extra in extras_used for one in extras[extra])
-    optional = modules_of([*own, "pytest", "testcontainers", "numpy", "py4j"])
+    optional = modules_of([*own, "pytest", "testcontainers", "numpy", "pydantic", "py4j"])
     foreign = imported - set(sys.stdlib_module_names) - {"streamlet"}
     assert foreign - needed - optional == set()
 
