@@ -1,4 +1,4 @@
-"""Draws the pictures of the concepts: `python docs/hooks/concept_pictures.py`.
+"""Draws the pictures of concepts and of an instance: `python docs/hooks/concept_pictures.py`.
 
 Each picture is one file for light and for dark pages, whichever the reader has.
 """
@@ -17,6 +17,7 @@ rect { fill: #f6f8fa; stroke: #8c959f; } .one { fill: #ddf4ff; stroke: #0969da; 
 .two { fill: #fff1e5; stroke: #bc4c00; } .copy { stroke-dasharray: 4 3; }
 .group { fill: none; stroke: #afb8c1; } .closed { fill: #eaeef2; stroke: #8c959f; }
 path { fill: none; stroke: #57606a; marker-end: url(#tip); } .plain { marker-end: none; }
+.both { marker-start: url(#tip); }
 circle, .tip { fill: #57606a; stroke: none; } .late { fill: #bc4c00; }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3; } rect { fill: #21262d; stroke: #6e7681; }
@@ -26,7 +27,7 @@ path { stroke: #adbac7; } circle, .tip { fill: #adbac7; stroke: none; } .late { 
 }
 </style>
 <defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" \
-orient="auto"><path class="plain tip" d="M0 0 8 4 0 8z"/></marker></defs>"""
+orient="auto-start-reverse"><path class="plain tip" d="M0 0 8 4 0 8z"/></marker></defs>"""
 
 
 class Drawing:
@@ -160,7 +161,63 @@ def time() -> Drawing:
     return sheet
 
 
-PICTURES = {one.__name__: one for one in (tasks, learner, repartition, repetitions, time)}
+def instance() -> Drawing:
+    """An instance, the threads of one of its workers, and what they exchange with Kafka."""
+    sheet = Drawing(890, 560, "An instance with one of its workers, and Kafka")
+    sheet.box(10, 10, 600, 540, kind="group")
+    sheet.box(30, 30, 240, 44, "Supervisor process\nhosting/supervisor")
+    sheet.box(350, 30, 240, 44, "Fork server\nhosting/fork_server")
+    sheet.arrow((270, 52), (348, 52))
+    sheet.text(309, 44, "asks it", "small")
+    sheet.arrow((110, 74), (110, 98))
+    sheet.text(70, 91, "orders", "small")
+    sheet.arrow((170, 100), (170, 76))
+    sheet.text(206, 91, "events", "small")
+    sheet.arrow((470, 74), (470, 98))
+    sheet.text(496, 91, "forks", "small")
+    sheet.box(24, 100, 572, 352, kind="group")
+    sheet.text(310, 118, "Worker process, one or more: hosting/process, hosting/assembly")
+    for y, text in (
+        (150, "Stream thread\nruntime/stream_thread"),
+        (250, "State updater, two threads\ntasks/state_updater"),
+    ):
+        sheet.box(50, y, 230, 56, text, "one")
+    sheet.box(90, 370, 190, 56, "Event loop of async calls\nprocessing/call_pool", "one")
+    sheet.box(350, 150, 230, 56, "Rebalance events\ntasks/rebalance_events")
+    sheet.box(350, 250, 230, 56, "Control thread\ncoordinator/session", "two")
+    sheet.box(350, 330, 230, 44, "Network thread\ncoordinator/transport", "two")
+    sheet.box(350, 394, 230, 44, "Control topic's thread\nruntime/control_link", "two")
+    sheet.box(50, 484, 530, 50, "Stores on disk, a folder per task: state/, RocksDB")
+    sheet.box(640, 10, 240, 540, kind="group")
+    sheet.text(760, 34, "Kafka")
+    sheet.box(660, 120, 200, 50, "Input, repartition\nand output topics")
+    sheet.box(660, 206, 200, 44, "Changelog topics")
+    sheet.box(660, 327, 200, 50, "Group coordinator")
+    sheet.box(660, 394, 200, 44, "Control topic\ncontrol/")
+    sheet.arrow((230, 150), (230, 136), (658, 136), kind="both")
+    sheet.text(630, 130, "records", "small")
+    sheet.arrow((282, 196), (316, 217), (658, 217))
+    sheet.text(470, 213, "changes of stores", "small")
+    sheet.arrow((658, 236), (316, 236), (282, 262))
+    sheet.text(470, 247, "restoring, copies", "small")
+    sheet.arrow((282, 178), (348, 178), kind="both")
+    sheet.text(315, 172, "decisions", "small")
+    sheet.arrow((540, 250), (540, 208))
+    sheet.arrow((465, 308), (465, 328), kind="both")
+    sheet.arrow((582, 352), (658, 352), kind="both")
+    sheet.text(620, 346, "requests", "small")
+    sheet.arrow((582, 416), (658, 416), kind="both")
+    sheet.text(620, 410, "marks", "small")
+    sheet.arrow((165, 208), (165, 248), kind="both")
+    sheet.text(120, 232, "copies, lag", "small")
+    sheet.arrow((50, 178), (36, 178), (36, 398), (88, 398), kind="both")
+    sheet.text(62, 392, "calls", "small")
+    sheet.arrow((70, 308), (70, 482), kind="both")
+    sheet.arrow((282, 188), (300, 188), (300, 482), kind="both")
+    return sheet
+
+
+PICTURES = {one.__name__: one for one in (tasks, learner, repartition, repetitions, time, instance)}
 
 if __name__ == "__main__":
     for name, draw in PICTURES.items():

@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("streamlet", "tests", "bench", "examples", "docs")
 #: Where a module or a file in a room may lie.
 HOMES = (ROOT, ROOT / "streamlet", ROOT / "tests", ROOT / "docs", ROOT / "streamlet/testing")
-#: The page that says what names of other libraries are called here.
-OTHERS = "coming-from.md"
+#: The pages that say what names of other libraries are called here.
+OTHERS = ("coming-from.md", "coming-from-others.md")
 #: Of Kafka, Kafka Streams, Java, Spark, Prometheus, Python and operators.
 FOREIGN = frozenset(
     """
@@ -150,7 +150,7 @@ def prose() -> list[tuple[str, str]]:
     """Documents, and the docstrings and comments of the package, with where they stand."""
     found = []
     for path in (*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"):
-        if path.name != OTHERS:
+        if path.name not in OTHERS:
             text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.M | re.S)
             found.append((str(path.relative_to(ROOT)), text))
     for path in sorted((ROOT / "streamlet").rglob("*.py")):
