@@ -14,6 +14,7 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.processing.encoding import SinkEncoder
+from streamlet.processing.node_meters import NodeMeters
 from streamlet.processing.output_order import Meeting, OrderedNodes, Step
 from streamlet.processing.record_failures import RecordFailures
 from streamlet.processing.task_calls import TaskCalls
@@ -71,6 +72,8 @@ class NodeSteps:
         self._punctuated: dict[str, tuple[PunctuatedOperator, Step]] = {}
         #: Those that take records of several inputs in their order.
         self.ordered = OrderedNodes()
+        #: Counters of the nodes; they count once a worker says so.
+        self.meters = NodeMeters()
         #: Of the async operators; None: there are none.
         self.calls: TaskCalls | None = None
         self._behind = {source.name: self._forward(source.name) for source in subtopology.sources}
@@ -211,15 +214,17 @@ class NodeSteps:
             self._timed[node.name] = operator, forward
         if isinstance(operator, PunctuatedOperator):
             self._punctuated[node.name] = operator, forward
+            self.meters.punctuations.append(lambda: operator.punctuations)
         through: Step
+        meter = self.meters.of(node.name)
         if isinstance(operator, CallingOperator):
             if self.calls is None:
                 self.calls = TaskCalls(self._context, self._results)
             through = self.calls.add(node, operator, forward)
         elif isinstance(operator, OperatorInParts):
-            through = _in_parts(operator.process_in_parts, forward)
+            through = _in_parts(meter.in_parts(operator.process_in_parts), forward)
         else:
-            through = _whole(operator.process, forward)
+            through = _whole(meter.whole(operator.process), forward)
         failed = self._results.record_failed
         again = node.values == "used" and self._results.policy.may_retry
 

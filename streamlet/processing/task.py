@@ -108,7 +108,7 @@ class Task:
         nodes = self._nodes = NodeSteps(subtopology, self, self.failures, partition_counts or {})
         #: ``calls`` are of async operators; None: there are none.
         self.calls: TaskCalls | None = nodes.calls
-        self._timed, self._punctuated = nodes.timed, nodes.punctuated
+        self._timed, self._punctuated, self.meters = nodes.timed, nodes.punctuated, nodes.meters
         self._sources = {
             topic: (source := subtopology.source_of(topic), nodes.behind(source.name))
             for topic in {tp.topic for tp in positions}

@@ -231,6 +231,7 @@ class Worker:
         self._updater.check()
         self._group.progress()  # before taking: what is lost from now on is seen in the next round
         self._actions.take()
+        self.meters.acted()
         if self._out_of_range.waiting:
             self._out_of_range.step()
         self._activate()

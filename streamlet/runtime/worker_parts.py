@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import attrs
 
@@ -12,6 +13,7 @@ from streamlet.coordinator.session import GroupSession
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.task import Task
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.worker_ports import WorkerPorts
 from streamlet.tasks.activation import Activation
@@ -104,6 +106,12 @@ class WorkerParts:
         pause_ms = self.settings.repartition_purge_interval_ms
         return Purge(self.ports.admin, topics, pause_ms, alive)
 
+    def _new_task(self, *where: Any, **given: Any) -> Task:
+        """A task whose nodes are counted."""
+        task = self.ports.new_task(*where, **given)
+        task.meters.begin(self.ports.clock.now_ns)
+        return task
+
     def activation(
         self,
         updater: StateUpdater,
@@ -121,7 +129,7 @@ class WorkerParts:
             settings=self.settings,
             edges=edges,
             new_task=partial(
-                ports.new_task,
+                self._new_task,
                 policy=policy,
                 partition_counts=catalog.counts,
                 idle_ms=self.settings.max_task_idle_ms,

@@ -6,8 +6,8 @@ piece; a ``Backing`` is one store of it. Keys and values are bytes here; a value
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, Self, runtime_checkable
 
 import attrs
 
@@ -51,6 +51,32 @@ class Backing(Protocol):
         ``backward``: the last one first.
         """
         ...
+
+
+@runtime_checkable
+class MeasuredBacking(Protocol):
+    """A store on a medium that knows figures of itself."""
+
+    def figures(self) -> dict[str, int]:
+        """Figures by RocksDB's names of them; raises ``StateError`` if the medium refuses."""
+        ...
+
+
+@attrs.frozen
+class StoreFigures:
+    """Counts and sizes of one store.
+
+    Attributes:
+        written: rows that commits put on the medium since the store was opened.
+        read: rows that were asked of the medium, because they were not in memory.
+        cached_bytes: memory of rows that are kept, an estimate.
+        medium: figures by RocksDB's names; empty for a store in memory.
+    """
+
+    written: int
+    read: int
+    cached_bytes: int
+    medium: Mapping[str, int]
 
 
 class StorageEngine(Protocol):

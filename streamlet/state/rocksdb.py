@@ -32,7 +32,7 @@ from streamlet.logs import get_logger
 from streamlet.state.backing import Columns
 from streamlet.state.rocksdb_errors import is_no_such_key, state_error
 from streamlet.state.rocksdb_files import BULK, manifest, prepare, wipe_folder
-from streamlet.state.rocksdb_options import database_options
+from streamlet.state.rocksdb_options import FIGURES, database_options
 
 log = get_logger(__name__)
 
@@ -95,6 +95,11 @@ class RocksBacking:
         """The values, in order; less than half the time of single reads."""
         found: list[bytes | None] = _guarded(self._folder, self._family.get, keys)
         return found
+
+    def figures(self) -> dict[str, int]:
+        """RocksDB's own figures of the store; some microseconds."""
+        read: Any = self._family.property_int_value  # type: ignore[union-attr]  # none of snapshots
+        return {name: _guarded(self._folder, read, f"rocksdb.{name}") or 0 for name in FIGURES}
 
     def scan(
         self, low: bytes | None, high: bytes | None, *, backward: bool = False

@@ -23,6 +23,13 @@ _OPEN_FILES = 64
 #: Threads for compactions and threads for flushes, which all databases of the process share.
 _COMPACTIONS = _FLUSHES = 1
 
+#: Properties of RocksDB that are figures of a store; its block cache is that of the process.
+FIGURES = (
+    *("estimate-num-keys", "total-sst-files-size", "size-all-mem-tables"),
+    *("estimate-pending-compaction-bytes", "num-running-compactions", "is-write-stopped"),
+    *("background-errors", "block-cache-usage"),
+)
+
 
 def start_threads() -> None:
     """Start the threads that flush and compact, unless they run already.

@@ -9,11 +9,12 @@ the windows of ``time_window_store``. What else happens with a commit is told it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
 from streamlet.errors import SerdeError, StateError
 from streamlet.serdes import ColumnError, Serde
-from streamlet.state.backing import Backing, Columns
+from streamlet.state.backing import Backing, Columns, MeasuredBacking, StoreFigures
 from streamlet.state.beside import Beside, NothingBeside
 from streamlet.state.checked import EntryCheck, unwritable
 from streamlet.state.merged_scan import merged
@@ -61,7 +62,9 @@ class StoreCommits:
         #: Of a topic that it is restored from.
         self.source_times = SourceTimes(None)
         self.beside: Beside = beside or NothingBeside()
-        self.backing = self.beside.rows_of(backing)
+        self._medium, self.backing = backing, self.beside.rows_of(backing)
+        #: Rows put on the medium, and asked of it.
+        self._written = self._read = 0
         self._held, self._steps = held, list(steps)
         self._overlay = Overlay(self.to_bytes)
         self._entry_size = EntrySize(held.sampled_bytes)
@@ -96,10 +99,12 @@ class StoreCommits:
 
     def stored(self, ckey: Any) -> bytes | None:
         """The row of a cache key on the medium."""
+        self._read += 1
         return self.backing.get(self.key.encode(ckey) if self.exact_keys else ckey)
 
     def stored_many(self, ckeys: list[Any]) -> list[bytes | None]:
         """The rows of cache keys on the medium; one call for all."""
+        self._read += len(ckeys)
         return self.backing.get_many(self.to_bytes(ckeys))
 
     def decoded(self, raw: bytes) -> Any:
@@ -257,6 +262,7 @@ class StoreCommits:
     def written(self) -> dict[Any, int]:
         """Note that a drain is on the medium; its cache keys need not stay in memory."""
         done, self.pinned = self.pinned, {}
+        self._written += len(done)
         self._held.written(done)
         self._overlay.written()
         self.beside.written()
@@ -264,6 +270,14 @@ class StoreCommits:
             if one.written is not None:
                 one.written()
         return done
+
+    def figures(self) -> StoreFigures:
+        """Counts and sizes, for the thread of the task."""
+        medium: dict[str, int] = {}
+        if isinstance(self._medium, MeasuredBacking):
+            with suppress(StateError):  # who uses the store meets it too
+                medium = self._medium.figures()
+        return StoreFigures(self._written, self._read, self.cache_bytes(), medium)
 
     def reset(self, backing: Backing) -> None:
         """Forget everything that is not on the medium, which is this one now."""

@@ -16,6 +16,7 @@ from streamlet.coordinator.events import CommitOutcome
 from streamlet.histogram import Histogram
 from streamlet.tasks.commit_port import Settled
 from streamlet.tasks.open_task import RestoreProgress
+from streamlet.tasks.store_meters import StoreMeters
 from streamlet.tasks.topic_meters import TopicMeters
 from streamlet.types import TaskId
 
@@ -70,6 +71,10 @@ class Meters:
     started_wall_ms: int = attrs.field(init=False)
     #: Records, bytes and times to output by topic.
     topics: TopicMeters = attrs.field(init=False)
+    stores: StoreMeters = attrs.field(init=False)
+    #: From an assignment until it was acted on.
+    assigned: Histogram = attrs.field(factory=Histogram)
+    _assigned_ns: int | None = None
     #: When ``busy`` was asked last, what it was, and the seconds worked by then.
     _busy: tuple[int, float | None, float] | None = None
     _commit_began_ns: int | None = None
@@ -79,7 +84,7 @@ class Meters:
     def __attrs_post_init__(self) -> None:
         """Note when it began; nothing is counted yet."""
         self.started_wall_ms = self.clock.wall_ms()
-        self.topics = TopicMeters(self.clock)
+        self.topics, self.stores = TopicMeters(self.clock), StoreMeters(self.clock)
 
     def busy(self, now_ms: int) -> float | None:
         """Share of the time that records were processed since the last call; None the first time.
@@ -147,6 +152,13 @@ class Meters:
         """An assignment was applied."""
         self.rebalances += 1
         self.last_rebalance_wall_ms = self.clock.wall_ms()
+        self._assigned_ns = self.clock.now_ns()
+
+    def acted(self) -> None:
+        """News of the group were acted on."""
+        if self._assigned_ns is not None:
+            self.assigned.add_ns(self.clock.now_ns() - self._assigned_ns)
+            self._assigned_ns = None
 
     def restoring(self, progress: RestoreProgress) -> None:
         """Note that a store's restoring began, ended or was given up."""

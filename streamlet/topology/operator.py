@@ -192,6 +192,11 @@ class PunctuatedOperator(Protocol):
     ``at`` is a record that stands for the present. Failures go to ``TaskContext.failed``.
     """
 
+    @property
+    def punctuations(self) -> int:
+        """The calls of punctuators and timers so far."""
+        ...
+
     def begin(self) -> None:
         """Start: the task is about to process its first batch."""
         ...

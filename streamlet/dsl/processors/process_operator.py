@@ -55,6 +55,8 @@ class Process:
         self._times = times
         self._by_stream = context._punctuators["stream_time"]
         self._by_clock = context._punctuators["wall_clock"]
+        #: Calls of punctuators.
+        self.punctuations = 0
         #: Offset of the last record of the present batch of the source that came here.
         self._seen = 0
 
@@ -180,6 +182,7 @@ class Process:
         taken = punctuators.take(now)
         assert taken is not None
         due, called = taken
+        self.punctuations += 1
         forwarding, before = self._forwarding, len(self._forwarding)
         forwarding.offset = offset
         try:

@@ -79,6 +79,8 @@ class StateProcess:
         self._name, self._task, self._rules = name, task, rules
         self._store, self._timers = store, timers
         self._context, self._forwarding, self._result = context, forwarding, result
+        #: Calls of timers.
+        self.punctuations = 0
         #: Stream time as of the present call.
         self._time = NO_TIME
         self._no_timers = "" if rules.on_timer is not None else rules.call
@@ -257,6 +259,7 @@ class StateProcess:
                 self._expire(ckey)
             else:
                 record = Record[Any, Any](self._rules.key.decode(raw), None, time)
+                self.punctuations += 1
                 self._call_timer(record, name, ckey, offset, at)
             fired += 1
             if fired % PART == 0 or len(self._forwarding) >= PART:

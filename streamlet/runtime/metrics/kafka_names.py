@@ -14,6 +14,11 @@ KAFKA_METRICS: tuple[tuple[str, str], ...] = (
         "time() - streamlet_consumer_coordinator_last_rebalance_timestamp_seconds",
     ),
     (
+        "consumer-coordinator-metrics:partition-assigned-latency-max",
+        "histogram_quantile(1, "
+        "rate(streamlet_consumer_coordinator_partition_assigned_latency_seconds_bucket[1m]))",
+    ),
+    (
         "consumer-coordinator-metrics:rebalance-rate-per-hour",
         "rate(streamlet_consumer_coordinator_rebalance_total[1h]) * 3600",
     ),
@@ -43,6 +48,14 @@ KAFKA_METRICS: tuple[tuple[str, str], ...] = (
     ("stream-metrics:state", "streamlet_stream_thread_state"),
     ("stream-metrics:version", "count by (version) (streamlet_info)"),
     (
+        "stream-processor-node-metrics:process-rate",
+        "rate(streamlet_stream_processor_node_process_total[1m])",
+    ),
+    (
+        "stream-processor-node-metrics:process-total",
+        "streamlet_stream_processor_node_process_total",
+    ),
+    (
         "stream-processor-node-metrics:record-e2e-latency-avg",
         "rate(streamlet_stream_processor_node_record_e2e_latency_seconds_sum[1m])"
         " / rate(streamlet_stream_processor_node_record_e2e_latency_seconds_count[1m])",
@@ -50,6 +63,31 @@ KAFKA_METRICS: tuple[tuple[str, str], ...] = (
     (
         "stream-processor-node-metrics:record-e2e-latency-max",
         "streamlet_stream_processor_node_record_e2e_latency_max_seconds",
+    ),
+    ("stream-state-metrics:background-errors", "streamlet_stream_state_background_errors"),
+    ("stream-state-metrics:block-cache-usage", "streamlet_stream_state_block_cache_usage_bytes"),
+    ("stream-state-metrics:estimate-num-keys", "streamlet_stream_state_estimate_num_keys"),
+    (
+        "stream-state-metrics:estimate-pending-compaction-bytes",
+        "streamlet_stream_state_estimate_pending_compaction_bytes",
+    ),
+    ("stream-state-metrics:get-rate", "rate(streamlet_stream_state_get_total[1m])"),
+    (
+        "stream-state-metrics:num-running-compactions",
+        "streamlet_stream_state_num_running_compactions",
+    ),
+    ("stream-state-metrics:put-rate", "rate(streamlet_stream_state_put_total[1m])"),
+    (
+        "stream-state-metrics:size-all-mem-tables",
+        "streamlet_stream_state_size_all_mem_tables_bytes",
+    ),
+    (
+        "stream-state-metrics:total-sst-files-size",
+        "streamlet_stream_state_total_sst_files_size_bytes",
+    ),
+    (
+        "stream-state-metrics:write-stall-duration-total",
+        "sum_over_time(streamlet_stream_state_write_stopped[1m])",
     ),
     (
         "stream-state-updater-metrics:active-restoring-tasks",
@@ -71,6 +109,7 @@ KAFKA_METRICS: tuple[tuple[str, str], ...] = (
     ("stream-task-metrics:dropped-records-total", "streamlet_stream_task_dropped_records_total"),
     ("stream-task-metrics:process-rate", "rate(streamlet_stream_task_process_total[1m])"),
     ("stream-task-metrics:process-total", "streamlet_stream_task_process_total"),
+    ("stream-task-metrics:punctuate-total", "streamlet_stream_task_punctuate_total"),
     ("stream-task-metrics:restore-rate", "rate(streamlet_stream_task_restore_total[1m])"),
     (
         "stream-task-metrics:restore-remaining-records-total",

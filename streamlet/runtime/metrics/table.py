@@ -11,6 +11,7 @@ A row says what a metric means and where a member has its value.
 from __future__ import annotations
 
 from streamlet.runtime.metrics.metric import Metric, counter, gauge, histogram
+from streamlet.runtime.metrics.state_metrics import STATE_METRICS
 from streamlet.runtime.metrics.topic_metrics import TOPIC_METRICS
 
 #: On every metric; ``member`` is empty on those of the whole instance.
@@ -164,6 +165,7 @@ _ALL = (
         lambda m: {(m.mode,): 1},
     ),
     *TOPIC_METRICS,
+    *STATE_METRICS,
     # Tasks.
     gauge(
         _K + "info",

@@ -227,6 +227,25 @@ def test_the_state_of_a_new_task_is_none() -> None:
     assert (state.state, state.positions) == (NO_STATE, {})
 
 
+def test_a_store_counts_what_commits_write_and_what_is_read_from_the_medium(
+    tmp_path: Path,
+) -> None:
+    state = TaskState.open(tmp_path, [Spec("s"), Spec("m", persistent=False)], 1 << 20)
+    for name in ("s", "m"):
+        for value in (1, 2):
+            state.stores[name].put("a", value)
+        state.stores[name].get("b")
+    state.write(state.drain(), StateNumber(1, 1), {})
+    on_disk, in_memory = (state.stores[name].commits.figures() for name in ("s", "m"))
+    assert (on_disk.written, on_disk.read) == (in_memory.written, in_memory.read) == (1, 1)
+    assert on_disk.cached_bytes > 0
+    assert on_disk.medium["estimate-num-keys"] == 1
+    assert on_disk.medium["size-all-mem-tables"] > 0
+    assert on_disk.medium["is-write-stopped"] == 0
+    assert in_memory.medium == {}
+    state.close()
+
+
 def test_memory_keeps_its_keys_in_order_through_deletion() -> None:
     backing = MemoryBacking()
     keys = [b"%03d" % i for i in range(100)]
