@@ -20,7 +20,7 @@ from streamlet.config import Settings
 from streamlet.errors import BrokerError
 from streamlet.state.query_errors import StateStoreMigratedError
 from streamlet.web.live.answers import FILES, POLICY
-from streamlet.web.live.reader import UNASKED_S, LiveReader
+from streamlet.web.live.reader import EVERY_S, UNASKED_S, LiveReader
 from streamlet.web.live.server import LivePageServer
 from tests.unit.web.live.made_up import MadeUp
 
@@ -227,3 +227,8 @@ def test_a_broker_that_is_away_is_told_beside_the_last_document() -> None:
         assert away["document"] is not None
         looks.fails = False
         _until(reader, lambda answer: answer["problem"] is None)
+
+
+def test_the_page_asks_as_often_as_the_application_is_read() -> None:
+    script = (files("streamlet.web.live") / "page" / "page.js").read_text("utf-8")
+    assert f"const EVERY_MS = {EVERY_S * 1000:.0f};" in script
