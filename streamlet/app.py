@@ -42,6 +42,8 @@ from streamlet.types import ms_of
 from streamlet.user_code import working_folder
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
     from streamlet.admin.members import Removal
     from streamlet.admin.metadata import InstanceMetadata
     from streamlet.admin.window import ApplicationInfo, GroupWindow
@@ -78,6 +80,7 @@ class App(Sources, Describing, Queries, Running):
             whose type is not known where they are written, as ``default.key.serde`` has it.
         value: the same of values, as ``default.value.serde``.
         oauth: a function that gets tokens for OAUTHBEARER; confluent-kafka's ``oauth_cb``.
+        tracer_provider: OpenTelemetry's: turns spans on (extra ``otel``), as ``tracing.enabled``.
         http_port: where runs answer queries over HTTP; the same as ``http.port`` in ``config``.
 
     Raises:
@@ -100,6 +103,7 @@ class App(Sources, Describing, Queries, Running):
         production_handler: Answer | ErrorHandler | None = None,
         uncaught_handler: UncaughtRule | None = None,
         oauth: Callable[[str], tuple[Any, ...]] | None = None,
+        tracer_provider: TracerProvider | None = None,
         http_port: int | None = None,
     ) -> None:
         if not _NAME.fullmatch(name) or name in (".", ".."):
@@ -112,8 +116,7 @@ class App(Sources, Describing, Queries, Running):
             )
         if is_async(assignor):
             raise ConfigError([f"assignor: {assignor!r} is async; a plan cannot be awaited"])
-        self.name = name
-        self.assignor = assignor
+        self.name, self.assignor, self.tracer_provider = name, assignor, tracer_provider
         self.policy = ErrorPolicy.of(
             on_error,
             deserialization=deserialization_handler,
@@ -129,8 +132,7 @@ class App(Sources, Describing, Queries, Running):
         #: Called with what workers do, each in its own process.
         self.listeners = Listeners()
         self._builder = Builder(name, Kind.default(key, "key"), Kind.default(value, "value"))
-        self._served = ServedTasks()
-        self._tables = {}
+        self._served, self._tables = ServedTasks(), {}
 
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
@@ -362,7 +364,7 @@ def hosted(app: App, settings: Settings) -> HostedApp:
     """The parts of an application, over these settings, that a host makes workers of."""
     from streamlet.hosting.hosted import HostedApp
 
-    parts = app.policy, app.assignor, app.listeners, app._served
+    parts = app.policy, app.assignor, app.listeners, app._served, app.tracer_provider
     return HostedApp(app.topology(settings), settings, *parts)
 
 

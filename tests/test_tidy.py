@@ -47,7 +47,7 @@ LONG_FILES = {
     "tests/unit/test_consumer.py": 520,
 }
 LONG_FUNCTIONS = {
-    "streamlet/hosting/assembly.py:open_worker": 65,
+    "streamlet/hosting/assembly.py:open_worker": 66,
     "streamlet/consumer.py:__init__": 64,
     "streamlet/spark/query.py:start": 63,
     "streamlet/testing/simulation/member.py:__init__": 63,
@@ -90,6 +90,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         *(f"coordinator/{name}.py" for name in ("tokens", "transport", "transport_errors")),
         "testing/faults/wire.py",
     ),
+    "opentelemetry": ("app.py", "hosting/hosted.py", "testing/driver.py", "tracing/"),
     "pandas": ("spark/",),
     "prometheus_client": ("runtime/", "spark/metrics.py", "tools/"),
     "psutil": (),
@@ -323,7 +324,7 @@ def test_each_dependency_is_imported_by_the_package_and_each_import_is_one() -> 
     }
     needed = modules_of(project["dependencies"])
     assert needed - imported == set()
-    extras_used = ("broker", "http", "msk", "pkcs12", "registry", "spark")
+    extras_used = ("broker", "http", "msk", "otel", "pkcs12", "registry", "spark")
     own = (one for extra in extras_used for one in extras[extra])
     optional = modules_of([*own, "pytest", "testcontainers", "numpy", "pydantic", "py4j"])
     foreign = imported - set(sys.stdlib_module_names) - {"streamlet"}
@@ -333,7 +334,8 @@ def test_each_dependency_is_imported_by_the_package_and_each_import_is_one() -> 
 def modules_of(requirements: Iterable[str]) -> set[str]:
     """The modules that packages are imported as."""
     names = {re.split(r"[^\w-]", one)[0].replace("-", "_") for one in requirements}
-    return {{"protobuf": "google"}.get(name, name.removesuffix("_python")) for name in names}
+    others = {"protobuf": "google", "opentelemetry_sdk": "opentelemetry"}
+    return {others.get(name, name.removesuffix("_python")) for name in names}
 
 
 def test_order_never_hangs_on_hash() -> None:

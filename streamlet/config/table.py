@@ -15,9 +15,9 @@ import attrs
 import platformdirs
 
 from streamlet.config import relations, sources
-from streamlet.config.http_rows import HTTP_GROUP, HttpSettings
 from streamlet.config.optimizations import optimizations
 from streamlet.config.row import Row, row
+from streamlet.config.tracing_rows import LAST_GROUPS, TracingSettings
 from streamlet.config.values import (
     boolean,
     choice,
@@ -45,7 +45,7 @@ def _user_folder() -> Path:
 
 
 @attrs.frozen(hash=False)
-class Settings(HttpSettings):
+class Settings(TracingSettings):
     """All settings of an application, checked. Durations are ms, sizes bytes.
 
     ``settings.num_standby_replicas`` and ``settings["num.standby.replicas"]`` are the same.
@@ -397,4 +397,4 @@ def rows() -> Mapping[str, Row]:
         for field in attrs.fields(Settings)
         if "row" in field.metadata
     }
-    return dict(sorted(found.items(), key=lambda item: item[1].group == HTTP_GROUP))
+    return dict(sorted(found.items(), key=lambda item: LAST_GROUPS.get(item[1].group, 0)))

@@ -29,6 +29,7 @@ from streamlet.hosting.clients import admin_for, open_control, open_window
 from streamlet.hosting.hosted import HostedApp
 from streamlet.hosting.live import live_look
 from streamlet.hosting.preparing import check_supported
+from streamlet.hosting.tracing import worker_tracing
 from streamlet.kafka.client import (
     KafkaAdmin,
     KafkaSink,
@@ -63,6 +64,7 @@ from streamlet.tasks.meters import Meters
 from streamlet.tasks.opening import TaskOpener, changelogs_of, reads_committed
 from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.topology.graph import Topology
+from streamlet.tracing.off import NoTracing
 from streamlet.types import TaskId
 from streamlet.web.entry import server_entry
 from streamlet.web.live.reader import LiveReader
@@ -114,9 +116,10 @@ def open_worker(
         on_member_id=on_member_id,
     )
     with ExitStack() as undo:
+        tracing = worker_tracing(app, member.member)
         group = WorkerGroup(settings, member, catalog, outside)
         undo.callback(group.close)
-        kafka = _KafkaWorker(settings, member, catalog, group, app.policy, clock)
+        kafka = _KafkaWorker(settings, member, catalog, group, app.policy, clock, tracing)
         worker = Worker(
             settings,
             kafka.ports(admin),
@@ -125,7 +128,7 @@ def open_worker(
             catalog,
             kafka.edges,
             app.policy,
-            app.listeners.around(observer),
+            tracing.observed(app.listeners.around(observer)),
             kafka.meters,
             kafka.companions(admin, measured, endpoint, undo, app.served),
             siblings=member.members > 1,
@@ -147,12 +150,13 @@ class _KafkaWorker:
     group: WorkerGroup
     policy: ErrorPolicy
     clock: Clock
+    tracing: NoTracing
     meters: Meters = attrs.field(init=False)
     edges: EdgePlan = attrs.field(init=False)
 
     @meters.default
     def _counting(self) -> Meters:
-        return Meters(self.clock)
+        return self.tracing.meters(self.clock)
 
     @edges.default
     def _between_tasks(self) -> EdgePlan:
@@ -183,6 +187,7 @@ class _KafkaWorker:
             positions=self.group.session,
             open_source=self._open_source,
             open_stores=TaskOpener.in_folder(self.topology, settings),
+            new_task=self.tracing.new_task,
         )
 
     def companions(
@@ -214,6 +219,7 @@ class _KafkaWorker:
             measured=measured,
             served=served,
             server=server,
+            tracing=self.tracing,
         )
 
     def _query_server(self, link: ControlLink, served: ServedTasks) -> Closing | None:
@@ -301,8 +307,7 @@ class _KafkaWorker:
         """The producer of dead letters of global tables, which no commit covers."""
         if not isinstance(self.group.sink, TransactionalSink):
             return self.group.sink
-        settings = self.settings
-        config = settings.client_config("producer")
+        config = (settings := self.settings).client_config("producer")
         sink = KafkaSink(settings.bootstrap_servers, config, name=f"{self.member.member}-letters")
         undo.callback(sink.close)
         return sink

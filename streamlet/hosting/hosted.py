@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
 
 from streamlet.config import Settings
@@ -10,6 +12,9 @@ from streamlet.rebalance.leader import Assignor
 from streamlet.runtime.listeners import Listeners
 from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.topology.graph import Topology
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
 
 
 @attrs.frozen
@@ -22,6 +27,7 @@ class HostedApp:
     assignor: Assignor | None = None
     listeners: Listeners = attrs.field(factory=Listeners)
     served: ServedTasks = attrs.field(factory=ServedTasks)
+    tracer_provider: TracerProvider | None = None
 
     @property
     def name(self) -> str:

@@ -80,6 +80,13 @@ class NodeSteps:
         if self.calls is not None and self._holding:
             self.calls.release = self._release
 
+    def wrap_timed(self, around: Callable[[str, Step], Step]) -> None:
+        """Wrap the steps behind the nodes, by their names, that send without a record."""
+        timed, punctuated = self._timed, self._punctuated
+        timed.update({name: (one, around(name, step)) for name, (one, step) in timed.items()})
+        for name, (operator, step) in punctuated.items():
+            punctuated[name] = operator, around(name, step)
+
     def behind(self, source: str) -> Step:
         """The step that takes a source's batches through the nodes below it."""
         return self._behind[source]

@@ -53,6 +53,7 @@ class Companions:
         measured: is given a snapshot once a second and at every change of state.
         served: the tasks whose stores may be queried.
         server: answers queries of them over HTTP; ended with the worker.
+        tracing: what spans are begun with; ended with the worker.
     """
 
     link: ControlLink | None = None
@@ -64,11 +65,15 @@ class Companions:
     measured: Callable[[Snapshot], None] | None = None
     served: ServedTasks = attrs.field(factory=ServedTasks)
     server: Closing | None = None
+    tracing: Closing | None = None
 
     def end(self) -> None:
         """End those that end with the worker; the control topic last, which they write to."""
         self.served.end()
-        for one in (self.server, self.advisor, self.cleanup, self.abandoned, self.link):
+        for one in (
+            *(self.server, self.advisor, self.cleanup, self.abandoned),
+            *(self.link, self.tracing),
+        ):
             if one is not None:
                 one.close()
 

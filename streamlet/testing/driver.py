@@ -25,7 +25,6 @@ from streamlet.processing.edges.writer import EdgeWriter
 from streamlet.processing.global_state import GlobalState
 from streamlet.processing.outputs import Output
 from streamlet.processing.record_failures import RetryPause
-from streamlet.processing.task import Task
 from streamlet.serdes import SerdeLike
 from streamlet.serdes import serde as serde_of
 from streamlet.state.task_state import TaskState
@@ -52,7 +51,7 @@ class TopologyTestDriver(Closing):
     records of a task wait for one of each input until the wall clock has gone on by so much.
 
     Args:
-        app: the application; its error policy holds here too.
+        app: the application; its error policy holds here too, and its ``tracer_provider``.
         start_ms: the record time and the wall clock at the beginning, ms since the epoch.
         partitions: how many partitions topics have; 1 without. A topic that the application reads
             has a task for each: ``{"in": 3}`` makes 0_0, 0_1 and 0_2. Repartition topics then have
@@ -68,8 +67,8 @@ class TopologyTestDriver(Closing):
     ) -> None:
         self.application = driver_inputs.checked_app(app).name
         self._topology = app.topology()
-        self._policy = app.policy
-        self._idle_ms = app.settings.max_task_idle_ms
+        self._policy, self._idle_ms = app.policy, app.settings.max_task_idle_ms
+        self._new_task = driver_inputs.task_type(app)
         self._record_ms = driver_inputs.time_ms("start_ms=", start_ms)
         self._wall = ManualClock(self._record_ms)
         self._closed = False
@@ -306,7 +305,7 @@ class TopologyTestDriver(Closing):
         state.check_entries(None, {})
         counts = self._topics.counts
         inputs = part.inputs(number, counts)
-        task = Task(
+        task = self._new_task(
             TaskId(part.id, number),
             part,
             state,

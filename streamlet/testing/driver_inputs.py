@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -11,6 +11,7 @@ from streamlet.config.values import duration
 from streamlet.dsl.graph.durations import Duration
 from streamlet.errors import SerdeError
 from streamlet.kafka.ports import Headers
+from streamlet.processing.task import Task
 from streamlet.serdes import ColumnError, Serde
 
 #: A time: ms since the epoch, or a ``datetime`` with a time zone.
@@ -94,3 +95,12 @@ def checked_headers(given: Iterable[tuple[str, bytes | None]] | None) -> Headers
             f"headers= expects pairs of a name and bytes, such as [('id', b'7')], got {given!r}"
         )
     return pairs or None
+
+
+def task_type(app: App) -> Callable[..., Task]:
+    """Makes tasks, with spans where the application has a provider of its own."""
+    if app.tracer_provider is None:
+        return Task
+    from streamlet.tracing.worker import WorkerTracing
+
+    return WorkerTracing(app.tracer_provider, app.name, "driver").new_task

@@ -25,6 +25,11 @@ class Application(Protocol):
     policy: ErrorPolicy
     settings: Settings
 
+    @property
+    def tracer_provider(self) -> object:
+        """The provider of spans, if it has one."""
+        ...
+
     def topology(self) -> Topology:
         """The finished topology."""
         ...

@@ -130,6 +130,12 @@ REFUSALS: Mapping[str, Refusal] = {
         f"{_NATIVE}, or leave http.port out and query the output topic of a table",
         "`http.port=`",
     ),
+    "tracing": Refusal(
+        "spans",
+        "where headers are not read",
+        f"{_NATIVE}, or leave tracing.enabled and tracer_provider= out",
+        "`tracing.enabled=true`, `App(tracer_provider=)`",
+    ),
     "circles": Refusal(
         "operators that read through a repartition topic what comes of their own output",
         "where a query has no way back",
@@ -152,6 +158,11 @@ class Checked(Protocol):
         """The program's own."""
         ...
 
+    @property
+    def tracer_provider(self) -> object:
+        """The provider of spans, if it has one."""
+        ...
+
 
 def refuse(app: Checked, topology: Topology, settings: Settings) -> None:
     """Refuse an application that does not run on Spark.
@@ -167,6 +178,8 @@ def refuse(app: Checked, topology: Topology, settings: Settings) -> None:
     """
     check_policy(app.policy)
     check_settings(settings, app.settings)
+    if app.tracer_provider is not None:
+        raise ConfigError([REFUSALS["tracing"].message(["App(tracer_provider=)"])])
     if names := without_effect(settings):
         log.warning(
             "%s: no effect on Spark, which has no repartition topics: records go through its "
@@ -216,6 +229,8 @@ def check_settings(settings: Settings, program: Settings) -> None:
         found.append(REFUSALS["reset"].message(["auto.offset.reset=none"]))
     if settings.http_port is not None:
         found.append(REFUSALS["http"].message([f"http.port={settings.http_port}"]))
+    if settings.tracing_enabled:
+        found.append(REFUSALS["tracing"].message(["tracing.enabled=true"]))
     if found:
         raise ConfigError(found)
 

@@ -33,6 +33,7 @@ class Program:
     app: sl.App = attrs.field(factory=lambda: sl.App("a"))
     policy: ErrorPolicy = attrs.field(factory=lambda: ErrorPolicy.of("fail"))
     run: Settings = attrs.field(factory=Settings.load)
+    tracer_provider: object = None
 
     @property
     def settings(self) -> Settings:
@@ -79,6 +80,11 @@ def tokens(program: Program) -> None:
     program.run = Settings.load({"oauth_cb": lambda _: ("token", 1)})
 
 
+def traced(program: Program) -> None:
+    program.stream.to("out")
+    program.tracer_provider = object()
+
+
 def uncaught(program: Program) -> None:
     program.stream.to("out")
     program.policy = ErrorPolicy.of("skip", "replace_thread")
@@ -111,6 +117,7 @@ PROGRAMS: dict[str, Callable[[Program], Any]] = {
     "guarantee": with_settings(processing_guarantee="exactly_once"),
     "reset": with_settings(auto_offset_reset="none"),
     "http": with_settings(http_port="0"),
+    "tracing": traced,
     "circles": circle,
 }
 

@@ -1,0 +1,84 @@
+"""W3C trace contexts in the headers of records: which of them count, and how they are set.
+
+One rule says which count. A record carries a context if it has exactly one header ``traceparent``,
+which is 55 bytes of version 00 with identifiers that are not zero. Its ``tracestate`` counts if it
+is one header, too, a list as W3C has it without spaces, of 512 bytes and 32 members at most. All
+else is as if the record did not have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from streamlet.kafka.ports import Headers
+
+TRACEPARENT = "traceparent"
+TRACESTATE = "tracestate"
+#: What W3C asks for at least of those that pass a ``tracestate`` on, bytes.
+MOST_STATE = 512
+
+_KEY = r"(?:[a-z][-_*/0-9a-z]{0,255}|[a-z0-9][-_*/0-9a-z]{0,240}@[a-z][-_*/0-9a-z]{0,13})"
+_VALUE = r"[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
+_STATE = re.compile(f"{_KEY}={_VALUE}(?:,{_KEY}={_VALUE}){{0,31}}".encode())
+_FORM = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
+
+
+@attrs.frozen
+class CarriedContext:
+    """The trace context of a record, as its headers have it."""
+
+    parent: bytes
+    state: bytes = b""
+
+    @property
+    def sampled(self) -> bool:
+        """True if its trace is recorded."""
+        return bool(int(self.parent[-2:], 16) & 1)
+
+    @property
+    def ids(self) -> tuple[int, int, int]:
+        """The identifiers of the trace and of the span in it, and the flags."""
+        found = _FORM.fullmatch(self.parent)
+        assert found is not None
+        trace, span, flags = found.groups()
+        return int(trace, 16), int(span, 16), int(flags, 16)
+
+    @property
+    def headers(self) -> Headers:
+        """The headers that carry it."""
+        state = [(TRACESTATE, self.state)] if self.state else []
+        return [(TRACEPARENT, self.parent), *state]
+
+
+def carried(headers: Headers | None) -> CarriedContext | None:
+    """The context that a record carries; None: it carries none that counts."""
+    parents = [value for name, value in headers or () if name == TRACEPARENT]
+    if len(parents) != 1 or parents[0] is None or _FORM.fullmatch(parents[0]) is None:
+        return None
+    states = [value for name, value in headers or () if name == TRACESTATE]
+    state = states[0] if len(states) == 1 else None
+    return CarriedContext(parents[0], state if state is not None and _is_state(state) else b"")
+
+
+def _is_state(state: bytes) -> bool:
+    if len(state) > MOST_STATE or _STATE.fullmatch(state) is None:
+        return False
+    keys = [member.partition(b"=")[0] for member in state.split(b",")]
+    return len(set(keys)) == len(keys)
+
+
+def with_context(headers: Headers | None, context: CarriedContext) -> Headers:
+    """Headers that carry this context, and no other."""
+    own = [one for one in headers or () if one[0] not in (TRACEPARENT, TRACESTATE)]
+    return [*own, *context.headers]
+
+
+def with_missing(
+    headers: Sequence[Headers | None] | None, count: int, context: CarriedContext
+) -> list[Headers | None]:
+    """The headers of so many records, in which those that carry no context carry this one."""
+    rows: Iterable[Headers | None] = [None] * count if headers is None else headers
+    return [one if one and carried(one) is not None else with_context(one, context) for one in rows]
