@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,3 +98,70 @@ def test_a_dead_letter_has_the_headers_of_its_record_before_the_reason(
     assert list(headers[: len(MORE)]) == MORE
     assert dict(headers)["streamlet.error"] == b"ValueError"
     assert read(bootstrap_servers, f"{name}-out", 1)[0][1] == ONE
+
+
+def header(trace: int) -> Headers:
+    """Those of a record that belongs to this trace."""
+    return [("traceparent", f"00-{trace:032x}-{7:016x}-01".encode())]
+
+
+def test_a_trace_goes_on_through_state_that_is_handed_over(
+    bootstrap_servers: str, name: str, tmp_path: Path
+) -> None:
+    """A second instance learns the task, the first leaves; what was kept back has its trace."""
+    sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="needs the extra otel")
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    memories = [InMemorySpanExporter(), InMemorySpanExporter()]
+
+    def traced(memory: InMemorySpanExporter, folder: str) -> sl.App:
+        provider = sdk.TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(memory))
+        config = {"state.dir": str(tmp_path / folder), "commit.interval.ms": 50}
+        app = sl.App(
+            name, bootstrap_servers=bootstrap_servers, config=config, tracer_provider=provider
+        )
+        words = app.stream(f"{name}-in", key=str, value=str)
+        windows = words.group_by(lambda k, v: v, key=str).windowed_by(sl.tumbling("10ms", grace=0))
+        closed = windows.count(store="n").suppress(sl.until_window_closes()).to_stream()
+        closed.map(lambda window, count: (window.key, str(count)), key=str, value=str).to(
+            f"{name}-out"
+        )
+        return app
+
+    def names(memory: InMemorySpanExporter) -> set[str]:
+        return {span.name for span in memory.get_finished_spans()}
+
+    first, second = (traced(one, str(at)) for at, one in enumerate(memories))
+    threads = [
+        threading.Thread(target=app.run, kwargs={"name": f"i{at}", "timeout": 300})
+        for at, app in enumerate((first, second))
+    ]
+    deadline = time.monotonic() + 300
+    threads[0].start()
+    try:
+        write(bootstrap_servers, f"{name}-in", [("k", b"a", header(5))])
+        while not any("repartition" in one for one in names(memories[0])):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        threads[1].start()
+        while len(first.metadata()) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        first.drain(timeout=200)
+        write(bootstrap_servers, f"{name}-in", [("k", b"b", header(6)), ("k", b"a", header(7))])
+        ((value, headers),) = read(bootstrap_servers, f"{name}-out", 1)
+    finally:
+        for app, thread in zip((first, second), threads, strict=True):
+            app.close()
+            if thread.ident is not None:
+                thread.join(300)
+    assert value == b"1"
+    ((_, parent),) = headers or ()
+    assert parent is not None
+    assert int(parent[3:35], 16) == 5
+    assert {"rebalance", "activate task", "commit", "release task"} <= names(memories[0])
+    assert {"rebalance", "activate task", "commit"} <= names(memories[1])
+    took = [one for one in memories[1].get_finished_spans() if one.name == "activate task"]
+    assert any(one.attributes["streamlet.handover"] for one in took)
