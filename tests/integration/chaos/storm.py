@@ -149,9 +149,11 @@ def _chosen(
     while True:
         for kind in dice.sample(kinds, len(kinds)):
             left_s = minutes * 60 - (time.monotonic() - begin)
-            rare = not all(count for one in failing for count in one.kinds.values())
-            if left_s <= 0 and not (minutes and rare and left_s > -_LONGER_S):
-                return
+            rare = [kind for one in failing for kind, count in one.kinds.items() if not count]
+            if left_s <= 0:
+                if not (minutes and rare and left_s > -_LONGER_S):
+                    return
+                print(f"longer, until this has happened: {', '.join(rare)}", flush=True)
             yield kind
 
 
