@@ -95,7 +95,7 @@ class Task:
         self._received = dict(positions)
         self._inputs = group_of(positions, idle_ms, subtopology, self.store)
         #: What came and was not begun, nor put into the group: batches, and offsets to skip to.
-        self._later: deque[PartitionBatch | Undecoded | tuple[TopicPartition, int]] = deque()
+        self._later: deque[PartitionBatch | Undecoded | tuple[TopicPartition, int, bool]] = deque()
         self._in_parts = in_parts
         self._under_way: UnderWay | None = None
         #: Time of the present step, by the clock of the caller.
@@ -209,13 +209,13 @@ class Task:
         yield from self._nodes.tick(at)
         yield from self._nodes.by_stream_time(at)
 
-    def skip_to(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at a later offset of an input partition, once what waits was processed."""
+    def skip_to(self, partition: TopicPartition, offset: int, *, lost: bool = True) -> None:
+        """Go on at a later offset once what waits was processed; records were ``lost``, or none."""
         self._received[partition] = offset
         if self._later or (self._inputs is None and self._under_way is not None):
-            self._later.append((partition, offset))
+            self._later.append((partition, offset, lost))
         else:
-            self._skip(partition, offset)
+            self._skip(partition, offset, lost)
 
     @property
     def received(self) -> dict[TopicPartition, int]:
@@ -367,10 +367,10 @@ class Task:
         yield from self._nodes.ordered.through(steps, merged.places)
         inputs.led_to(self._outputs.arrange(merged.places), len(merged))
 
-    def _skip(self, partition: TopicPartition, offset: int) -> None:
+    def _skip(self, partition: TopicPartition, offset: int, lost: bool) -> None:
         received = self.positions if self._inputs is None else self._inputs.received()
         if self.edges is not None and offset != received[partition]:
-            offset = self.edges.skip(partition, offset)
+            offset = self.edges.skip(partition, offset, lost=lost)
         if self._inputs is None:
             self.positions[partition] = offset
         else:

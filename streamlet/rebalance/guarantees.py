@@ -2,9 +2,11 @@
 
 ``processing.guarantee`` is changed one instance at a time, so for a while members commit by
 transactions and members do not. Who takes a task over then has to tell what counts of what the
-other wrote. In changelogs it can. In repartition topics it cannot: members under ``at_least_once``
-would count records of transactions that are aborted, and what one of them wrote again after a crash
-is told by prefixes, which the others do not write. Members of such a group are refused.
+other wrote. In changelogs it can. In repartition topics it can where all members read committed
+records: what a transaction wrote there counts by itself, what is written without one bears a prefix
+that members of both guarantees read, and an owner under ``exactly_once`` goes on with the prefixes
+of its predecessor until these are decided (``edges.forms``, ``edges.held_writer``). Members under
+``read_uncommitted`` would count aborted records; where there are any, the others are refused.
 """
 
 from __future__ import annotations
@@ -50,8 +52,8 @@ def _refusal(refused: Subscription, other: Subscription) -> str:
     own, theirs = _NAMES[refused.exactly_once], _NAMES[other.exactly_once]
     return (
         f"processing.guarantee={own}: {other.name}-{other.member} runs under {theirs}, and they "
-        "cannot run side by side where there are repartition topics, or tables whose topics are "
-        "read uncommitted. This instance does not join; nothing was changed. Stop all instances in "
-        "order, and start them with the other guarantee; where it is for such tables alone, "
-        "consumer.isolation.level=read_committed in all of them, one by one, does as well"
+        "cannot run side by side where repartition topics or tables are read uncommitted. This "
+        "instance does not join; nothing was changed. Set consumer.isolation.level=read_committed "
+        "in all instances, one after the other, and then the guarantee; or stop all in order, and "
+        "start them with the other guarantee"
     )

@@ -77,7 +77,7 @@ class RecordLoop:
         restart: called when the stores of a task fail.
         placement: looks whether keys lie where they should.
         pauses: has tasks stand still that an operator paused.
-        own_markers: whether the topics between tasks are written in transactions.
+        own_markers: whether the topics between tasks may be written in transactions.
     """
 
     _source: RecordSource

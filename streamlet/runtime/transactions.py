@@ -31,7 +31,7 @@ class OffsetGaps:
     ) -> None:
         """Move idle tasks' positions over offsets without records, now and then after empty polls.
 
-        ``own``: the topics between tasks are written in transactions, too.
+        ``own``: the topics between tasks may be written in transactions, too.
         """
         if now_ms < self._look_at_ms:
             return
@@ -45,7 +45,7 @@ class OffsetGaps:
             received = {tp: at for tp, at in processor.received.items() if tp.topic not in between}
             for tp, position in source.positions(sorted(received)).items():
                 if position > received[tp]:
-                    processor.skip_to(tp, position)
+                    processor.skip_to(tp, position, lost=False)
 
 
 @attrs.define

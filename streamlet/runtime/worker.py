@@ -165,7 +165,7 @@ class Worker:
             counters=self.counters,
             placement=placement_check(self._catalog, self._link, self.meters),
             pauses=Pauses(self.registry, self._link).look,
-            own_markers=self._ports.transactions is not None,
+            own_markers=self._settings.read_committed,
             fail=self._fail,
             restart=self._failures.restart,
         )
@@ -359,7 +359,7 @@ class Worker:
         self.meters.settled(settled)
         for part in settled.accepted:
             self._purge.committed(part)
-            if part.active.stage is TaskStage.STOPPED:
+            if part.active.stage is TaskStage.STOPPED and self._ports.transactions is None:
                 self._records.outputs.tell(part.active, at_once=True)
         self._activation.missing.topics |= {tp.topic for tp in settled.gone}
 

@@ -32,7 +32,7 @@ from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.control_link import ControlLink
 from streamlet.state.directory import INSTANCE_LOCK, StateDirectory, fields_of
 from streamlet.tasks.manager import TaskManager
-from streamlet.tasks.opening import reads_committed
+from streamlet.tasks.opening import may_mix
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.task_events import HandoverRules
 from streamlet.topology.description import noted
@@ -272,5 +272,5 @@ def _identity(
         imbalance=settings.stream_imbalance_percentage,
         started_ms=clock.wall_ms(),
         exactly_once=settings.exactly_once,
-        may_mix=reads_committed(topology, settings) and not topology.repartition_topics,
+        may_mix=may_mix(topology, settings),
     )

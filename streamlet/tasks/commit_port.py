@@ -113,7 +113,9 @@ class TaskCommit:
             active.edge_writer.committed(self.offsets)
             active.edge_writer.forms.accepted(self.input_ends)
         if active.held is not None:
-            active.held.accepted(self.number) if self.number else active.held.claimed()
+            active.held.accepted(self.number)
+            if not active.claimed:  # the first transaction of a period is its claim
+                active.held.claimed()
         active.contained = self.contained
         active.claimed = True
         active.number = self.number

@@ -70,6 +70,16 @@ def reads_committed(topology: Topology, settings: Settings) -> bool:
     return settings.read_committed or all(store.source_topic is None for store in stores)
 
 
+def may_mix(topology: Topology, settings: Settings) -> bool:
+    """True if members of both guarantees are exact side by side: they read what is committed.
+
+    Of their own topics, too: what a transaction wrote between two tasks must not count before its
+    end.
+    """
+    between = bool(topology.repartition_topics)
+    return reads_committed(topology, settings) and (settings.read_committed or not between)
+
+
 @attrs.frozen(eq=False)
 class TaskOpener:
     """Opens the stores of a topology's tasks in one folder, each with a cache of so many bytes."""

@@ -170,6 +170,9 @@ class TransactionalCommit(AtLeastOnceCommit):
         current.move_to(CommitPhase.PREPARED)
 
     def _share(self, active: ActiveTask) -> TaskCommit:
+        held = active.held
+        if held is not None and (held.silent or not active.claimed):
+            return TaskCommit.again(active, 0)  # its base is to be the commit before the period
         part = super()._share(active)
         if active.processor.calling and active.wrote:
             self._give_up(f"task {active.task} stops before its calls have ended")

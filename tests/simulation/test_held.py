@@ -10,6 +10,7 @@ import pytest
 from streamlet.processing.edges import undecided
 from tests.simulation.held.code import CodeHistory, LossyCodeHistory, OrderedHistory
 from tests.simulation.held.cycle import CycleCodeHistory, CycleHistory
+from tests.simulation.held.guarantees import GuaranteeHistory
 from tests.simulation.held.history import History, LossyHistory
 from tests.simulation.held.reader import Reader
 from tests.simulation.held.rules import Rules, Word
@@ -60,6 +61,12 @@ def test_changes_of_form_neither_lose_nor_double(
     """
     monkeypatch.setattr(undecided, "MOST_RECORDS", BOUND - 1)
     faults_of(kind, range(SEED, SEED + HISTORIES // 50), 50)
+
+
+def test_tasks_move_between_members_of_both_guarantees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Periods that commit by transactions, and others, on both sides of repartition topics."""
+    monkeypatch.setattr(undecided, "MOST_RECORDS", BOUND - 1)
+    faults_of(GuaranteeHistory, range(SEED, SEED + HISTORIES // 50), 50)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -101,6 +101,8 @@ class HeldReader:
         #: that is not released.
         self._waiting: deque[HeldRun] = deque()
         self._ordering: deque[HeldRun] = deque()
+        #: Behind undecided ones: others, of which no mark tells, and decided ones behind these.
+        self._passing: deque[HeldRun] = deque()
         self._released: list[HeldRun] = []
         #: Records dropped so far, by kind; ``forged``: another than their task wrote them.
         self.dropped = Counter({"replay": 0, "zombie": 0, "uncommitted": 0, "forged": 0})
@@ -137,12 +139,11 @@ class HeldReader:
         """True if an empty batch may have something released."""
         return bool(self._aside) and self._judged != self._keys.version
 
-    def skip(self, offset: int) -> int:
-        """Go on at a later offset, behind records that are gone; the place behind what was read."""
+    def skip(self, offset: int, *, lost: bool = True) -> int:
+        """Go on behind records that are gone, ``lost`` or none; the place behind what was read."""
         if not self._active:
-            self._others.skip(offset)
             self._next_place = offset
-        else:
+        if lost:
             self._others.skip(self._next_place)
         self._read = offset
         return self._next_place
@@ -177,10 +178,14 @@ class HeldReader:
     def _first(self) -> int:
         """The offset of the first record that was not processed, or behind what was read."""
         found = [run.offsets[run.done] if run.again is None else run.again for run in self._waiting]
-        found += [
-            run.offsets[0] if run.again is None else run.again for run in self._ordering if len(run)
-        ]
-        found += [at for one in self._lines.values() if (at := one.first) is not None]
+        behind = (*self._ordering, *self._passing)
+        found += [run.offsets[0] if run.again is None else run.again for run in behind if len(run)]
+        return min(*found, self._undecided) if found else self._undecided
+
+    @property
+    def _undecided(self) -> int:
+        """The offset of the first record that is not decided, or behind what was read."""
+        found = [at for one in self._lines.values() if (at := one.first) is not None]
         found += [word.offset for word in self._aside]
         return min(found, default=self._read)
 
@@ -192,7 +197,7 @@ class HeldReader:
             return note
         position = self._first()
         first: dict[int, int] = {}
-        for run in (*self._waiting, *self._ordering):
+        for run in (*self._waiting, *self._ordering, *self._passing):
             first.setdefault(run.writer, run.period)
         marks: list[tuple[bool, int, int, WriterMark]] = []
         for writer, one in self._lines.items():
@@ -243,7 +248,12 @@ class HeldReader:
         columns = list(raw.offsets), raw.keys, raw.values, raw.timestamps, raw.headers
         run = HeldRun(-1, 0, 0, now_ms, *columns, dict(raw.unreadable or {}))
         run.decided = True
-        (self._ordering if self._ordered else self._released).append(run)
+        if self._ordered:
+            self._ordering.append(run)
+        elif self._passing or self._undecided < raw.offsets[0]:
+            self._passing.append(run)
+        else:
+            self._released.append(run)
 
     def _words(self, run: ColumnRun, raw: PartitionBatch, now_ms: int) -> None:
         """Take the records of a run, or its markers."""
@@ -309,7 +319,9 @@ class HeldReader:
             )
 
     def _put(self, run: HeldRun) -> None:
-        if not self._ordered:
+        if self._passing and run.offsets[0] > self._passing[0].offsets[0]:
+            self._passing.append(run)
+        elif not self._ordered:
             self._released.append(run)
 
     # What goes to the task.
@@ -319,6 +331,8 @@ class HeldReader:
         ordering = self._ordering
         while ordering and ordering[0].decided:
             self._released.append(ordering.popleft())
+        while self._passing and self._passing[0].offsets[0] < self._undecided:
+            self._released.append(self._passing.popleft())
         runs, self._released = [run for run in self._released if len(run)], []
         if self._ordered and not ordering:
             after = self._read

@@ -178,14 +178,19 @@ class TaskEdges:
 
         return found if readers else known_end
 
-    def skip(self, partition: TopicPartition, offset: int) -> int:
-        """Expect a gap in an input partition: its records before ``offset`` are skipped.
+    def skip(self, partition: TopicPartition, offset: int, *, lost: bool) -> int:
+        """Expect a gap in an input partition, up to ``offset``.
+
+        Args:
+            partition: which.
+            offset: behind the gap.
+            lost: records were there, and are skipped; else there were none, or aborted ones.
 
         Returns:
             The place behind the gap.
         """
         one = self._readers.get(partition)
-        return offset if one is None else one.skip(offset)
+        return offset if one is None else one.skip(offset, lost=lost)
 
 
 class EdgePlan:
@@ -196,7 +201,8 @@ class EdgePlan:
         counts: partitions of every topic.
         topic_ids: of the topics that tasks read.
         exact: ``repartition.exact``.
-        transactions: tasks commit by transactions: they write neither prefixes nor markers.
+        transactions: tasks commit by transactions: what they write counts with their commits, so
+            they go on with prefixes and bases only for what was written without transactions.
         timeout_ms: ``session.timeout.ms``.
     """
 
@@ -213,7 +219,7 @@ class EdgePlan:
         exact = exact and not transactions
         self._timeout_ms = timeout_ms
         #: The repartition topics that may have records in the forms of earlier commits.
-        self._between = frozenset(() if transactions else topology.repartition_topics)
+        self._between = frozenset(topology.repartition_topics)
         self._topology = topology
         self._counts = dict(counts)
         self._ids = dict(topic_ids)

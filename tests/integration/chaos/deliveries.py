@@ -12,7 +12,7 @@ from streamlet.testing import Fault, FaultProxy
 #: Injects a fault into the requests that it is given.
 Make: TypeAlias = Callable[..., Fault]
 #: Beside those that chance makes, one of each kind is made: so many requests apart.
-_APART = 5
+_APART = 2
 #: Longer than a commit waits for its answer, ms.
 LATE_MS = 7_000
 #: The ways in which batches fail: whether the broker gets them, and what its producer gets.

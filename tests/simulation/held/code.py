@@ -162,11 +162,11 @@ class CodeReader(Reader):
         if len(self._words) > self.read % 4:
             self._read_on()
 
-    def skip(self, offset: int) -> None:
-        """Go on behind words that are deleted."""
+    def skip(self, offset: int, *, lost: bool = True) -> None:
+        """Go on behind words that are deleted, or that no reader gets."""
         self._read_on()
         self.read = offset
-        self._behind = self._code.skip(offset)
+        self._behind = self._code.skip(offset, lost=lost)
 
     def process(self) -> Word | None:
         """The next record that was taken, which then counts as processed."""

@@ -29,8 +29,9 @@ from tests.simulation.held.rules import Notes, Place, Rules
 from tests.simulation.held.rules import Period as PeriodOf
 from tests.simulation.held.tasks import EMITTED, Active, Commit, Emitted, Log, Task
 
-#: Whether a replay may write other records to each topic; None: ``repartition.exact`` is false.
-Deployment = tuple[bool, bool] | None
+#: Whether a replay may write other records to each topic; None: ``repartition.exact`` is false;
+#: empty: tasks commit by transactions.
+Deployment = tuple[bool, bool] | tuple[()] | None
 FORMS: tuple[Deployment, ...] = ((False, False), (False, True), (True, False), (True, True))
 #: What all members of the group can read: origins, and what waits.
 _READABLE = ((False, False), (True, False), (True, True))
@@ -75,6 +76,7 @@ class SwitchTask(Task):
 
     place: TaskId
     plan: EdgePlan
+    transactional: bool
     edges: TaskEdges
     history: SwitchHistory
 
@@ -135,8 +137,11 @@ class SwitchWriter(CodeWriter):
         assert output.partitions in ([partition], None)
         (data,) = output.values
         if data is None or not data.startswith(_ANY_MARK):
-            self._history.loosen([value])
+            self._note_plain(value)
         self._queue(partition, value, data)
+
+    def _note_plain(self, value: Hashable) -> None:
+        self._history.loosen([value])
 
     @property
     def origins(self) -> frozenset[int]:
@@ -205,6 +210,7 @@ class SwitchHistory(CodeHistory):
     """A history with changes of form; one rule may be left out."""
 
     lengths = (1, 2)
+    written: type[SwitchWriter] = SwitchWriter
     #: Those that a period may be of.
     deployments: tuple[Deployment, ...] = (*FORMS, None)
 
@@ -243,9 +249,10 @@ class SwitchHistory(CodeHistory):
         names = _topics(len(self._topics))
         counts = {name: len(logs) for name, logs in zip(names, self._topics, strict=True)}
         counts |= {"in": len(self._stages[0]), "out": 1}
-        varies = (False,) * len(names) if deployment is None else deployment[: len(names)]
+        varies = deployment[: len(names)] if deployment else (False,) * len(names)
         self._topology = _topology(varies)
-        plan = EdgePlan(self._topology, counts, {}, exact=deployment is not None)
+        how = {"exact": deployment is not None, "transactions": deployment == ()}
+        plan = EdgePlan(self._topology, counts, {}, **how)
         plan.agreement.take(*self._agreed)
         return plan
 
@@ -270,7 +277,8 @@ class SwitchHistory(CodeHistory):
         """Make the edges of the next period of a task."""
         found = task.commit
         choices = FORMS if self.left_out else self.deployments
-        task.plan = self._plan(self._dice.choice(choices))
+        deployment = self._dice.choice(choices)
+        task.plan, task.transactional = self._plan(deployment), deployment == ()
         where, place = self.source_of(task), self._place_of(task)
         part = self._topology.subtopology(place.subtopology)
         notes = {where: note_of(found.notes), _IDLE: InputNote()}
@@ -305,7 +313,7 @@ class SwitchHistory(CodeHistory):
     def _writes(self, task: SwitchTask, *facts: object) -> SwitchWriter:
         if task.log is None:
             self._begin(task)
-        return SwitchWriter(self, task, *facts)
+        return self.written(self, task, *facts)
 
     def _life_of(self, writer: int) -> tuple[int, bool] | None:
         place, x = task_of(writer), self._dice.random()

@@ -38,10 +38,16 @@ class Commit:
 
 @attrs.define
 class Log:
-    """One partition of a topic; words before ``start`` were deleted."""
+    """One partition of a topic; words before ``start`` were deleted.
+
+    ``open``: places of words whose transaction has not ended; ``aborted``: of those that no reader
+    gets.
+    """
 
     words: list[Word] = attrs.field(factory=list)
     start: int = 0
+    open: set[int] = attrs.field(factory=set)
+    aborted: set[int] = attrs.field(factory=set)
 
 
 @attrs.define(eq=False)
@@ -65,12 +71,15 @@ class Task:
     begun: Callable[[Rules, int, Notes], Reader] = attrs.field(default=Reader, kw_only=True)
     writing: type[Writer] = attrs.field(default=Writer, kw_only=True)
     ends: Callable[[Hashable], bool] = attrs.field(default=lambda value: False, kw_only=True)
+    active: Callable[[Task], Active] = attrs.field(
+        default=attrs.Factory(lambda: Active), kw_only=True
+    )
 
     def take_over(self) -> None:
         """Begin a period; the one before goes on until it finds out."""
         if self.owner is not None:
             self.former.append(self.owner)
-        self.owner = Active(self)
+        self.owner = self.active(self)
 
     def emissions(self, dice: random.Random, source: Hashable, partitions: int) -> list[Emitted]:
         """What is emitted for one record, the last first: chosen anew each time."""
@@ -152,6 +161,11 @@ class Active:
         """Take the next word of the log."""
         log, reader = self._task.log, self.reader
         if log is None or reader is None or reader.read == len(log.words):
+            return
+        if reader.read in log.open:
+            return
+        if reader.read in log.aborted:
+            reader.skip(reader.read + 1, lost=False)
             return
         if reader.read < log.start:
             assert self._task.lossy, "deleted before it was read"
