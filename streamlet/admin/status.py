@@ -191,7 +191,15 @@ def _member(
             for task, role in present.roles(member)
         ],
         "global_tables": _global_tables(report),
+        "memory": _memory(report),
     }
+
+
+def _memory(report: MemberProgress | None) -> dict[str, dict[str, int]] | None:
+    """The parts of a member's memory: bytes used, and at most; None if not reported."""
+    if report is None or report.memory is None:
+        return None
+    return {part: {"bytes": used, "most": most} for part, used, most in report.memory}
 
 
 def _global_tables(report: MemberProgress | None) -> dict[str, int] | None:

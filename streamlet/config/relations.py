@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from streamlet.config.memory_rows import memory_problems, shares, with_queues
+
 if TYPE_CHECKING:
     from streamlet.config.table import Settings
 
@@ -29,9 +31,12 @@ _FITS = (
 
 def derived(settings: Settings) -> dict[str, Any]:
     """Defaults that follow from other settings, by attribute; nothing that was given."""
-    if settings.processing_guarantee != "exactly_once":
-        return {}
     found: dict[str, Any] = {}
+    if settings.memory_max_bytes is not None:
+        found |= shares(settings.memory_max_bytes, settings.given)
+        found["clients"] = with_queues(settings.memory_max_bytes, settings.clients)
+    if settings.processing_guarantee != "exactly_once":
+        return found
     commit_ms = settings.commit_interval_ms
     if "commit.interval.ms" not in settings.given:
         found["commit_interval_ms"] = commit_ms = _EXACTLY_ONCE_COMMIT_MS
@@ -75,7 +80,7 @@ def contradictions(settings: Settings) -> list[str]:
             f"session.timeout.ms = {settings.session_timeout_ms} and "
             f"commit.interval.ms = {settings.commit_interval_ms}"
         )
-    return problems + settings.http_problems()
+    return [*problems, *memory_problems(settings), *settings.http_problems()]
 
 
 def _longest_wait_ms(settings: Settings, commit_ms: int) -> int:

@@ -15,6 +15,7 @@ import attrs
 import platformdirs
 
 from streamlet.config import relations, sources
+from streamlet.config.memory_rows import MemorySettings
 from streamlet.config.optimizations import optimizations
 from streamlet.config.row import Row, row
 from streamlet.config.tracing_rows import LAST_GROUPS, TracingSettings
@@ -28,7 +29,6 @@ from streamlet.config.values import (
     pairs,
     positive,
     servers,
-    size,
     static_id,
     whole,
     words,
@@ -45,7 +45,7 @@ def _user_folder() -> Path:
 
 
 @attrs.frozen(hash=False)
-class Settings(TracingSettings):
+class Settings(MemorySettings, TracingSettings):
     """All settings of an application, checked. Durations are ms, sizes bytes.
 
     ``settings.num_standby_replicas`` and ``settings["num.standby.replicas"]`` are the same.
@@ -263,9 +263,6 @@ class Settings(TracingSettings):
 
     state_dir: Path = row(  # noqa: RUF009 - row makes an attrs field, not a shared default
         "state", folder(), _user_folder, "Where state is kept.", "the user's data folder"
-    )
-    cache_max_bytes: int = row(
-        "state", size(), 64 * 1024 * 1024, "Memory of one worker's write-behind caches."
     )
     state_cleanup_delay_ms: int = row(
         "state",

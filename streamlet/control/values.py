@@ -101,7 +101,8 @@ class MemberProgress:
     topics that the tasks read, each with the number of partitions that are read, as the leader
     reports them; None: it is another member, or they are too many. ``read_committed``: records of
     transactions count for it once these were committed; None: it does not say. ``exactly_once``: it
-    commits by transactions.
+    commits by transactions. ``memory`` has the parts of its memory, each with the bytes it uses and
+    the bytes it may use; None: it does not say.
     """
 
     instance: str
@@ -120,6 +121,7 @@ class MemberProgress:
     inputs: tuple[tuple[str, Int32], ...] | None = None
     read_committed: bool | None = None
     exactly_once: bool = False
+    memory: tuple[tuple[str, Int64, Int64], ...] | None = None
 
     @property
     def key(self) -> MemberKey:

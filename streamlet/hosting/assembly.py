@@ -48,6 +48,7 @@ from streamlet.processing.policy import ErrorPolicy
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.listeners import Observer
+from streamlet.runtime.memory_report import MemoryReport
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.reporting import Reporter
@@ -244,13 +245,10 @@ class _KafkaWorker:
 
     def _open_source(self, purpose: str) -> KafkaSource:
         """A consumer that reads what stores are restored from, or checks what others wrote."""
-        name, topics = f"{self.topology.application}-{purpose}", _changelogs(self.topology)
+        name, logs = f"{self.topology.application}-{purpose}", _changelogs(self.topology)
         committed = purpose != "check" and reads_committed(self.topology, self.settings)
         return _source(
-            *(self.settings, name, "restore.consumer"),
-            headers=True,
-            topics=topics,
-            committed=committed,
+            self.settings, name, "restore.consumer", headers=True, topics=logs, committed=committed
         )
 
     def _cleanup(self, directory: StateDirectory) -> Cleanup:
@@ -279,6 +277,7 @@ class _KafkaWorker:
             ),
             read_committed=self.settings.read_committed,
             exactly_once=self.settings.exactly_once,
+            memory=MemoryReport(self.settings),
         )
 
     def _global_tables(self, directory: StateDirectory, undo: ExitStack) -> GlobalTables | None:
@@ -386,8 +385,7 @@ def _source(
     """
     config = settings.client_config(kind)
     if committed is not None or settings.read_committed:
-        level = "read_uncommitted" if committed is False else "read_committed"
-        config["isolation.level"] = level
+        config["isolation.level"] = "read_uncommitted" if committed is False else "read_committed"
     make = source_type(settings.kafka_client, config)
     source = make(settings.bootstrap_servers, config, name=name, headers=headers)
     source.introduce(topics)

@@ -270,7 +270,7 @@ class RecordLoop:
         if active.stands:
             return
         self._counters.records += len(batch)
-        self._meters.topics.read(batch)
+        self._registry.input_bound.read(batch.topic, self._meters.topics.read(batch))
         if self._placement is not None:
             self._placement.look(active, batch)
         try:

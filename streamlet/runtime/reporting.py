@@ -17,6 +17,7 @@ from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.kafka.ports import RecordSource
 from streamlet.processing.global_tables import STEP_RECORDS, GlobalTables
 from streamlet.runtime.long_calls import LongCalls
+from streamlet.runtime.memory_report import MemoryReport
 from streamlet.runtime.transactions import OpenTransactions
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.manager import TaskManager
@@ -62,6 +63,7 @@ class Reporter:
         repartitions: the repartition topics with the reasons why some are plain.
         read_committed: whether records of open transactions do not count yet.
         exactly_once: whether it commits by transactions.
+        memory: what it uses.
     """
 
     _member: MemberKey
@@ -75,6 +77,7 @@ class Reporter:
     _repartitions: tuple[tuple[str, str], ...] | None = None
     _read_committed: bool | None = None
     _exactly_once: bool = False
+    _memory: MemoryReport | None = None
     _look_at_ms: int = attrs.field(default=0, init=False)
     _reported_at_ms: int = attrs.field(default=0, init=False)
     _traits_reported: tuple[object, ...] = attrs.field(default=(), init=False)
@@ -125,7 +128,9 @@ class Reporter:
         self._traits_reported, self._reported_at_ms = traits, now_ms
         self._reached = {task: offset for task, (offset, _) in reads.items()}
         wall, busy = self._clock.wall_ms(), self._busy(now_ms)
-        self._publish(attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy, global_tables=lags))
+        memory = None if self._memory is None else self._memory.parts(registry)
+        measured = attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy)
+        self._publish(attrs.evolve(measured, global_tables=lags, memory=memory))
 
     def _outline(
         self, manager: TaskManager, state: str, inputs: tuple[tuple[str, int], ...] | None

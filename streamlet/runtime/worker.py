@@ -43,6 +43,7 @@ from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_loop import CommitLoop, Precopy
 from streamlet.tasks.commit_port import Settled
 from streamlet.tasks.disk_failures import DiskFailures
+from streamlet.tasks.input_bound import InputBound
 from streamlet.tasks.key_questions import KeyQuestions
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.open_task import RestoreProgress
@@ -118,7 +119,9 @@ class Worker:
         self.registry = TaskRegistry(
             self._source,
             cache_bytes=settings.cache_max_bytes,
-            most_buffered=settings.buffered_records_per_partition,
+            input_bound=InputBound(
+                settings.buffered_records_per_partition, settings.input_buffer_max_bytes
+            ),
             forget=self._forget,
             close=self._closer.close,
             served=self._companions.served,

@@ -13,9 +13,9 @@ from rocksdict import (
     WriteBufferManager,
 )
 
-#: Memory that all tasks of the process share, bytes.
-BLOCK_CACHE_BYTES = 16 << 20
-MEMTABLE_BYTES = 24 << 20
+#: Memory that all tasks of the process share, bytes, unless ``bound_memory`` says otherwise.
+_BLOCK_CACHE_BYTES = 16 << 20
+_MEMTABLE_BYTES = 24 << 20
 #: Limits of one task's database.
 _WRITE_BUFFER_BYTES = 4 << 20
 _WAL_BYTES = 16 << 20
@@ -45,7 +45,20 @@ def start_threads() -> None:
 @functools.cache
 def _shared_memory() -> tuple[Cache, WriteBufferManager]:
     """One block cache and one bound on memtables for all databases of this process."""
-    return Cache(BLOCK_CACHE_BYTES), WriteBufferManager(MEMTABLE_BYTES, False)
+    return Cache(_BLOCK_CACHE_BYTES), WriteBufferManager(_MEMTABLE_BYTES, False)
+
+
+def bound_memory(block_cache_bytes: int, memtables_bytes: int) -> None:
+    """Bound the memory of all databases of this process, open ones and those to come."""
+    cache, memtables = _shared_memory()
+    cache.set_capacity(block_cache_bytes)
+    memtables.set_buffer_size(memtables_bytes)
+
+
+def memory_used() -> tuple[int, int]:
+    """Bytes of the block cache and of the memtables of all databases of this process."""
+    cache, memtables = _shared_memory()
+    return cache.get_usage(), memtables.get_usage()
 
 
 def database_options() -> Options:

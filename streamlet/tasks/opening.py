@@ -22,6 +22,7 @@ from streamlet.errors import (
 )
 from streamlet.logs import get_logger
 from streamlet.state.directory import FolderLock, StateDirectory
+from streamlet.state.rocksdb_options import bound_memory
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.lock_waits import LockWaits
 from streamlet.tasks.open_task import OpenTask
@@ -90,7 +91,8 @@ class TaskOpener:
 
     @classmethod
     def in_folder(cls, topology: Topology, settings: Settings) -> TaskOpener:
-        """Opens tasks in the application's state folder."""
+        """Opens tasks in the application's state folder; bounds the memory of their databases."""
+        bound_memory(settings.rocksdb_block_cache_bytes, settings.rocksdb_memtables_bytes)
         directory = StateDirectory(settings.state_dir, topology.application)
         return cls(topology, directory, settings.cache_max_bytes)
 

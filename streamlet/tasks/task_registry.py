@@ -18,6 +18,7 @@ import attrs
 from streamlet.garbage import GarbageCollection
 from streamlet.kafka.ports import PartitionBatch, RecordSource
 from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.input_bound import InputBound
 from streamlet.tasks.open_task import OpenTask
 from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.tasks.task_record import TaskStage
@@ -149,7 +150,7 @@ class TaskRegistry:
     Args:
         source: the worker's consumer.
         cache_bytes: ``cache.max.bytes``, shared equally by stateful tasks.
-        most_buffered: ``buffered.records.per.partition``.
+        input_bound: how much of an input partition may wait.
         forget: called with a task that is about to be closed.
         close: closes stores, now or soon.
         served: those whose stores may be queried.
@@ -157,7 +158,7 @@ class TaskRegistry:
 
     _source: RecordSource
     _cache_bytes: int
-    _most_buffered: int
+    input_bound: InputBound
     _forget: Callable[[ActiveTask], None]
     _close: Callable[[OpenTask], None] = OpenTask.close
     _served: ServedTasks = attrs.field(factory=ServedTasks)
@@ -283,9 +284,10 @@ class TaskRegistry:
     def _bound(self, active: ActiveTask, buffered: Mapping[TopicPartition, int]) -> None:
         if active.stands:  # none of them is read
             return
-        most = self._most_buffered
-        full = [tp for tp, n in buffered.items() if n > most and tp not in self._paused]
-        low = [tp for tp, n in buffered.items() if n <= most // 2 and tp in self._paused]
+        shared_by = len(self.by_partition)
+        most = {tp: self.input_bound.most(tp.topic, shared_by) for tp in buffered}
+        full = [tp for tp, n in buffered.items() if n > most[tp] and tp not in self._paused]
+        low = [tp for tp, n in buffered.items() if n <= most[tp] // 2 and tp in self._paused]
         if full:
             self._source.pause(full)
             self._paused.update(full)
@@ -299,7 +301,7 @@ class TaskRegistry:
 
     def pause(self, active: ActiveTask) -> None:
         """Fetch no more for a task until ``bound`` finds that little waits."""
-        self._bound(active, dict.fromkeys(active.inputs, self._most_buffered + 1))
+        self._bound(active, dict.fromkeys(active.inputs, self.input_bound.most_records + 1))
 
     def _stop_fetching(self, tasks: Sequence[ActiveTask]) -> None:
         """Have the client forget their inputs, at once: each call waits for a thread of its own."""
@@ -312,6 +314,23 @@ class TaskRegistry:
         if self._kept:
             running = self.by_partition
             self._kept = [b for b in self._kept if TopicPartition(b.topic, b.partition) in running]
+
+    def cached_bytes(self) -> int:
+        """Estimate of the memory of the stores' caches."""
+        return sum(
+            store.commits.cache_bytes()
+            for active in self.tasks.values()
+            for store in active.state.stores.values()
+        )
+
+    def waiting_bytes(self) -> int:
+        """Estimate of the memory of the input that was read ahead and not processed."""
+        buffered = [active.processor.buffered() for active in self.tasks.values()]
+        return sum(
+            self.input_bound.bytes_of(tp.topic, records)
+            for one in buffered
+            for tp, records in one.items()
+        )
 
     def _share_cache(self) -> None:
         holders = [active for active in self.tasks.values() if active.subtopology.stateful]

@@ -82,11 +82,13 @@ class TopicMeters:
     consumed: dict[str, TopicMeter] = attrs.field(factory=dict, init=False)
     produced: dict[str, TopicMeter] = attrs.field(factory=dict, init=False)
 
-    def read(self, batch: PartitionBatch) -> None:
-        """Count a batch that was read."""
+    def read(self, batch: PartitionBatch) -> int:
+        """Count a batch that was read; returns the mean size of its records, bytes."""
         one, count = _meter(self.consumed, batch.topic), len(batch.keys)
+        size = mean_size(batch.keys, batch.values, batch.headers)
         one.records += count
-        one.bytes += count * mean_size(batch.keys, batch.values, batch.headers)
+        one.bytes += count * size
+        return size
 
     def written(self, outputs: Sequence[Output]) -> None:
         """Count outputs that were handed to the producer."""

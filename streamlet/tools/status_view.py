@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from streamlet.tools.output import table
+from streamlet.tools.scaling_view import size
 
 _ROLES = ("active", "learner", "standby", "pending", "released")
 _LAGGING_SHOWN = 12
@@ -30,6 +31,9 @@ def view(document: dict[str, Any], checked: bool) -> RenderableType:
         parts += [Text(), _global_tables(copies)]
     if "advice" in document:
         parts += [Text(), _advice(document["advice"])]
+    memory = _memory(document["instances"])
+    if memory:
+        parts += [Text(), Text(memory)]
     late = _late(document["instances"])
     if late:
         parts += [Text(), Text(late)]
@@ -95,6 +99,24 @@ def _late(instances: list[dict[str, Any]]) -> str:
         return ""
     by_task = " ".join(f"{task}:{count:,}" for task, count in sorted(counts.items()))
     return f"late for closed windows: {sum(counts.values()):,} records ({by_task})"
+
+
+def _memory(instances: list[dict[str, Any]]) -> str:
+    """The line of members' memory, beside its bounds; empty if none reported it."""
+    members = (member for instance in instances for member in instance["members"])
+    used = [
+        (sum(part["bytes"] for part in one["memory"].values()), one)
+        for one in members
+        if one["memory"] is not None
+    ]
+    used.sort(key=lambda item: -item[0])
+    shown = [
+        f"{one['member']} {size(taken)} of "
+        f"{size(sum(part['most'] for part in one['memory'].values()))}"
+        for taken, one in used[:_LAGGING_SHOWN]
+    ]
+    more = " …" if len(used) > _LAGGING_SHOWN else ""
+    return f"memory: {', '.join(shown)}{more}" if shown else ""
 
 
 def _leaving(leaving: dict[str, Any] | None) -> str:

@@ -23,6 +23,7 @@ from streamlet.processing.edges.agreement import Agreement
 from streamlet.rebalance.values import Assignment
 from streamlet.tasks.commit_loop import Precopy
 from streamlet.tasks.commit_port import Settled
+from streamlet.tasks.input_bound import InputBound
 from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.meters import Meters
 from streamlet.tasks.rebalance_events import RebalanceEvents
@@ -127,7 +128,10 @@ class Scene:
             self.rebalance_events,
             group=cast(Any, self.group),
             registry=TaskRegistry(
-                source, cache_bytes=1, most_buffered=1, forget=lambda active: None
+                source,
+                cache_bytes=1,
+                input_bound=InputBound(1, 1 << 20),
+                forget=lambda active: None,
             ),
             activation=cast(Any, self.wanted),
             updater=cast(Any, self.copies),

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.input_bound import InputBound
 from streamlet.tasks.task_record import OpeningStage, TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import NO_STATE, TaskId, TopicPartition
@@ -32,7 +33,9 @@ def test_tasks_that_stop_together_are_taken_from_the_client_in_one_call() -> Non
     log = MemoryLog()
     log.create("in", 4)
     source = CountingSource(log)
-    registry = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
+    registry = TaskRegistry(
+        source, cache_bytes=1, input_bound=InputBound(1, 1 << 20), forget=lambda active: None
+    )
     tasks = [running(partition) for partition in range(4)]
     for active in tasks:
         registry.add(active)
@@ -48,7 +51,9 @@ def test_a_partition_that_is_read_from_elsewhere_is_paused_again_when_too_much_w
     log.create("in")
     log.append(tp, [b"k"] * 3, [b"v"] * 3)
     source = CountingSource(log)
-    registry = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
+    registry = TaskRegistry(
+        source, cache_bytes=1, input_bound=InputBound(1, 1 << 20), forget=lambda active: None
+    )
     active = running(0)
     waiting = {tp: 2}
     active.processor.skip_to = lambda partition, offset: None  # type: ignore[method-assign]
@@ -65,6 +70,28 @@ def test_a_partition_that_is_read_from_elsewhere_is_paused_again_when_too_much_w
     assert [batch.offsets[0] for batch in source.poll(10, 0)] == [1]
 
 
+def test_a_partition_of_large_records_is_paused_long_before_its_number_is_reached() -> None:
+    log, tp = MemoryLog(), TopicPartition("in", 0)
+    log.create("in")
+    log.append(tp, [b"k"], [b"v"])
+    source = CountingSource(log)
+    registry = TaskRegistry(
+        source, cache_bytes=1, input_bound=InputBound(10_000, 1 << 20), forget=lambda active: None
+    )
+    active = running(0)
+    waiting = {tp: 3}
+    active.processor.buffered = lambda: waiting  # type: ignore[method-assign]
+    registry.add(active)
+    registry.resume(active)
+    registry.input_bound.read("in", 500_000)
+    assert registry.bound(active)
+    assert source.poll(10, 0) == []
+    assert registry.waiting_bytes() == 1_500_000
+    waiting[tp] = 1
+    registry.bound(active)
+    assert len(source.poll(10, 0)) == 1
+
+
 def test_operators_know_the_epoch_of_each_active_period() -> None:
     active = running(0)
     assert active.processor.epoch == 4
@@ -76,7 +103,9 @@ def test_a_task_that_is_dropped_is_garbage() -> None:
     log = MemoryLog()
     log.create("in")
     source = CountingSource(log)
-    registry = TaskRegistry(source, cache_bytes=1, most_buffered=1, forget=lambda active: None)
+    registry = TaskRegistry(
+        source, cache_bytes=1, input_bound=InputBound(1, 1 << 20), forget=lambda active: None
+    )
     active = running(0)
     active.processor.close = lambda: None  # type: ignore[method-assign]
     registry._close = lambda opened: None

@@ -59,6 +59,21 @@ def test_instances_of_one_name_are_shown_with_the_beginning_of_their_process_ids
     assert "\nlaptop (12345678)  h2-0" in shown(said)
 
 
+def test_the_memory_of_members_is_shown_beside_its_bound() -> None:
+    parts = (("caches", 12_000_000, 64_000_000), ("blocks", 3_500_000, 16_000_000))
+    words = [attrs.evolve(word("h1"), memory=parts), word("h2")]
+    said = document(group(*ORDERED), {}, control=control(*words))
+    members = [member for one in said["instances"] for member in one["members"]]
+    assert {one["member"]: one["memory"] for one in members if one["memory"]} == {
+        "h1-0": {
+            "caches": {"bytes": 12_000_000, "most": 64_000_000},
+            "blocks": {"bytes": 3_500_000, "most": 16_000_000},
+        }
+    }
+    assert "memory: h1-0 15.5 MB of 80.0 MB\n" in shown(said)
+    assert "memory" not in shown(document(group(*ORDERED), {}))
+
+
 def test_the_copies_of_global_tables_are_shown_with_what_they_lack() -> None:
     live = group(*ORDERED)
     words = [

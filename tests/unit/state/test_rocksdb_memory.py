@@ -1,0 +1,44 @@
+"""The memory of all databases of a process is bounded together, open ones included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rocksdict import Rdict
+
+from streamlet.state import rocksdb_options
+from streamlet.state.rocksdb_options import bound_memory, database_options, memory_used
+
+MB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def _bounds_of_others() -> Iterator[None]:
+    yield
+    bound_memory(rocksdb_options._BLOCK_CACHE_BYTES, rocksdb_options._MEMTABLE_BYTES)
+
+
+def test_databases_that_are_open_keep_to_a_new_bound(tmp_path: Path) -> None:
+    bound_memory(8 * MB, 64 * MB)
+    databases = [Rdict(str(tmp_path / str(n)), database_options()) for n in range(3)]
+    try:
+        for number, database in enumerate(databases):
+            for row in range(3_000):
+                database[b"%d-%d" % (number, row)] = b"x" * 1_000
+        _, memtables = memory_used()
+        assert memtables > 8 * MB  # three of 3 MB: no bound was reached
+        bound_memory(1 * MB, 4 * MB)
+        for database in databases:
+            for row in range(3_000):
+                database[b"more-%d" % row] = b"x" * 1_000
+            database.flush()
+            for row in range(0, 3_000, 2):
+                assert database[b"more-%d" % row] == b"x" * 1_000
+        blocks, memtables = memory_used()
+        assert memtables < 8 * MB
+        assert blocks < 3 * MB
+    finally:
+        for database in databases:
+            database.close()
