@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import cimpl
 
+from streamlet.columnwise import all_of, partitions_of
 from streamlet.kafka.murmur2 import partition_of
 from streamlet.kafka.placements import DEFAULT, place
 
@@ -25,10 +26,13 @@ class KeyPartitioner:
     def __init__(self, partitions: int, name: str = DEFAULT) -> None:
         self.partitions = partitions
         self._of = _hashing(partitions) if name == DEFAULT else _placing(partitions, name)
+        self._quick = partitions_of if name == DEFAULT else None
         self._known: dict[bytes, int] = {}
 
     def choose(self, keys: Sequence[bytes | None], offsets: Sequence[int]) -> list[int]:
         """The partition of each record; one without a key goes by the offset of its origin."""
+        if self._quick is not None and type(keys) is list and all_of(keys, bytes):
+            return self._quick(keys, self.partitions)
         known = self._known
         try:
             return [known[key] for key in keys]  # type: ignore[index]

@@ -25,7 +25,8 @@ class PartitionBatch:
     ``offsets`` is a ``range`` whenever the offsets are contiguous, else a list.
     ``timestamps`` are milliseconds since the epoch. ``headers`` is None where no record has
     any, or where they were not asked for. ``unreadable`` are the reasons, by offset, why the client
-    could not read headers: those are None, and the record is one for the error policy.
+    could not read headers: those are None, and the record is one for the error policy. ``span`` are
+    two times that all timestamps lie between; None: a look at each has to tell.
     """
 
     topic: str
@@ -36,6 +37,7 @@ class PartitionBatch:
     timestamps: list[int]
     headers: list[Headers | None] | None = None
     unreadable: Mapping[int, str] | None = None
+    span: tuple[int, int] | None = attrs.field(default=None, eq=False)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -51,6 +53,7 @@ class PartitionBatch:
             self.timestamps[start:stop],
             None if self.headers is None else self.headers[start:stop],
             self.unreadable,
+            self.span,
         )
 
     def select(self, mask: Sequence[bool]) -> PartitionBatch:
@@ -64,6 +67,7 @@ class PartitionBatch:
             list(compress(self.timestamps, mask)),
             None if self.headers is None else list(compress(self.headers, mask)),
             self.unreadable,
+            self.span,
         )
 
 

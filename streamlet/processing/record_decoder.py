@@ -136,6 +136,7 @@ class RecordDecoder:
         return self._timed(
             source,
             Batch(raw.topic, raw.partition, raw.offsets, keys, values, raw.timestamps, raw.headers),
+            raw.span,
         )
 
     def _one_by_one(self, source: SourceNode, raw: PartitionBatch, attempt: int) -> Batch:
@@ -179,14 +180,18 @@ class RecordDecoder:
         record = FailedRecord(raw.keys[index], raw.values[index])
         return self._failures.apply(RecordFailure(context, record, "undecodable record", cause))
 
-    def _timed(self, source: SourceNode, batch: Batch) -> Batch:
-        """The records that have a time, with it.
+    def _timed(
+        self, source: SourceNode, batch: Batch, span: tuple[int, int] | None = None
+    ) -> Batch:
+        """The records that have a time, with it; ``span`` as a ``PartitionBatch`` has it.
 
         Raises:
             ProcessingError: a record has none, under the policy ``fail``.
         """
         if source.timestamp is not None:
             batch = self._extracted(source, batch)
+        elif span is not None and span[0] >= 0 and span[1] <= LATEST_MS:
+            return batch
         times = batch.timestamps
         if not times or (min(times) >= 0 and max(times) <= LATEST_MS):
             return batch

@@ -14,22 +14,24 @@ from uuid import UUID
 import attrs
 import msgspec
 
+from streamlet.columnwise import (
+    all_of,
+    decode_texts,
+    encode_texts,
+    pack_floats,
+    pack_ints,
+    unpack_floats,
+    unpack_ints,
+)
 from streamlet.errors import SerdeError
 from streamlet.lazy_results import FINE, count_before_promise, refuse_promise
-from streamlet.serdes.serde import CUSTOM, Serde, build
+from streamlet.serdes.serde import CUSTOM, Serde, as_it_is, build
 
 _UUID_CHARACTERS = 36
 
 
 def text() -> Serde[str]:
     """Strict UTF-8: other bytes and lone surrogates are errors. Kafka: StringSerde."""
-
-    def encode_all(column: list[str]) -> list[bytes]:
-        return list(map(str.encode, column))
-
-    def decode_all(column: list[bytes]) -> list[str]:
-        return list(map(bytes.decode, column))
-
     return build(
         "str",
         str.encode,
@@ -38,8 +40,8 @@ def text() -> Serde[str]:
         exact=str,
         declared=str,
         immutable=True,
-        encode_all=encode_all,
-        decode_all=decode_all,
+        encode_all=encode_texts,
+        decode_all=decode_texts,
         shortest=b"",
         format="str",
     )
@@ -99,7 +101,8 @@ def _whole(name: str, code: str) -> Serde[int]:
         exact=int,
         declared=int,
         immutable=True,
-        decode_all=lambda column: _unpacked(column, code, one.size),
+        encode_all=pack_ints if code == "q" else None,
+        decode_all=_unpacking(code, one.size),
         shortest=bytes(one.size),
         format=name,
     )
@@ -114,7 +117,8 @@ def _floating(name: str, code: str) -> Serde[float]:
         accepts=frozenset({float, int}),
         declared=float,
         immutable=True,
-        decode_all=lambda column: _unpacked(column, code, one.size),
+        encode_all=_packing_floats(one) if code == "d" else None,
+        decode_all=_unpacking(code, one.size),
         shortest=bytes(one.size),
         format=name,
     )
@@ -138,6 +142,26 @@ def _one_unpacked(one: struct.Struct, raw: bytes) -> Any:
         ) from error
 
 
+def _packing_floats(one: struct.Struct) -> Callable[[list[float]], list[bytes]]:
+    """The eight bytes of a column; an int among its floats has it done in Python."""
+
+    def pack(column: list[float]) -> list[bytes]:
+        if pack_floats is not None and all_of(column, float):
+            return pack_floats(column)
+        return list(map(one.pack, column))
+
+    return pack
+
+
+def _unpacking(code: str, size: int) -> Callable[[list[bytes]], list[Any]]:
+    """The numbers of a column by the extension where it knows their format, else in Python."""
+    quick: Callable[[list[bytes]], list[Any]] | None = _QUICK.get(code)
+    return quick or (lambda column: _unpacked(column, code, size))
+
+
+_QUICK: dict[str, Any] = {"q": unpack_ints, "d": unpack_floats}
+
+
 def _unpacked(column: list[bytes], code: str, size: int) -> list[Any]:
     # The lengths must be asked one by one: a 7 and a 9 would unpack as well, into wrong numbers.
     if set(map(len, column)) - {size}:
@@ -149,21 +173,17 @@ def binary() -> Serde[bytes]:
     """The bytes themselves. Kafka: ByteArraySerde, BytesSerde, ByteBufferSerde."""
     return build(
         "bytes",
-        _same,
+        as_it_is,
         _checked_bytes,
         accepts=frozenset({bytes}),
         exact=bytes,
         declared=bytes,
         immutable=True,
-        encode_all=_same,
-        decode_all=_same,
+        encode_all=as_it_is,
+        decode_all=as_it_is,
         shortest=b"",
         format="bytes",
     )
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _checked_bytes(raw: bytes) -> bytes:

@@ -22,6 +22,7 @@ from uuid import UUID
 
 import msgspec
 
+from streamlet.columnwise import all_of
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_types import describe, is_immutable
 from streamlet.serdes.windowed import Windowed
@@ -85,6 +86,8 @@ def _deep(value: Any) -> Any:
 
 def own_column(column: list[Any]) -> list[Any]:
     """The column with a copy of each value; itself where no value can change."""
+    if column and type(column[0]) in _FIXED and all_of(column, type(column[0])):
+        return column
     kinds = set(map(type, column))
     if kinds <= _FIXED or all(map(_is_fixed, kinds)):
         return column

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
+from streamlet.columnwise import all_of
 from streamlet.errors import RegistryError, SerdeError
 from streamlet.user_code import shown, text_of
 
@@ -109,6 +110,8 @@ class Serde(Generic[T]):
         Raises:
             ColumnError: an entry could not be decoded.
         """
+        if self.decode_all is as_it_is:
+            return column  # type: ignore[return-value]
         # all() is the cheapest question that rules out None; empty bytes make it answer no as well,
         # which costs the second look but not correctness.
         if all(column) or None not in column:
@@ -123,6 +126,12 @@ class Serde(Generic[T]):
             ColumnError: an entry could not be encoded, or is of the wrong type.
         """
         # Types, not values, are asked: `None in column` would call a value's own __eq__.
+        if (
+            len(self.accepts) == 1
+            and NoneType not in self.accepts
+            and all_of(column, *self.accepts)
+        ):
+            return _whole(column, self.encode_all, self.encode, "encode", self.name)
         types = set(map(type, column))
         gaps = NoneType in types
         types.discard(NoneType)
@@ -159,6 +168,11 @@ class Serde(Generic[T]):
             return self.fast_copy(value)
         raw: bytes | None = self.encode(value)
         return None if raw is None else self.decode(raw)  # type: ignore[return-value]
+
+
+def as_it_is(column: Any) -> Any:
+    """The column itself: ``encode_all`` and ``decode_all`` of a serde of bytes."""
+    return column
 
 
 def _whole(

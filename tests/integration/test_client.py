@@ -98,7 +98,11 @@ def test_a_record_of_the_year_1970_stays_there(
     sink.send(topic, [b"k"] * 3, [b"v"] * 3, timestamps=[0, 7, 0])
     sink.send(topic, [b"k"], [b"v"], timestamps=[0], headers=[[("h", None)]])
     sink.flush(60_000)
-    times = [t for batch in read(bootstrap_servers, topic, 1, 4) for t in batch.timestamps]
+    batches = read(bootstrap_servers, topic, 1, 4)
+    times = [t for batch in batches for t in batch.timestamps]
+    for batch in batches:
+        low, high = batch.span or (0, max(times))
+        assert all(low <= time <= high for time in batch.timestamps)
     assert times == [1, 7, 1, 1]
 
 

@@ -84,6 +84,8 @@ def _batch(
     times: list[int],
     headers: list[Any] | None,
     unreadable: dict[int, UnicodeDecodeError] | None,
+    lowest: int,
+    highest: int,
 ) -> PartitionBatch:
     where: Sequence[int] = range(first, first + len(keys)) if offsets is None else offsets
     reasons = None
@@ -92,7 +94,8 @@ def _batch(
         reasons = {offset: f"{type(error).__name__}: {text_of(error)}" for offset, error in found}
         if headers is not None and not any(headers):
             headers = None
-    return PartitionBatch(topic, partition, where, keys, values, times, headers, reasons)
+    columns = keys, values, times, headers, reasons
+    return PartitionBatch(topic, partition, where, *columns, (lowest, highest))
 
 
 def _tuples(partitions: Sequence[RawPartition]) -> list[tuple[str, int, int]]:

@@ -34,6 +34,7 @@ def test_new_keys_are_chosen_for_without_a_walk_through_those_known(
 def test_keys_are_forgotten_when_there_are_too_many_and_chosen_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(partitioner, "partitions_of", None)  # as without the extension
     monkeypatch.setattr(partitioner, "_REMEMBERED", 3)
     chooser = KeyPartitioner(8)
     for keys in ([b"a", b"b"], [b"b", b"c"], [b"c", b"d", b"a"], [b"a", b"e", b"f", b"g"]):

@@ -7,6 +7,7 @@ typedef struct {
     int32_t partition;
     Py_ssize_t count;
     int64_t first, last;
+    int64_t lowest, highest; /* times */
     int gaps;
     int headers;
     PyObject *keys, *values, *times, *offsets, *heads, *unreadable;
@@ -137,6 +138,8 @@ static int filled(Call *call, int headers) {
         Run *run = &call->runs[call->run_of[i]];
         Py_ssize_t at = run->filled++;
         int64_t time = library->message_timestamp(message, NULL);
+        if (!at || time < run->lowest) run->lowest = time;
+        if (!at || time > run->highest) run->highest = time;
         if (put(run->keys, at, bytes_or_none(message->key, message->key_len)) < 0 ||
             put(run->values, at, bytes_or_none(message->payload, message->len)) < 0 ||
             put(run->times, at, PyLong_FromLongLong(time)) < 0)
@@ -156,10 +159,11 @@ static PyObject *runs_of(Call *call) {
     PyObject *all = PyList_New(0);
     for (int i = 0; all && i < call->count; i++) {
         Run *run = &call->runs[i];
-        PyObject *one = Py_BuildValue("siLOOOOOO", library->topic_name(run->topic),
+        PyObject *one = Py_BuildValue("siLOOOOOOLL", library->topic_name(run->topic),
                                       (int)run->partition, (long long)run->first, run->offsets,
                                       run->keys, run->values, run->times, run->heads,
-                                      run->unreadable);
+                                      run->unreadable, (long long)run->lowest,
+                                      (long long)run->highest);
         if (!one || PyList_Append(all, one) < 0) Py_CLEAR(all);
         Py_XDECREF(one);
     }

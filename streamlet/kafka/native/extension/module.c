@@ -1,4 +1,4 @@
-/* The module: load(), functions of prefixes, and the type of a client. */
+/* The module: load(), functions of prefixes, passes over columns, and the type of a client. */
 #include "native.h"
 
 static PyObject *load(PyObject *module, PyObject *arguments) {
@@ -49,6 +49,15 @@ static PyMethodDef methods[] = {
      "prefix_runs(values, mark, head, prefix): (start, end, bears, rising, whole) of each run."},
     {"cut_prefixes", prefixes_cut, METH_VARARGS,
      "cut_prefixes(values, prefix): the values without their first bytes; None for nulls."},
+    {"encode_texts", encode_texts, METH_O, "encode_texts(column): UTF-8 of texts."},
+    {"decode_texts", decode_texts, METH_O, "decode_texts(column): texts out of UTF-8."},
+    {"pack_ints", pack_ints, METH_O, "pack_ints(column): eight bytes of each int."},
+    {"unpack_ints", unpack_ints, METH_O, "unpack_ints(column): an int of eight bytes."},
+    {"pack_floats", pack_floats, METH_O, "pack_floats(column): eight bytes of each float."},
+    {"unpack_floats", unpack_floats, METH_O, "unpack_floats(column): a float of eight bytes."},
+    {"all_of", all_of, METH_VARARGS, "all_of(column, type): whether all are exactly of it."},
+    {"partitions_of", partitions_of, METH_VARARGS,
+     "partitions_of(keys, count): where Java's producer puts them."},
     {NULL, NULL, 0, NULL},
 };
 

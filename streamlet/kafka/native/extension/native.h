@@ -9,6 +9,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,6 +104,16 @@ PyObject *prefixes_cut(PyObject *module, PyObject *arguments);
 /* tokens.c */
 PyObject *client_set_token(PyObject *self, PyObject *arguments);
 PyObject *client_token_failed(PyObject *self, PyObject *reason);
+
+/* columns.c */
+PyObject *encode_texts(PyObject *module, PyObject *column);
+PyObject *decode_texts(PyObject *module, PyObject *column);
+PyObject *pack_ints(PyObject *module, PyObject *column);
+PyObject *unpack_ints(PyObject *module, PyObject *column);
+PyObject *pack_floats(PyObject *module, PyObject *column);
+PyObject *unpack_floats(PyObject *module, PyObject *column);
+PyObject *all_of(PyObject *module, PyObject *arguments);
+PyObject *partitions_of(PyObject *module, PyObject *arguments);
 
 /* consume.c */
 PyObject *client_consume(PyObject *self, PyObject *arguments);
