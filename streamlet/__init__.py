@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from streamlet.dsl.grouped import KGroupedStream
     from streamlet.dsl.grouped_table import KGroupedTable
     from streamlet.dsl.joins.windows import join_windows
+    from streamlet.dsl.operators.record_batch import FailedAt, RecordBatch
     from streamlet.dsl.partition_time import with_partition_time
     from streamlet.dsl.processors.custom_stores import LruStore
     from streamlet.dsl.processors.keyed_state import State, Timer
@@ -175,6 +176,8 @@ __all__ = [
     "LateRecord",
     "Materialized",
     "Origin",
+    "RecordBatch",
+    "FailedAt",
     "RecordContext",
     "RepeatFilter",
     "Serde",
@@ -283,6 +286,8 @@ _HOMES = {
     "LateRecord": "streamlet.dsl.windowing.late_records",
     "Materialized": "streamlet.dsl.graph.materialized",
     "Origin": "streamlet.origins",
+    "RecordBatch": "streamlet.dsl.operators.record_batch",
+    "FailedAt": "streamlet.dsl.operators.record_batch",
     "RecordContext": "streamlet.dsl.graph.record_context",
     "RepeatFilter": "streamlet.origins",
     "Serde": "streamlet.serdes",

@@ -131,7 +131,7 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "App.stream() timestamp= for the time of what is read",
         "set_headers": "call peek(streamlet.with_context(function)), whose context sets headers",
         **_each(_PAIRS, "items", "events"),
-        **_each("it is not in streamlet yet; functions take single records", "take", "noack_take"),
+        **_each("call map_batches(function, max_records=, max_wait=)", "take", "noack_take"),
         "echo": "call to(topic) once for each topic",
     },
     "KTable": {

@@ -17,7 +17,13 @@ from streamlet.dsl.graph.arguments import check_callable, check_is
 from streamlet.dsl.graph.builder import Make, same_app
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_not_marked, check_takes, takes, takes_async
-from streamlet.dsl.graph.inference import awaited_type, element_type, pair_types, result_type
+from streamlet.dsl.graph.inference import (
+    awaited_type,
+    column_type,
+    element_type,
+    pair_types,
+    result_type,
+)
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
 from streamlet.dsl.graph.ownership import owner_of, owner_of_results, with_own_key
@@ -29,6 +35,8 @@ from streamlet.dsl.joins.stream_stream import JoinKind, joined_streams
 from streamlet.dsl.joins.stream_table import joined, table_of
 from streamlet.dsl.joins.windows import JoinWindows
 from streamlet.dsl.operators.async_calls import CALL, MapValuesAsync, Order, check_calls, retry_rule
+from streamlet.dsl.operators.batch_functions import MapBatches, check_most
+from streamlet.dsl.operators.record_batch import Column, RecordBatch
 from streamlet.dsl.operators.stateless import (
     Filter,
     FlatMap,
@@ -61,11 +69,14 @@ from streamlet.dsl.table import KTable
 from streamlet.errors import TopologyError
 from streamlet.serdes import SerdeLike
 from streamlet.topology.drawing import picture_of
-from streamlet.topology.nodes import Partitions, Results
+from streamlet.topology.nodes import Partitions, Results, Timed
 from streamlet.topology.operator import RetryRule, TaskContext
 from streamlet.visible import visible
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from streamlet.dsl.processors.signatures import StateOrContext
 
 K = TypeVar("K")
@@ -325,6 +336,101 @@ class KStream(Generic[K, V]):
         node = self._below_calls(calls, name)
         kind = node.builder.result(value, awaited_type(result_type(function)), CALL, "value")
         return KStream(node, self._key, kind)
+
+    @overload
+    def map_batches(
+        self,
+        function: Callable[[RecordBatch[K, V]], list[V2]],
+        *,
+        max_records: int = 1_000,
+        max_wait: Duration | None = None,
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+    @overload
+    def map_batches(
+        self,
+        function: Callable[[RecordBatch[K, V]], NDArray[np.floating[Any]]],
+        *,
+        max_records: int = 1_000,
+        max_wait: Duration | None = None,
+        value: type[float] | None = None,
+        name: str | None = None,
+    ) -> KStream[K, float]: ...
+    @overload
+    def map_batches(
+        self,
+        function: Callable[[RecordBatch[K, V]], NDArray[np.integer[Any]]],
+        *,
+        max_records: int = 1_000,
+        max_wait: Duration | None = None,
+        value: type[int] | None = None,
+        name: str | None = None,
+    ) -> KStream[K, int]: ...
+    @overload
+    def map_batches(
+        self,
+        function: Callable[[RecordBatch[K, V]], Column],
+        *,
+        max_records: int = 1_000,
+        max_wait: Duration | None = None,
+        value: SerdeLike[V2],
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+    def map_batches(
+        self,
+        function: Callable[[RecordBatch[K, V]], Any],
+        *,
+        max_records: int = 1_000,
+        max_wait: Duration | None = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K, Any]:
+        """Each value replaced by its entry in the column that ``function(batch)`` returns.
+
+        For functions that are quicker for many records than for each: a model, an array of numpy.
+        ``function`` gets a ``RecordBatch`` and returns a list, or an array or Series of numpy,
+        pandas or pyarrow, with one value for each of its records, in their order. What it returns
+        for a record must not depend on the other records of the batch, as batches may begin and
+        end anywhere; it may be ``non_deterministic`` as that of ``map_values``.
+
+        - ``max_records``, 1 to 100,000: the most records in a call.
+        - ``max_wait``: None has it called for the records that are there, which under load are
+          thousands. With a time records wait for others, each so long at most. A commit, a
+          hand-over and the end of the task wait for none: they empty the batch first, so nothing
+          is lost or counted twice.
+
+        An error that the function raises is met record by record: it is called for each record
+        alone, and the error policy decides about those that fail so. It is quicker if it raises
+        ``FailedAt(index)``: that record alone meets the policy, and the function is called again
+        for the others. What is no column of that length (None, a generator, a coroutine, too few
+        values) fails every record of the call. Values in a list are as those of ``map_values``.
+
+        - Nulls: the function gets them as None; a result None is a null value.
+        - Key, timestamp, headers: kept.
+
+        Raises:
+            TopologyError: an argument cannot be.
+
+        Examples:
+            >>> def amounts(batch: sl.RecordBatch[str, int]) -> list[int]:
+            ...     return [pieces * 20 for pieces in batch.values]
+            >>> orders.map_batches(amounts).to("amounts")
+            >>> run(orders=[("lamp", 3), ("desk", 1)])
+            {'amounts': [('lamp', 60), ('desk', 20)]}
+        """
+        call = "map_batches()"
+        check_takes(call, function, "batch", varies=True)
+        check_most(max_records)
+        wait_ms = 0 if max_wait is None else milliseconds(f"{call}: max_wait", max_wait)
+        kind = self._node.builder.result(value, column_type(result_type(function)), call, "value")
+        owners = owner_of(self._key, self._value), owner_of(kind)
+        make = applied(function, lambda f: MapBatches(f, max_records, wait_ms, *owners))
+        timed: Timed = "when batches end" if wait_ms else ""
+        above, builder = self._node, self._node.builder
+        own = builder.graph.new_name("KSTREAM-MAPBATCHES-", name)
+        builder.named_processor(own, (above.name,), make, timed=timed)
+        return KStream(StreamNode(builder, own, above.rekeyed), self._key, kind)
 
     def flat_map(
         self,

@@ -22,6 +22,7 @@ from streamlet.processing.value_copies import Attempts, uses_values, with_copies
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.operator import (
     CallingOperator,
+    GatheringOperator,
     HoldingOperator,
     OperatorInParts,
     OrderedOperator,
@@ -74,7 +75,7 @@ class NodeSteps:
         self.ordered = OrderedNodes()
         #: Counters of the nodes; they count once a worker says so.
         self.meters = NodeMeters()
-        #: Of the async operators; None: there are none.
+        #: Of operators at which records wait; None: there are none.
         self.calls: TaskCalls | None = None
         self._behind = {source.name: self._forward(source.name) for source in subtopology.sources}
         if self.calls is not None and self._holding:
@@ -225,9 +226,7 @@ class NodeSteps:
         through: Step
         meter = self.meters.of(node.name)
         if isinstance(operator, CallingOperator):
-            if self.calls is None:
-                self.calls = TaskCalls(self._context, self._results)
-            through = self.calls.add(node, operator, forward)
+            through = self._waits().add(node, operator, forward)
         elif isinstance(operator, OperatorInParts):
             through = _in_parts(meter.in_parts(operator.process_in_parts), forward)
         else:
@@ -256,7 +255,15 @@ class NodeSteps:
 
         if isinstance(operator, OrderedOperator):
             self.ordered.add(operator, step, forward)
+        if isinstance(operator, GatheringOperator) and operator.max_wait_ms:
+            return self._waits().gather(node.name, operator, step, forward)
         return step
+
+    def _waits(self) -> TaskCalls:
+        """The records that wait at operators, of which there is one at least."""
+        if self.calls is None:
+            self.calls = TaskCalls(self._context, self._results)
+        return self.calls
 
     def _sink(self, node: SinkNode) -> Step:
         if not node.by_record:

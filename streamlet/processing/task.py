@@ -106,7 +106,7 @@ class Task:
         self._ticked = self.commit_requested = False
         self._stream_times = StreamTimes()
         nodes = self._nodes = NodeSteps(subtopology, self, self.failures, partition_counts or {})
-        #: ``calls`` are of async operators; None: there are none.
+        #: ``calls`` are of operators at which records wait; None: there are none.
         self.calls: TaskCalls | None = nodes.calls
         self._timed, self._punctuated, self.meters = nodes.timed, nodes.punctuated, nodes.meters
         self._sources = {
@@ -229,7 +229,7 @@ class Task:
 
     @property
     def calling(self) -> bool:
-        """True if records wait for calls of async functions."""
+        """True if records wait for calls of async functions, or for others of their batch."""
         return self.calls is not None and self.calls.in_flight > 0
 
     def waits(self, now_ms: int) -> bool:

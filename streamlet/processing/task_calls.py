@@ -1,10 +1,11 @@
 """The calls that the async operators of a task have made, and the way of their results.
 
 A record that comes to such an operator waits here for its call. Meanwhile the task goes on with
-what comes next, until so many records wait. A commit covers it only when none waits: it has
-the task begin nothing new until all calls have ended and their results have gone on. So stores
-before and behind the operator are exactly as of the positions. A task that must stop waits a while
-for its calls, and else stops as of its last commit.
+what comes next, until so many records wait. Others wait for more records, to be processed together
+(``processing.gathering``). A commit covers the task only when none waits: it has the task begin
+nothing new until all calls have ended and their results have gone on. So stores before and behind
+the operator are exactly as of the positions. A task that must stop waits a while for its calls, and
+else stops as of its last commit.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.clock import Clock, SystemClock
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.call_pool import Call, CallPool
+from streamlet.processing.gathering import GatheredRecords
 from streamlet.processing.record_decoder import Undecoded
 from streamlet.processing.record_failures import RecordFailures
 from streamlet.serdes.copies import own
 from streamlet.topology.nodes import ProcessorNode
-from streamlet.topology.operator import CallingOperator, TaskContext
+from streamlet.topology.operator import CallingOperator, GatheringOperator, TaskContext
 from streamlet.types import TopicPartition
 
 #: How long a task that is to stop waits for its calls, from when it was told to begin no others.
@@ -65,9 +67,19 @@ class OperatorCalls:
         self.close = self._pool.close
 
     @property
+    def in_flight(self) -> int:
+        """The number of records that wait."""
+        return len(self.line)
+
+    @property
+    def places(self) -> Iterable[tuple[TopicPartition, int]]:
+        """The partitions and offsets of the records that wait."""
+        return ((TopicPartition(one.topic, one.partition), one.offset) for one in self.line)
+
+    @property
     def full(self) -> bool:
         """True if enough records wait to keep all calls busy until the task looks again."""
-        return len(self.line) >= 2 * self.concurrency
+        return self.in_flight >= 2 * self.concurrency
 
     @property
     def arrived(self) -> bool:
@@ -163,7 +175,7 @@ def _batches(calls: Iterable[Call]) -> Iterator[Batch]:
 
 
 class TaskCalls:
-    """The records that wait at the async operators of one task.
+    """The records that wait at operators of one task: for calls, or for other records.
 
     Args:
         context: of the task.
@@ -179,7 +191,9 @@ class TaskCalls:
         self.release: Callable[[], Iterator[None]] | None = None
         self._clock = clock or SystemClock()
         self._news = threading.Event()
-        self._operators: list[OperatorCalls] = []
+        self._calling: list[OperatorCalls] = []
+        #: All at which records wait, from the first to the last of them.
+        self._operators: list[OperatorCalls | GatheredRecords] = []
         #: Whether nothing is begun until a commit.
         self.shut = False
         #: Since then: whether held results were released, and a commit was asked for.
@@ -191,23 +205,39 @@ class TaskCalls:
     def add(self, node: ProcessorNode, operator: CallingOperator, forward: Step) -> Step:
         """Add an operator, before those that were added already; the step of its node."""
         calls = OperatorCalls(node, operator, forward, self._results, self._news)
+        self._calling.insert(0, calls)
         self._operators.insert(0, calls)
         return calls.take
+
+    def gather(self, name: str, operator: GatheringOperator, step: Step, forward: Step) -> Step:
+        """Add an operator whose records wait for others; ``step`` has it process some of them."""
+        records = GatheredRecords(name, operator, step, forward, self._clock, self._ends)
+        self._operators.insert(0, records)
+        return records.take
+
+    def _ends(self) -> bool:
+        """True if no record waits for others any more."""
+        return self.shut or self._results.blocks
 
     @property
     def in_flight(self) -> int:
         """The number of records that wait."""
-        return sum(len(one.line) for one in self._operators)
+        return sum(one.in_flight for one in self._operators)
+
+    @property
+    def running(self) -> bool:
+        """True if records wait for calls, not only for other records."""
+        return any(one.line for one in self._calling)
 
     @property
     def oldest(self) -> tuple[str, Call] | None:
-        """A node and the call that its first record waits for; None: no record waits."""
-        return next(((one.name, next(iter(one.line))) for one in self._operators if one.line), None)
+        """A node and the call that its first record waits for; None: none waits for a call."""
+        return next(((one.name, next(iter(one.line))) for one in self._calling if one.line), None)
 
     @property
     def waiting(self) -> set[str]:
         """The names of the nodes in which they wait."""
-        return {one.name for one in self._operators if one.line}
+        return {one.name for one in self._operators if one.in_flight}
 
     @property
     def arrived(self) -> bool:
@@ -220,14 +250,14 @@ class TaskCalls:
     @property
     def full(self) -> bool:
         """True if the task may begin nothing new."""
-        return self.shut or any(one.full for one in self._operators)
+        return self.shut or any(one.full for one in self._calling)
 
     @property
     def most_begun(self) -> int:
         """The most records that the task may begin at once; 0: any number."""
-        if self._results.blocks:
+        if self._results.blocks or not self._calling:
             return 0
-        return 1 + min(one.concurrency for one in self._operators) // 4
+        return 1 + min(one.concurrency for one in self._calling) // 4
 
     def some_of(
         self, raw: PartitionBatch | Undecoded, rest: deque[Any]
@@ -300,14 +330,13 @@ class TaskCalls:
         """The positions, set back before the first record that waits."""
         found = dict(positions)
         for one in self._operators:
-            for call in one.line:
-                where = TopicPartition(call.topic, call.partition)
-                found[where] = min(found[where], call.offset)
+            for where, offset in one.places:
+                found[where] = min(found[where], offset)
         return found
 
     def close(self) -> None:
         """Cancel all calls: the task is closed."""
-        for one in self._operators:
+        for one in self._calling:
             one.close()
 
     def _open(self) -> None:

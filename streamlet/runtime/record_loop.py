@@ -295,7 +295,9 @@ class RecordLoop:
         self._adapt(0)
 
     def _process_waiting(self, active: ActiveTask, now: int) -> None:
-        self._calling |= active.processor.calling
+        calls = active.processor.calls
+        self._calling |= calls is not None and calls.running
+        self._waiting |= active.processor.calling
         if (active.stands and not active.under_way) or self._waits_for_retry(active, now):
             return
         if active.unsent is None and not active.processor.waits(now):

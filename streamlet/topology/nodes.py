@@ -19,7 +19,9 @@ from streamlet.kafka.placements import DEFAULT
 from streamlet.topology.operator import Operator, OperatorFactory
 
 #: When the results of an operator come, if not each with a record.
-Timed: TypeAlias = Literal["", "at commits", "by the clock", "with punctuators", "when calls end"]
+Timed: TypeAlias = Literal[
+    "", "at commits", "by the clock", "with punctuators", "when calls end", "when batches end"
+]
 
 #: What becomes of the values of its records: its functions get them, they go on object for object,
 #: or nothing.
@@ -208,7 +210,7 @@ class ProcessorNode:
 
     It is not ``deterministic`` if it may make something else of the same record a second time.
     ``timed`` tells when its results come if not each with a record: at commits, by the clock, when
-    calls end, or with punctuators, whose times are not kept over a restart.
+    calls or batches end, or with punctuators, whose times are not kept over a restart.
     One that is ``aside`` gets none of its parent's results, but records that came too late there.
     One with the name of a ``child`` gets what its parent sends to that child, and to all.
     One that is ``alone`` makes its results of its records and its stores, and not of the task's

@@ -6,7 +6,7 @@ batch and returns one; what it keeps, it keeps in the task's stores.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from streamlet.batch import Batch, WaitedRecord
@@ -274,6 +274,28 @@ class CallingOperator(Protocol):
 
     def lane(self, key: Any) -> Hashable | None:
         """The lane of a key: calls of one lane run one after another; None: at any time."""
+        ...
+
+
+@runtime_checkable
+class GatheringOperator(Protocol):
+    """An operator, besides, whose records wait for others, to be processed together."""
+
+    @property
+    def max_records(self) -> int:
+        """The most records that it processes together."""
+        ...
+
+    @property
+    def max_wait_ms(self) -> int:
+        """The longest time that a record waits for others, ms; 0: it waits for none."""
+        ...
+
+    def process_together(self, runs: Sequence[Batch]) -> list[Batch] | None:
+        """Its output for batches of several partitions at once; None: a function failed.
+
+        Nothing has come of them then, so that each may be processed by itself.
+        """
         ...
 
 

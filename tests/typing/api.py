@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, assert_type
 
+import numpy as np
+from numpy.typing import NDArray
+
 import streamlet as sl
 from streamlet import KGroupedStream, KStream, KTable
 from streamlet.testing import TopologyTestDriver
@@ -52,6 +55,15 @@ looked = flights.map_values_async(looked_up, retry=sl.Retry(3), order="partition
 assert_type(looked, KStream[str, int])
 assert_type(flights.map_values_async(looked_up_by_key, timeout="1s"), KStream[str, bytes])
 assert_type(flights.map_values_async(lambda f: looked_up(f)), KStream[str, int])
+
+
+def delays_in(batch: sl.RecordBatch[str, Flight]) -> NDArray[np.float64]:
+    return batch.to_numpy("delay")
+
+
+assert_type(flights.map_batches(delays_in, max_wait="1s"), KStream[str, float])
+assert_type(flights.map_batches(lambda b: [f.carrier for f in b.values]), KStream[str, str])
+assert_type(flights.map_batches(lambda b: b.to_numpy("delay") > 0, value=bool), KStream[str, bool])
 assert_type(flights.map(lambda k, f: (f.delay, k)), KStream[float, str])
 assert_type(flights.flat_map(lambda k, f: [(f.delay, k)]), KStream[float, str])
 assert_type(flights.select_key(lambda k, f: f.carrier), KStream[str, Flight])

@@ -12,6 +12,8 @@ words.filter(lambda k, v: v.nothing)  # error
 words.map_values(lambda v: v + 1)  # error
 words.map_values(str.upper).to("out", value=int)  # error
 words.map_values_async(str.upper)  # error
+words.map_batches(lambda batch: len(batch))  # error
+words.map_batches(lambda batch: [key + 1 for key in batch.keys])  # error
 words.merge(app.stream("numbers", key=str, value=int))  # error
 words.group_by_key().reduce(lambda one, other: len(other))  # error
 words.group_by_key().aggregate(lambda: 0, lambda k, v, n: v)  # error

@@ -19,16 +19,17 @@ def check_takes(
     *arguments: str,
     context: bool = False,
     yields: bool = False,
+    varies: bool = False,
 ) -> None:
     """Make sure that a function can be called with these positional arguments.
 
     ``context`` if it may ask for the ``RecordContext``, which then comes behind them; ``yields`` if
-    it may be a generator function.
+    it may be a generator function; ``varies`` if it may be ``non_deterministic``.
 
     Raises:
         TopologyError: it cannot; the message names the call and the arguments.
     """
-    function, arguments = _asking(call, function, arguments, context)
+    function, arguments = _asking(call, function, arguments, context, varies)
     _check_callable(call, function, yields)
     _check_binds(call, function, arguments)
 
@@ -124,10 +125,14 @@ def form_of(call: str, function: Callable[..., Any], *forms: tuple[str, ...]) ->
 
 
 def _asking(
-    call: str, function: Callable[..., Any], arguments: tuple[str, ...], context: bool
+    call: str,
+    function: Callable[..., Any],
+    arguments: tuple[str, ...],
+    context: bool,
+    varies: bool = False,
 ) -> tuple[Callable[..., Any], tuple[str, ...]]:
     """A user's own function, and the arguments that it is called with."""
-    if not context:
+    if not (context or varies):
         check_not_marked(call, function)
     if not isinstance(function, ContextFunction):
         return function, arguments

@@ -11,7 +11,8 @@ import dis
 import functools
 import types
 import typing
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from numbers import Integral, Real
 from typing import Any, Final, get_args, get_origin
 
 from streamlet.dsl.graph.record_context import ContextFunction
@@ -82,6 +83,19 @@ def element_type(of: Any) -> Any:
     if issubclass(origin, tuple) and not (len(inside) == 2 and inside[1] is Ellipsis):
         return inside[0] if len(set(inside)) == 1 else UNKNOWN
     return without_none(inside[0])
+
+
+def column_type(of: Any) -> Any:
+    """The type of the values of a column: of a list or of an array of numpy; else ``UNKNOWN``."""
+    origin, inside = get_origin(of), get_args(of)
+    if origin in (list, Sequence):
+        return element_type(of)
+    kind = get_args(inside[1])[:1] if len(inside) == 2 else ()  # of ndarray[shape, dtype[kind]]
+    if not hasattr(origin, "tolist") or not (kind and isinstance(kind[0], type)):
+        return UNKNOWN
+    if issubclass(kind[0], Integral):
+        return int
+    return float if issubclass(kind[0], Real) else UNKNOWN
 
 
 def pair_types(of: Any) -> tuple[Any, Any]:

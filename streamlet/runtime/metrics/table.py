@@ -228,7 +228,7 @@ _ALL = (
     ),
     gauge(
         _K + "calls_in_flight",
-        "Records at map_values_async whose call has not ended, or whose result has not gone on",
+        "Records at map_values_async whose result has not gone on, or that wait at map_batches",
         ("task",),
         of_task=lambda task: None if task.calls is None else task.calls.in_flight,
     ),

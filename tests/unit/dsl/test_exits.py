@@ -164,6 +164,7 @@ WITHIN = join_windows(0)
 #: Places that call a function, or keep what it failed on for later.
 CALLED: dict[str, Callable[[KStream[str, int], Any], Any]] = {
     "map_values": lambda s, f: s.map_values(f, value=int),
+    "map_batches": lambda s, f: s.map_batches(lambda b: list(map(f, b.values)), value=int),
     "flat_map_values": lambda s, f: s.flat_map_values(lambda v: [f(v)], value=int),
     "yielded": lambda s, f: s.flat_map_values(lambda v: (f(one) for one in [v]), value=int),
     "aggregate": lambda s, f: s.group_by_key().aggregate(int, f, value=int).to_stream(),

@@ -44,6 +44,10 @@ async def upper(value: str) -> str:
     return value.upper()
 
 
+def columns(batch: sl.RecordBatch[str, str]) -> list[str]:
+    return batch.values
+
+
 def concat(left: str, right: str) -> str:
     return f"{left}{right}"
 
@@ -60,6 +64,7 @@ NAMED: dict[str, tuple[Build, set[str]]] = {
     "map": (lambda a, n: stream(a).map(lambda k, v: (k, v), name=n), {"mine"}),
     "map_values": (lambda a, n: stream(a).map_values(str.upper, name=n), {"mine"}),
     "map_values_async": (lambda a, n: stream(a).map_values_async(upper, name=n), {"mine"}),
+    "map_batches": (lambda a, n: stream(a).map_batches(columns, name=n), {"mine"}),
     "flat_map": (lambda a, n: stream(a).flat_map(lambda k, v: [(k, v)], name=n), {"mine"}),
     "flat_map_values": (lambda a, n: stream(a).flat_map_values(str.split, name=n), {"mine"}),
     "select_key": (lambda a, n: stream(a).select_key(concat, name=n), {"mine"}),

@@ -60,6 +60,11 @@ STREAMS: dict[str, Callable[[App, Calls], None]] = {
     "KStream.map_values_async": lambda app, calls: (
         stream_of(app).map_values_async(calls.awaited(second), value=str).to("out")
     ),
+    "KStream.map_batches": lambda app, calls: (
+        stream_of(app)
+        .map_batches(lambda b: list(map(calls.returning(second), b.keys, b.values)), value=str)
+        .to("out")
+    ),
     "KStream.flat_map": lambda app, calls: (
         stream_of(app)
         .flat_map(calls.returning(lambda k, v: [("new", v)] * 2), key=str, value=str)

@@ -37,6 +37,10 @@ def pair_of(function: Any) -> Any:
     return lambda key, value: (key, function(value))
 
 
+def each(function: Any) -> Any:
+    return lambda batch: list(map(function, batch.values))
+
+
 def first_by(function: Any) -> Any:
     return lambda first, last: function(first)
 
@@ -151,6 +155,10 @@ RESULTS: dict[str, tuple[Build, list[int]]] = {
         BOTH,
     ),
     "state function": (lambda app: s(app).process_values(in_state, value=dict), BOTH),
+    "map_batches": (
+        lambda app: s(app).map_batches(each(refilled()), value=dict, max_records=1),
+        ONCE,
+    ),
     "map_values_async": (lambda app: s(app).map_values_async(later, value=dict), ONCE),
     "join": (
         lambda app: s(app).left_join(t(app), first_by(refilled()), value=dict),

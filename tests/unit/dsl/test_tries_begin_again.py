@@ -98,6 +98,9 @@ PLACES: dict[str, Callable[[sl.App, Flaky], Any]] = {
     "state function": lambda app, f: s(app).process_values(
         lambda record, state: f(record.value), value=dict
     ),
+    "map_batches": lambda app, f: s(app).map_batches(
+        lambda batch: list(map(f, batch.values)), value=dict
+    ),
     "map_values_async": called,
     "map_values_async, retry": lambda app, f: called(app, f, retry=ANEW),
     "join": lambda app, f: s(app).left_join(t(app), lambda v, row: f(v), value=dict),

@@ -1,0 +1,112 @@
+"""Records that wait for others, to be processed together: ``map_batches`` with ``max_wait=``.
+
+They wait beside those that wait for calls (``processing.task_calls``), and as these do keep the
+task from being committed: a commit has them processed first, so none is lost or counted twice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+
+from streamlet.batch import Batch, joined
+from streamlet.clock import Clock
+from streamlet.topology.operator import GatheringOperator
+from streamlet.types import TopicPartition
+
+Step = Callable[[Batch], Iterator[None]]
+
+
+class GatheredRecords:
+    """The records that wait at one operator.
+
+    Args:
+        name: of its node.
+        operator: how many, how long, and what processes them.
+        step: has it process records of one partition, under the error policy.
+        forward: the step behind the node.
+        clock: the time.
+        ends: tells whether no record may wait for others any more.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        operator: GatheringOperator,
+        step: Step,
+        forward: Step,
+        clock: Clock,
+        ends: Callable[[], bool],
+    ) -> None:
+        self.name = name
+        self._operator, self._step, self._forward = operator, step, forward
+        self._clock, self._ends = clock, ends
+        #: In the order of the records: those that wait, and those that are being processed.
+        self._batches: deque[Batch] = deque()
+        self._going: list[Batch] = []
+        self._waiting = 0
+        #: The time at which the first of them has waited for long enough, ms.
+        self._due_ms = 0
+
+    @property
+    def in_flight(self) -> int:
+        """The number of records that wait, or are being processed."""
+        return self._waiting + sum(map(len, self._going))
+
+    @property
+    def places(self) -> Iterable[tuple[TopicPartition, int]]:
+        """The partitions of these records, with the first offset of each batch."""
+        for some in (*self._going, *self._batches):
+            yield TopicPartition(some.topic, some.partition), some.offsets[0]
+
+    @property
+    def arrived(self) -> bool:
+        """True if no record waits for others any more, or the first has for long enough."""
+        return self._waiting > 0 and (self._ends() or self._clock.now_ms() >= self._due_ms)
+
+    def take(self, batch: Batch) -> Iterator[None]:
+        """Have records wait, or process them with those that wait if these are enough."""
+        if not self._waiting:
+            self._begin()
+        self._waiting += len(batch)
+        self._batches.append(batch)
+        while self._waiting >= self._operator.max_records:
+            yield from self._sent()
+
+    def send(self) -> Iterator[None]:
+        """Process the records that wait if they need not wait any more."""
+        while self.arrived:
+            yield from self._sent()
+
+    def _begin(self) -> None:
+        self._due_ms = self._clock.now_ms() + self._operator.max_wait_ms
+
+    def _sent(self) -> Iterator[None]:
+        """Process the first records, as many as go together."""
+        self._going = _runs(self._taken(self._operator.max_records))
+        self._waiting -= sum(map(len, self._going))
+        self._begin()
+        out = self._operator.process_together(self._going) if len(self._going) > 1 else None
+        if out is None:
+            for run in self._going:
+                yield from self._step(run)
+        else:
+            for batch in out:
+                yield from self._forward(batch)
+        self._going = []
+
+    def _taken(self, most: int) -> Iterator[Batch]:
+        while self._batches and most:
+            first = self._batches.popleft()
+            if len(first) > most:
+                self._batches.appendleft(first.slice(most, len(first)))
+                first = first.slice(0, most)
+            most -= len(first)
+            yield first
+
+
+def _runs(batches: Iterable[Batch]) -> list[Batch]:
+    """The records in runs, each of one partition."""
+    runs = groupby(batches, key=lambda batch: (batch.topic, batch.partition))
+    return [joined(list(run)) for _, run in runs]
