@@ -122,9 +122,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         case "async":
             return calls.run(records=options.records, runs=options.runs)
         case "regroup":
-            length = {"seconds": options.seconds, "rates": options.rates, "warm_s": options.warm}
-            load = {name: getattr(options, name) for name in ("records", "keys", "runs")}
-            return regroup.run(**load, **length, handovers=options.handovers)
+            return regroup.chosen(options)
         case "eos":
             return eos.run(records=options.records, keys=options.keys, runs=options.runs)
         case "peers":
@@ -234,6 +232,7 @@ def _parse() -> argparse.Namespace:
     _add_choices(parser)
     _add_spark(parser)
     peers.add_options(parser)
+    regroup.add_options(parser)
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()
     _fill_records(options)

@@ -9,6 +9,8 @@ it does for the first time.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,10 +53,14 @@ def run(*, handovers: int, rate: int, keys: int, modes: Sequence[str]) -> dict[s
     return result
 
 
-def behind(edge: str, *, handovers: int, rate: int, keys: int) -> dict[str, Any]:
-    """The same with a repartition topic of this kind before the counts."""
-    with serving() as bootstrap:
-        result = _mode(bootstrap, "release", handovers, rate, keys, edge)
+def behind(
+    bootstrap: str, edge: str, *, handovers: int, rate: int, keys: int, most_s: float
+) -> dict[str, Any]:
+    """The same with a repartition topic of this kind before the counts.
+
+    Begins no further round after ``most_s`` seconds; ``handovers`` of the result are those seen.
+    """
+    result = _mode(bootstrap, "release", handovers, rate, keys, edge, most_s)
     wrong = result.pop("wrong")
     return {**result, "right": not wrong and not result["lost"]}
 
@@ -63,8 +69,15 @@ def behind(edge: str, *, handovers: int, rate: int, keys: int) -> dict[str, Any]
 
 
 def _mode(
-    bootstrap: str, mode: str, handovers: int, rate: int, keys: int, edge: str = ""
+    bootstrap: str,
+    mode: str,
+    handovers: int,
+    rate: int,
+    keys: int,
+    edge: str = "",
+    most_s: float = math.inf,
 ) -> dict[str, Any]:
+    until = time.monotonic() + most_s
     with loaded(bootstrap, _CONFIGS[mode], rate, keys, partitions=PARTITIONS, edge=edge) as stage:
         stage.instances.await_balance(_STEADY_S)
         stage.instances.start()
@@ -72,17 +85,22 @@ def _mode(
         since_ms, seen = now_ms(), 0
         while seen < handovers:
             leaver = stage.instances.live[0]
-            seen += len(leaver.tasks)
+            seen += _counting(leaver, edge)
             leaver.drain()
             stage.instances.await_balance(_STEADY_S)
-            if seen >= handovers:
+            if seen >= handovers or time.monotonic() > until:
                 break
             joined = stage.instances.start()
             stage.instances.await_balance(_AFTER_S)
-            seen += len(joined.tasks)
+            seen += _counting(joined, edge)
             tell(f"{edge or mode}: {seen} of {handovers} hand-overs, {joined.name} has its share")
         sent = stage.finish()
         return _judge(stage, sent, since_ms)
+
+
+def _counting(instance: Instance, edge: str) -> int:
+    """Tasks of an instance that write the output: behind an edge those of the second part."""
+    return sum(not edge or task.startswith("1_") for task in instance.tasks)
 
 
 def _judge(stage: Stage, sent: int, since_ms: int) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import math
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -70,20 +71,28 @@ def run(
     Raises:
         MeasurementError: a process failed, or no bare loop does what is to be measured.
     """
-    result: dict[str, Any] = {"workload": "latency", "seconds": seconds, "warm_s": warm_s}
-    result["linger_ms"], right = linger_ms, True
     turns = [(app, peer) for app in apps for peer in PEERS if peer in peers and _is_made(app, peer)]
     if not turns:
         raise MeasurementError(f"there are bare loops for {', '.join(bare_latency.WORKLOADS)} only")
     with serving() as bootstrap:
-        for rate in rates:
-            for app, peer in turns:
-                found = _measured(bootstrap, peer, app, Load(rate, seconds, warm_s, linger_ms))
-                tell(f"{rate:>7,} records/s  {peer:<9}  {app:<12} {found}")
-                figures = result.setdefault("bare", {}) if peer == "bare" else result
-                figures.setdefault(str(rate), {})[app] = found
-                right = right and found["records"] == found["sent"]
-    result["right"] = right
+        loads = [Load(rate, seconds, warm_s, linger_ms) for rate in rates]
+        return of_turns(bootstrap, loads, turns)
+
+
+def of_turns(
+    bootstrap: str, loads: Sequence[Load], turns: Sequence[tuple[str, str]]
+) -> dict[str, Any]:
+    """The result for these loads, of these applications and who runs them."""
+    first = loads[0]
+    result: dict[str, Any] = {"workload": "latency", "seconds": first.seconds}
+    result |= {"warm_s": first.warm_s, "linger_ms": first.linger_ms, "right": True}
+    for load in loads:
+        for app, peer in turns:
+            found = _measured(bootstrap, peer, app, load)
+            tell(f"{load.rate:>7,} records/s  {peer:<9}  {app:<12} {found}")
+            figures = result.setdefault("bare", {}) if peer == "bare" else result
+            figures.setdefault(str(load.rate), {})[app] = found
+            result["right"] = result["right"] and found["records"] == found["sent"]
     return result
 
 
@@ -106,6 +115,11 @@ class Load:
     linger_ms: int
 
 
+#: What is sent until the application is there: a start that takes longer than the first seconds of
+#: the load would count as latency.
+_FIRST = Load(100, 1, 0.0, 0)
+
+
 def _measured(bootstrap: str, peer: str, app: str, load: Load) -> dict[str, Any]:
     name = f"bench-latency-{uuid.uuid4().hex[:8]}"
     source, topics = f"{name}-in", Topics(bootstrap)
@@ -116,12 +130,16 @@ def _measured(bootstrap: str, peer: str, app: str, load: Load) -> dict[str, Any]
             tempfile.TemporaryDirectory() as state,
             _running(_bare(app) if peer == "bare" else _ours(app, state), bootstrap, source, name),
         ):
-            sent, busy = _send(bootstrap, source, load)
+            first, _ = _send(bootstrap, source, _FIRST)
+            wait_until(lambda: topics.count(name) >= first, f"{first} outputs")
+            began_us = time.time_ns() // 1_000
+            more, busy = _send(bootstrap, source, load)
+            sent = first + more
             wait_until(lambda: topics.count(name) >= sent, f"{sent} outputs")
         arrived = _delays(bootstrap, name)
         return {
-            **_percentiles(arrived, load.warm_s),
-            "input": _percentiles(_delays(bootstrap, source), load.warm_s),
+            **_percentiles(arrived, began_us, load.warm_s),
+            "input": _percentiles(_delays(bootstrap, source), began_us, load.warm_s),
             "busy": busy,
             "sent": sent,
             "records": len(arrived),
@@ -187,8 +205,10 @@ def _delays(bootstrap: str, topic: str) -> list[tuple[int, float]]:
     return found
 
 
-def _percentiles(delays: Sequence[tuple[int, float]], warm_s: float) -> dict[str, float]:
-    """Of the records that were sent after the first seconds."""
-    began = min(sent for sent, _ in delays)
+def _percentiles(
+    delays: Sequence[tuple[int, float]], began_us: int, warm_s: float
+) -> dict[str, float]:
+    """Of the records that were sent after the first seconds of the load that began then."""
+    began = min(sent for sent, _ in delays if sent >= began_us)
     warm = sorted(delay for sent, delay in delays if sent - began >= warm_s * 1_000_000)
     return {name: round(warm[math.ceil(part * len(warm)) - 1], 1) for name, part in _PARTS.items()}

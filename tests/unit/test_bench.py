@@ -8,7 +8,7 @@ import pkgutil
 import pytest
 
 import bench
-from bench import eos, latency
+from bench import eos, latency, regroup
 from bench.join_check import expected
 from bench.join_load import JoinLoad
 from bench.load import expected_counts, words
@@ -135,3 +135,10 @@ def test_a_table_gives_its_newest_row_before_a_record(kind: str) -> None:
 def test_latency_without_a_bare_loop_to_measure_is_refused() -> None:
     with pytest.raises(MeasurementError, match="passthrough, repartition only"):
         latency.run(seconds=1, rates=[1], apps=["count"], peers=["bare"])
+
+
+@pytest.mark.parametrize(("p99", "within"), [(250.0, True), (251.0, False)])
+def test_latencies_are_compared_with_the_bounds_of_their_rate(p99: float, within: bool) -> None:
+    waiting = {"p50": 120.0, "p99": p99}
+    assert regroup.are_within({"1000": {"waiting": waiting}}) is within
+    assert regroup.are_within({"10000": {"waiting": waiting}})
