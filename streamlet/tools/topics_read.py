@@ -67,7 +67,7 @@ def read(
     where, printed = ReadFrom.of(from_), 0
     wants_headers = headers or without_repeats or common.output.as_json
     repeats = RepeatFilter() if without_repeats else None
-    with closing(_batches(common, topic, where, follow, wants_headers)) as batches:
+    with closing(read_batches(common, topic, where, follow, wants_headers)) as batches:
         for batch in batches if repeats is None else new_records(batches, repeats):
             shown = batch if limit is None else batch.slice(0, limit - printed)
             documents = view.documents(shown)
@@ -82,9 +82,10 @@ def read(
         common.output.note(f"no record in {topic} from {where.where} on")
 
 
-def _batches(
+def read_batches(
     common: Common, topic: str, where: ReadFrom, follow: bool, headers: bool
 ) -> Generator[PartitionBatch, None, None]:
+    """The records of a topic from a position on: those there are, or all that come."""
     from streamlet.clock import SystemClock
     from streamlet.hosting.signals import GracefulStop
     from streamlet.kafka.client import KafkaAdmin, KafkaSource

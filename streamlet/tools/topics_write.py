@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from streamlet.errors import ConfigError, DeliveryError
+from streamlet.kafka.placements import DEFAULT, partitioner_name
 from streamlet.tools.command import Common, command
 from streamlet.tools.topics import KeyType, TopicArgument, ValueType, known_topic
 
@@ -45,6 +46,12 @@ def write(
     ] = "lines",
     key: KeyType = "str",
     value: ValueType = "str",
+    partitioner: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="What puts keys into partitions; consistent_random as librdkafka."
+        ),
+    ] = DEFAULT,
 ) -> None:
     """Write the lines of a file, or of standard input, to a topic and say how many were delivered.
 
@@ -54,11 +61,15 @@ def write(
     The first line of CSV names the columns: value, and perhaps key and timestamp; with --value json
     all columns but key and timestamp are one object of texts. What topics read --json prints,
     --format json writes again, wherever it was read. The key decides on the partition as in Java's
-    client.
+    client, or by --partitioner as in others.
     """
     from streamlet.records.lines import Format, LineReader
     from streamlet.records.types import DataType
 
+    try:
+        placed = partitioner_name(partitioner)
+    except ValueError as error:
+        raise ConfigError([f"--partitioner: {error}"]) from error
     if format_ not in list(Format):
         raise ConfigError([f"--format {format_}: expected {', '.join(Format)}"])
     reader = LineReader(Format(format_), DataType.of(key, "--key"), DataType.of(value, "--value"))
@@ -68,11 +79,13 @@ def write(
     elif sys.stdin.isatty():
         common.output.note("reading lines from the keyboard; Ctrl-D ends")
     with closing(_opened(file)) as lines:
-        count = _write(common, topic, reader, lines, file)
+        count = _write(common, topic, reader, lines, file, placed)
     common.output.answer({"topic": topic, "records": count}, f"wrote {count:,} records to {topic}")
 
 
-def _write(common: Common, topic: str, reader: LineReader, lines: TextIO, file: Path) -> int:
+def _write(
+    common: Common, topic: str, reader: LineReader, lines: TextIO, file: Path, partitioner: str
+) -> int:
     """Write the records of these lines; how many."""
     from streamlet.clock import SystemClock
     from streamlet.kafka.client import KafkaAdmin, KafkaSink
@@ -81,7 +94,7 @@ def _write(common: Common, topic: str, reader: LineReader, lines: TextIO, file: 
 
     admin = KafkaAdmin(common.bootstrap_servers, common.client_config())
     known_topic(admin, topic, "WRITE")
-    config = common.client_config("producer")
+    config = {**common.client_config("producer"), "partitioner": partitioner}
     sink = KafkaSink(
         common.bootstrap_servers,
         config,

@@ -103,6 +103,21 @@ def test_keys_decide_on_partitions_as_in_kafka(bootstrap_servers: str, tmp_path:
     assert [record["partition"] for record in found] == [
         partition_of(record["key"].encode(), 4) for record in found
     ]
+    assert json.loads(topic.run("describe", "--json").stdout)["shares"]["murmur2_random"] == 1
+
+
+def test_keys_lie_by_the_partitioner_that_is_named(bootstrap_servers: str, tmp_path: Path) -> None:
+    topic = Topic(bootstrap_servers, tmp_path, partitions=4)
+    assert "have no keys" in topic.run("describe").stdout
+    text = "".join(f"key-{number}:{number}\n" for number in range(40))
+    topic.write(text, "--format", "key-value", "--partitioner", "crc32")
+    told = topic.run("describe").stdout
+    assert "100.0% of 40 keys lie by consistent_random" in told
+    assert 'give partitioner="consistent_random" where an application reads it' in told
+    topic.write(text, "--format", "key-value")
+    assert "they were written by several partitioners" in topic.run("describe").stdout
+    refused = topic.write(text, "--partitioner", "md5", exit_code=2)
+    assert "--partitioner: 'md5' is no partitioner of a topic; there are" in refused.stderr
 
 
 def test_what_was_read_as_json_is_written_again(topic: Topic) -> None:
