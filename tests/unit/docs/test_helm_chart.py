@@ -52,7 +52,7 @@ def helm(values: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[st
     file = folder / "values.json"
     file.write_text(json.dumps(values), "utf-8")
     return subprocess.run(
-        [str(HELM), "template", "words", str(CHART), "--namespace=here", f"--values={file}"],
+        [str(HELM), "template", "words", str(CHART), "--kube-version=1.31", f"--values={file}"],
         capture_output=True,
         text=True,
         check=False,
