@@ -115,13 +115,13 @@ class KafkaAdmin:
         return topics_in(futures, self._errors)
 
     def topic_config(self, name: str) -> dict[str, str]:
-        """All settings of a topic that exists, defaults included."""
+        """All settings of a topic that exists, defaults included; a broker may not know it yet."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
         found = self._described([resource])
         try:
             return {key: str(entry.value) for key, entry in found[resource].result().items()}
         except KafkaException as error:
-            raise self._errors.settings(name, error) from error
+            raise self._errors.settings(name, error, listed=name in self.topics()) from error
 
     def broker_setting(self, name: str) -> str | None:
         """A setting of a broker; None where the user may not see it."""

@@ -14,7 +14,7 @@ from streamlet.errors import (
     BrokerTooOldError,
     UnreachableError,
 )
-from streamlet.kafka.codes import NO_ANSWER, NOT_NOW
+from streamlet.kafka.codes import NO_ANSWER, NO_TOPIC, NOT_NOW
 from streamlet.kafka.refusals import may_pass, missing_right, refused_connection
 from streamlet.rights import REFUSED, Right
 
@@ -77,10 +77,22 @@ class AdminErrors:
         return self.failed(f"{what} {topic}", error, Right(operation, "topic", topic))
 
     def settings(
-        self, topic: str, error: KafkaException, operation: str = "DESCRIBE_CONFIGS"
+        self,
+        topic: str,
+        error: KafkaException,
+        operation: str = "DESCRIBE_CONFIGS",
+        *,
+        listed: bool = False,
     ) -> BrokerError:
-        """The error of a request about a topic's settings."""
-        return self.of_topic("settings of topic", topic, error, operation)
+        """The error of a request about a topic's settings.
+
+        ``listed``: the metadata has the topic, so a broker that does not know it has only just
+        started, and will.
+        """
+        failed = self.of_topic("settings of topic", topic, error, operation)
+        return (
+            UnreachableError(str(failed)) if listed and error.args[0].code() in NO_TOPIC else failed
+        )
 
     def offsets(self, partition: TopicPartition, error: KafkaException) -> BrokerError:
         """The error of a request for an offset of a partition."""

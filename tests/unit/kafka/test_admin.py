@@ -140,6 +140,33 @@ def test_brokers_that_elect_a_leader_or_are_not_ready_yet_are_asked_again(
     assert admin.readable_ends([PARTITION]) == {PARTITION: 7}
 
 
+class Starting(Asked):
+    """Lists a topic, of which the broker that is asked for its settings does not know yet."""
+
+    def list_topics(self, timeout: float) -> Any:
+        return SimpleNamespace(topics={"in": SimpleNamespace(partitions=[0])})
+
+    def describe_configs(self, wanted: Sequence[Any], **options: Any) -> dict[Any, Future[Any]]:
+        answers: dict[Any, Future[Any]] = {one: Future() for one in wanted}
+        for answer in answers.values():
+            answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        return answers
+
+
+def test_a_topic_that_one_broker_does_not_know_yet_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An instance that starts while brokers do would end for good otherwise."""
+    monkeypatch.setattr(module, "AdminClient", Starting)
+    admin = KafkaAdmin("localhost:1")
+    with pytest.raises(BrokerError, match="settings of topic in: ") as listed:
+        admin.topic_config("in")
+    assert listed.value.passing
+    with pytest.raises(BrokerError, match="settings of topic gone: ") as missing:
+        admin.topic_config("gone")
+    assert not missing.value.passing
+
+
 class Mortal(Asked):
     """Answers only after another thread has had another take its place, if it is still held."""
 
