@@ -14,6 +14,7 @@ import pytest
 from streamlet.broker.node import OPTIONS_VARIABLE
 from streamlet.broker.server import KafkaBroker
 from streamlet.garbage import without_gc
+from streamlet.kafka.outage_lines import outage_lines
 from streamlet.testing.broker import broker_choice
 from tests.shares import share_of
 
@@ -60,6 +61,7 @@ def log_as_it_was() -> Iterator[None]:
             loggers[0].removeHandler(handler)
     for logger, level in zip(loggers, levels, strict=True):
         logger.setLevel(level)
+    outage_lines.__init__()  # a worker that a test leaves as it is would keep lines back for good
 
 
 @pytest.fixture(autouse=True)

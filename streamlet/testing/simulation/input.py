@@ -14,6 +14,7 @@ import attrs
 
 from streamlet.errors import OutOfRangeError
 from streamlet.kafka.ports import Headers, PartitionBatch
+from streamlet.processing.node_meters import NodeMeters
 from streamlet.processing.outputs import Output
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.testing.assigned import AssignedPartitions
@@ -117,6 +118,7 @@ class CountingTask:
     commit_requested: bool = False
     calls: None = None
     edges: None = None
+    meters: NodeMeters = attrs.field(factory=NodeMeters)
 
     @property
     def received(self) -> dict[TopicPartition, int]:

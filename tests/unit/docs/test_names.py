@@ -37,8 +37,8 @@ FOREIGN_MEMBERS = frozenset(
 BASES = frozenset(
     {"ABC", "Enum", "Generic", "IntEnum", "NamedTuple", "Protocol", "StrEnum", "TypedDict"}
 )
-#: Made of two parts in the code: metrics, and variables of settings.
-MADE = re.compile(r"streamlet_\w+|STREAMLET_\w+")
+#: Made of two parts in the code, or OpenTelemetry's: metrics, and variables of settings.
+MADE = re.compile(r"streamlet_\w+|STREAMLET_\w+|OTEL_\w+")
 _LIKE_OURS = re.compile(
     r"_*([A-Z][a-z0-9]+([A-Z][a-z0-9]*)+|[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)+)_*"
 )

@@ -51,7 +51,8 @@ def test_what_is_not_of_its_type_is_base64_and_an_error() -> None:
         "/w==",
         [["h", "/g=="]],
     )
-    key, value, headers = document["error"].split("; ")
+    key, hint, value, headers = document["error"].split("; ")
+    assert "streamlet.json()" in hint
     assert key.startswith("key: int: cannot decode b'a'")
     assert value.startswith("value: str: cannot decode")
     assert headers == "headers: h is not UTF-8"

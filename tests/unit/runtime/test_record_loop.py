@@ -200,6 +200,7 @@ class Batches:
     waiting: int = 0
 
     calling = pausing = False
+    calls: None = None
 
     def process(self, *_: object) -> list[Output]:
         return self.outputs

@@ -100,7 +100,7 @@ def through_a_topic(stream: Any) -> None:
 
 
 def again(app_stream: Any) -> None:
-    counted(app_stream).to("flights")
+    counted(app_stream).to("flights", feedback=True)
 
 
 def by_record(app_stream: Any) -> None:
