@@ -39,7 +39,7 @@ class TracedMeters(Meters):
     _commit_span: trace.Span | None = attrs.field(default=None, init=False)
     _rebalance: trace.Span | None = attrs.field(default=None, init=False)
     #: Of an assignment that has moved no task so far, ns since the epoch.
-    _assigned_ns: int | None = attrs.field(default=None, init=False)
+    _unmoved_ns: int | None = attrs.field(default=None, init=False)
     _releases: dict[TaskId, trace.Span] = attrs.field(factory=dict, init=False)
     _activations: dict[TaskId, trace.Span] = attrs.field(factory=dict, init=False)
 
@@ -70,7 +70,7 @@ class TracedMeters(Meters):
         super().rebalanced()
         self._flush()
         if self._rebalance is None:
-            self._assigned_ns = self._now_ns()
+            self._unmoved_ns = self._now_ns()
 
     def stopping(self, tasks: Iterable[TaskId]) -> None:
         """Begin to release tasks."""
@@ -99,8 +99,8 @@ class TracedMeters(Meters):
     def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
         """Take the state of the worker: a rebalance lasts until it is RUNNING, or ends."""
         if state == "REBALANCING" and self._rebalance is None:
-            self._rebalance = self._begin("rebalance", {}, self._assigned_ns)
-            self._assigned_ns = None
+            self._rebalance = self._begin("rebalance", {}, self._unmoved_ns)
+            self._unmoved_ns = None
         elif state != "REBALANCING" and self._rebalance is not None:
             self._rebalance.set_attribute("streamlet.tasks", len(tasks))
             if state != "RUNNING":
@@ -115,9 +115,9 @@ class TracedMeters(Meters):
 
     def _flush(self) -> None:
         """Record an assignment that moved no task here as a moment."""
-        if self._assigned_ns is not None:
-            self._begin("rebalance", {}, self._assigned_ns).end(self._assigned_ns)
-            self._assigned_ns = None
+        if self._unmoved_ns is not None:
+            self._begin("rebalance", {}, self._unmoved_ns).end(self._unmoved_ns)
+            self._unmoved_ns = None
 
     def _now_ns(self) -> int:
         return self.clock.wall_ms() * 1_000_000
