@@ -56,9 +56,11 @@ class GatheredRecords:
 
     @property
     def places(self) -> Iterable[tuple[TopicPartition, int]]:
-        """The partitions of these records, with the first offset of each batch."""
+        """The partitions of these records, with the lowest offset of each batch."""
         for some in (*self._going, *self._batches):
-            yield TopicPartition(some.topic, some.partition), some.offsets[0]
+            offsets = some.offsets  # of results of calls in the order in which these ended
+            first = offsets[0] if type(offsets) is range else min(offsets)
+            yield TopicPartition(some.topic, some.partition), first
 
     @property
     def arrived(self) -> bool:

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 import streamlet as sl
 from streamlet.clock import ManualClock
+from streamlet.dsl.stream import KStream
 from streamlet.processing.task import Task
 from streamlet.processing.task_calls import TaskCalls
-from tests.unit.processing.answers import IN, calling, raw, values
+from tests.unit.processing.answers import IN, Answers, calling, raw, values
+from tests.unit.runtime.members import wait_for
 
 WAIT_MS = 100
 
@@ -95,6 +97,37 @@ def test_a_record_that_fails_meets_the_policy_as_it_was_read(answer: Any) -> Non
     assert task.counters.skipped == 1
     letters = [out for out in outputs if out.topic == "dead"]
     assert [out.values for out in letters] == ([[b"bad"]] if answer != "skip" else [])
+
+
+def test_results_of_calls_keep_their_records_for_dead_letters_in_any_order() -> None:
+    answers = Answers()
+
+    def checked(batch: sl.RecordBatch[str, str]) -> list[str]:
+        if "BAD" in batch.values:
+            raise sl.FailedAt(batch.values.index("BAD"))
+        return batch.values
+
+    def build(stream: KStream[str, str]) -> None:
+        called = stream.map_values_async(answers, value=str)
+        called.map_batches(checked, max_records=4, max_wait="1 h", value=str).to("out")
+
+    task = calling(build, ("dead_letter", "dead"))
+    for place, value in enumerate(("bad", "b", "c")):
+        task.process(raw([(value, value)], first=place))
+    assert task.calls is not None
+    pool = task.calls._calling[0]._pool
+
+    def end(value: str, ended: int = 1) -> None:
+        answers.give(value)
+        wait_for(lambda: len(pool.ended) == ended, f"the call for {value}")
+
+    for number, value in enumerate(("c", "b", "bad"), 1):
+        end(value, number)
+    task.resume(0)  # the batch has the three in the order in which their calls ended
+    task.process(raw([("d", "d")], first=3))
+    end("d")
+    (letter,) = [out for out in task.resume(0) if out.topic == "dead"]
+    assert (letter.keys, letter.values) == ([b"bad"], [b"bad"])
 
 
 @given(st.lists(st.integers(1, 5), max_size=12), st.integers(1, 6), st.sets(st.integers(0, 20)))
