@@ -27,6 +27,8 @@ MOST_HELD = 100
 _BATCH_MS = 1_000
 #: Clients whose first lines are remembered.
 _MOST_CLIENTS = 1_000
+#: The attribute of a line that has waited and is logged now.
+_WAITED = "streamlet_waited"
 
 
 @attrs.define(eq=False)
@@ -40,9 +42,8 @@ class OutageLines:
     #: Outages so far; by client the newest one that it spoke after, and until when it goes on, ms.
     _outages: int = attrs.field(default=0, init=False)
     _spoke: dict[str, tuple[int, float]] = attrs.field(factory=dict, init=False)
-    _held: deque[logging.LogRecord] = attrs.field(
-        factory=lambda: deque(maxlen=MOST_HELD), init=False
-    )
+    #: The first ones that wait; with these the others have little to add.
+    _held: deque[logging.LogRecord] = attrs.field(factory=deque, init=False)
 
     def watch(self, begins: bool) -> None:
         """Note that something tells of outages from now on, or ceases to."""
@@ -68,10 +69,13 @@ class OutageLines:
         args = record.args
         if not isinstance(args, tuple) or len(args) < 2 or args[0] not in CONNECTION:
             return False
+        if _WAITED in record.__dict__:
+            return False
         with self._lock:
             if not self._watching:
                 return False
-            if not self._away and not self._is_late(str(args[1]), record.created * 1_000):
+            late = self._away or self._is_late(str(args[1]), record.created * 1_000)
+            if not late and len(self._held) < MOST_HELD:
                 self._held.append(record)
             return True
 
@@ -83,6 +87,8 @@ class OutageLines:
             found = []
             while self._held and wall_ms - self._held[0].created * 1_000 >= HOLD_MS:
                 found.append(self._held.popleft())
+            for record in found:
+                record.__dict__[_WAITED] = True
             return found
 
     def _is_late(self, client: str, at_ms: float) -> bool:

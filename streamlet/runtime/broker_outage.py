@@ -12,7 +12,7 @@ from streamlet.kafka.outage_lines import OutageLines, outage_lines
 from streamlet.logs import get_logger
 
 log = get_logger(__name__)
-#: Where the lines that waited are logged; ``kafka.log`` has filters on it, which they have passed.
+#: Where the lines that waited are logged, unless ``kafka.log`` finds that one says the same again.
 _client_log = get_logger("streamlet.kafka.client")
 
 #: How long the group's coordinator is away before it is told. A coordinator that only moves to
@@ -39,7 +39,7 @@ class BrokerOutage:
         """Log what is new; ``running`` is the number of tasks that process."""
         for record in self._lines.due(self._clock.wall_ms()):
             if _client_log.isEnabledFor(record.levelno):
-                _client_log.callHandlers(record)
+                _client_log.handle(record)
         now = self._clock.now_ms()
         if view.linked or self._linked_ms is None:
             if self._told:

@@ -84,6 +84,15 @@ def test_a_connection_that_breaks_without_an_outage_is_logged_a_little_later(
     assert [message.split()[0] for message in caplog.messages] == ["ERROR", "FAIL"]
 
 
+def test_lines_that_waited_say_the_same_only_once_and_many_of_them_do_not_keep_each_other_back(
+    lines: Lines, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2 * HOLD_MS // 50):
+        lines.fails("d#consumer-1")
+        lines.pass_ms(50, LINKED)
+    assert [message.split()[:2] for message in caplog.messages] == [["FAIL", "[d#consumer-1]"]]
+
+
 def test_a_coordinator_that_moves_is_no_outage(
     lines: Lines, caplog: pytest.LogCaptureFixture
 ) -> None:
