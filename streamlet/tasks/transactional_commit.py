@@ -171,8 +171,12 @@ class TransactionalCommit(AtLeastOnceCommit):
 
     def _share(self, active: ActiveTask) -> TaskCommit:
         held = active.held
-        if held is not None and (held.silent or not active.claimed):
-            return TaskCommit.again(active, 0)  # its base is to be the commit before the period
+        if held is not None and not active.number and (held.silent or not active.claimed):
+            if not active.wrote:  # its base is to be the commit before the period
+                return TaskCommit.again(active, 0)
+            if held.silent:  # since members agreed meanwhile that records wait
+                self._give_up(f"task {active.task} wrote before its claim")
+                self._check()
         part = super()._share(active)
         if active.processor.calling and active.wrote:
             self._give_up(f"task {active.task} stops before its calls have ended")

@@ -6,12 +6,14 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from streamlet.coordinator import events as ev
 from streamlet.coordinator.events import CommitOutcome
 from streamlet.errors import UndeliveredError
+from streamlet.processing.edges.held_writer import HeldWriter
 from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.task_record import Unit, UnitStage
 from streamlet.tasks.transactional_commit import TransactionalCommit
@@ -185,6 +187,59 @@ def test_what_an_owner_without_transactions_wrote_behind_its_last_commit_does_no
     reader = Owner(world, host=tmp_path / "new")
     assert reader.active.transacted
     assert reader.state() == fold(world.inputs, 25)
+
+
+def told(owner: ExactOwner, *, silent: bool) -> Any:
+    """Give the task a writer, as of a period behind one whose records waited for commits."""
+    writer = Mock(spec=HeldWriter, silent=silent, born=1, key=b"", wants_commit=False)
+    owner.active.held = writer
+    return writer
+
+
+def test_a_period_that_tells_of_the_one_before_begins_with_a_commit_of_its_positions(
+    owner: ExactOwner,
+) -> None:
+    told(owner, silent=True)
+    owner.exact.begin([])
+    assert [offset for offset, _ in owner.sent[0][1].values()] == [0]
+    owner.end(CommitOutcome.ACCEPTED)
+    assert (owner.active.claimed, owner.active.number) == (True, 0)
+
+
+def test_what_was_written_before_the_claim_is_committed_with_its_positions(
+    owner: ExactOwner,
+) -> None:
+    """Members of the group may not read what waits, so nothing is told before it."""
+    told(owner, silent=False)
+    owner.write(10)
+    owner.exact.begin([])
+    assert [offset for offset, _ in owner.sent[0][1].values()] == [10]
+    owner.end(CommitOutcome.ACCEPTED)
+    assert (owner.active.claimed, owner.active.number) == (True, 1)
+
+
+def test_what_was_written_before_the_claim_is_given_up_once_it_would_have_to_wait(
+    owner: ExactOwner,
+) -> None:
+    told(owner, silent=True)
+    owner.write(10)
+    with pytest.raises(UndeliveredError, match="0_0 wrote before its claim"):
+        owner.exact.begin([])
+
+
+def test_a_period_that_is_to_tell_of_itself_later_counts_its_commits_on(
+    owner: ExactOwner,
+) -> None:
+    writer = told(owner, silent=False)
+    owner.write(10)
+    owner.exact.begin([])
+    owner.end(CommitOutcome.ACCEPTED)
+    owner.exact.finish()
+    writer.silent = True  # all members can read what waits, from now on
+    owner.write(10)
+    owner.exact.begin([])
+    owner.end(CommitOutcome.ACCEPTED)
+    assert (owner.active.number, owner.active.committed) == (2, {INPUT: 20})
 
 
 def test_the_last_commit_of_a_unit_has_all_that_the_worker_sent(owner: ExactOwner) -> None:
