@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import webbrowser
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +18,7 @@ import typer
 from platformdirs import user_data_path
 
 from streamlet.broker.record import BrokerRecord, running
-from streamlet.errors import ConfigError
+from streamlet.errors import ConfigError, StreamletError
 from streamlet.hosting.signals import GracefulStop
 from streamlet.tools.broker import started
 from streamlet.tools.command import Common, command
@@ -106,7 +106,11 @@ def _settings(common: Common) -> list[str]:
 def _reload(common: Common, instance: _Instance, folder: Path, stop: GracefulStop) -> None:
     """Run the program, and run it again when its files have changed, until it is to stop."""
     seen = files_of(folder)
-    instance.begin(common)
+
+    def over() -> bool:
+        return stop.asked.is_set() or files_of(folder) != seen
+
+    instance.begin(common, over)
     while not stop.asked.wait(_LOOK_S):
         code = instance.just_ended()
         if code is not None:
@@ -119,7 +123,7 @@ def _reload(common: Common, instance: _Instance, folder: Path, stop: GracefulSto
             common.output.note(f"{changed[0]} has changed: begin again")
             seen = now
             instance.end()
-            instance.begin(common)
+            instance.begin(common, over)
 
 
 def files_of(folder: Path) -> Mapping[str, tuple[int, int]]:
@@ -145,17 +149,16 @@ class _Instance:
     own: list[str]
     _process: subprocess.Popen[bytes] | None = None
 
-    def begin(self, common: Common) -> None:
-        """Make the topics that are missing, and start the application."""
-        described = subprocess.run(
-            [sys.executable, "-m", "streamlet", "describe", self.app, "--json"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # what is wrong is said by the instance itself
-            start_new_session=True,
-            check=False,
-        )
-        if described.returncode == 0:
-            create_missing(common, self.common[1], topics_of(json.loads(described.stdout)))
+    def begin(self, common: Common, over: Callable[[], bool]) -> None:
+        """Make the topics that are missing, and start the application, unless it is ``over``."""
+        described = described_by(self.app, over)
+        if over():
+            return
+        if described is not None:
+            try:
+                create_missing(common, self.common[1], topics_of(described))
+            except StreamletError as error:
+                common.output.note(f"topics that are missing cannot be made: {error}")
         words = ["run", self.app, "--name", "dev", "--processes", "0", *self.common, *self.own]
         # In a session of its own: Ctrl-C is for this command, which ends the instance in order.
         self._process = subprocess.Popen(
@@ -176,10 +179,32 @@ class _Instance:
             return
         process.terminate()
         try:
-            process.wait(_END_S)
-        except subprocess.TimeoutExpired:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_END_S)
+        finally:  # a second Ctrl-C waits no longer, and leaves nothing behind
             process.kill()
             process.wait()
+
+
+def described_by(app: str, over: Callable[[], bool]) -> Mapping[str, Any] | None:
+    """The description of a program; None if it has none, or is still being loaded when ``over``.
+
+    A program that never ends to load, as one that runs itself, is left at the next change.
+    """
+    words = [sys.executable, "-m", "streamlet", "describe", app, "--json"]
+    to_nowhere = subprocess.DEVNULL  # what is wrong is said by the instance itself
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=to_nowhere, start_new_session=True
+    ) as process:
+        try:
+            while True:
+                with suppress(subprocess.TimeoutExpired):
+                    text, _ = process.communicate(timeout=_LOOK_S)
+                    return json.loads(text) if process.returncode == 0 else None
+                if over():
+                    return None
+        finally:
+            process.kill()
 
 
 def topics_of(described: Mapping[str, Any]) -> set[str]:

@@ -6,13 +6,14 @@ import os
 import socket
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psutil
 import pytest
 
 from streamlet.kafka.client import KafkaSink
-from streamlet.tools.dev import files_of, topics_of
+from streamlet.tools.dev import _Instance, described_by, files_of, topics_of
 from tests.terminals import CTRL_C, Terminal
 
 PROGRAM = """
@@ -58,6 +59,41 @@ def test_it_begins_again_when_the_program_is_saved_and_ends_whole(
         terminal.type(CTRL_C)
         assert terminal.end() == 0, terminal.text
         assert not any(map(psutil.pid_exists, started))
+
+
+def test_a_program_that_is_never_loaded_is_left_when_it_is_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "never_loaded.py").write_text("import threading\nthreading.Event().wait()\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    looks = iter((False, True))
+    before = psutil.Process().children()
+    assert described_by("never_loaded:app", lambda: next(looks)) is None
+    assert psutil.Process().children() == before
+    assert next(looks, None) is None
+
+
+def test_a_second_ctrl_c_leaves_no_instance_behind() -> None:
+    class Slow:
+        """A process that takes its time to end, until it is killed."""
+
+        killed = False
+
+        def terminate(self) -> None:
+            pass
+
+        def wait(self, timeout: float | None = None) -> None:
+            if not self.killed:
+                raise KeyboardInterrupt
+
+        def kill(self) -> None:
+            self.killed = True
+
+    process: Any = Slow()
+    instance = _Instance("app", [], [], process)
+    with pytest.raises(KeyboardInterrupt):
+        instance.end()
+    assert process.killed
 
 
 def test_only_the_programs_own_python_files_are_watched(tmp_path: Path) -> None:
