@@ -168,13 +168,13 @@ class Running(Closing):
         Raises:
             StreamletError: the application runs already in this process.
         """
-        run = self._new_run(settings)
-        self._background = _Background(run, self.name)
+        wait_ms = None if wait_for_broker is None else ms_of(wait_for_broker)
+        self._background = _Background(self._new_run(settings), self.name)
         self._background.start(
             name=name,
             metrics_port=metrics_port,
             metrics_host=metrics_host,
-            wait_for_broker_ms=None if wait_for_broker is None else ms_of(wait_for_broker),
+            wait_for_broker_ms=wait_ms,
         )
         return self
 

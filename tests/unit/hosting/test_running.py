@@ -54,6 +54,14 @@ def test_it_runs_until_it_is_stopped_and_can_be_started_again(app: sl.App) -> No
         app.stop()  # again: nothing
 
 
+def test_nothing_is_started_with_a_time_that_is_none(app: sl.App) -> None:
+    wrong: Any = "2"
+    with pytest.raises(TypeError):
+        app.start(wait_for_broker=wrong)
+    app.stop()
+    assert app.status.state == "CREATED"
+
+
 def test_a_block_stops_it_at_its_end(app: sl.App) -> None:
     with app.start():
         assert app.status.state == "RUNNING"
