@@ -7,7 +7,7 @@ task from being committed: a commit has them processed first, so none is lost or
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from streamlet.batch import Batch, joined
@@ -16,6 +16,7 @@ from streamlet.topology.operator import GatheringOperator
 from streamlet.types import TopicPartition
 
 Step = Callable[[Batch], Iterator[None]]
+ProcessRuns = Callable[[Sequence[Batch]], list[Batch] | None]
 
 
 class GatheredRecords:
@@ -23,8 +24,9 @@ class GatheredRecords:
 
     Args:
         name: of its node.
-        operator: how many, how long, and what processes them.
+        operator: how many, and how long.
         step: has it process records of one partition, under the error policy.
+        together: has it process those of several; None: each by itself.
         forward: the step behind the node.
         clock: the time.
         ends: tells whether no record may wait for others any more.
@@ -35,12 +37,14 @@ class GatheredRecords:
         name: str,
         operator: GatheringOperator,
         step: Step,
+        together: ProcessRuns,
         forward: Step,
         clock: Clock,
         ends: Callable[[], bool],
     ) -> None:
         self.name = name
-        self._operator, self._step, self._forward = operator, step, forward
+        self._operator, self._step, self._together = operator, step, together
+        self._forward = forward
         self._clock, self._ends = clock, ends
         #: In the order of the records: those that wait, and those that are being processed.
         self._batches: deque[Batch] = deque()
@@ -89,7 +93,7 @@ class GatheredRecords:
         self._going = _runs(self._taken(self._operator.max_records))
         self._waiting -= sum(map(len, self._going))
         self._begin()
-        out = self._operator.process_together(self._going) if len(self._going) > 1 else None
+        out = self._together(self._going) if len(self._going) > 1 else None
         if out is None:
             for run in self._going:
                 yield from self._step(run)

@@ -5,7 +5,7 @@ Time is taken by the batch; of small batches every sixteenth counts for those be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
@@ -68,6 +68,35 @@ class NodeMeter:
                 finally:
                     self.ns += time_ns() - began
                 yield part
+
+        return counted
+
+    def together(
+        self, process: Callable[[Sequence[Batch]], list[Batch] | None]
+    ) -> Callable[[Sequence[Batch]], list[Batch] | None]:
+        """An operator of batches of several partitions, counted; those that fail come once more."""
+
+        def counted(batches: Sequence[Batch]) -> list[Batch] | None:
+            time_ns = self.time_ns
+            if time_ns is None:
+                return process(batches)
+            began = time_ns()
+            out = process(batches)
+            self.ns += time_ns() - began
+            self.records += sum(map(len, batches)) if out is not None else 0
+            return out
+
+        return counted
+
+    def given(
+        self, step: Callable[[Batch], Iterator[None]], times: int = 1
+    ) -> Callable[[Batch], Iterator[None]]:
+        """A step whose records are counted; ``times`` -1: they come once more, and count once."""
+
+        def counted(batch: Batch) -> Iterator[None]:
+            if self.time_ns is not None:
+                self.records += times * len(batch)
+            return step(batch)
 
         return counted
 

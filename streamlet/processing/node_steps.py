@@ -226,7 +226,7 @@ class NodeSteps:
         through: Step
         meter = self.meters.of(node.name)
         if isinstance(operator, CallingOperator):
-            through = self._waits().add(node, operator, forward)
+            through = meter.given(self._waits().add(node, operator, forward))
         elif isinstance(operator, OperatorInParts):
             through = _in_parts(meter.in_parts(operator.process_in_parts), forward)
         else:
@@ -254,9 +254,10 @@ class NodeSteps:
                     attempts.left_out()
 
         if isinstance(operator, OrderedOperator):
-            self.ordered.add(operator, step, forward)
+            self.ordered.add(operator, meter.given(step, -1), forward)
         if isinstance(operator, GatheringOperator) and operator.max_wait_ms:
-            return self._waits().gather(node.name, operator, step, forward)
+            together = meter.together(operator.process_together)
+            return self._waits().gather(node.name, operator, step, together, forward)
         return step
 
     def _waits(self) -> TaskCalls:

@@ -20,7 +20,7 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.clock import Clock, SystemClock
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.call_pool import Call, CallPool
-from streamlet.processing.gathering import GatheredRecords
+from streamlet.processing.gathering import GatheredRecords, ProcessRuns
 from streamlet.processing.record_decoder import Undecoded
 from streamlet.processing.record_failures import RecordFailures
 from streamlet.serdes.copies import own
@@ -209,9 +209,17 @@ class TaskCalls:
         self._operators.insert(0, calls)
         return calls.take
 
-    def gather(self, name: str, operator: GatheringOperator, step: Step, forward: Step) -> Step:
-        """Add an operator whose records wait for others; ``step`` has it process some of them."""
-        records = GatheredRecords(name, operator, step, forward, self._clock, self._ends)
+    def gather(
+        self,
+        name: str,
+        operator: GatheringOperator,
+        step: Step,
+        together: ProcessRuns,
+        forward: Step,
+    ) -> Step:
+        """Add an operator whose records wait for others; as of ``GatheredRecords``."""
+        how = step, together, forward
+        records = GatheredRecords(name, operator, *how, self._clock, self._ends)
         self._operators.insert(0, records)
         return records.take
 

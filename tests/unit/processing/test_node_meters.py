@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
 
+import streamlet as sl
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.node_meters import EVERY, SMALL, NodeMeter
+from streamlet.processing.policy import ErrorPolicy
+from streamlet.processing.task import Task
+from streamlet.state.task_state import TaskState
+from streamlet.types import TaskId, TopicPartition
 from tests.unit.processing.test_task import each, graph, raw, sink, task, upper
 
 
@@ -58,3 +64,54 @@ def test_what_goes_on_between_two_parts_is_not_the_operators_time() -> None:
         for _ in range(100):
             next(ticks)
     assert (meter.records, meter.ns) == (2, 9)
+
+
+def joined(app: sl.App) -> None:
+    """Its operators get the records of merged batches twice."""
+    left, right = (app.stream(topic, key=str, value=str) for topic in ("a", "b"))
+    window = sl.join_windows("1 m", grace="1 m")
+    left.left_join(right, lambda one, other: f"{one}{other}", within=window, value=str).to("out")
+
+
+def gathered(app: sl.App) -> None:
+    """Its operator gets records of two partitions together."""
+    both = app.stream(["a", "b"], key=str, value=str)
+    both.map_batches(lambda batch: batch.values, max_records=8, max_wait="1 h", value=str).to("out")
+
+
+def called(app: sl.App) -> None:
+    """Its operator makes calls, whose results come later."""
+
+    async def same(value: str) -> str:
+        return value
+
+    app.stream(["a", "b"], key=str, value=str).map_values_async(same, value=str).to("out")
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [(joined, {"WINDOWED": 8, "OUTEROTHER": 4, "JOINTHIS": 4}), (gathered, {}), (called, {})],
+)
+def test_each_record_counts_once_however_it_is_taken(
+    build: Callable[[sl.App], None], expected: dict[str, int]
+) -> None:
+    app = sl.App("app")
+    build(app)
+    part = app.topology().subtopology(0)
+    state = TaskState.open(None, part.stores, 1 << 20)
+    inputs = {TopicPartition(topic, 0): 0 for topic in ("a", "b")}
+    policy = ErrorPolicy.of("fail")
+    one = Task(TaskId(0, 0), part, state, inputs, policy=policy, in_parts=True)
+    one.meters.begin(count().__next__)
+    keys: list[bytes | None] = [b"1", b"2", b"3", b"4"]
+    for topic in ("a", "b"):
+        batch = PartitionBatch(topic, 0, range(4), list(keys), list(keys), [0, 10, 20, 30])
+        one.process(batch, known_end=lambda _: 4)
+    found: dict[str, int] = {}
+    for name, meter in one.meters.nodes.items():
+        kind = name.split("-")[1]
+        found[kind] = found.get(kind, 0) + meter.records
+    one.close()
+    if not expected:
+        assert list(found.values()) == [8]
+    assert {kind: found[kind] for kind in expected} == expected
