@@ -292,17 +292,20 @@ class NodeSteps:
             writes_as_read(self._subtopology, node),
         ).encode
 
+        def emit(batch: Batch) -> None:
+            output = encode(batch)
+            if output.keys:  # a partitioner may send all to no partition
+                results.emit(output)
+
         def step(batch: Batch) -> Iterator[None]:
             tries = 0  # of the first record of the batch
             while len(batch):
                 try:
-                    output = encode(batch)
-                    if output.keys:  # a partitioner may send all to no partition
-                        results.emit(output)
+                    emit(batch)
                     return
                 except OperatorFailed as failed:
                     if failed.index:
-                        results.emit(encode(failed.done))
+                        emit(failed.done)
                     tries = 1 if failed.index else tries + 1
                     batch = batch.slice(failed.index, len(batch))
                     if results.record_failed(batch, node, failed, tries):

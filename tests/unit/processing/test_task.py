@@ -203,6 +203,13 @@ def test_a_failing_partitioner_meets_the_policy() -> None:
     assert (out.values, out.partitions) == ([b"a", b"b"], [0, 1])
 
 
+def test_records_to_no_partition_before_one_that_fails_are_no_output() -> None:
+    node = sink("source", partitioner=lambda key, value, count: {"a": ()}[value])
+    running = task(graph(node), ErrorPolicy.of("skip"), partition_counts={"out": 2})
+    assert running.process(raw("a", "c")) == []
+    assert (running.counters.dropped, running.counters.skipped) == (1, 1)
+
+
 def test_the_users_timestamp_is_taken_and_a_negative_one_drops_the_record() -> None:
     built = graph(sink("source"), timestamp=lambda key, value, time: int(value))
     running = task(built)
