@@ -6,7 +6,6 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
@@ -28,6 +27,7 @@ from bench import (
     streams,
     windows,
 )
+from bench.options import GUARANTEES, chosen, count, counts
 from bench.peers import command as peers
 from bench.processes import MeasurementError
 from streamlet.errors import StreamletError
@@ -61,7 +61,6 @@ _SHAPES = ("waiting", "shop", "charts", "joins", "foreign-key", "calls", "random
 _WAYS = ("passthrough", "native_count", "tws_per_key", "tasks")
 #: Measured if they are asked for.
 _MORE_WAYS = ("latest_by_tasks", "latest_by_sql")
-_MODES = (*handover.MODES, "partial")
 
 
 def main() -> int:
@@ -91,8 +90,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         case "assignor":
             return assignor.run()
         case "handover":
-            load = {"rate": options.rate or handover.RATE, "keys": options.keys}
-            return handover.run(handovers=options.handovers, modes=options.modes, **load)
+            return handover.chosen(options)
         case "scale-down":
             return scale_down.run(
                 runs=options.runs, rate=options.rate or scale_down.RATE, keys=options.keys
@@ -105,9 +103,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
                 ways=options.crashes,
             )
         case "latency":
-            length = {"seconds": options.seconds, "warm_s": options.warm}
-            what = {"rates": options.rates, "apps": options.apps, "peers": options.peers}
-            return latency.run(**what, **length, linger_ms=options.linger)
+            return latency.chosen(options)
         case "queries" | "queries-moves":
             return queries.chosen(options)
         case "chaos":
@@ -168,7 +164,8 @@ def _chaos(options: argparse.Namespace) -> dict[str, Any]:
     from bench import chaos
 
     length = {"seed": options.seed, "minutes": options.minutes}
-    return chaos.run(**length, guarantee=options.guarantee, shape=options.shape)
+    guarantee = options.guarantee or "exactly_once"
+    return chaos.run(**length, guarantee=guarantee, shape=options.shape)
 
 
 def _windows(options: argparse.Namespace) -> dict[str, Any]:
@@ -194,21 +191,21 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("workload", choices=_WORKLOADS)
     parser.add_argument(
         "--records",
-        type=_count,
+        type=count,
         help="records, keys of restore; 1,000,000, of spark 2,000,000, of on-commit "
         f"{streams.ON_COMMIT_RECORDS:,}, of async {calls.RECORDS:,} if not given",
     )
     parser.add_argument(
         "--keys",
-        type=_count,
+        type=count,
         help="different keys; 10,000, where tasks are handed over 200,000 if not given",
     )
-    parser.add_argument("--runs", type=_count, default=3, help="rounds")
+    parser.add_argument("--runs", type=count, default=3, help="rounds")
     _add_streams(parser)
-    parser.add_argument("--handovers", type=_count, default=100, help="of each mode, at least")
+    parser.add_argument("--handovers", type=count, default=100, help="of each mode, at least")
     parser.add_argument(
         "--rate",
-        type=_count,
+        type=count,
         help=f"records per second; of handover {handover.RATE:,}, of scale-down "
         f"{scale_down.RATE:,}, of crash {crash.RATE:,}, of queries {queries.RATE:,} if not given",
     )
@@ -217,17 +214,12 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument(
         "--crashes",
-        type=lambda text: _chosen(text, tuple(crash.WAYS)),
+        type=lambda text: chosen(text, tuple(crash.WAYS)),
         default=list(crash.WAYS),
         help=f"what crash measures, by commas: {', '.join(crash.WAYS)}",
     )
-    parser.add_argument(
-        "--modes",
-        type=lambda text: _chosen(text, _MODES),
-        default=list(_MODES),
-        help=f"what handover measures, by commas: {', '.join(_MODES)}",
-    )
-    _add_latency(parser)
+    latency.add_options(parser)
+    handover.add_options(parser)
     _add_chaos(parser)
     _add_choices(parser)
     _add_spark(parser)
@@ -245,13 +237,11 @@ def _parse() -> argparse.Namespace:
 
 
 def _add_streams(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--windows", type=_count, default=200_000, help="windows that close at once"
-    )
-    parser.add_argument("--workers", type=_count, default=1, help="workers of streamlet")
+    parser.add_argument("--windows", type=count, default=200_000, help="windows that close at once")
+    parser.add_argument("--workers", type=count, default=1, help="workers of streamlet")
     parser.add_argument(
         "--peers",
-        type=lambda text: _chosen(text, _PEERS),
+        type=lambda text: chosen(text, _PEERS),
         default=list(_PEERS),
         help=f"what runs, by commas: {', '.join(_PEERS)}, which is both if not given; latency has "
         f"bare loops for {' and '.join(bare_latency.WORKLOADS)}",
@@ -265,9 +255,9 @@ def _add_chaos(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--guarantee",
-        choices=("at_least_once", "exactly_once"),
-        default="exactly_once",
-        help="of the application under chaos",
+        choices=GUARANTEES,
+        help="of the application; of chaos exactly_once, of handover at_least_once, of latency "
+        "both if not given",
     )
     parser.add_argument("--shape", choices=_SHAPES, default="waiting", help="of it; waiting is all")
 
@@ -275,14 +265,14 @@ def _add_chaos(parser: argparse.ArgumentParser) -> None:
 def _add_choices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ways",
-        type=lambda text: _chosen(text, (*_WAYS, *_MORE_WAYS)),
+        type=lambda text: chosen(text, (*_WAYS, *_MORE_WAYS)),
         default=list(_WAYS),
         help=f"what spark measures, by commas: {', '.join(_WAYS)}, which is all if not given; "
         f"besides {', '.join(_MORE_WAYS)}",
     )
     parser.add_argument(
         "--joins",
-        type=lambda text: _chosen(text, joins.MEASURED),
+        type=lambda text: chosen(text, joins.MEASURED),
         default=list(joins.MEASURED),
         help=f"what join measures, by commas: {', '.join(joins.MEASURED)}",
     )
@@ -291,31 +281,31 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
 def _add_spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cores",
-        type=_counts,
+        type=counts,
         default=[1, 2, 4],
         help="cores of the executor of spark-state, by commas; 1,2,4 if not given",
     )
     parser.add_argument(
         "--batches",
-        type=_counts,
+        type=counts,
         default=[4_000, 250_000, 1_000_000],
         help="sizes of batches of spark, three by commas; 4000,250000,1000000 if not given",
     )
     parser.add_argument(
         "--sizes",
-        type=_counts,
+        type=counts,
         default=[10_000, 500_000],
         help="keys of up to three tables of spark-state, by commas; 10000,500000 if not given",
     )
     parser.add_argument(
         "--changes",
-        type=_counts,
+        type=counts,
         default=[10, 2_000, 20_000],
         help="changes in a batch of spark-state, by commas; 10,2000,20000 if not given",
     )
     parser.add_argument(
         "--counted",
-        type=_count,
+        type=count,
         help="batches that count of each table and number of changes of spark-state, and of the "
         "smallest size of spark; 10 and 12 if not given",
     )
@@ -330,69 +320,13 @@ def _fill_records(options: argparse.Namespace) -> None:
         options.records = own.get(options.workload, 1_000_000)
 
 
-def _add_latency(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--seconds",
-        type=int,
-        default=10,
-        help="how long latency is measured, and those of regroup and spark; 0: not these two",
-    )
-    parser.add_argument(
-        "--rates",
-        type=_counts,
-        default=list(latency.RATES),
-        help="records per second of latency and regroup, by commas; "
-        f"{', '.join(f'{rate:,}' for rate in latency.RATES)} if not given",
-    )
-    parser.add_argument(
-        "--apps",
-        type=lambda text: _chosen(text, tuple(latency.APPS)),
-        default=list(latency.APPS),
-        help=f"what latency measures, by commas: {', '.join(latency.APPS)}",
-    )
-    parser.add_argument(
-        "--warm",
-        type=float,
-        default=latency.WARM_S,
-        help=f"seconds of load before latency is measured, {latency.WARM_S:.0f} if not given",
-    )
-    parser.add_argument(
-        "--linger",
-        type=int,
-        default=0,
-        help="linger.ms of the producer that is the load of latency, 0 if not given; "
-        "clients have 5 by default",
-    )
-
-
-def _count(text: str) -> int:
-    number = int(text.replace("_", ""))
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
-
-
-def _counts(text: str) -> list[int]:
-    return [_count(one) for one in text.split(",")]
-
-
 def _kills(text: str) -> int:
-    number = _count(text)
+    number = count(text)
     if number > crash.MOST_KILLS:
         raise argparse.ArgumentTypeError(
             f"must be at most {crash.MOST_KILLS}: an instance gives up"
         )
     return number
-
-
-def _chosen(text: str, among: Sequence[str]) -> list[str]:
-    chosen = text.split(",")
-    unknown = sorted(set(chosen) - set(among))
-    if unknown:
-        raise argparse.ArgumentTypeError(
-            f"unknown: {', '.join(unknown)}; there are {', '.join(among)}"
-        )
-    return chosen
 
 
 if __name__ == "__main__":

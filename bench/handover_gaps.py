@@ -69,6 +69,12 @@ class Arrivals:
         if not times or at_ms > times[-1]:
             times.append(at_ms)
 
+    def same_moves(self, other: Arrivals, moves: Iterable[Move]) -> list[Move]:
+        """These moves of another, which was told of the same records with other times."""
+        wanted = set(moves)
+        pairs = zip(other.moves, self.moves, strict=False)  # of the last ones there may be no times
+        return [ours for theirs, ours in pairs if theirs in wanted]
+
     def silence(self, partition: int, window: tuple[int, int]) -> int:
         """The longest time without a record that touches the window, ms."""
         times = self._times[partition]

@@ -8,13 +8,14 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from bench.broker import Topics, read_all
+from bench.committed_reader import CommittedReader
 from bench.handover_app import UPDATE, names
 from bench.handover_gaps import Arrivals, Tally
 from bench.handover_instances import Instances, wait_until
@@ -25,11 +26,16 @@ from bench.stalls import Stalls, watching
 
 #: How long nothing happens before the load begins.
 _SETTLE_S = 2.0
+#: A reader of committed records that has had none for so long gets no more, s.
+_SILENT_S = 60.0
 
 
 @attrs.define
 class Stage:
-    """A loaded application with its first instances."""
+    """A loaded application with its first instances.
+
+    ``reader``: of its output, where that is written by transactions.
+    """
 
     bootstrap: str
     application: str
@@ -39,23 +45,44 @@ class Stage:
     keys: int
     partitions: int
     stalls: Stalls
+    reader: CommittedReader | None
+
+    def outputs(self) -> int:
+        """Records that were written; those of transactions count when the reader has them."""
+        if self.reader is None:
+            return self.topics.count(names(self.application)[1])
+        return self.reader.records
 
     def finish(self) -> int:
-        """End the load and wait until all of it was processed; records sent."""
+        """End the load and wait until all of it was processed; records sent.
+
+        What a reader of committed records does not get in a while is lost.
+        """
         assert self.load.stdin is not None
         self.load.stdin.close()
         sent = int(_line(self.load)["sent"])
-        output = names(self.application)[1]
-        wait_until(lambda: self.topics.count(output) >= sent, f"{sent} outputs")
+        reader = self.reader
+        wait_until(
+            lambda: self.outputs() >= sent or (reader is not None and reader.silent_s > _SILENT_S),
+            f"{sent} outputs",
+        )
         return sent
 
-    def written(self, sent: int) -> tuple[Arrivals, Tally, str]:
-        """What was written when by whom, the counts, and what is wrong with them or nothing."""
+    def written(self, sent: int, read: Arrivals | None = None) -> tuple[Arrivals, Tally, str]:
+        """What was written when by whom, the counts, and what is wrong with them or nothing.
+
+        ``read`` is told of the same records, each when the reader had it.
+        """
         arrivals, tally = Arrivals(self.partitions), Tally()
         for batch in read_all(self.bootstrap, names(self.application)[1], self.partitions):
             for message in batch:
                 writer, count, _ = UPDATE.unpack(message.value() or b"")
-                arrivals.tell(message.partition() or 0, writer, message.timestamp()[1])
+                partition = message.partition() or 0
+                arrivals.tell(partition, writer, message.timestamp()[1])
+                if read is not None and self.reader is not None:
+                    at_us = self.reader.at_us(partition, message.offset() or 0)
+                    if at_us is not None:
+                        read.tell(partition, writer, at_us // 1_000)
                 tally.tell(message.key() or b"", count)
         turns, rest = divmod(sent, self.keys)
         keys = keys_in_turn(self.keys, self.partitions)
@@ -80,14 +107,18 @@ def loaded(
 ) -> Iterator[Stage]:
     """So many instances that share the tasks and have counted every key once, under load.
 
-    ``static``: their members have static ids. ``edge``: what repartition topic they have.
+    ``static``: their members have static ids. ``edge``: what repartition topic they have. Where
+    ``config`` has ``exactly_once``, the output is read meanwhile.
     """
     application = f"bench-handover-{uuid.uuid4().hex[:8]}"
     source, output = names(application)
     topics = Topics(bootstrap, partitions)
     topics.create(source)
     topics.create(output, {"message.timestamp.type": "LogAppendTime"})
-    with tempfile.TemporaryDirectory() as folder, watching() as stalls:
+    reading: AbstractContextManager[CommittedReader | None] = nullcontext()
+    if config.get("processing.guarantee") == "exactly_once":
+        reading = CommittedReader(bootstrap, output, partitions)
+    with tempfile.TemporaryDirectory() as folder, watching() as stalls, reading as reader:
         tasks = 2 * partitions if edge else partitions
         more = {"static": static, "edge": edge}
         all_of_them = Instances(bootstrap, application, Path(folder), tasks, config, **more)
@@ -95,16 +126,20 @@ def loaded(
         command += ["--topic", source, "--keys", str(keys), "--rate", str(rate)]
         command += ["--partitions", str(partitions), "--beat-ms", str(beat_ms)]
         load = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        stage = Stage(
+            *(bootstrap, application, all_of_them, load, topics, keys, partitions, stalls),
+            reader=reader,
+        )
         try:
             for _ in range(instances):
                 all_of_them.start()
             _line(load)
-            wait_until(lambda: topics.count(output) >= keys, "the first count of every key")
+            wait_until(lambda: stage.outputs() >= keys, "the first count of every key")
             all_of_them.await_balance(_SETTLE_S)
             assert load.stdin is not None
             load.stdin.write("go\n")
             load.stdin.flush()
-            yield Stage(bootstrap, application, all_of_them, load, topics, keys, partitions, stalls)
+            yield stage
         finally:
             all_of_them.end()
             load.kill()

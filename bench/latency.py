@@ -8,12 +8,16 @@ then its JVM compiles what it runs, with up to a processor of its own. ``busy`` 
 machine's processors that was used in the time measured, 0 to 1. A record may wait in the load's own
 producer (``linger_ms``); that counts.
 
+Under ``exactly_once`` an output counts when a reader of committed records has it, which is a few ms
+after the commit; ``append`` is the part until the broker has it.
+
 Two of the applications are measured as bare loops too, each right before its application
 (``bench.bare_latency``): what lies above their delays is ours.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import subprocess
@@ -21,15 +25,18 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import attrs
 import psutil
+from confluent_kafka import Message
 
-from bench import bare_latency
-from bench.broker import Topics, read_all, serving
+from bench import bare_latency, options
+from bench.broker import PARTITIONS, Topics, read_all, serving
+from bench.committed_reader import CommittedReader
 from bench.handover_instances import wait_until
 from bench.latency_load import SENT, SENT_HEADER
 from bench.processes import MeasurementError
@@ -46,6 +53,8 @@ APPS = {
 }
 #: What is measured in turn.
 PEERS = ("bare", "streamlet")
+#: Who does it: bare loops, and the application under each guarantee.
+_BARE, _ONCE = "bare", "exactly_once"
 KEYS = 10_000
 WARM_S = 20.0
 #: Of the windows, ms.
@@ -53,6 +62,50 @@ _SIZE, _GRACE = 10_000, 1_000
 
 _NEVER = 1 << 60
 _PARTS = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a load; some are those of regroup and spark too."""
+    parser.add_argument(
+        "--seconds",
+        type=int,
+        default=10,
+        help="how long latency is measured, and those of regroup and spark; 0: not these two",
+    )
+    parser.add_argument(
+        "--rates",
+        type=options.counts,
+        default=list(RATES),
+        help="records per second of latency and regroup, by commas; "
+        f"{', '.join(f'{rate:,}' for rate in RATES)} if not given",
+    )
+    parser.add_argument(
+        "--apps",
+        type=lambda text: options.chosen(text, tuple(APPS)),
+        default=list(APPS),
+        help=f"what latency measures, by commas: {', '.join(APPS)}",
+    )
+    parser.add_argument(
+        "--warm",
+        type=float,
+        default=WARM_S,
+        help=f"seconds of load before latency is measured, {WARM_S:.0f} if not given",
+    )
+    parser.add_argument(
+        "--linger",
+        type=int,
+        default=0,
+        help="linger.ms of the producer that is the load of latency, 0 if not given; "
+        "clients have 5 by default",
+    )
+
+
+def chosen(given: argparse.Namespace) -> dict[str, Any]:
+    """The result as the command line asks for it."""
+    length = {"seconds": given.seconds, "warm_s": given.warm, "linger_ms": given.linger}
+    what = {"rates": given.rates, "apps": given.apps, "peers": given.peers}
+    guarantees = (given.guarantee,) if given.guarantee else options.GUARANTEES
+    return run(**what, **length, guarantees=guarantees)
 
 
 def run(
@@ -63,15 +116,18 @@ def run(
     warm_s: float = WARM_S,
     linger_ms: int = 0,
     peers: Sequence[str] = PEERS,
+    guarantees: Sequence[str] = options.GUARANTEES,
 ) -> dict[str, Any]:
     """Measure each application at each rate; the result as it is printed.
 
-    The bare loops' figures are under ``bare``, as those of the applications are beside it.
+    The figures of the applications under at_least_once are those without a name, the bare loops'
+    are under ``bare``, and those of the applications under exactly_once under that.
 
     Raises:
         MeasurementError: a process failed, or no bare loop does what is to be measured.
     """
-    turns = [(app, peer) for app in apps for peer in PEERS if peer in peers and _is_made(app, peer)]
+    ways = [*([_BARE] if _BARE in peers else []), *(guarantees if "streamlet" in peers else [])]
+    turns = [(app, way) for app in apps for way in ways if _is_made(app, way)]
     if not turns:
         raise MeasurementError(f"there are bare loops for {', '.join(bare_latency.WORKLOADS)} only")
     with serving() as bootstrap:
@@ -82,23 +138,23 @@ def run(
 def of_turns(
     bootstrap: str, loads: Sequence[Load], turns: Sequence[tuple[str, str]]
 ) -> dict[str, Any]:
-    """The result for these loads, of these applications and who runs them."""
+    """The result for these loads, of these applications as bare loops or under a guarantee."""
     first = loads[0]
     result: dict[str, Any] = {"workload": "latency", "seconds": first.seconds}
     result |= {"warm_s": first.warm_s, "linger_ms": first.linger_ms, "right": True}
     for load in loads:
-        for app, peer in turns:
-            found = _measured(bootstrap, peer, app, load)
-            tell(f"{load.rate:>7,} records/s  {peer:<9}  {app:<12} {found}")
-            figures = result.setdefault("bare", {}) if peer == "bare" else result
+        for app, way in turns:
+            found = _measured(bootstrap, way, app, load)
+            tell(f"{load.rate:>7,} records/s  {way:<13}  {app:<12} {found}")
+            figures = result.setdefault(way, {}) if way in (_BARE, _ONCE) else result
             figures.setdefault(str(load.rate), {})[app] = found
             result["right"] = result["right"] and found["records"] == found["sent"]
     return result
 
 
-def _is_made(app: str, peer: str) -> bool:
+def _is_made(app: str, way: str) -> bool:
     """True if there is an application or a bare loop of that."""
-    return peer != "bare" or app in bare_latency.WORKLOADS
+    return way != _BARE or app in bare_latency.WORKLOADS
 
 
 @attrs.frozen
@@ -120,32 +176,47 @@ class Load:
 _FIRST = Load(100, 1, 0.0, 0)
 
 
-def _measured(bootstrap: str, peer: str, app: str, load: Load) -> dict[str, Any]:
+def _measured(bootstrap: str, way: str, app: str, load: Load) -> dict[str, Any]:
     name = f"bench-latency-{uuid.uuid4().hex[:8]}"
     source, topics = f"{name}-in", Topics(bootstrap)
     for topic in (source, name):
         topics.create(topic, {"message.timestamp.type": "LogAppendTime"})
+    reading: AbstractContextManager[CommittedReader | None] = nullcontext()
+    if way == _ONCE:
+        reading = CommittedReader(bootstrap, name, PARTITIONS)
     try:
         with (
+            reading as reader,
             tempfile.TemporaryDirectory() as state,
-            _running(_bare(app) if peer == "bare" else _ours(app, state), bootstrap, source, name),
+            _running(
+                _bare(app) if way == _BARE else _ours(app, way, state), bootstrap, source, name
+            ),
         ):
             first, _ = _send(bootstrap, source, _FIRST)
-            wait_until(lambda: topics.count(name) >= first, f"{first} outputs")
+            wait_until(lambda: _written(topics, name, reader) >= first, f"{first} outputs")
             began_us = time.time_ns() // 1_000
             more, busy = _send(bootstrap, source, load)
             sent = first + more
-            wait_until(lambda: topics.count(name) >= sent, f"{sent} outputs")
-        arrived = _delays(bootstrap, name)
+            wait_until(lambda: _written(topics, name, reader) >= sent, f"{sent} outputs")
+        arrived = _delays(bootstrap, name, _append_ms)
+        found: dict[str, Any] = _percentiles(arrived, began_us, load.warm_s)
+        if reader is not None:
+            read = _delays(bootstrap, name, partial(_read_ms, reader))
+            found = {**_percentiles(read, began_us, load.warm_s), "append": found}
         return {
-            **_percentiles(arrived, began_us, load.warm_s),
-            "input": _percentiles(_delays(bootstrap, source), began_us, load.warm_s),
+            **found,
+            "input": _percentiles(_delays(bootstrap, source, _append_ms), began_us, load.warm_s),
             "busy": busy,
             "sent": sent,
             "records": len(arrived),
         }
     finally:
         topics.delete(lambda topic: topic.startswith(name))
+
+
+def _written(topics: Topics, output: str, reader: CommittedReader | None) -> int:
+    """Records of the output; those of transactions count when the reader has them."""
+    return topics.count(output) if reader is None else reader.records
 
 
 def _send(bootstrap: str, topic: str, load: Load) -> tuple[int, float]:
@@ -166,9 +237,10 @@ def _send(bootstrap: str, topic: str, load: Load) -> tuple[int, float]:
     return int(json.loads(said)["sent"]), round(busy, 2)
 
 
-def _ours(app: str, state: str) -> list[str]:
+def _ours(app: str, guarantee: str, state: str) -> list[str]:
     """The application in a worker of its own, but for its topics."""
     command = ["bench.ours", APPS[app], "--exact", "--state", state]
+    command += ["--exactly-once"] if guarantee == _ONCE else []
     command += ["--total", str(_NEVER), "--number", "0", "--members", "1"]
     return [*command, "--size", str(_SIZE), "--grace", str(_GRACE)]
 
@@ -195,14 +267,27 @@ def _running(module: list[str], bootstrap: str, source: str, output: str) -> Ite
         process.wait()
 
 
-def _delays(bootstrap: str, topic: str) -> list[tuple[int, float]]:
-    """When each record of a topic was sent, µs, and how long after that it was appended, ms."""
+def _delays(
+    bootstrap: str, topic: str, arrived_ms: Callable[[Message], float]
+) -> list[tuple[int, float]]:
+    """When each record of a topic was sent, µs, and how long after that it was there, ms."""
     found = []
     for batch in read_all(bootstrap, topic):
         for message in batch:
             (sent,) = SENT.unpack(dict(message.headers() or ())[SENT_HEADER])
-            found.append((sent, message.timestamp()[1] - sent / 1_000))
+            found.append((sent, arrived_ms(message) - sent / 1_000))
     return found
+
+
+def _append_ms(message: Message) -> float:
+    """When the broker had it."""
+    return message.timestamp()[1]
+
+
+def _read_ms(reader: CommittedReader, message: Message) -> float:
+    """When the reader had it; infinite if it had not when it ended."""
+    at_us = reader.at_us(message.partition() or 0, message.offset() or 0)
+    return math.inf if at_us is None else at_us / 1_000
 
 
 def _percentiles(

@@ -72,7 +72,7 @@ def run(
             result = _throughput(bootstrap, records, keys, runs)
         if "latency" in parts and seconds:
             loads = [latency.Load(rate, seconds, warm_s, 0) for rate in rates]
-            turns = [(app, "streamlet") for app in APPS]
+            turns = [(app, "at_least_once") for app in APPS]
             found = result["latency"] = latency.of_turns(bootstrap, loads, turns)
             result["right"] &= found["right"]
             within["latency"] = are_within(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bench.committed_reader import ReadTimes
 from bench.handover_gaps import Arrivals, Move, Silence, Tally, live_moves, percentile, summary
 from bench.handover_load import keys_in_turn
 from streamlet.kafka.murmur2 import partition_of
@@ -73,6 +74,23 @@ def test_a_move_from_an_owner_that_was_told_to_stop_before_is_no_handover() -> N
     assert live_moves([move], {}) == [move]
     assert live_moves([move], {1: 300}) == [move]
     assert live_moves([move], {1: 50}) == []
+
+
+def test_a_move_is_found_again_where_the_same_records_have_other_times() -> None:
+    """Those of a reader, which has records of a transaction at its end."""
+    appended, read = Arrivals(1), Arrivals(1)
+    for at in range(0, 3_000, 10):
+        appended.tell(0, at // 1_000, at)
+        read.tell(0, at // 1_000, at - at % 100 + 100)
+    assert appended.moves == [Move(0, 0, 1, 990, 1_000), Move(0, 1, 2, 1_990, 2_000)]
+    assert read.same_moves(appended, appended.moves[1:]) == [Move(0, 1, 2, 2_000, 2_100)]
+
+
+def test_a_record_was_read_with_the_batch_that_it_is_in() -> None:
+    times = ReadTimes()
+    for offset, at_us in [(3, 100), (4, 100), (9, 250)]:
+        times.add(offset, at_us)
+    assert [times.at_us(offset) for offset in (0, 4, 5, 9, 10)] == [100, 100, 250, 250, None]
 
 
 @pytest.mark.parametrize(("percent", "value"), [(50, 50), (99, 99), (100, 100), (0.5, 1)])
