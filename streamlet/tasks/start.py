@@ -9,7 +9,7 @@ finds nothing there, and the task is halted alone (``tasks.task_failures``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -22,6 +22,29 @@ from streamlet.topology.subtopologies import Subtopology
 from streamlet.types import TopicPartition
 
 log = get_logger(__name__)
+
+
+@attrs.frozen
+class LogRanges:
+    """The first offsets of partitions, their ends, and the ends of what is committed.
+
+    ``stable`` are the same as ``ends`` where transactions do not matter.
+    """
+
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    stable: Mapping[TopicPartition, int]
+
+    @classmethod
+    def read(cls, admin: Admin, partitions: Sequence[TopicPartition], committed: bool) -> LogRanges:
+        """Ask brokers, of all of these at once; ``committed``: also for stable ends.
+
+        Raises:
+            BrokerError: the brokers do not answer, or there is no such partition.
+        """
+        starts, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
+        stable = admin.readable_ends(partitions, read_committed=True) if committed else ends
+        return cls(starts, ends, stable)
 
 
 @attrs.frozen
@@ -84,6 +107,7 @@ class InputRange:
 
 def input_ranges(
     parts: Mapping[TopicPartition, Subtopology],
+    logs: LogRanges,
     admin: Admin,
     settings: Settings,
     later: Callable[[TopicPartition], bool] = lambda tp: False,
@@ -93,17 +117,17 @@ def input_ranges(
 ) -> dict[TopicPartition, InputRange]:
     """The range of each of these input partitions, given with the subtopologies that read them.
 
-    ``later`` is true of those that came while the application ran, ``remade`` of those whose topic
-    was deleted and made again meanwhile. ``now_ms``: the wall clock's time.
+    ``logs`` has all of them, with stable ends under ``read_committed``. ``later`` is true of those
+    that came while the application ran, ``remade`` of those whose topic was deleted and made again
+    meanwhile. ``now_ms``: the wall clock's time.
     """
-    first, end = admin.start_offsets(list(parts)), admin.end_offsets(list(parts))
-    readable = admin.readable_ends(list(parts)) if settings.read_committed else end
+    readable = logs.stable if settings.read_committed else logs.ends
     policies = {tp: reset_policy(part, tp.topic, settings) for tp, part in parts.items()}
     young = _young(policies, admin, now_ms)
     found = {}
     for tp, part in parts.items():
         found[tp] = InputRange(
-            *(first[tp], end[tp], policy_name(policies[tp])),
+            *(logs.starts[tp], logs.ends[tp], policy_name(policies[tp])),
             is_table=is_table(part, tp.topic),
             later=later(tp),
             remade=remade(tp),

@@ -30,7 +30,7 @@ from streamlet.state.changelog import decode
 from streamlet.state.entries import ChangelogEntries, CommitEntry, newest_complete
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.opening import changelogs_of, reads_committed
-from streamlet.tasks.start import input_ranges
+from streamlet.tasks.start import LogRanges, input_ranges
 from streamlet.tasks.target import Target
 from streamlet.topology.graph import Topology
 from streamlet.topology.subtopologies import Subtopology
@@ -177,27 +177,27 @@ class Targets:
         inputs = {task: self.inputs(task) for task in tasks}
         patience_ms = min(LONG_MS, self._settings.rebalance_timeout_ms)
         committed = self._positions.fetch_committed(_all(inputs.values()), patience_ms)
+        logs = {task: self._changelogs(task) for task in tasks}
+        every = [*dict.fromkeys(_all([*inputs.values(), *logs.values()]))]
+        stable = reads_committed(self._topology, self._settings)
+        known = LogRanges.read(self.admin, every, committed=stable)
         ranges = input_ranges(
             {tp: self._part(task) for task in tasks for tp in inputs[task]},
+            known,
             self.admin,
             self._settings,
             self._later,
             self._remade,
             now_ms=self._clock.wall_ms(),
         )
-        logs = {task: self._changelogs(task) for task in tasks}
-        starts = self.admin.start_offsets(_all(logs.values()))
-        ends = stable = self.admin.end_offsets(_all(logs.values()))
-        if reads_committed(self._topology, self._settings):
-            stable = self.admin.readable_ends(_all(logs.values()), read_committed=True)
         _name_unreadable(committed)
         found = {}
         for task in tasks:
             positions = self._named(task, Positions.of(inputs[task], committed))
             found[task] = Target.of(
                 positions,
-                self._counting(positions, starts, {tp: ends[tp] for tp in logs[task]}, stable),
-                starts={tp: starts[tp] for tp in logs[task]},
+                self._counting(positions, logs[task], known),
+                starts={tp: known.starts[tp] for tp in logs[task]},
                 ranges={tp: ranges[tp] for tp in inputs[task]},
             )
         return {task: one.in_new_topics() for task, one in self._with_ids(found).items()}
@@ -205,30 +205,32 @@ class Targets:
     def _counting(
         self,
         positions: Positions,
-        starts: Mapping[TopicPartition, int],
-        ends: dict[TopicPartition, int],
-        stable: Mapping[TopicPartition, int],
+        changelogs: Sequence[TopicPartition],
+        found: LogRanges,
     ) -> dict[TopicPartition, int]:
-        """The ends up to which records count; an open transaction behind them is left out.
+        """The ends up to which records of changelogs count.
 
-        All that is ``stable`` is read: keys that an owner without transactions wrote behind its
-        last commit are written again. Nothing counts before the first commit; a transaction that
-        was aborted leaves offsets.
+        An open transaction behind them is left out. All that is ``stable`` is read: keys that an
+        owner without transactions wrote behind its last commit are written again. Nothing counts
+        before the first commit; a transaction that was aborted leaves offsets.
         """
-        newest = positions.newest
+        newest, ends = positions.newest, {tp: found.ends[tp] for tp in changelogs}
         if newest is not None:
             known = {tp: min(end, newest.ends.get(tp, end)) for tp, end in ends.items()}
-            return {tp: max(end, stable[tp]) for tp, end in known.items()}
-        written = {tp: starts[tp] for tp, end in ends.items() if starts[tp] < end}
-        return ends if written and self._holds_records(written) else dict.fromkeys(ends, 0)
+            return {tp: max(end, found.stable[tp]) for tp, end in known.items()}
+        written = {tp: found.starts[tp] for tp, end in ends.items() if found.starts[tp] < end}
+        if written and self._holds_records(written, {tp: found.stable[tp] for tp in written}):
+            return ends
+        return dict.fromkeys(ends, 0)
 
-    def _holds_records(self, starts: Mapping[TopicPartition, int]) -> bool:
+    def _holds_records(
+        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> bool:
         """True if a consumer gets a record of these logs, which it reads from there.
 
         Raises:
             TimedOutError: nothing can be read in a session timeout.
         """
-        ends = self.admin.readable_ends(sorted(starts), read_committed=True)
         with self._records(ends, starts) as batches:
             return next(batches, None) is not None
 

@@ -51,7 +51,7 @@ class Away(MemoryAdmin):
         self.starts_error: BrokerError | None = None
 
     def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        if self.starts_error is not None and partitions == [CHANGELOG]:
+        if self.starts_error is not None and CHANGELOG in partitions:
             self.asked.set()
             raise self.starts_error
         return super().start_offsets(partitions)

@@ -7,7 +7,7 @@ import pytest
 import streamlet as sl
 from streamlet.config import Settings
 from streamlet.errors import BrokerError, TopologyError
-from streamlet.tasks.start import input_ranges
+from streamlet.tasks.start import LogRanges, input_ranges
 from streamlet.types import TopicPartition
 from tests.memory_ports import MemoryAdmin, MemoryLog
 
@@ -35,7 +35,9 @@ def starts(
         for tp in part.inputs(0, dict.fromkeys(part.input_topics, 1))
     }
     settings = Settings.load({"auto.offset.reset": reset})
-    found = input_ranges(parts, MemoryAdmin(log), settings, lambda tp: later, now_ms=NOW_MS)
+    admin = MemoryAdmin(log)
+    ranges = LogRanges.read(admin, list(parts), settings.read_committed)
+    found = input_ranges(parts, ranges, admin, settings, lambda tp: later, now_ms=NOW_MS)
     return {
         "between" if tp.topic.startswith("words-") else "source": one.start(tp, commit)
         for tp, one in found.items()

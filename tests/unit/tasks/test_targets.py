@@ -22,6 +22,7 @@ from streamlet.tasks.start import InputRange
 from streamlet.tasks.target import Target
 from streamlet.types import NO_STATE, StateNumber, TaskId, TopicPartition
 from tests.memory_log import MemoryLog
+from tests.memory_ports import MemoryAdmin
 from tests.unit.tasks.logs import targets_over
 
 IN = TopicPartition("in", 0)
@@ -162,6 +163,42 @@ def test_a_wait_for_an_open_transaction_is_told_after_ten_seconds() -> None:
         found.read([TaskId(0, 0)]).result()
     found.close()
     assert waited == [LONG_MS]
+
+
+def test_brokers_are_asked_once_where_all_partitions_of_tasks_begin_and_end() -> None:
+    """Each question is a request to every leader, and the tasks wait for the answers."""
+    asked: list[tuple[str, int]] = []
+
+    class Asked(MemoryAdmin):
+        def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+            asked.append(("start", len(partitions)))
+            return super().start_offsets(partitions)
+
+        def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+            asked.append(("end", len(partitions)))
+            return super().end_offsets(partitions)
+
+        def readable_ends(
+            self, partitions: Sequence[TopicPartition], *, read_committed: bool | None = None
+        ) -> dict[TopicPartition, int]:
+            asked.append(("stable", len(partitions)))
+            return {tp: self._log.end(tp) for tp in partitions}
+
+    app = sl.App("app")
+    app.stream("words", key=str, value=str).group_by_key().count(store="counts")
+    log = MemoryLog()
+    log.create("words", 2)
+    log.create("app-counts-changelog", 2)
+    log.gap(TopicPartition("app-counts-changelog", 1), 3)
+    settings = Settings.load({"processing.guarantee": "exactly_once"})
+    found = targets_over(
+        *(log, app.topology(), NoPositions(), ManualClock()), admin=Asked(log), settings=settings
+    )
+    try:
+        assert len(found.read([TaskId(0, 0), TaskId(0, 1)]).result()) == 2
+    finally:
+        found.close()
+    assert asked == [("start", 4), ("end", 4), ("stable", 4)]
 
 
 @pytest.mark.parametrize(
