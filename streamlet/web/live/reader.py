@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -81,12 +81,25 @@ class LiveLook:
         if topology is not None:
             topics |= topology.counted_topics
         partitions = _partitions(window.admin.topics(), sorted(topics))
-        ends = window.admin.readable_ends(partitions, read_committed=view.read_committed)
+        ends = self._ends(partitions, seen.ends, view.read_committed)
         self._measure(window.transport, partitions)
         return LiveReading(
             *(window.clock.wall_ms(), status, seen, view, topology),
             *(dict(self._starts), ends, dict(self._sizes), self.letters),
         )
+
+    def _ends(
+        self,
+        partitions: Sequence[TopicPartition],
+        known: Mapping[TopicPartition, int],
+        committed: bool | None,
+    ) -> dict[TopicPartition, int]:
+        """The ends of partitions; brokers are asked for those that the status has not."""
+        found = {tp: known[tp] for tp in partitions if tp in known}
+        left = [tp for tp in partitions if tp not in found]
+        if left:
+            found |= self.look.window.admin.readable_ends(left, read_committed=committed)
+        return found
 
     def _measure(self, transport: Transport, partitions: Sequence[TopicPartition]) -> None:
         """Read first offsets, and what brokers tell of sizes on their disks, now and then."""
