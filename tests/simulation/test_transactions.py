@@ -12,7 +12,7 @@ from streamlet.app import App
 from tests.simulation.mutations import ROOT, mutated
 from tests.simulation.transactions.history import verdict
 from tests.simulation.transactions.mutations import MUTATIONS
-from tests.simulation.transactions.owner import counting, suppressing
+from tests.simulation.transactions.owner import counting, joining, suppressing
 
 HISTORIES = int(os.environ.get("TRANSACTION_HISTORIES", "10"))
 #: Requests that are lost, late, unanswered; ends of processes; members that do not know the end.
@@ -20,7 +20,7 @@ FAULTS = {"lost", "late", "arrived late", "unanswered", "killed", "zombie", "han
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("make", [counting, suppressing])
+@pytest.mark.parametrize("make", [counting, suppressing, joining])
 def test_each_record_counts_once_in_states_and_outputs(make: Callable[[], App]) -> None:
     faults: Counter[str] = Counter()
     for seed in range(HISTORIES):

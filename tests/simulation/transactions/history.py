@@ -1,4 +1,4 @@
-"""One random history of a task under exactly_once, and its verdict."""
+"""One random history of an application's tasks under exactly_once, and its verdict."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from streamlet.errors import StreamletError
 from streamlet.kafka.transactions import abort_open
 from streamlet.tasks.opening import changelogs_of
 from streamlet.testing import TopologyTestDriver
-from tests.memory_log import MemoryLog
+from streamlet.types import TaskId, TopicPartition
+from tests.memory_log import MemoryLog, StoredRecord
 from tests.simulation.transactions.broker import Broker, KilledError, TransactionProducer
-from tests.simulation.transactions.owner import INPUT, OUTPUT, TASK, Owner, counting
+from tests.simulation.transactions.owner import INPUT, LEFT, OUTPUT, RIGHT, Owner, counting
 
 #: Stores lie in memory where the system has such a folder: nothing here is about disks.
 _MEMORY = Path("/dev/shm")
@@ -30,7 +31,7 @@ _FATES = ("lost", "late", "late", "unanswered", "killed", "done and killed")
 
 
 class History:
-    """Two members, one of which has the task; another may not know that it has it no more."""
+    """Two members, one of which has the tasks; another may not know that it has them no more."""
 
     def __init__(self, seed: int, folder: Path, app: App) -> None:
         self._dice, self._app = random.Random(seed), app
@@ -39,14 +40,18 @@ class History:
         self.faults: Counter[str] = Counter()
         log = MemoryLog()
         self._topology = app.topology()
-        logs = changelogs_of(self._topology.subtopology(0), TASK).values()
-        for tp in (INPUT, OUTPUT, *logs):
-            log.create(tp.topic)
+        for part in self._topology.subtopologies:
+            logs = changelogs_of(part, TaskId(part.id, 0)).values()
+            for topic in {*part.input_topics, *part.output_topics, *(tp.topic for tp in logs)}:
+                log.create(topic)
+        #: What the application reads of others, and what its tasks write to each other.
+        self._between = [TopicPartition(name, 0) for name in self._topology.repartition_topics]
+        self._sources = [TopicPartition(name, 0) for name in self._topology.source_topics]
         self.broker = Broker(log)
         self._names = iter(f"{letter}{n}" for n in range(1_000) for letter in "ab")
         self.broker.members = set()
         self._zombies: list[Owner] = []
-        #: To whom the task is to be released.
+        #: To whom the tasks are to be released.
         self._next: Owner | None = None
         self._turns = 0
 
@@ -88,8 +93,7 @@ class History:
     def _step(self) -> str:
         dice = self._dice
         if dice.random() < 0.3:
-            at_ms = (self.broker.log.end(INPUT) + 1) * _APART_MS
-            self.broker.log.append(INPUT, [dice.choice([b"k", b"l", b"m"])], [b""], [at_ms])
+            self._append()
         if self.broker.late and dice.random() < 0.15:
             self.broker.late.pop(dice.randrange(len(self.broker.late)))()
             self.faults["arrived late"] += 1
@@ -99,13 +103,25 @@ class History:
             self._move()
         return self._turn(self._owner)
 
+    def _append(self) -> None:
+        """A record of the input; of tables each value is another one."""
+        log, dice = self.broker.log, self._dice
+        key = dice.choice([b"k", b"l", b"m"])
+        at_ms = (sum(map(log.end, self._sources)) + 1) * _APART_MS
+        if self._sources == [INPUT]:
+            log.append(INPUT, [key], [b""], [at_ms])
+            return
+        tp = dice.choice([LEFT, RIGHT])
+        row = b"%d" % at_ms if tp == RIGHT else dice.choice([b"k", b"l", b"m"]) + b"%d" % at_ms
+        log.append(tp, [key], [row], [at_ms])
+
     def _haunt(self, zombie: Owner) -> str:
         """A step of a member that does not know it yet; what it begins is nothing to look at."""
         try:
             zombie.step(self._dice.randrange(3))
         except KilledError:
             zombie.die()
-        if zombie.active is None:
+        if not zombie.running:
             zombie.die()
             self._zombies.remove(zombie)
         return ""
@@ -126,27 +142,32 @@ class History:
         positions = after.released()
         if positions is not None:
             self._owner, self._next = after, None
-            if one.active is not None:
+            if one.running:
                 self._zombies.append(one)
             after.take(positions)
             self.faults["hand-over"] += 1
         elif not one.busy:
             self._replace()
-        elif one.active is not None and self._dice.random() < 0.5:
+        elif one.running and self._dice.random() < 0.5:
             one.release(after.name)
         return wrong
 
     def _wait_for_others(self, one: Owner) -> None:
-        """Who waits for what another has left open has that aborted."""
-        if one.active is not None or not (self._quiet or self._dice.random() < 0.3):
+        """Abort the open transactions of other members where this one waits for their ends.
+
+        Tasks that read what tasks write wait while they run, too, until the time-out.
+        """
+        if one.running and not self._between:
+            return
+        if not (self._quiet or self._dice.random() < (0.1 if one.running else 0.3)):
             return
         for name in self.broker.open:
             if name != f"app-{one.name}":
                 abort_open(name, "simulated")
 
     def _move(self) -> None:
-        """Hand the task over, or have another take it from a member that stands still."""
-        if self._next is None and self._owner.active is not None and self._dice.random() < 0.6:
+        """Hand the tasks over, or have another take them from a member that stands still."""
+        if self._next is None and self._owner.running and self._dice.random() < 0.6:
             self.broker.generation += 1
             self._next = self._new_owner()
             for one in (self._owner, self._next):
@@ -158,7 +179,7 @@ class History:
             self._replace()
 
     def _replace(self) -> None:
-        """Give the task to another, whose predecessor is no member any more."""
+        """Give the tasks to another, whose predecessor is no member any more."""
         self.broker.members.discard(self._owner.name)
         self.broker.generation += 1
         self._owner, self._next = self._next or self._new_owner(), None
@@ -166,23 +187,58 @@ class History:
         self._owner.take()
 
     def _done(self) -> bool:
-        found = self.broker.positions.get(INPUT)
-        whole = found is not None and found.offset == self.broker.log.end(INPUT)
-        return whole and self._next is None and not self.broker.unstable
+        waits = self.broker.open if self._between else self.broker.unstable
+        if self._next is not None or waits:
+            return False
+        return not any(map(self._is_left, (*self._sources, *self._between)))
+
+    def _is_left(self, tp: TopicPartition) -> bool:
+        """True if no commit contains the last committed record of a partition."""
+        position = self.broker.positions.get(tp)
+        records = self._committed(tp)
+        return bool(records) and (position is None or position.offset <= records[-1].offset)
+
+    def _committed(self, tp: TopicPartition) -> list[StoredRecord]:
+        records = self.broker.log.records(tp)
+        return [record for record in records if self.broker.counts(tp, record.offset)]
 
     def _verdict(self) -> str:
         """X1: what readers of committed records get is what the input leads to, each once."""
-        found = [
-            (record.key, record.value, record.timestamp)
-            for record in self.broker.log.records(OUTPUT)
-            if self.broker.counts(OUTPUT, record.offset)
-        ]
+        found = [(record.key, record.value, record.timestamp) for record in self._committed(OUTPUT)]
+        wanted = self._wanted()
+        if not self._between:
+            return "" if found == wanted else f"X1: outputs {found}, wanted {wanted}"
+        if doubled := self._doubled():
+            return f"X1: twice between the tasks: {doubled}"
+        # The outputs before the last ones are by the order in which the tasks came to their inputs.
+        rows, last = ({key: value for key, value, _ in one} for one in (found, wanted))
+        return "" if rows == last else f"X1: rows {rows}, wanted {last}"
+
+    def _wanted(self) -> list[tuple[bytes | None, bytes | None, int]]:
+        """The outputs of the test driver, which reads one input after the other."""
         with TopologyTestDriver(self._app) as driver:
-            for record in self.broker.log.records(INPUT):
-                driver.pipe_bytes(INPUT.topic, record.key, record.value, record.timestamp)
+            for tp in self._sources:
+                for record in self.broker.log.records(tp):
+                    driver.pipe_bytes(tp.topic, record.key, record.value, record.timestamp)
             read = driver.read_output(OUTPUT.topic, key=bytes, value=bytes)
-        wanted = [(record.key, record.value, record.timestamp) for record in read]
-        return "" if found == wanted else f"X1: outputs {found}, wanted {wanted}"
+        return [(record.key, record.value, record.timestamp) for record in read]
+
+    def _doubled(self) -> list[tuple[bytes | None, bytes]]:
+        """Questions and answers of the join that count more than once, whoever their owner was.
+
+        Every row has another value, so each meets each once.
+        """
+        found = Counter(
+            (record.key, _without_source(tp.topic, record.value or b""))
+            for tp in self._between
+            for record in self._committed(tp)
+        )
+        return [one for one, times in found.items() if times > 1]
+
+
+def _without_source(topic: str, value: bytes) -> bytes:
+    """An answer without its owner's epoch; a question as it is."""
+    return value[:5] + value[13:] if "RESPONSE" in topic else value
 
 
 def _of_generation(view: Any, generation: int) -> Any:

@@ -1,4 +1,4 @@
-"""A member that runs one task: activation, stores, commits and producer are those that ship."""
+"""A member with all tasks: activation, stores, commits and producer are those that ship."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from tests.memory_ports import MemorySource
 from tests.simulation.transactions.broker import Broker, CommittedLog, TransactionAdmin
 from tests.unit.tasks.inline import InlineRunner, step_all
 
-TASK = TaskId(0, 0)
 INPUT, OUTPUT = TopicPartition("words", 0), TopicPartition("out", 0)
+LEFT, RIGHT = TopicPartition("left", 0), TopicPartition("right", 0)
 _PATIENCE_MS = 1_000
 
 
@@ -61,7 +61,27 @@ def suppressing() -> App:
     return app
 
 
+def joining() -> App:
+    """A join by foreign keys: its two tasks write to each other in the transaction of one owner."""
+    app = App("app")
+    left = app.table(LEFT.topic, key=str, value=str)
+    right = app.table(RIGHT.topic, key=str, value=str)
+    rows = left.join(
+        right, lambda row, to: f"{row} {to}", foreign_key=lambda row: row[0], value=str
+    )
+    rows.to_stream().to("out")
+    return app
+
+
 SETTINGS = Settings.load({"processing.guarantee": "exactly_once"})
+
+
+def inputs_of(topology: Topology) -> dict[TaskId, tuple[TopicPartition, ...]]:
+    """The tasks, with the partitions that each reads: there is one of each topic."""
+    return {
+        TaskId(part.id, 0): tuple(part.inputs(0, dict.fromkeys(part.input_topics, 1)))
+        for part in topology.subtopologies
+    }
 
 
 class Inline(Executor):
@@ -77,6 +97,12 @@ class Inline(Executor):
         return answer
 
 
+def _task(counts: Mapping[str, int], clock: ManualClock, *args: Any, **more: Any) -> Task:
+    """A task that waits for no other partition."""
+    times = {"wall_ms": clock.wall_ms, "idle_ms": 0}
+    return Task(*args, policy=ErrorPolicy(), partition_counts=counts, **times, **more)
+
+
 class Owner:
     """A process with a membership, which may not know yet that it is lost.
 
@@ -84,7 +110,7 @@ class Owner:
         broker: there is one.
         name: of the member.
         folder: its disk, which outlives it.
-        topology: what its task does.
+        topology: what its tasks do; every topic has one partition.
     """
 
     gated = False
@@ -92,7 +118,9 @@ class Owner:
     def __init__(self, broker: Broker, name: str, folder: Path, topology: Topology) -> None:
         self.name, self._broker = name, broker
         self.view = MembershipView(member_id=name, generation=broker.generation)
-        self.active: ActiveTask | None = None
+        #: The input partitions of each task.
+        self._inputs = inputs_of(topology)
+        self.active: dict[TaskId, ActiveTask] = {}
         self._wanted = False
         self._sent: tuple[int, OffsetCommit] | None = None
         self._unit: Unit | None = None
@@ -110,13 +138,13 @@ class Owner:
         self.commits = TransactionalCommit(
             *(group, delivery, clock),
             sink=self.sink,
-            tasks=lambda: [self.active] if self.active is not None else [],
+            tasks=lambda: [*self.active.values()],
         )
         restores = reads_committed(topology, SETTINGS)
         opener = TaskOpener(topology, StateDirectory(folder, "app"), SETTINGS.cache_max_bytes)
         targets = Targets(
             topology,
-            inputs=lambda task: (INPUT,),
+            inputs=lambda task: self._inputs[task],
             positions=self,
             admin=admin,
             settings=SETTINGS,
@@ -133,16 +161,15 @@ class Owner:
             clock=clock,
             runner=lambda copies, clock, most: InlineRunner(copies),
         )
+        counts = {tp.topic: 1 for inputs in self._inputs.values() for tp in inputs}
         self._activation = Activation(
             topology,
             targets=targets,
             open_stores=opener,
             updater=self._updater,
             settings=SETTINGS,
-            edges=EdgePlan(topology, {}, {}, exact=False),
-            new_task=partial(
-                Task, policy=ErrorPolicy(), partition_counts={}, wall_ms=clock.wall_ms, idle_ms=0
-            ),
+            edges=EdgePlan(topology, counts, {}, exact=False, transactions=True),
+            new_task=partial(_task, counts, clock),
             clock=clock,
         )
 
@@ -180,29 +207,40 @@ class Owner:
     # What it does.
 
     @property
-    def busy(self) -> bool:
-        """True if it has the task, or is about to."""
-        return self.active is not None or self._wanted
+    def running(self) -> bool:
+        """True if all tasks are up."""
+        return self.active.keys() == self._inputs.keys()
 
-    def take(self, positions: Positions | None = None) -> None:
-        """Bring the task up, from these positions of a mark if it is given one."""
-        self._activation.want(TASK, positions)
+    @property
+    def busy(self) -> bool:
+        """True if it has the tasks, or is about to."""
+        return self.running or self._wanted
+
+    def take(self, positions: Mapping[TaskId, Positions] | None = None) -> None:
+        """Bring the tasks up, from these positions of marks if it is given them."""
+        for task in self._inputs:
+            self._activation.want(task, None if positions is None else positions[task])
         self._wanted = True
 
-    def released(self) -> Positions | None:
-        """The positions that a mark for us says, by the order of this generation."""
-        if self._broker.unstable or INPUT not in self._broker.positions:
+    def released(self) -> dict[TaskId, Positions] | None:
+        """The positions that marks for us say, by the order of this generation."""
+        known = self._broker.positions
+        if self._broker.unstable:
             return None
-        found = Positions.of([INPUT], self._broker.positions)
-        mine = found.mark_for(self.name, self.view.generation)
-        return found if mine else None
+        found = {
+            task: Positions.of(inputs, {tp: known.get(tp, Committed(-1, "")) for tp in inputs})
+            for task, inputs in self._inputs.items()
+        }
+        mine = [one.mark_for(self.name, self.view.generation) for one in found.values()]
+        return found if all(mine) else None
 
     def release(self, to: str) -> None:
-        """Stop the task, and commit it with a mark."""
-        if self.active is not None and self._unit is None:
-            marks = {TASK: to}
-            self._unit = Unit(7, self.view.generation, (TASK,), marks)
-            self.active.move_to(TaskStage.STOPPED)
+        """Stop the tasks, and commit them with a mark."""
+        if self.running and self._unit is None:
+            marks = dict.fromkeys(self._inputs, to)
+            self._unit = Unit(7, self.view.generation, tuple(self._inputs), marks)
+            for active in self.active.values():
+                active.move_to(TaskStage.STOPPED)
             for stage in (UnitStage.ASKED, UnitStage.STOPPED):
                 self._unit.move_to(stage)
 
@@ -212,30 +250,30 @@ class Owner:
         ``most``: records to process at most.
         """
         try:
-            if self.active is None:
+            if not self.running:
                 return self._come_up() if self._wanted else ""
-            self._go_on(self.active, most)
+            self._go_on([*self.active.values()], most)
         except StreamletError as error:
-            if self.active is None and not error.passing:
+            if not self.running and not error.passing:
                 return f"X2: {self.name} cannot begin: {error}"
             self._lose()
         return ""
 
     def _come_up(self) -> str:
         self._clock.advance(600)
-        ready = step_all(self._activation, self._updater)
-        if not ready:
-            torn = self._activation.given_back()
-            return f"X2: {self.name} cannot begin: {torn[TASK]}" if torn else ""
-        (self.active,) = ready
-        self.active.move_to(TaskStage.RUNNING)
-        self._source.assign(self.active.processor.received)
-        self._wanted = False
-        return self._compared(self.active)
+        for active in step_all(self._activation, self._updater):
+            self.active[active.task] = active
+            active.move_to(TaskStage.RUNNING)
+            self._source.assign(active.processor.received)
+            if wrong := self._compared(active):
+                return wrong
+        self._wanted = not self.running
+        torn = self._activation.given_back() if self._wanted else {}
+        return f"X2: {self.name} cannot begin: {torn}" if torn else ""
 
     def _compared(self, active: ActiveTask) -> str:
-        """X2: the state is that of the position it begins at; of windows the outputs tell."""
-        if len(active.state.stores) > 1:
+        """X2: the state is that of the position it begins at; of others the outputs tell."""
+        if active.state.stores.keys() != {"counts"}:
             return ""
         at = active.processor.positions[INPUT]
         wanted: dict[str, int] = {}
@@ -245,19 +283,21 @@ class Owner:
         found = dict(active.state.stores["counts"].range())
         return "" if found == wanted else f"X2: {self.name} begins at {at} with {found}"
 
-    def _go_on(self, active: ActiveTask, most: int) -> None:
+    def _go_on(self, tasks: list[ActiveTask], most: int) -> None:
         if self._sent is not None:
             self._answer(*self._sent)
             return
         if self._unit is not None and not self.commits.under_way:
-            self.commits.begin_last(self._unit, [active])
+            self.commits.begin_last(self._unit, tasks)
         elif self._unit is not None or self.commits.under_way or not most:
-            self.commits.begin([active], self._unit)
+            self.commits.begin(tasks, self._unit)
         elif not self.commits.sealed:
+            by_input = {tp: self.active[task] for task, tps in self._inputs.items() for tp in tps}
             for batch in self._source.poll(most, 0):
+                active = by_input[TopicPartition(batch.topic, batch.partition)]
                 for output in active.processor.process(batch):
                     active.wrote = True
-                    self._sending.send(output, None, TASK)
+                    self._sending.send(output, active.edge_writer, active.task)
 
     def _answer(self, token: int, request: OffsetCommit) -> None:
         """Send the commit; its answer."""
@@ -270,7 +310,7 @@ class Owner:
             self.close()
 
     def _lose(self) -> None:
-        """Go back to the last commit; or find that the task is another's."""
+        """Go back to the last commit; or find that the tasks are another's."""
         self._sent = self._unit = None
         self.commits.forget_queued()
         was_there = self.busy
@@ -279,18 +319,20 @@ class Owner:
             self.take()
 
     def close(self) -> None:
-        """Have the task no more."""
-        active, self.active, self._wanted, self._unit = self.active, None, False, None
-        self._activation.cancel(TASK)
-        if active is not None:
+        """Have the tasks no more."""
+        tasks, self.active, self._wanted, self._unit = self.active, {}, False, None
+        for task in self._inputs:
+            self._activation.cancel(task)
+        for active in tasks.values():
             self.commits.forget(active)
             active.opened.close()
 
     def die(self) -> None:
         """As kill -9: what was not sent is lost, the transaction stays open."""
-        active, self.active = self.active, None
-        self._activation.cancel(TASK)
+        tasks, self.active = self.active, {}
+        for task in self._inputs:
+            self._activation.cancel(task)
         self._updater.take_orders()
         self._updater.drop_all()
-        if active is not None:
+        for active in tasks.values():
             active.opened.close()
