@@ -79,6 +79,8 @@ class Network:
         self.traffic = 0
         #: When the stores of a task failed last.
         self.disk_failed_ms: dict[TaskId, int] = {}
+        #: Called with each request, and whether it or its answer gets lost.
+        self.watch: Callable[[SimMember, Request, bool], None] = lambda sender, request, lost: None
 
     def latency(self) -> int:
         """The time a thread takes to come round, in ms; now and then a user function is slow."""
@@ -164,7 +166,9 @@ class Network:
         """Put a request on its way; ``answer`` is what it gets."""
         self._world.protocol.sent(sender, send.request)
         named = self._named(sender, send.request)
-        if named is not None or self._dice.random() < self._spec.loss:
+        lost = named is not None or self._dice.random() < self._spec.loss
+        self.watch(sender, send.request, lost)
+        if lost:
             self._lose(_Flight(sender, send, answer), named)
             return
         # Without an id a static join cannot be distinguished from its own double: the second fences

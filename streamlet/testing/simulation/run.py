@@ -16,6 +16,7 @@ from streamlet.tasks.task_record import OURS
 from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.events import Event, Step
 from streamlet.testing.simulation.expect import compare
+from streamlet.testing.simulation.moments import Moments
 from streamlet.testing.simulation.report import Recorder, as_dict, final_of
 from streamlet.testing.simulation.scenario import Scenario
 from streamlet.testing.simulation.settling import Settler
@@ -33,10 +34,16 @@ class Simulation:
         scenario: what to play.
         seed: for chance, None for the scenario's own.
         assignor: the leaders' brain.
+        watched: keep what a page needs that plays the run again.
     """
 
     def __init__(
-        self, scenario: Scenario, *, seed: int | None = None, assignor: Assignor = assign
+        self,
+        scenario: Scenario,
+        *,
+        seed: int | None = None,
+        assignor: Assignor = assign,
+        watched: bool = False,
     ) -> None:
         self.scenario = scenario
         self.world = World(scenario, seed=seed, assignor=assignor)
@@ -46,6 +53,7 @@ class Simulation:
         #: Why an operator has to decide how a task goes on, whose changelog lost records.
         self.given_up = ""
         begin(self.world)
+        self.moments = Moments(self) if watched else None
 
     def run(self) -> dict[str, Any]:
         """Play all steps and look at the end; the result in the shape of ``--json``."""
@@ -57,6 +65,7 @@ class Simulation:
         else:
             broken = self.world.checks.broken
             broken += compare(self.world, self.scenario.expect, self.result())
+        self.world.watch()
         return self.result()
 
     def play(self, step: Step) -> bool:
@@ -67,6 +76,7 @@ class Simulation:
             world.begin_step()
             for event in step.events:
                 self._do(event)
+            world.watch()
             if world.cluster.specs.keys() - self.recorder.known_tasks:
                 self.rejoin("there are other partitions")
             if step.advance_ms:
@@ -77,6 +87,7 @@ class Simulation:
                 Settler(self).settle(number, step.settle_rounds)
             self.recorder.catch_up(number)
             self.check()
+            world.watch()
         except PositionsMismatchError as error:
             if not any(log.short_until_ms for log in world.cluster.logs.values()):
                 world.checks.note("error", f"{type(error).__name__}: {error}")
@@ -288,9 +299,10 @@ class Simulation:
 
 @attrs.frozen
 class SimulationResult:
-    """A finished run."""
+    """A finished run; ``playback`` is what ``playback_page`` plays, None unless it was watched."""
 
     result: dict[str, Any]
+    playback: dict[str, Any] | None = None
 
     @property
     def held(self) -> bool:
@@ -299,7 +311,13 @@ class SimulationResult:
 
 
 def simulate(
-    scenario: Scenario, *, seed: int | None = None, assignor: Assignor = assign
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    assignor: Assignor = assign,
+    watched: bool = False,
 ) -> SimulationResult:
     """Play a scenario from beginning to end."""
-    return SimulationResult(Simulation(scenario, seed=seed, assignor=assignor).run())
+    simulation = Simulation(scenario, seed=seed, assignor=assignor, watched=watched)
+    result, moments = simulation.run(), simulation.moments
+    return SimulationResult(result, None if moments is None else moments.playback(result))

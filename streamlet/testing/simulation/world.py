@@ -47,6 +47,7 @@ _BEHIND_MS = 50
 _RESTART_MS = 100
 #: More events than this at one moment, and nothing will ever come of it.
 _TOO_MANY = 100_000
+_CALM = GroupPhase.STABLE, GroupPhase.EMPTY, GroupPhase.DEAD
 
 
 class Reasons:
@@ -128,8 +129,9 @@ class World:
         self._hold_until_ms = 0
         #: Until when there is input to process, see ``INPUT_MS``.
         self.input_until_ms = 0
-        self._held = False
-        self._prompted = False
+        self._held = self._prompted = False
+        #: Called before time passes, when all is done that was due.
+        self.watch: Callable[[], None] = lambda: None
 
     def subtopologies_of(self, spec: InstanceSpec) -> tuple[bytes, ...]:
         """The subtopologies of an instance's program, as it describes them."""
@@ -170,6 +172,8 @@ class World:
             count = count + 1 if at_ms <= here else 0
             assert count < _TOO_MANY, f"time stands still at {here} ms"
             here = max(here, at_ms)
+            if at_ms > self.now_ms:
+                self.watch()
             self.clock.advance(max(at_ms - self.now_ms, 0))
             self._do_next()
         return True
@@ -213,11 +217,7 @@ class World:
         if not all(member.settled for member in self.members if not member.paused):
             return False
         group = self.coordinator.view(GROUP)
-        if group is None or group.state not in (
-            GroupPhase.STABLE,
-            GroupPhase.EMPTY,
-            GroupPhase.DEAD,
-        ):
+        if group is None or group.state not in _CALM:
             return group is None
         joined = set(group.members)
         if joined - {member.machine.view.member_id for member in self.members}:

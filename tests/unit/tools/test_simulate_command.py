@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from streamlet.testing.simulation import RandomRun
 from streamlet.tools.main import build
 
 JOIN: dict[str, Any] = {
@@ -23,6 +24,11 @@ JOIN: dict[str, Any] = {
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(build(), ["simulate", *arguments])
+
+
+def unboxed(text: str) -> str:
+    """The words of a message, which is printed in a box."""
+    return " ".join(text.replace("\u2502", " ").split())
 
 
 @pytest.fixture
@@ -112,3 +118,50 @@ def test_made_up_histories_say_how_many_there_were() -> None:
     assert document["steps"] >= 40
     assert document["scenario"] is None
     assert document["violations"] == []
+
+
+def test_a_page_is_written_beside_the_answer(play: Any, tmp_path: Path) -> None:
+    page = tmp_path / "out.html"
+    result = play(JOIN, "--html", str(page), "--json")
+    assert result.exit_code == 0
+    assert result.stdout == play(JOIN, "--json").stdout
+    assert "plays it in a browser" in result.stderr
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    assert '"name":"a second instance comes"' in page.read_text("utf-8")
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_played(
+    play: Any, tmp_path: Path
+) -> None:
+    for place, why in (
+        (tmp_path / "none" / "out.html", "there is no folder"),
+        (tmp_path, "it is a folder"),
+        (tmp_path / "scenario.json", "it is the scenario"),
+    ):
+        result = play(JOIN, "--html", str(place))
+        assert result.exit_code == 2
+        assert why in unboxed(result.stderr)
+        assert result.stdout == ""
+    full = Path("/dev/full")
+    assert full.is_char_device()
+    late = play(JOIN, "--html", str(full))
+    assert late.exit_code == 2
+    assert "No space left" in unboxed(late.stderr)
+
+
+def test_of_made_up_histories_only_one_that_fails_has_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "out.html"
+    held = run("--random", "--steps", "1", "--html", str(page))
+    assert held.exit_code == 0
+    assert "is not written: no history failed" in held.stderr
+    assert not page.exists()
+    failing = {**JOIN, "expect": {"rebalances": 3}}
+    broken = [{"rule": "expect.rebalances", "text": "", "tasks": [], "members": []}]
+    found = RandomRun(0, 2, 1, 2, failing, broken)
+    monkeypatch.setattr("streamlet.testing.simulation.random_run", lambda *_, **__: found)
+    failed = run("--random", "--html", str(page))
+    assert failed.exit_code == 1
+    assert json.loads(failed.stdout) == failing
+    assert '"rule":"expect.rebalances"' in page.read_text("utf-8")
