@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         VersionedKeyValueStore,
     )
     from streamlet.dsl.processors.window_views import SessionStore, WindowStore
+    from streamlet.dsl.processors.wrapping import ProcessorWrapper
     from streamlet.dsl.stream import KStream
     from streamlet.dsl.suppressing.until import until_time_limit, until_window_closes
     from streamlet.dsl.table import KTable
@@ -129,6 +130,7 @@ __all__ = [
     "Retry",
     "Processor",
     "ProcessorContext",
+    "ProcessorWrapper",
     "Cancellable",
     "Record",
     "RecordMetadata",
@@ -237,6 +239,7 @@ _HOMES = {
     "UncaughtAnswer": "streamlet.processing.policy",
     "Processor": "streamlet.dsl.processors.processor",
     "ProcessorContext": "streamlet.dsl.processors.processor",
+    "ProcessorWrapper": "streamlet.dsl.processors.wrapping",
     "Cancellable": "streamlet.dsl.processors.punctuators",
     "Record": "streamlet.dsl.processors.record",
     "RecordMetadata": "streamlet.dsl.processors.record",

@@ -8,12 +8,9 @@ from __future__ import annotations
 import math
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from streamlet.config import Settings
@@ -23,23 +20,22 @@ from streamlet.dsl.absent import no_operator
 from streamlet.dsl.describing import Describing
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.processors.wrapping import ProcessorWrapper, as_wrapper
 from streamlet.dsl.sources import Sources
 from streamlet.errors import (
     AppNotFoundError,
     ConfigError,
     NotFoundError,
-    StreamletError,
-    error_text,
 )
 from streamlet.hosting.running import Running
 from streamlet.lazy_results import is_async
+from streamlet.named_objects import named_object
 from streamlet.processing.policy import Answer, ErrorHandler, ErrorPolicy, UncaughtRule
 from streamlet.queries.app_queries import Queries
 from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
 from streamlet.serdes import SerdeLike
 from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.types import ms_of
-from streamlet.user_code import working_folder
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -79,6 +75,8 @@ class App(Sources, Describing, Queries, Running):
         key: type or serde of keys that have no type: of sources without ``key=``, and of results
             whose type is not known where they are written, as ``default.key.serde`` has it.
         value: the same of values, as ``default.value.serde``.
+        processor_wrapper: a hook around nodes: a ``ProcessorWrapper``, or its class. One that the
+            setting ``processor.wrapper`` names (``module:attribute``) takes its place.
         oauth: a function that gets tokens for OAUTHBEARER; confluent-kafka's ``oauth_cb``.
         tracer_provider: OpenTelemetry's: turns spans on (extra ``otel``), as ``tracing.enabled``.
         http_port: where runs answer queries over HTTP; the same as ``http.port`` in ``config``.
@@ -102,6 +100,7 @@ class App(Sources, Describing, Queries, Running):
         processing_handler: Answer | ErrorHandler | None = None,
         production_handler: Answer | ErrorHandler | None = None,
         uncaught_handler: UncaughtRule | None = None,
+        processor_wrapper: ProcessorWrapper | type[ProcessorWrapper] | None = None,
         oauth: Callable[[str], tuple[Any, ...]] | None = None,
         tracer_provider: TracerProvider | None = None,
         http_port: int | None = None,
@@ -117,6 +116,10 @@ class App(Sources, Describing, Queries, Running):
         if is_async(assignor):
             raise ConfigError([f"assignor: {assignor!r} is async; a plan cannot be awaited"])
         self.name, self.assignor, self.tracer_provider = name, assignor, tracer_provider
+        try:
+            self.processor_wrapper = processor_wrapper and as_wrapper(processor_wrapper)
+        except ValueError as error:
+            raise ConfigError([f"processor_wrapper: {error}"]) from error
         self.policy = ErrorPolicy.of(
             on_error,
             deserialization=deserialization_handler,
@@ -341,22 +344,10 @@ def load_app(reference: str) -> App:
     Raises:
         AppNotFoundError: it leads to no application; the message says which step failed.
     """
-    module_name, colon, path = reference.partition(":")
-    if not colon or not module_name or not path:
-        raise AppNotFoundError(f"{reference!r}: expected module:attribute, for example flights:app")
-    module = _module(module_name)
-    found: Any = module
-    for part in path.split("."):
-        if not hasattr(found, part):
-            raise AppNotFoundError(
-                f"module {module_name!r} has no {path!r}; {_apps_in(module, module_name)}"
-            )
-        found = getattr(found, part)
-    if not isinstance(found, App):
-        raise AppNotFoundError(
-            f"{reference} is of type {type(found).__name__}, not an App; "
-            f"{_apps_in(module, module_name)}"
-        )
+    try:
+        found: App = named_object(reference, App, "flights:app")
+    except LookupError as error:
+        raise AppNotFoundError(str(error)) from error.__cause__
     return found
 
 
@@ -371,30 +362,3 @@ def hosted(app: App, settings: Settings) -> HostedApp:
 def _limit_ms(duration: timedelta | float) -> float:
     """A time limit, ``math.inf`` for none."""
     return math.inf if duration == math.inf else ms_of(duration)
-
-
-def _module(name: str) -> ModuleType:
-    here = working_folder()
-    if here is not None and here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        missing = error.name or ""
-        if missing == name or name.startswith(f"{missing}."):
-            raise AppNotFoundError(
-                f"there is no module {name!r} in {here or 'the folder'} or on Python's path"
-            ) from error
-        why = error_text(error)
-        raise AppNotFoundError(f"module {name!r} cannot be imported: {why}") from error
-    except (StreamletError, KeyboardInterrupt):
-        raise  # wrong settings or a wrong topology: there is an application, but it cannot be
-    except BaseException as error:  # also an exit: else "run" would end with the module's own code
-        why = error_text(error)
-        raise AppNotFoundError(f"module {name!r} cannot be imported: {why}") from error
-
-
-def _apps_in(module: ModuleType, name: str) -> str:
-    apps = sorted(attribute for attribute, value in vars(module).items() if isinstance(value, App))
-    found = ", ".join(f"{name}:{attribute}" for attribute in apps)
-    return f"it has {found}" if apps else f"there is no App in {name}"

@@ -104,7 +104,8 @@ ELSEWHERE: Mapping[str, str] = {
     "probing.rebalance.interval.ms": "it is not needed: a ready learner speaks up itself",
     "processing.exception.handler": "give processing_handler= to App",
     "processing.exception.handler.global.enabled": "handlers of App are for global tables, too",
-    "processor.wrapper.class": "it is not there yet; peek() looks at records between operators",
+    "processor.wrapper.class": "did you mean processor.wrapper? It names an object of Python, "
+    "module:attribute",
     "production.exception.handler": "give production_handler= to App",
     "rack.aware.assignment.non_overlap_cost": _RACKS,
     "rack.aware.assignment.strategy": _RACKS,

@@ -28,6 +28,7 @@ from streamlet.config.values import (
     optional,
     pairs,
     positive,
+    reference,
     servers,
     static_id,
     whole,
@@ -216,10 +217,7 @@ class Settings(MemorySettings, TracingSettings):
     )
     commit_interval_ms: int = row("processing", duration(), 1_000, "Pause between commits.")
     transaction_timeout_ms: int = row(
-        "processing",
-        duration(1),
-        60_000,
-        "After it the broker aborts an open transaction.",
+        "processing", duration(1), 60_000, "After it the broker aborts an open transaction."
     )
     max_task_idle_ms: int = row(
         "processing",
@@ -248,8 +246,13 @@ class Settings(MemorySettings, TracingSettings):
         "processing",
         boolean(),
         False,
-        "Refuse a topology that has stores or repartition topics whose names are made up, which "
-        "move when it changes above them.",
+        "Refuse made-up names of stores and repartition topics, which move with changes above.",
+    )
+    processor_wrapper: str | None = row(
+        "processing",
+        optional(reference()),
+        None,
+        "A [hook around nodes](reference/processors.md#hooks-around-nodes), or its class.",
     )
     topology_optimization: tuple[str, ...] = row(
         "processing",

@@ -28,6 +28,7 @@ _SERVER = re.compile(
     r"(?:(?:sasl_)?(?:plaintext|ssl)://)?(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?",
     re.IGNORECASE,
 )
+_REFERENCE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 _TOKEN = re.compile(r"[!-~]{16,1024}")
 _TRUE = frozenset({"true", "yes", "on", "1"})
@@ -189,6 +190,17 @@ def text() -> ValueKind[str]:
         return value.strip()
 
     return ValueKind("text", parse)
+
+
+def reference() -> ValueKind[str]:
+    """The name of an object of the program."""
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or not _REFERENCE.fullmatch(value.strip()):
+            raise ValueError("expected module:attribute")
+        return value.strip()
+
+    return ValueKind("`module:attribute`", parse)
 
 
 def servers() -> ValueKind[str]:

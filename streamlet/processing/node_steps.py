@@ -225,12 +225,15 @@ class NodeSteps:
             self.meters.punctuations.append(lambda: operator.punctuations)
         through: Step
         meter = self.meters.of(node.name)
-        if isinstance(operator, CallingOperator):
-            through = meter.given(self._waits().add(node, operator, forward))
-        elif isinstance(operator, OperatorInParts):
-            through = _in_parts(meter.in_parts(operator.process_in_parts), forward)
+        hooked = operator
+        if node.around is not None and not isinstance(operator, CallingOperator):
+            hooked = node.around(operator)
+        if isinstance(hooked, CallingOperator):
+            through = meter.given(self._waits().add(node, hooked, forward))
+        elif isinstance(hooked, OperatorInParts):
+            through = _in_parts(meter.in_parts(hooked.process_in_parts), forward)
         else:
-            through = _whole(meter.whole(operator.process), forward)
+            through = _whole(meter.whole(hooked.process), forward)
         failed = self._results.record_failed
         again = node.values == "used" and self._results.policy.may_retry
 
@@ -255,9 +258,9 @@ class NodeSteps:
 
         if isinstance(operator, OrderedOperator):
             self.ordered.add(operator, meter.given(step, -1), forward)
-        if isinstance(operator, GatheringOperator) and operator.max_wait_ms:
-            together = meter.together(operator.process_together)
-            return self._waits().gather(node.name, operator, step, together, forward)
+        if isinstance(hooked, GatheringOperator) and hooked.max_wait_ms:
+            together = meter.together(hooked.process_together)
+            return self._waits().gather(node.name, hooked, step, together, forward)
         return step
 
     def _waits(self) -> TaskCalls:

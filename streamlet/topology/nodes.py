@@ -16,7 +16,7 @@ import attrs
 from streamlet.config.values import duration
 from streamlet.errors import TopologyError
 from streamlet.kafka.placements import DEFAULT
-from streamlet.topology.operator import Operator, OperatorFactory
+from streamlet.topology.operator import Operator, OperatorFactory, OperatorInParts
 
 #: When the results of an operator come, if not each with a record.
 Timed: TypeAlias = Literal[
@@ -225,6 +225,8 @@ class ProcessorNode:
     ``values`` says what becomes of those of its records: where nothing uses them, branches need no
     copies. One that ``keeps`` its results sends on the objects that are in its store. ``unread`` is
     the store of a table that is not there, since nothing reads it.
+    One with a user's processor gives by ``with_processor`` the factory for what a function makes of
+    that. ``around`` puts a hook around the operator of a task.
     """
 
     name: str
@@ -246,6 +248,8 @@ class ProcessorNode:
     values: Values = "used"
     keeps: bool = False
     unread: StoreSpec | None = None
+    with_processor: Callable[[Callable[[Any], Any]], OperatorFactory] | None = None
+    around: Callable[[Any], OperatorInParts] | None = None
 
 
 #: One partition, several, none, or None for what the key decides.

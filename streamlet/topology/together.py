@@ -53,6 +53,8 @@ def together_of(part: Subtopology) -> Together | None:
         return None
     if not _may_come_late(part):
         return None
+    if any(node.around is not None and node.in_order for node in part.processors):
+        return None  # its hook would meet the records twice, see ``OrderedOperator``
     if any(store.ttl_ms is not None for store in part.stores):
         return None  # rows expire by the time of records of other keys
     spreads = [node.spread_ms for node in part.processors if node.spread_ms is not None]

@@ -40,7 +40,7 @@ from streamlet.dsl.processors.suppliers import (
 )
 from streamlet.errors import TopologyError
 from streamlet.topology.nodes import ProcessorNode, StoreSpec
-from streamlet.topology.operator import OperatorInParts, TaskContext
+from streamlet.topology.operator import OperatorFactory, OperatorInParts, TaskContext
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -56,6 +56,10 @@ class ProcessorSpec(Connected):
         times = self.record_times(context)
         return Process(self.name, context, self.supplier(), own, forwarding, self.result, times)
 
+    def with_processor(self, wrap: Callable[[Any], Any]) -> OperatorFactory:
+        """The factory of operators that call what ``wrap`` makes of the processor."""
+        return attrs.evolve(self, supplier=lambda: wrap(self.supplier())).operator
+
     def node(self, parent: str, deterministic: bool) -> ProcessorNode:
         """The node of the topology."""
         return ProcessorNode(
@@ -67,6 +71,7 @@ class ProcessorSpec(Connected):
             deterministic=deterministic,
             timed="with punctuators" if self.schedules else "",
             globals=self.globals,
+            with_processor=self.with_processor,
         )
 
 

@@ -26,6 +26,11 @@ class Application(Protocol):
     settings: Settings
 
     @property
+    def processor_wrapper(self) -> object:
+        """The hook around nodes, if it has one."""
+        ...
+
+    @property
     def tracer_provider(self) -> object:
         """The provider of spans, if it has one."""
         ...

@@ -100,6 +100,12 @@ REFUSALS: Mapping[str, Refusal] = {
         "give the token endpoint, sasl.oauthbearer.token.endpoint.url and what belongs to it",
         "`App(oauth=)`",
     ),
+    "wrappers": Refusal(
+        "hooks around nodes",
+        "where many nodes become steps of Spark",
+        f"{_NATIVE}, or leave processor_wrapper= and processor.wrapper out",
+        "`App(processor_wrapper=)`, `processor.wrapper=`",
+    ),
     "optimization": Refusal(
         "settings of topology.optimization that are not the program's",
         "each of whose processes makes the topology for itself, from the program alone",
@@ -159,6 +165,11 @@ class Checked(Protocol):
         ...
 
     @property
+    def processor_wrapper(self) -> object:
+        """The hook around nodes, if it has one."""
+        ...
+
+    @property
     def tracer_provider(self) -> object:
         """The provider of spans, if it has one."""
         ...
@@ -178,6 +189,8 @@ def refuse(app: Checked, topology: Topology, settings: Settings) -> None:
     """
     check_policy(app.policy)
     check_settings(settings, app.settings)
+    if app.processor_wrapper is not None:
+        raise ConfigError([REFUSALS["wrappers"].message(["App(processor_wrapper=)"])])
     if app.tracer_provider is not None:
         raise ConfigError([REFUSALS["tracing"].message(["App(tracer_provider=)"])])
     if names := without_effect(settings):
@@ -222,6 +235,9 @@ def check_settings(settings: Settings, program: Settings) -> None:
         found.append(REFUSALS["optimization"].message())
     if OAUTH_FUNCTION in settings.security:
         found.append(REFUSALS["tokens"].message(["App(oauth=)"]))
+    if settings.processor_wrapper is not None:
+        named = f"processor.wrapper={settings.processor_wrapper}"
+        found.append(REFUSALS["wrappers"].message([named]))
     guarantee = settings.processing_guarantee
     if guarantee != "at_least_once":
         found.append(REFUSALS["guarantee"].message([f"processing.guarantee={guarantee}"]))

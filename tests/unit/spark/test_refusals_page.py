@@ -34,6 +34,7 @@ class Program:
     policy: ErrorPolicy = attrs.field(factory=lambda: ErrorPolicy.of("fail"))
     run: Settings = attrs.field(factory=Settings.load)
     tracer_provider: object = None
+    processor_wrapper: object = None
 
     @property
     def settings(self) -> Settings:
@@ -116,6 +117,7 @@ PROGRAMS: dict[str, Callable[[Program], Any]] = {
     "optimization": with_settings(topology_optimization="all"),
     "guarantee": with_settings(processing_guarantee="exactly_once"),
     "reset": with_settings(auto_offset_reset="none"),
+    "wrappers": with_settings(processor_wrapper="shop:Lines"),
     "http": with_settings(http_port="0"),
     "tracing": traced,
     "circles": circle,
@@ -131,6 +133,13 @@ def test_each_is_refused_and_the_message_names_the_way_out(kind: str) -> None:
     found = REFUSALS[kind]
     assert f"{found.what}" in str(refused.value)
     assert str(refused.value).endswith(f"do not run on Spark, {found.why}; {found.instead}")
+
+
+def test_a_wrapper_of_the_program_is_refused_as_that_of_a_setting() -> None:
+    program = Program(processor_wrapper=sl.ProcessorWrapper())
+    program.stream.to("out")
+    with pytest.raises(ConfigError, match=r"^hooks around nodes \(App\(processor_wrapper=\)\) do"):
+        program.refused()
 
 
 def test_settings_of_repartition_topics_are_ignored_by_name(

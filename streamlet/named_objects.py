@@ -1,0 +1,78 @@
+"""Objects of the user's program by their names, ``module:attribute``."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from streamlet.errors import StreamletError, error_text
+from streamlet.user_code import working_folder
+
+
+def named_object(reference: str, kind: type[Any], example: str, *, classes: bool = False) -> Any:
+    """The object that ``module:attribute`` leads to; modules of the current folder included.
+
+    Args:
+        reference: its name.
+        kind: the class that it is of.
+        example: a name, for the message.
+        classes: whether a class below ``kind`` will do, too.
+
+    Raises:
+        LookupError: it leads to no such object; the message says which step failed.
+        StreamletError: the module raised it.
+    """
+    module_name, colon, path = reference.partition(":")
+    if not colon or not module_name or not path:
+        raise LookupError(f"{reference!r}: expected module:attribute, for example {example}")
+    module = _module(module_name)
+    found: Any = module
+    for part in path.split("."):
+        if not hasattr(found, part):
+            others = _others(module, module_name, kind, classes)
+            raise LookupError(f"module {module_name!r} has no {path!r}; {others}")
+        found = getattr(found, part)
+    if not _is_one(found, kind, classes):
+        others = _others(module, module_name, kind, classes)
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise LookupError(
+            f"{reference} is of type {type(found).__name__}, not {article} {kind.__name__}; "
+            f"{others}"
+        )
+    return found
+
+
+def _is_one(value: object, kind: type[Any], classes: bool) -> bool:
+    if isinstance(value, kind):
+        return True
+    return classes and isinstance(value, type) and value is not kind and issubclass(value, kind)
+
+
+def _module(name: str) -> ModuleType:
+    here = working_folder()
+    if here is not None and here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing == name or name.startswith(f"{missing}."):
+            raise LookupError(
+                f"there is no module {name!r} in {here or 'the folder'} or on Python's path"
+            ) from error
+        why = error_text(error)
+        raise LookupError(f"module {name!r} cannot be imported: {why}") from error
+    except (StreamletError, KeyboardInterrupt):
+        raise  # wrong settings or a wrong topology: there is an application, but it cannot be
+    except BaseException as error:  # also an exit: else "run" would end with the module's own code
+        why = error_text(error)
+        raise LookupError(f"module {name!r} cannot be imported: {why}") from error
+
+
+def _others(module: ModuleType, name: str, kind: type[Any], classes: bool) -> str:
+    """The objects of the module that would do, for a message."""
+    some = sorted(own for own, value in vars(module).items() if _is_one(value, kind, classes))
+    found = ", ".join(f"{name}:{own}" for own in some)
+    return f"it has {found}" if some else f"there is no {kind.__name__} in {name}"
