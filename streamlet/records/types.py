@@ -45,6 +45,10 @@ _MOST_DIGITS = 40
 #: Levels of a value that are printed; deeper ones would end the command.
 _MOST_LEVELS = 100
 _DOCUMENT = json()
+#: Control characters but line ends and tabs, as Python writes them.
+_ESCAPES = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
+}
 
 
 @attrs.frozen
@@ -134,6 +138,21 @@ def of_values(given: DataType) -> DataType:
     """The same type for values, in which the fields of objects keep their order."""
     serde = given.serde.as_value
     return given if serde is None else attrs.evolve(given, serde=serde)
+
+
+@attrs.frozen
+class EscapedText(DataType):
+    """Text for people, of bytes whose type was not given: what is no text is escaped."""
+
+    name: str = "str"
+    serde: Serde[Any] = attrs.field(factory=lambda: _PLAIN["str"])
+
+    def decode(self, raw: bytes | None) -> tuple[Any, str | None]:
+        """The text, with escapes for bytes that are none and for control characters."""
+        if raw is None:
+            return None, None
+        text = raw.decode(errors="backslashreplace")
+        return (text if text.isprintable() else text.translate(_ESCAPES)), None
 
 
 @attrs.frozen

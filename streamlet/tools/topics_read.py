@@ -8,13 +8,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streamlet.records import TYPE_NAMES, WINDOWED_NAMES
 from streamlet.tools.command import Common, command
-from streamlet.tools.topics import KeyType, TopicArgument, ValueType, known_topic
+from streamlet.tools.topics import TopicArgument, known_topic
 
 if TYPE_CHECKING:
     from streamlet.kafka.ports import PartitionBatch
     from streamlet.records.reader import ReadFrom
+    from streamlet.records.shown import RecordView
 
+_DEFAULT = "str, escaped"
+ReadKey = Annotated[
+    str | None,
+    typer.Option(
+        metavar="T",
+        help=f"Type of the keys: {TYPE_NAMES}; in windows {WINDOWED_NAMES}.",
+        show_default=_DEFAULT,
+    ),
+]
+ReadValue = Annotated[
+    str | None,
+    typer.Option(metavar="T", help=f"Type of the values: {TYPE_NAMES}.", show_default=_DEFAULT),
+]
 WithoutRepeats = Annotated[
     bool,
     typer.Option("--without-repeats", help="Leave out what was written again, by its origin."),
@@ -25,8 +40,8 @@ WithoutRepeats = Annotated[
 def read(
     common: Common,
     topic: TopicArgument,
-    key: KeyType = "str",
-    value: ValueType = "str",
+    key: ReadKey = None,
+    value: ReadValue = None,
     from_: Annotated[
         str,
         typer.Option(
@@ -50,8 +65,9 @@ def read(
 ) -> None:
     """Print the records that a topic has now: key and value, a tab between them.
 
-    Nothing is committed, and no group is joined. The order is kept within each partition. A key or
-    value that is not of the type given is shown in base64, with the reason.
+    Nothing is committed, and no group is joined. The order is kept within each partition. Keys and
+    values whose type is not given are shown as text, with escapes for bytes that are none. One that
+    is not of the type given is shown in base64, with the reason.
 
     Keys in windows are objects, {"key", "start"} in ms; those of sessions have an "end", too.
 
@@ -60,10 +76,9 @@ def read(
     """
     from streamlet.origins import RepeatFilter
     from streamlet.records.reader import ReadFrom, new_records
-    from streamlet.records.shown import RecordView, as_json, as_line
-    from streamlet.records.types import DataType
+    from streamlet.records.shown import as_json, as_line
 
-    view = RecordView(DataType.of(key, "--key"), DataType.of(value, "--value"))
+    view = _view(key, value, common.output.as_json)
     where, printed = ReadFrom.of(from_), 0
     wants_headers = headers or without_repeats or common.output.as_json
     repeats = RepeatFilter() if without_repeats else None
@@ -80,6 +95,18 @@ def read(
                 return
     if not printed and not follow:
         common.output.note(f"no record in {topic} from {where.where} on")
+
+
+def _view(key: str | None, value: str | None, as_json: bool) -> RecordView:
+    """The types by which records are shown; to people with escapes where none is given."""
+    from streamlet.records.shown import RecordView
+    from streamlet.records.types import DataType, EscapedText
+
+    unknown = DataType.of("str", "") if as_json else EscapedText()
+    return RecordView(
+        unknown if key is None else DataType.of(key, "--key"),
+        unknown if value is None else DataType.of(value, "--value"),
+    )
 
 
 def read_batches(

@@ -7,7 +7,7 @@ import struct
 
 from streamlet.kafka.ports import Headers, PartitionBatch
 from streamlet.records.shown import RecordView, as_json, as_line
-from streamlet.records.types import DataType
+from streamlet.records.types import DataType, EscapedText
 
 
 def view(key: str, value: str) -> RecordView:
@@ -57,6 +57,16 @@ def test_what_is_not_of_its_type_is_base64_and_an_error() -> None:
     assert value.startswith("value: str: cannot decode")
     assert headers == "headers: h is not UTF-8"
     assert as_line(document, headers=False).startswith("YQ==\t/w==\t(not decoded: key: int:")
+
+
+def test_what_has_no_type_is_text_with_escapes_for_people() -> None:
+    shown = RecordView(EscapedText(), EscapedText())
+    (document,) = shown.documents(batch(b"\xc3\xa4\ta\x1b[2J\xff", bytes(7) + b"\x05"))
+    assert as_line(document, headers=False) == (
+        "ä\ta\\x1b[2J\\xff\t\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x05"
+    )
+    (document,) = shown.documents(batch(None, None))
+    assert as_line(document, headers=False) == "null\tnull"
 
 
 def test_bytes_are_base64_without_an_error() -> None:
