@@ -286,9 +286,9 @@ def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, 
         raise typer.Exit(1) from error
     except (StreamletError, KeyboardInterrupt) as error:
         log.debug("the command failed", exc_info=True)
-        output.failed(error, exit_code_of(error))
-        if isinstance(error, BrokerError) and error.passing and BROKER_ADVICE not in str(error):
-            output.note(BROKER_ADVICE)
+        away = isinstance(error, BrokerError) and error.passing
+        hint = BROKER_ADVICE if away and BROKER_ADVICE not in str(error) else ""
+        output.failed(error, exit_code_of(error), hint)
         raise typer.Exit(exit_code_of(error)) from error
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise

@@ -146,8 +146,11 @@ class CommandOutput:
                 self._err.write(_CLEAR)
                 self._err.flush()
 
-    def failed(self, error: BaseException, exit_code: int) -> None:
-        """Say what went wrong: to people always, as the JSON document if there is none yet."""
+    def failed(self, error: BaseException, exit_code: int, hint: str = "") -> None:
+        """Say what went wrong: to people always, as the JSON document if there is none yet.
+
+        ``hint`` says what to look at, where the error does not.
+        """
         kind = type(error).__name__
         text = text_of(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else kind)
         if self._log_json:
@@ -156,8 +159,12 @@ class CommandOutput:
             self._wipe()
             with _noted(self._err):
                 self._notes.print(Text.assemble(("error: ", "bold red"), text))
+        if hint:
+            self.note(hint)
         if self.as_json and not self.answered:
             problem = {"type": kind, "message": text, "exit_code": exit_code}
+            if hint:
+                problem["hint"] = hint
             self.answer({"error": problem})
 
 

@@ -113,6 +113,12 @@ def test_who_reaches_no_broker_is_told_once_what_to_look_at(
     ):
         monkeypatch.setitem(FAILURES, "broker", (error, 1))
         assert run(cli, "try", "fail", "broker").stderr.count(advice) == 1
+        told = run(cli, "try", "fail", "broker", "--json")
+        assert (told.stderr.count(advice), told.stdout.count(advice)) == (1, 1)
+    assert "hint" not in json.loads(told.stdout)["error"]  # the message has it
+    monkeypatch.setitem(FAILURES, "broker", (TransportError(FailureKind.DISCONNECTED, "gone"), 1))
+    told = run(cli, "try", "fail", "broker", "--json")
+    assert json.loads(told.stdout)["error"]["hint"] == advice
 
 
 def test_a_violated_check_answers_and_exits_1(cli: typer.Typer) -> None:
