@@ -116,8 +116,9 @@ class App(Sources, Describing, Queries, Running):
         if is_async(assignor):
             raise ConfigError([f"assignor: {assignor!r} is async; a plan cannot be awaited"])
         self.name, self.assignor, self.tracer_provider = name, assignor, tracer_provider
+        given = processor_wrapper
         try:
-            self.processor_wrapper = processor_wrapper and as_wrapper(processor_wrapper)
+            self.processor_wrapper = None if given is None else as_wrapper(given)
         except ValueError as error:
             raise ConfigError([f"processor_wrapper: {error}"]) from error
         self.policy = ErrorPolicy.of(

@@ -12,13 +12,18 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from streamlet.rights import Right, missing
 from streamlet.types import TaskId, TopicPartition
-from streamlet.user_code import raised_at, text_of
+from streamlet.user_code import raised_at, text_of, users_places
+from streamlet.visible import visible
 
 #: Exit codes that starting again cannot mend: usage, not found, refused, fenced, shut down.
 FINAL_CODES = frozenset({2, 3, 5, 6, 7})
 
 #: What to look at where no broker answers.
 BROKER_ADVICE = "Is the broker running, and is the address right (--bootstrap-servers)?"
+
+#: Lines of the program that a notebook shows of an error, and where the rest is.
+_MOST_LINES = 10
+_WHOLE = "(all lines: import sys, traceback; traceback.print_exception(sys.last_value))"
 
 
 def error_text(error: BaseException) -> str:
@@ -40,6 +45,16 @@ class StreamletError(Exception):
     def passing(self) -> bool:
         """True if trying again may help without any action: a broker is away."""
         return False
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython and Jupyter show in place of the traceback.
+
+        The message has the line of the user's function that failed; besides there are the lines of
+        the program by which it came to run, and none of ours.
+        """
+        text = visible(text_of(self))
+        lines = [visible(f"  {place}") for place in users_places(self)[-_MOST_LINES:]]
+        return [f"{type(self).__name__}: {text}", *lines, _WHOLE]
 
 
 class ConfigError(StreamletError):

@@ -104,6 +104,16 @@ def users_line(steps: Iterable[tuple[CodeType, int]]) -> Place | None:
     return own or called
 
 
+def users_places(error: BaseException) -> list[Place]:
+    """All lines of the user's that an error went through, from the outermost inwards."""
+    steps = ((frame.f_code, line) for frame, line in walk_tb(_trace_of(error)))
+    return [
+        Place(code.co_filename, line, code.co_name)
+        for code, line in steps
+        if is_users(code.co_filename)
+    ]
+
+
 def is_ours(file: str) -> bool:
     """True if a file belongs to streamlet, or to Python's own machinery of imports."""
     return file.startswith((_OURS, *_IMPORTS))

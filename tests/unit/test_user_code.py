@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import streamlet as sl
 from streamlet import user_code
-from streamlet.errors import error_text
+from streamlet.errors import ProcessingError, StreamletError, error_text
 from streamlet.serdes import json as json_serde
+from streamlet.testing import TopologyTestDriver
 from streamlet.user_code import Place, raised_at
 
 
@@ -61,3 +63,21 @@ def test_of_a_program_that_is_installed_the_function_is_named_that_was_called(
     here = str(Path(__file__).parent)
     monkeypatch.setattr(user_code, "_LIBRARIES", (*user_code._LIBRARIES, here))
     assert raised_at(raised(parse, "{")) == Place(__file__, line_of(parse), "parse")
+
+
+def test_a_notebook_shows_the_message_and_the_lines_of_the_program_alone() -> None:
+    app = sl.App("a")
+    app.stream("in", key=str, value=int).map_values(lambda value: 1 // value, value=int).to("out")
+    with pytest.raises(ProcessingError) as raised, TopologyTestDriver(app) as driver:
+        driver.pipe_input("in", "\x1b[2J", 0)
+    message, *lines, rest = raised.value._render_traceback_()
+    assert message == f"ProcessingError: {raised.value}"
+    assert "`app.stream" in message
+    assert "ZeroDivisionError" in message
+    assert [line.partition(":")[0].strip() for line in lines] == ["tests/unit/test_user_code.py"]
+    assert "driver.pipe_input" in lines[0]
+    assert "traceback.print_exception" in rest
+
+
+def test_a_notebook_is_not_steered_by_the_text_of_an_error() -> None:
+    assert StreamletError("a\x1b[2Jb")._render_traceback_()[0] == "StreamletError: a␛[2Jb"
