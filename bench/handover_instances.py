@@ -95,12 +95,12 @@ class Instance:
                 if line.startswith("{"):
                     said = json.loads(line)
                     self._take(said["message"], said["at_ms"])
-                elif note := _NOTE.match(line):
-                    self.state = note[1]
-                    self.tasks = frozenset(note[2].split()) - {"none"}
 
     def _take(self, message: str, at_ms: int) -> None:
-        if found := _PID.match(message):
+        if note := _NOTE.match(message):
+            self.state = note[1]
+            self.tasks = frozenset(note[2].split()) - {"none"}
+        elif found := _PID.match(message):
             self.pid = int(found[1])
         elif found := _GENERATION.match(message):
             self.generation = int(found[1])
