@@ -55,13 +55,13 @@ def main() -> int:
     parser.add_argument("--api", action="append", choices=[*DOCUMENTED], help="all without any")
     parser.add_argument("--effect", action="append", help="an error, disconnect, delay, black hole")
     parser.add_argument("--guarantee", action="append", choices=GUARANTEES)
-    parser.add_argument("--missing", action="store_true", help="only what the page has not seen")
+    parser.add_argument("--missing", action="store_true", help="only what the pages have not seen")
     parser.add_argument("--seed", type=int, default=None, help="default: of the time")
     parser.add_argument("--runs", type=int, default=1, help="each case so often")
     parser.add_argument("--bootstrap-servers", help="default: a broker of its own")
     parser.add_argument("--json", action="store_true", help="print what each led to at the end")
     parser.add_argument(
-        "--record", action="store_true", help="add what is new to docs/internals/faults.md"
+        "--record", action="store_true", help="add what is new to the pages of faults"
     )
     options = parser.parse_args()
     seed = int(time.time()) if options.seed is None else options.seed
@@ -71,7 +71,7 @@ def main() -> int:
         if case.api in (options.api or DOCUMENTED)
         and (options.effect is None or case.effect in options.effect)
     ]
-    known = page.seen_in(page.PAGE.read_text("utf-8")) if options.missing else {}
+    known = page.recorded() if options.missing else {}
     print(f"seed {seed}", flush=True)
     found: dict[tuple[str, Case], list[Outcome]] = defaultdict(list)
     with ExitStack() as stack:
@@ -88,9 +88,7 @@ def main() -> int:
                     found[guarantee, case].append(outcome)
     seen = {key: [outcome.told for outcome in outcomes] for key, outcomes in found.items()}
     if options.record:
-        text = page.PAGE.read_text("utf-8")
-        rows = page.merged(page.seen_in(text), seen)
-        page.PAGE.write_text(page.with_rows(text, rows), "utf-8")
+        page.record(seen)
     if options.json:
         print(json.dumps({"seed": seed, "cases": [*_as_json(found)]}))
     print(f"{sum(map(len, seen.values()))} faults, seed {seed}: stores and outputs exact")

@@ -1,20 +1,25 @@
-"""The page ``docs/internals/faults.md``: what each fault of a request leads to.
+"""The pages ``docs/internals/faults*.md``: what each fault of a request leads to.
 
 What answers of the group's coordinator lead to is ``coordinator.codes``; the rest was seen by
-``python -m tests.faults --record``, which adds what is new. The page is the record.
+``python -m tests.faults --record``, which adds what is new. The pages are the record.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from streamlet.coordinator.codes import NAMES, TABLE, Remedy, RequestKind
-from tests.faults.cases import CASES, GUARANTEES, Case
+from tests.faults.cases import CASES, DOCUMENTED, GUARANTEES, Case
 
-PAGE = Path(__file__).parents[2] / "docs" / "internals" / "faults.md"
+_FOLDER = Path(__file__).parents[2] / "docs" / "internals"
+#: Each page, with the kinds of requests whose faults it has as they were seen.
+PAGES: dict[Path, frozenset[str]] = {
+    _FOLDER / "faults.md": frozenset(DOCUMENTED) - frozenset(RequestKind),
+    _FOLDER / "faults-in-groups.md": frozenset(RequestKind),
+}
 #: What was seen of a case under a guarantee: one or several, by how fast the machine was.
 Seen = dict[tuple[str, Case], frozenset[str]]
 
@@ -51,8 +56,24 @@ def of_group() -> list[str]:
     ]
 
 
+def recorded() -> Seen:
+    """What the pages have of what was seen."""
+    return {
+        key: outcomes
+        for page in PAGES
+        for key, outcomes in seen_in(page.read_text("utf-8")).items()
+    }
+
+
+def record(new: Mapping[tuple[str, Case], Iterable[str]]) -> None:
+    """Add what is new to the pages."""
+    rows = merged(recorded(), new)
+    for page, apis in PAGES.items():
+        page.write_text(with_rows(page.read_text("utf-8"), rows, apis), "utf-8")
+
+
 def seen_in(text: str) -> Seen:
-    """What the page has of what was seen."""
+    """What a page has of what was seen."""
     by_name = {(case.api, _named(case)): case for case in CASES}
     found: Seen = {}
     for line in _part(text, _OTHERS).splitlines()[2:]:
@@ -64,12 +85,13 @@ def seen_in(text: str) -> Seen:
     return found
 
 
-def with_rows(text: str, seen: Seen) -> str:
-    """The page with these rows."""
-    head = "| request | error | leads to |\n|---|---|---|"
-    text = _with_part(text, _GROUP, "\n".join([head, *of_group()]))
+def with_rows(text: str, seen: Seen, apis: Collection[str]) -> str:
+    """A page with the rows of these kinds of requests; where it has the code's table, with that."""
+    if _GROUP in text:
+        head = "| request | error | leads to |\n|---|---|---|"
+        text = _with_part(text, _GROUP, "\n".join([head, *of_group()]))
     rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for case in CASES:
+    for case in (one for one in CASES if one.api in apis):
         outcomes = [
             _OR.join(sorted(seen.get((one, case), ())))
             or (_NOT_SEEN if case.sent_under(one) else _NOT_SENT)

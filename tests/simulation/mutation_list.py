@@ -11,7 +11,7 @@ import attrs
 
 @attrs.frozen
 class Mutation:
-    """One broken rule. ``rule`` is a number of docs/rules.md, ``file`` is below ``streamlet/``."""
+    """One broken rule. ``rule`` is a number of docs/rules, ``file`` is below ``streamlet/``."""
 
     name: str
     rule: str

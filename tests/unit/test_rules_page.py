@@ -1,4 +1,4 @@
-"""The page of rules names files and tests that there are."""
+"""The pages of rules name files and tests that there are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tests.simulation.model.cases import CASES, SLOW
 from tests.simulation.model.folder_cases import FOLDER_CASES
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "rules.md").read_text("utf-8")
+PAGES = (ROOT / "docs" / "rules.md", *sorted((ROOT / "docs" / "rules").glob("*.md")))
+PAGE = "\n".join(page.read_text("utf-8") for page in PAGES)
 
 
 def test_every_test_that_is_named_exists() -> None:

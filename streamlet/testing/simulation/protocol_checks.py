@@ -2,7 +2,7 @@
 
 ``checks`` says what must never be seen of a task. These say which step comes before which, so that
 a step left out shows even where nothing worse came of it this time. Rules have the numbers of
-docs/rules.md; F is the change of a group's type.
+docs/rules/groups.md; F is the change of a group's type.
 """
 
 from __future__ import annotations

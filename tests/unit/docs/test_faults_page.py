@@ -1,24 +1,25 @@
-"""The page of faults has what the code's table says, and what was seen of each other fault."""
+"""The pages of faults have what the code's table says, and what was seen of each other fault."""
 
 from __future__ import annotations
 
 from streamlet.coordinator.codes import NAMES, TABLE
 from tests.faults.cases import CASES, DOCUMENTED, GUARANTEES
-from tests.faults.page import PAGE, of_group, seen_in, with_rows
+from tests.faults.page import PAGES, of_group, recorded, with_rows
 
 
-def test_the_page_is_what_the_table_and_the_record_make() -> None:
-    text = PAGE.read_text("utf-8")
-    assert with_rows(text, seen_in(text)) == text
+def test_the_pages_are_what_the_table_and_the_record_make() -> None:
+    for page, apis in PAGES.items():
+        text = page.read_text("utf-8")
+        assert with_rows(text, recorded(), apis) == text
 
 
 def test_each_fault_was_seen_under_each_guarantee_that_sends_such_requests() -> None:
-    seen = seen_in(PAGE.read_text("utf-8"))
+    known = recorded()
     lacking = [
         f"{guarantee}: {case}"
         for guarantee in GUARANTEES
         for case in CASES
-        if case.sent_under(guarantee) and (guarantee, case) not in seen
+        if case.sent_under(guarantee) and (guarantee, case) not in known
     ]
     assert lacking == [], "python -m tests.faults --missing --record"
 

@@ -1,4 +1,4 @@
-"""The list of broken rules fits the code as it is, and is in docs/rules.md with its outcome."""
+"""The list of broken rules fits the code as it is, and is in docs/rules with its outcome."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def test_a_mutation_whose_source_is_not_there_once_is_refused() -> None:
         mutated(gone, ROOT / "streamlet")
 
 
-def test_the_page_of_rules_lists_each_mutation_once() -> None:
-    page = (ROOT / "docs" / "rules.md").read_text("utf-8")
+def test_the_page_of_the_model_lists_each_mutation_once() -> None:
+    page = (ROOT / "docs" / "rules" / "model.md").read_text("utf-8")
     section = page.partition("## Mutations\n")[2].partition("\n## ")[0]
     assert re.findall(r"^\| `([\w-]+)` \|", section, re.M) == [one.name for one in MUTATIONS]
 
 
 def test_the_page_lists_each_mutation_of_held_edges_once() -> None:
-    page = (ROOT / "docs" / "rules.md").read_text("utf-8")
-    section = page.partition("### Records that wait for their writer's commit\n")[2]
+    page = (ROOT / "docs" / "rules" / "edges.md").read_text("utf-8")
+    section = page.partition("## Records that wait for their writer's commit\n")[2]
     section = section.partition("\n## ")[0]
     listed = [
         name
