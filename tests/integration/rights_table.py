@@ -1,4 +1,4 @@
-"""The table of rights in ``docs/security.md``, whose lines are the cases of tests."""
+"""The table of rights in ``docs/operations/rights.md``, whose lines are the cases of tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operations" / "rights.md"
 
 
 @attrs.frozen

@@ -1,6 +1,6 @@
 """Each right that an application needs is taken away in turn, at a broker that asks for rights.
 
-The cases are the lines of the table in ``docs/security.md``. Each has a user of its own, who has
+The cases are the lines of the table in ``docs/operations/rights.md``. Each has a user of its own, who has
 all rights but one, and an application of its own: so all rules are there before anything runs.
 """
 

@@ -1,6 +1,6 @@
 """Each right that a query needs is taken away in turn, at a broker that asks for rights.
 
-The cases are the lines of the table in ``docs/security.md``, for Java's connector and our own. The
+The cases are the lines of the table in ``docs/operations/rights.md``, for Java's connector and our own. The
 driver finds what it may not even see; what may be seen is refused to the executors.
 """
 
