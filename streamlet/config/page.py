@@ -1,18 +1,21 @@
-"""The table of settings as a page for people: ``python -m streamlet.config.page`` prints it."""
+"""The tables of settings as pages for people: ``python -m streamlet.config.page`` writes them."""
 
 from __future__ import annotations
 
 from itertools import groupby
+from pathlib import Path
 
 from streamlet.config.kafka_streams import CLIENT_WIDE, ELSEWHERE
 from streamlet.config.sources import variable
 from streamlet.config.table import rows
 from streamlet.config.topic_properties import DECIDED, TOPIC_PROPERTIES
 
+_DOCS = Path(__file__).parents[2] / "docs"
+_MADE = "<!-- Made by `python -m streamlet.config.page`; change the tables there. -->"
 _HEAD = """\
 # Settings
 
-<!-- Made by `python -m streamlet.config.page > docs/configuration.md`; change the table there. -->
+{made}
 
 A setting has a dotted key, as in Kafka Streams where it has the setting. It can be given in five
 places; from strong to weak:
@@ -41,7 +44,9 @@ for those that read changelogs, `global.consumer.` for that of global tables; ea
 `consumer.` gives.
 
 Keys that begin with `topic.` are settings of internal topics, see
-[Settings of internal topics](#settings-of-internal-topics).
+[Settings of internal topics](#settings-of-internal-topics). Kafka Streams' settings of its clients,
+and what each of its settings is here that is not on this page:
+[Kafka Streams' settings](configuration-kafka-streams.md).
 """
 
 _TOPICS = """
@@ -66,7 +71,13 @@ streamlet decides the other settings of these topics, and refuses them:
 {decided}\
 """
 
-_STREAMS = """
+_STREAMS = """\
+# Kafka Streams' settings
+
+{made}
+
+All other settings: [configuration](configuration.md).
+
 ## Settings of all clients
 
 Kafka Streams' settings of its clients are given once, without a prefix, and go to consumers,
@@ -86,9 +97,16 @@ They are refused with this sentence:
 """
 
 
-def page() -> str:
-    """The whole page, in Markdown."""
-    parts = [_HEAD.format(example=variable("num.standby.replicas"))]
+def pages() -> dict[Path, str]:
+    """The file of each page, and its whole text in Markdown."""
+    return {
+        _DOCS / "configuration.md": _settings(),
+        _DOCS / "configuration-kafka-streams.md": _kafka_streams(),
+    }
+
+
+def _settings() -> str:
+    parts = [_HEAD.format(made=_MADE, example=variable("num.standby.replicas"))]
     for group, members in groupby(rows().items(), key=lambda item: item[1].group):
         parts.append(
             f"\n## {group.capitalize()}\n\n| key | value | default | |\n|---|---|---|---|\n"
@@ -102,14 +120,18 @@ def page() -> str:
     )
     decided = (f"| `topic.{name}` | {why} |\n" for name, why in DECIDED.items())
     parts.append(_TOPICS.format(given="".join(given), decided="".join(decided)))
+    return "".join(parts)
+
+
+def _kafka_streams() -> str:
     wide = (
         f"| `{key}` | {one.kind.description} | `{one.name or key}` |\n"
         for key, one in CLIENT_WIDE.items()
     )
     there = (f"| `{key}` | {answer} |\n" for key, answer in ELSEWHERE.items())
-    parts.append(_STREAMS.format(wide="".join(wide), elsewhere="".join(there)))
-    return "".join(parts)
+    return _STREAMS.format(made=_MADE, wide="".join(wide), elsewhere="".join(there))
 
 
 if __name__ == "__main__":
-    print(page(), end="")
+    for file, text in pages().items():
+        file.write_text(text, "utf-8")

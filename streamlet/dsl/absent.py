@@ -2,7 +2,7 @@
 
 ``no_operator`` is the ``__getattr__`` of ``App`` and of the DSL's classes, and ``elsewhere`` is for
 names of the package. Type checkers do not see ``no_operator``, so they still refuse these names. An
-operator that arrives leaves ``ABSENT``, and its row in docs/coming-from.md changes; tests compare
+operator that arrives leaves ``ABSENT``, and its row in docs/coming-from*.md changes; tests compare
 the three.
 """
 

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from streamlet.config import Settings
-from streamlet.config.page import page
+from streamlet.config.page import pages
 from streamlet.config.sources import variable
 from streamlet.config.table import rows
 from streamlet.errors import ConfigError
-
-ROOT = Path(__file__).parents[2]
 
 
 def problems(*args: Any, **sources: Any) -> tuple[str, ...]:
@@ -390,9 +388,10 @@ def test_settings_travel_to_other_processes() -> None:
     assert pickle.loads(pickle.dumps(settings)) == settings
 
 
-def test_the_page_is_up_to_date() -> None:
-    """Else run `python -m streamlet.config.page > docs/configuration.md`."""
-    assert (ROOT / "docs" / "configuration.md").read_text("utf-8") == page()
+def test_the_pages_are_up_to_date() -> None:
+    """Else run `python -m streamlet.config.page`."""
+    for file, text in pages().items():
+        assert file.read_text("utf-8") == text
 
 
 def test_no_key_has_an_underscore_so_that_variables_are_clear() -> None:

@@ -19,7 +19,7 @@ FOLDERS = ("streamlet", "tests", "bench", "examples", "docs")
 #: Where a module or a file in a room may lie.
 HOMES = (ROOT, ROOT / "streamlet", ROOT / "tests", ROOT / "docs", ROOT / "streamlet/testing")
 #: The pages that say what names of other libraries are called here.
-OTHERS = ("coming-from.md", "coming-from-others.md")
+OTHERS = ("coming-from.md", "coming-from-quix-faust.md", "coming-from-others.md")
 #: Of Kafka, Kafka Streams, Java, Spark, Prometheus, Python and operators.
 FOREIGN = frozenset(
     """

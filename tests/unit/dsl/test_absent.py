@@ -1,4 +1,4 @@
-"""Names that are no operators: what is said of them, and that the page of them is true."""
+"""Names that are no operators: what is said of them, and that the pages of them are true."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from streamlet.dsl.windowing.definitions import tumbling
 from streamlet.serdes import Windowed
 from streamlet.testing.driver import TopologyTestDriver
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "coming-from.md").read_text("utf-8")
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PAGES = [DOCS / "coming-from.md", DOCS / "coming-from-quix-faust.md"]
+PAGE = "\n".join(page.read_text("utf-8") for page in PAGES)
 NOT_YET = "not in streamlet yet"
 CLASSES = {
     one.__name__: one
@@ -61,7 +63,7 @@ def owners() -> dict[str, Any]:
 
 
 def rows() -> list[tuple[set[str], str]]:
-    """Each row of the page: the names in its first cell, in snake_case, and its second cell."""
+    """Each row of the pages: the names in its first cell, in snake_case, and its second cell."""
     cells = re.findall(r"^\| (.*?) ?\| (.*) \|$", PAGE, re.M)
     return [({snake_case(n) for n in re.findall(r"`(\w+)", one)}, two) for one, two in cells]
 
@@ -145,7 +147,7 @@ def test_copies_and_pickles_are_made_as_ever() -> None:
     assert isinstance(pickle.loads(pickle.dumps(bare)), KStream)
 
 
-def test_the_page_lists_each_name_of_the_table_and_says_what_is_not_there_yet() -> None:
+def test_the_pages_list_each_name_of_the_table_and_say_what_is_not_there_yet() -> None:
     wrong = []
     for kind, table in ABSENT.items():
         for name, sentence in table.items():
@@ -156,7 +158,7 @@ def test_the_page_lists_each_name_of_the_table_and_says_what_is_not_there_yet() 
     assert wrong == []
 
 
-def test_what_the_page_calls_not_yet_there_is_in_the_table() -> None:
+def test_what_a_page_calls_not_yet_there_is_in_the_table() -> None:
     missing = {
         snake_case(name) for table in ABSENT.values() for name, s in table.items() if NOT_YET in s
     }
@@ -165,7 +167,7 @@ def test_what_the_page_calls_not_yet_there_is_in_the_table() -> None:
     assert [names for names in not_yet if not names & missing] == []
 
 
-def test_each_signature_on_the_page_is_that_of_the_code() -> None:
+def test_each_signature_on_the_pages_is_that_of_the_code() -> None:
     found = re.findall(rf"`({'|'.join(CLASSES)})(?:\.(\w+))?(\([^`]*\))`", PAGE)
     wrong = [
         f"{kind}.{method}{given}"
@@ -176,7 +178,7 @@ def test_each_signature_on_the_page_is_that_of_the_code() -> None:
     assert wrong == []
 
 
-def test_each_operator_has_its_signature_on_the_page() -> None:
+def test_each_operator_has_its_signature_on_a_page() -> None:
     """``App`` also has commands, which operations.md describes."""
     named = set(re.findall(rf"`({'|'.join(CLASSES)})\.(\w+)\(", PAGE))
     public = {
@@ -189,7 +191,7 @@ def test_each_operator_has_its_signature_on_the_page() -> None:
 
 
 def test_each_setting_that_the_page_translates_to_exists() -> None:
-    section = PAGE.partition("### Settings")[2].partition("\n## ")[0]
+    section = PAGE.partition("\n## Settings\n")[2].partition("\n## ")[0]
     ours = [cell for line in section.splitlines() for cell in re.findall(r"\|.*?\|(.*)\|", line)]
     keys = re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", " ".join(ours))
     assert len(keys) > 5
