@@ -1,33 +1,37 @@
-"""``python -m streamlet.runtime.metrics.page``: the tables of ``docs/metrics.md``, printed.
-
-It reads the page from standard input, and writes it with the tables of the code.
-"""
+"""The tables of ``docs/metrics*.md``: ``python -m streamlet.runtime.metrics.page`` writes them."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from streamlet.runtime.metrics.kafka_names import KAFKA_METRICS
 from streamlet.runtime.metrics.metric import Metric
 from streamlet.runtime.metrics.spark_table import SPARK, SPARK_LAG, SPARK_TASKS
 from streamlet.runtime.metrics.table import METRICS
 
-_HEADS = (
-    "| metric | type | labels | meaning |",
-    "| Kafka | here |",
-    "| metric | type | labels | meaning |",
-)
+_DOCS = Path(__file__).parents[3] / "docs"
+_METRICS = "| metric | type | labels | meaning |\n"
+_KAFKA = "| Kafka | here |\n"
 
 
-def page_with_tables(page: str) -> str:
-    """The page with its three tables as the code has them."""
+def pages() -> dict[Path, str]:
+    """The file of each page, and its text with the tables as the code has them."""
     spark = (*SPARK, *SPARK_TASKS.values(), SPARK_LAG)
     kafka = [f"| `{theirs}` | `{ours}` |" for theirs, ours in KAFKA_METRICS]
+    tables = {
+        _DOCS / "metrics.md": [(_METRICS, _rows(METRICS.values())), (_METRICS, _rows(spark))],
+        _DOCS / "metrics-kafka-streams.md": [(_KAFKA, kafka)],
+    }
+    return {file: _with_tables(file.read_text("utf-8"), of) for file, of in tables.items()}
+
+
+def _with_tables(page: str, tables: Iterable[tuple[str, Iterable[str]]]) -> str:
+    """A page with these tables, each a header and its rows, in place of those with the headers."""
     done, rest = "", page
-    for head, rows in zip(_HEADS, (_rows(METRICS.values()), kafka, _rows(spark)), strict=True):
-        before, found, behind = rest.partition(head + "\n")
+    for head, rows in tables:
+        before, found, behind = rest.partition(head)
         rule, _, behind = behind.partition("\n")
         done += before + found + rule + "\n" + "".join(f"{row}\n" for row in rows)
         rest = re.sub(r"\A(\|.*\n)*", "", behind)
@@ -43,4 +47,5 @@ def _rows(metrics: Iterable[Metric]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page_with_tables(sys.stdin.read()))
+    for file, text in pages().items():
+        file.write_text(text, "utf-8")
