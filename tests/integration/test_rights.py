@@ -1,7 +1,8 @@
 """Each right that an application needs is taken away in turn, at a broker that asks for rights.
 
-The cases are the lines of the table in ``docs/operations/rights.md``. Each has a user of its own, who has
-all rights but one, and an application of its own: so all rules are there before anything runs.
+The cases are the lines of the table in ``docs/operations/rights.md``. Each has a user of its own,
+who has all rights but one, and an application of its own: so all rules are there before anything
+runs.
 """
 
 from __future__ import annotations

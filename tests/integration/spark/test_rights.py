@@ -1,7 +1,7 @@
 """Each right that a query needs is taken away in turn, at a broker that asks for rights.
 
-The cases are the lines of the table in ``docs/operations/rights.md``, for Java's connector and our own. The
-driver finds what it may not even see; what may be seen is refused to the executors.
+The cases are the lines of the table in ``docs/operations/rights.md``, for Java's connector and our
+own. The driver finds what it may not even see; what may be seen is refused to the executors.
 """
 
 from __future__ import annotations
