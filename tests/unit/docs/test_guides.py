@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import typer.main
 
+import streamlet as sl
 from docs.hooks.concept_pictures import PICTURES
 from streamlet.tools.main import build
 
@@ -19,6 +22,7 @@ PAGES = [
     DOCS / "index.md",
     DOCS / "getting-started.md",
     DOCS / "faq.md",
+    DOCS / "models.md",
     *sorted((DOCS / "concepts").glob("*.md")),
     *sorted((DOCS / "howto").glob("*.md")),
 ]
@@ -45,6 +49,27 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
             continue  # the README has the same cell, which runs on a broker
         exec(compile(block["code"], str(page), "exec"), vars(module))
         assert capsys.readouterr().out == (block["shown"] or "")
+
+
+def test_code_that_needs_more_than_a_page_has_names_that_exist() -> None:
+    """The other pages have parts of programs, and what needs brokers, a registry or Spark."""
+    blocks = [
+        (page.name, ast.walk(ast.parse(code)))
+        for page in DOCS.rglob("*.md")
+        if page not in PAGES
+        for code in re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    ]
+    assert len(blocks) > 50
+    missing = []
+    for page, nodes in blocks:
+        for node in nodes:
+            match node:
+                case ast.Attribute(ast.Name("sl" | "streamlet"), name):
+                    missing += [] if hasattr(sl, name) else [(page, name)]
+                case ast.ImportFrom(str(room), names) if room.startswith("streamlet"):
+                    there = dir(import_module(room))
+                    missing += [(page, one.name) for one in names if one.name not in there]
+    assert missing == []
 
 
 @pytest.mark.parametrize("name", PICTURES)
