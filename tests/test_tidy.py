@@ -43,7 +43,6 @@ LONG_FILES = {
     "tests/unit/coordinator/test_type_migration.py": 460,
     "tests/unit/tasks/test_changelog_reader.py": 567,
     "tests/unit/state/test_task_state.py": 460,
-    "tests/unit/test_config.py": 420,
     "tests/unit/test_consumer.py": 520,
 }
 LONG_FUNCTIONS = {
