@@ -112,7 +112,7 @@ ELSEWHERE: Mapping[str, str] = {
     "rack.aware.assignment.traffic_cost": _RACKS,
     "retries": "it is not needed: what may pass is tried again until task.timeout.ms or the "
     "session is over",
-    "rocksdb.config.setter": "it is not there yet; cache.max.bytes bounds what is written behind",
+    "rocksdb.config.setter": "give store=Materialized(rocksdb={…}) for the stores that need it",
     "state.cleanup.dir.max.age.ms": "it is not needed: state that is too old for its changelog "
     "is restored from the start; state.cleanup.delay.ms is for copies that are not used",
     "statestore.cache.max.bytes": "did you mean cache.max.bytes?",

@@ -81,7 +81,8 @@ def global_table_of(
         timestamp[1],
     )
     named = how.name is not None
-    spec = StoreSpec(name, key, value, how.persistent, named=named, source_topic=topic)
+    kept = how.persistent, True, named, topic
+    spec = StoreSpec(name, key, value, *kept, rocks=how.rocks)
     table = GlobalTableSpec(
         source,
         new("KTABLE-SOURCE-", given),

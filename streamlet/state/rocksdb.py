@@ -12,7 +12,7 @@ rocksdict tells errors apart by text only; ``rocksdb_errors`` is the one place t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,16 @@ from rocksdict import (
     IngestExternalFileOptions,
     Rdict,
     ReadOptions,
-    SstFileWriter,
     WriteBatch,
 )
 
 from streamlet.errors import StateError, TaskCorruptedError
 from streamlet.logs import get_logger
 from streamlet.state.backing import Columns
+from streamlet.state.rocks_choice import RocksChoice
 from streamlet.state.rocksdb_errors import is_no_such_key, state_error
 from streamlet.state.rocksdb_files import BULK, manifest, prepare, wipe_folder
-from streamlet.state.rocksdb_options import FIGURES, database_options
+from streamlet.state.rocksdb_options import FIGURES, database_options, write_sorted
 
 log = get_logger(__name__)
 
@@ -137,6 +137,7 @@ class RocksEngine:
 
     Args:
         folder: the database's own folder.
+        chosen: what stores have of their own, by name.
 
     Raises:
         TaskCorruptedError: the files are damaged or incomplete.
@@ -145,8 +146,11 @@ class RocksEngine:
 
     bulk_records = 20_000
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, chosen: Mapping[str, RocksChoice | None] | None = None
+    ) -> None:
         self._folder = folder
+        self._chosen = {_STORE + name: one for name, one in (chosen or {}).items()}
         self._names: tuple[str, ...] = ()
         self._bulks = 0
         before = manifest(folder)
@@ -161,7 +165,7 @@ class RocksEngine:
         folder = self._folder
         prepare(folder)
         names = sorted({_META, *_families_on_disk(folder)})
-        options = {name: database_options() for name in names}
+        options = {name: database_options(self._chosen.get(name)) for name in names}
         self._db: Rdict = _guarded(folder, lambda: Rdict(str(folder), database_options(), options))
         self._families: dict[str, Rdict] = {}
         self._handles: dict[str, ColumnFamily] = {}
@@ -205,7 +209,8 @@ class RocksEngine:
         for name in self._names:
             if name not in self._families:
                 create = self._db.create_column_family
-                _guarded(self._folder, create, _STORE + name, database_options()).close()
+                own = database_options(self._chosen.get(_STORE + name))
+                _guarded(self._folder, create, _STORE + name, own).close()
                 self._take_family(name)
 
     def _check_manifest(self, found: tuple[str, int]) -> None:
@@ -278,7 +283,8 @@ class RocksEngine:
             return
         self._bulks += 1
         path = str(self._folder / f"{BULK}{self._bulks}")
-        _guarded(self._folder, _write_sst, path, columns)
+        own = self._chosen.get(_STORE + columns.store)
+        _guarded(self._folder, write_sorted, path, columns, own)
         options = IngestExternalFileOptions()
         options.set_move_files(True)
         _guarded(self._folder, self._families[columns.store].ingest_external_file, [path], options)
@@ -365,24 +371,6 @@ def _families_on_disk(folder: Path) -> list[str]:
         return []
     found: list[str] = _guarded(folder, Rdict.list_cf, str(folder))
     return found
-
-
-def _write_sst(path: str, columns: Columns) -> None:
-    writer = SstFileWriter(database_options())
-    writer.open(path)
-    entries = dict(zip(columns.keys, columns.values, strict=True))
-    assert len(entries) == len(columns.keys), "a key twice in one sorted file"
-    if None in columns.values:
-        for key in sorted(entries):
-            value = entries[key]
-            if value is None:
-                del writer[key]
-            else:
-                writer[key] = value
-    else:
-        for key in sorted(entries):
-            writer[key] = entries[key]
-    writer.finish()
 
 
 def _guarded(folder: Path, call: Callable[..., Any], *args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Settings of the databases on disk, and what all databases of a process share."""
+"""Settings of the databases on disk and of sorted files, and what all of a process share."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from rocksdict import (
     DBCompressionType,
     Env,
     Options,
+    SstFileWriter,
     WriteBufferManager,
 )
+
+from streamlet.state.backing import Columns
+from streamlet.state.rocks_choice import RocksChoice
 
 #: Memory that all tasks of the process share, bytes, unless ``bound_memory`` says otherwise.
 _BLOCK_CACHE_BYTES = 16 << 20
 _MEMTABLE_BYTES = 24 << 20
 #: Limits of one task's database.
-_WRITE_BUFFER_BYTES = 4 << 20
 _WAL_BYTES = 16 << 20
 _OPEN_FILES = 64
 #: Threads for compactions and threads for flushes, which all databases of the process share.
@@ -61,12 +64,19 @@ def memory_used() -> tuple[int, int]:
     return cache.get_usage(), memtables.get_usage()
 
 
-def database_options() -> Options:
-    """Settings of a database and of each column family: small, since a worker has many tasks."""
+def database_options(chosen: RocksChoice | None = None) -> Options:
+    """Settings of a database and of each column family: small, since a worker has many tasks.
+
+    Args:
+        chosen: what the column family's store has of its own.
+    """
+    own = chosen or RocksChoice()
     cache, memtables = _shared_memory()
     blocks = BlockBasedOptions()
     blocks.set_block_cache(cache)
-    blocks.set_bloom_filter(10, False)  # most reads of a new key find nothing
+    blocks.set_block_size(own.block_size)
+    if own.bloom_bits:
+        blocks.set_bloom_filter(own.bloom_bits, False)  # most reads of a new key find nothing
     blocks.set_format_version(5)
     blocks.set_cache_index_and_filter_blocks(True)  # else they lie outside the cache's bound
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
@@ -74,9 +84,9 @@ def database_options() -> Options:
     options.create_if_missing(True)
     options.create_missing_column_families(True)
     options.set_block_based_table_factory(blocks)
-    options.set_compression_type(DBCompressionType.lz4())
+    options.set_compression_type(getattr(DBCompressionType, own.compression)())
     options.set_write_buffer_manager(memtables)
-    options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
+    options.set_write_buffer_size(own.write_buffer_size)
     options.set_arena_block_size(128 << 10)  # what an empty memtable takes
     options.set_max_total_wal_size(_WAL_BYTES)  # else the small family keeps every log alive
     options.set_max_open_files(_OPEN_FILES)
@@ -87,3 +97,22 @@ def database_options() -> Options:
     options.set_stats_dump_period_sec(0)
     options.set_manifest_preallocation_size(64 << 10)
     return options
+
+
+def write_sorted(path: str, columns: Columns, chosen: RocksChoice | None) -> None:
+    """Write rows as one sorted file, which a database can take over as it is."""
+    writer = SstFileWriter(database_options(chosen))
+    writer.open(path)
+    entries = dict(zip(columns.keys, columns.values, strict=True))
+    assert len(entries) == len(columns.keys), "a key twice in one sorted file"
+    if None in columns.values:
+        for key in sorted(entries):
+            value = entries[key]
+            if value is None:
+                del writer[key]
+            else:
+                writer[key] = value
+    else:
+        for key in sorted(entries):
+            writer[key] = entries[key]
+    writer.finish()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from streamlet.serdes import Serde
+from streamlet.state.rocks_choice import RocksChoice
 from streamlet.state.source_times import Extractor
 from streamlet.state.version_rows import VersionLayout
 from streamlet.state.window_rows import WindowLayout
@@ -40,6 +41,11 @@ class StoreFacts(Protocol):
     @property
     def persistent(self) -> bool:
         """True if it is kept on disk."""
+        ...
+
+    @property
+    def rocks(self) -> RocksChoice | None:
+        """The form of its files, where that was chosen."""
         ...
 
     @property

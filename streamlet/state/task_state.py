@@ -92,7 +92,7 @@ class TaskState:
         self._logged = self.changelogs.keys() - self._in_memory
         self._disk: StorageEngine | None = None
         if folder is not None and len(memory) < len(specs):
-            self._disk = self._opened(folder, [s.name for s in specs if s.persistent])
+            self._disk = self._opened(folder, [s for s in specs if s.persistent])
         for name, spec in ((one.name, one) for one in specs):
             store = self.stores[name] = store_of(spec, self._backing(name))
             store.commits.latest = self._latest.get(name, NO_TIME)
@@ -379,12 +379,12 @@ class TaskState:
             time_indexes=self.time_indexes.entries(positions),
         )
 
-    def _opened(self, folder: Path, stores: Sequence[str]) -> RocksEngine:
+    def _opened(self, folder: Path, specs: Sequence[StoreFacts]) -> RocksEngine:
         """The database, changed only after what it holds has proved to be of this topology."""
-        disk = RocksEngine(folder / DATABASE)
+        disk = RocksEngine(folder / DATABASE, {one.name: one.rocks for one in specs})
         try:
             self._take_meta(disk, folder)
-            disk.use(stores, self._meta().to_bytes())
+            disk.use([one.name for one in specs], self._meta().to_bytes())
         except StateError:
             disk.close()
             raise

@@ -16,6 +16,7 @@ import attrs
 from streamlet.config.values import duration
 from streamlet.errors import TopologyError
 from streamlet.kafka.placements import DEFAULT
+from streamlet.state.rocks_choice import RocksChoice
 from streamlet.topology.operator import Operator, OperatorFactory, OperatorInParts
 
 #: When the results of an operator come, if not each with a record.
@@ -94,7 +95,8 @@ class StoreSpec:
     ``window`` makes it a window store, ``buffer`` one of updates that wait, ``versions`` one that
     keeps a history, ``timers`` one of timers, ``join`` one of a join of streams: the "records" of a
     side, or those that are "unmatched". ``groups``: its rows are groups of a table's rows. The
-    serdes ``key`` and ``value`` are of its rows then.
+    serdes ``key`` and ``value`` are of its rows then. ``rocks``: how its rows lie in files, where
+    that was chosen; it may change from start to start.
     """
 
     name: str
@@ -113,6 +115,7 @@ class StoreSpec:
     ttl_ms: int | None = None
     groups: bool = False
     shown: Callable[..., Any] | None = None
+    rocks: RocksChoice | None = None
 
     @property
     def record_key(self) -> Any:

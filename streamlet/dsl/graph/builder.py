@@ -350,6 +350,7 @@ class Builder:
             timers=timers,
             extractor=extractor,
             ttl_ms=ttl_ms,
+            rocks=how.rocks,
             groups=groups,
             shown=shown,
         )

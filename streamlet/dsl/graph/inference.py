@@ -88,6 +88,8 @@ def element_type(of: Any) -> Any:
 def column_type(of: Any) -> Any:
     """The type of the values of a column: of a list or of an array of numpy; else ``UNKNOWN``."""
     origin, inside = get_origin(of), get_args(of)
+    if (meant := getattr(origin, "__value__", None)) is not None:  # ``type NDArray[T] = …``
+        return column_type(meant[inside])
     if origin in (list, Sequence):
         return element_type(of)
     kind = get_args(inside[1])[:1] if len(inside) == 2 else ()  # of ndarray[shape, dtype[kind]]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TypeAlias
 
 import attrs
 
 from streamlet.dsl.graph.arguments import check_is
+from streamlet.errors import TopologyError
+from streamlet.state.rocks_choice import RocksChoice, rocks_choice
 
 
 @attrs.frozen
@@ -29,6 +32,16 @@ class Materialized:
     and stored filters and maps: a row is gone once stream time is so far past the row's own time.
     From then on no reader sees it, and the next record of its key begins a new one. Nothing is sent
     about that: what was made of the row downstream stays. There is a second store, ``NAME-ttl``.
+
+    ``rocksdb`` says how the rows of a persistent store lie in files, in place of Kafka Streams'
+    ``rocksdb.config.setter``: a dict with some of ``compression`` (lz4, snappy, zstd, zlib or
+    none; the default is lz4), ``block.size`` (4 KiB), ``bloom.bits`` (10 for each key; 0: none) and
+    ``write.buffer.size`` (4 MiB). It may change from start to start: files keep the form that they
+    were written in. ``rocksdb.block.cache.bytes`` and ``rocksdb.memtables.bytes`` bound the memory
+    of all stores together.
+
+    Raises:
+        TopologyError: an unknown setting of RocksDB, or a value that cannot be.
     """
 
     name: str | None = None
@@ -37,6 +50,15 @@ class Materialized:
     retention: str | timedelta | int | None = None
     history: str | timedelta | int | None = None
     ttl: str | timedelta | int | None = None
+    rocksdb: Mapping[str, object] | None = attrs.field(default=None, hash=False)
+    #: What ``rocksdb`` says, checked.
+    rocks: RocksChoice | None = attrs.field(init=False, repr=False)
+
+    @rocks.default
+    def _checked(self) -> RocksChoice | None:
+        if self.rocksdb is not None and not self.persistent:
+            raise TopologyError(f"store {self.name}: rocksdb= is for stores on disk")
+        return rocks_choice(self.rocksdb, f"store {self.name}: rocksdb")
 
     @classmethod
     def of(cls, given: StoreLike) -> Materialized:

@@ -47,7 +47,8 @@ class _Stores:
         """A store of this join."""
         how = self.how
         named = how.name is not None
-        return StoreSpec(name, key, value, how.persistent, how.logged, named, **more)
+        kept = how.persistent, how.logged, named
+        return StoreSpec(name, key, value, *kept, rocks=how.rocks, **more)
 
 
 def joined_streams(

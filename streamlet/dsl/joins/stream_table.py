@@ -152,6 +152,7 @@ def _add_later(
         how.logged,
         how.name is not None or given is not None,
         buffer=BufferSpec(raw, "join grace", grace_ms),
+        rocks=how.rocks,
     )
     builder.graph.add_store(spec)
 

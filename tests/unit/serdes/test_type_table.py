@@ -134,7 +134,7 @@ def test_the_table_of_types_says_what_each_does() -> None:
         (float, numpy.float32(3), r"call its \.item\(\)"),
         (bool, numpy.bool_(True), r"call its \.item\(\)"),
         (datetime.datetime, pandas.Timestamp("2026-01-31"), r"call its \.to_pydatetime\(\)"),
-        (datetime.timedelta, pandas.Timedelta("1s"), r"call its \.to_pytimedelta\(\)"),
+        (datetime.timedelta, pandas.Timedelta(1, "s"), r"call its \.to_pytimedelta\(\)"),
         (sl.json(), {"a": numpy.int64(3)}, "numpy.int64 is unsupported"),
         (int, pandas.NA, "expected int, got NAType"),
     ],

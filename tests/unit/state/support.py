@@ -5,6 +5,7 @@ from typing import Any
 import attrs
 
 from streamlet.serdes import Serde, serde
+from streamlet.state.rocks_choice import RocksChoice
 from streamlet.state.source_times import Extractor
 from streamlet.state.store_facts import BufferLayout
 from streamlet.state.version_rows import VersionLayout
@@ -42,6 +43,7 @@ class Spec:
     extractor: Extractor | None = None
     ttl_ms: int | None = None
     groups: bool = False
+    rocks: RocksChoice | None = None
 
 
 def changelog(store: str, partition: int = 0) -> TopicPartition:
