@@ -17,7 +17,7 @@ import attrs
 import msgspec
 
 from streamlet.kafka.ports import Headers
-from streamlet.lazy_results import lazy_text, promise_text
+from streamlet.lazy_results import count_before_promise, lazy_text, promise_text
 from streamlet.user_code import shown
 
 if TYPE_CHECKING:
@@ -185,8 +185,8 @@ def column_of(result: Any, count: int) -> list[Any]:
             f"the function returned {len(values)} values for a batch of {count} records: expected "
             "one for each"
         )
-    if (text := promise_text(values[0])) is not None:
-        raise NoColumnError(text)
+    if promise_text(values[0]) is not None:
+        raise NoColumnError(count_before_promise(values)[1])  # which closes the others, too
     return values
 
 

@@ -167,7 +167,6 @@ WRONG: dict[str, tuple[Callable[[Batch], Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", WRONG)
-@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 def test_what_is_no_such_column_fails_every_record_by_one_call(kind: str) -> None:
     function, message = WRONG[kind]
     calls, told = 0, set()
