@@ -19,6 +19,7 @@ from streamlet.errors import (
     BrokerError,
     ChangelogLostError,
     EntryTooLargeError,
+    MissingTopicError,
     RecordRefusedError,
     StillQueuedError,
     TaskMigratedError,
@@ -256,11 +257,16 @@ class ChangelogDelivery:
 
         Raises:
             ChangelogLostError: one is shorter than what we know to be in it.
+            BrokerError: one does not exist any more, or the broker does not answer.
         """
         wanted = [tp for part in parts for tp in part.active.changelogs.values()]
         wanted += [tp for part in parts if part.look for tp in part.active.tables]
         wanted += [tp for part in parts if part.asks_ends for tp in part.offsets]
-        now_ms, ends = self._clock.wall_ms(), self._admin.end_offsets(wanted)
+        now_ms = self._clock.wall_ms()
+        try:
+            ends = self._admin.end_offsets(wanted)
+        except MissingTopicError as error:  # a worker that starts again creates it
+            raise BrokerError(str(error)) from error
         self._look_at_starts(parts)
         for part in parts:
             part.ends_ms = now_ms

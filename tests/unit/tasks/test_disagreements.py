@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.coordinator.messages import Committed
-from streamlet.errors import ChangelogLostError, PositionsMismatchError
+from streamlet.errors import (
+    FINAL_CODES,
+    BrokerError,
+    ChangelogLostError,
+    MissingTopicError,
+    PositionsMismatchError,
+)
+from streamlet.types import TopicPartition
+from tests.memory_ports import MemoryAdmin
 from tests.shares import share_of
 from tests.unit.tasks.owners import CHANGELOG, INPUT, Owner, World, fold
 from tests.unit.tasks.test_crashes import live
@@ -226,6 +234,24 @@ def test_an_owner_whose_changelog_loses_records_drops_its_tasks_and_fills_it_aga
     commit(owner)
     owner.die()
     assert begun(Owner(world, host=world.root / "b")) == 10
+
+
+def test_a_changelog_that_is_gone_ends_no_instance_for_good(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker that is started again makes it anew."""
+    owner = Owner(world, host=world.root / "a")
+    commit(owner)
+    owner.work(1)
+
+    def gone(self: MemoryAdmin, partitions: Sequence[TopicPartition]) -> None:
+        raise MissingTopicError("no such topic", [CHANGELOG.topic])
+
+    monkeypatch.setattr(MemoryAdmin, "end_offsets", gone)
+    with pytest.raises(BrokerError, match="no such topic") as failed:
+        owner.commit_port.begin([owner.active])
+    assert failed.value.exit_code not in FINAL_CODES
+    owner.die()
 
 
 def test_a_reset_of_the_whole_application_is_no_disagreement(world: World) -> None:
