@@ -70,7 +70,7 @@ class Arrivals:
             times.append(at_ms)
 
     def same_moves(self, other: Arrivals, moves: Iterable[Move]) -> list[Move]:
-        """These moves of another, which was told of the same records with other times."""
+        """The same moves by the times of another reader of the same records."""
         wanted = set(moves)
         pairs = zip(other.moves, self.moves, strict=False)  # of the last ones there may be no times
         return [ours for theirs, ours in pairs if theirs in wanted]

@@ -69,7 +69,7 @@ class Stage:
         return sent
 
     def written(self, sent: int, read: Arrivals | None = None) -> tuple[Arrivals, Tally, str]:
-        """What was written when by whom, the counts, and what is wrong with them or nothing.
+        """The outputs with their times and writers, the counts, and the errors in them.
 
         ``read`` is told of the same records, each when the reader had it.
         """

@@ -1,4 +1,4 @@
-"""Lines of the Kafka client about lost connections, kept back while an outage is told.
+"""Keeps back the Kafka client's lines about lost connections while an outage is reported.
 
 librdkafka says at once, and for each of a dozen clients, that a connection broke. Whether that is
 an outage shows seconds later, and then the worker says so (``runtime.broker_outage``). So while a
@@ -53,7 +53,7 @@ class OutageLines:
                 self._held.clear()
 
     def told(self, away: bool) -> None:
-        """Note that it was told that no broker answers, or that one is back."""
+        """Note the report that no broker answers, or that one is back."""
         with self._lock:
             self._away += 1 if away else -1
             self._outages += away
@@ -61,7 +61,7 @@ class OutageLines:
 
     @property
     def away(self) -> bool:
-        """True if it is told that no broker answers: what follows from that need not be."""
+        """True while an outage is reported, so that its consequences need not be."""
         return self._away > 0
 
     def takes(self, record: logging.LogRecord) -> bool:
