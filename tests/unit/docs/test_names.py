@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from streamlet.garbage import without_gc
+
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("streamlet", "tests", "bench", "examples", "docs")
 #: Where a module or a file in a room may lie.
@@ -51,7 +53,8 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 @cache
 def trees() -> dict[Path, ast.Module]:
     paths = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
-    return {path: ast.parse(path.read_text("utf-8")) for path in paths if path != Path(__file__)}
+    with without_gc():  # each collection would look through all trees so far
+        return {p: ast.parse(p.read_text("utf-8")) for p in paths if p != Path(__file__)}
 
 
 @cache
@@ -158,9 +161,11 @@ def prose() -> list[tuple[str, str]]:
         nodes = docstrings(trees()[path])
         found += [(f"{where}:{node.lineno}", str(node.value)) for node in nodes]
         with path.open("rb") as file:
+            lines = file.readlines()
+        if any(b"#" in line and b"`" in line for line in lines):  # else no comment has a name
             found += [
                 (f"{where}:{token.start[0]}", token.string)
-                for token in tokenize.tokenize(file.readline)
+                for token in tokenize.tokenize(iter(lines).__next__)
                 if token.type == tokenize.COMMENT
             ]
     return found
