@@ -119,25 +119,3 @@ def test_the_five_minutes_show_a_result(bootstrap_servers: str, tmp_path: Path) 
     notebook, driver = blocks("python")[1:]
     assert results(folder.python(notebook)) == results(shown)
     assert folder.python(driver) == ""
-
-
-def test_the_readmes_commands_exist() -> None:
-    """Every command line of the README is one that the program knows, with its options."""
-    lines = re.findall(
-        r"^(?:printf.* \| )?(streamlet .*?)(?:\s+#.*)?$", "\n".join(blocks("sh")), re.M
-    )
-    assert len(lines) >= 6
-    for line in lines:
-        words = line.split()[1:]
-        group = words[0] in ("broker", "members", "state", "topics")
-        name = words[:2] if group else words[:1]
-        done = subprocess.run(
-            [sys.executable, "-m", "streamlet", *name, "--help"],
-            capture_output=True,
-            text=True,
-            timeout=400,
-            env={"PATH": "/usr/bin:/bin", "COLUMNS": "200", "PYTHONPATH": str(ROOT)},
-        )
-        assert done.returncode == 0, line
-        for option in (word for word in words if word.startswith("--")):
-            assert option in done.stdout, line

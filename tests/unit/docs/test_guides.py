@@ -1,4 +1,7 @@
-"""Each code block of the guides runs as printed, page by page; each command exists."""
+"""Each code block of the guides runs as printed, page by page; each command exists.
+
+The README's blocks run on a broker, in ``tests/integration/test_readme.py``.
+"""
 
 from __future__ import annotations
 
@@ -80,14 +83,14 @@ def test_a_picture_of_a_concept_is_drawn_by_its_code(name: str) -> None:
 
 
 def typed() -> list[str]:
-    """Each command of streamlet in the guides."""
-    text = "".join(page.read_text("utf-8") for page in PAGES)
+    """Each command of streamlet in the guides and in the README."""
+    text = "".join(page.read_text("utf-8") for page in (*PAGES, DOCS.parent / "README.md"))
     blocks = "\n".join(re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S))
     return re.findall(r"^(?:printf.* \| )?streamlet (.*?)(?:\s+#.*)?$", blocks, re.M)
 
 
 @pytest.mark.parametrize("line", typed())
-def test_a_command_of_the_guides_exists_with_its_options(line: str) -> None:
+def test_a_command_that_is_shown_exists_with_its_options(line: str) -> None:
     command = typer.main.get_command(build())
     words = shlex.split(line)
     while inner := getattr(command, "commands", None):
