@@ -57,6 +57,8 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     #: Two instances on one port would each get half of the scrapes.
     allow_reuse_port = False
+    #: More that come at once would be asked by their system to try again a second later.
+    request_queue_size = MOST_CONNECTIONS
 
     def __init__(self, address: tuple[Any, ...], handler: type, clock: Clock) -> None:
         self._clock = clock
