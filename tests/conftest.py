@@ -16,7 +16,7 @@ from streamlet.broker.server import KafkaBroker
 from streamlet.garbage import without_gc
 from streamlet.kafka.outage_lines import outage_lines
 from streamlet.testing.broker import broker_choice
-from tests.shares import share_of
+from tests.shares import share_of, share_of_cases
 
 # CI has no example database and shared cores: the same examples each run, and no time limit on one.
 hypothesis.settings.register_profile(
@@ -77,8 +77,11 @@ def broker_up(request: pytest.FixtureRequest) -> None:
 _LONGEST_FIRST = ("spark", "chaos", "simulation", "integration")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Longest suites first."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Longest suites first; of what is tried with many arguments the share that is asked for."""
+    kept = share_of_cases(item.nodeid for item in items)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
+    items[:] = [item for item in items if item.nodeid in kept]
     items.sort(key=_turn)  # stable: inside a suite and a file the order stays
 
 

@@ -1,7 +1,7 @@
 """Runs the demo, the README's five minutes and the tests on each Python of this machine.
 
-``make test-pythons`` runs all of it, ``.ci/run`` the demo, the five minutes and the unit suite on
-the newest one. Each interpreter has a copy of the checkout in ``build/pythons``, as a fresh clone
+``make test-pythons`` runs all of it, ``.ci/run`` the five minutes and each unit test on the newest
+one. Each interpreter has a copy of the checkout in ``build/pythons``, as a fresh clone
 would have it, with an environment of its own, and a log beside it. Exit status 1: something failed.
 """
 
@@ -39,7 +39,8 @@ _PYTEST = ".venv/bin/python -m pytest -q -p no:cacheprovider"
 STEPS: dict[str, str] = {
     "demo": "make demo PYTHON={python}",
     "minutes": f"make installed PYTHON={{python}} && {_PYTEST} tests/integration/test_readme.py",
-    # What is made up is tried in whole on the default Python; the language changes nothing in it.
+    # Each test; all cases and all that is made up are tried on the default Python, and a language
+    # that changes does so in lines of code, not in what they are given.
     "unit": "make installed PYTHON={python} && STREAMLET_TEST_SHARE=0.25 "
     f"PYTHONWARNINGS=error::DeprecationWarning {_PYTEST} -n {{workers}} tests/unit",
     "oracle": f"make installed PYTHON={{python}} && {_PYTEST} tests/oracle tests/typing",
@@ -141,7 +142,7 @@ def main() -> int:
     parser.add_argument("--newest", action="store_true", help=newest)
     usual = f"of {', '.join(STEPS)}; default: %(default)s"
     parser.add_argument("--steps", default=",".join(USUAL), help=usual)
-    parser.add_argument("--workers", type=int, default=2, help="processes of the unit suite")
+    parser.add_argument("--workers", type=int, default=2, help="of the unit suite; 0: without")
     arguments = parser.parse_args()
     steps = arguments.steps.split(",")
     if unknown := set(steps) - set(STEPS):

@@ -1,4 +1,4 @@
-"""Which interpreters the runs on other Pythons take, with small scripts that play interpreters."""
+"""What runs on other Pythons take: interpreters, played by small scripts, and cases of tests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.pythons.interpreters import Interpreter, found
+from tests.shares import share_of_cases
 
 
 def interpreter(path: Path, says: str, code: int = 0) -> str:
@@ -38,3 +39,12 @@ def test_named_pythons_are_taken_alone_and_have_to_run(tmp_path: Path) -> None:
         found([one, interpreter(tmp_path / "broken", "3.12.0", code=1)])
     with pytest.raises(LookupError, match="no-such-python"):
         found(["no-such-python"])
+
+
+def test_of_the_cases_of_each_test_a_share_is_kept_and_at_least_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cases = ["a.py::test_one", *(f"a.py::test[{n}]" for n in range(8)), "b.py::test[x[0]]"]
+    assert share_of_cases(cases) == {*cases}
+    monkeypatch.setattr("tests.shares.SHARE", 0.25)
+    assert share_of_cases(cases) == {cases[0], "a.py::test[0]", "a.py::test[4]", cases[-1]}

@@ -10,7 +10,6 @@ import pytest
 from streamlet.scaling import leavers
 from streamlet.scaling.leavers import Burden, choose_leavers, cost, in_order
 from streamlet.types import TaskId
-from tests.shares import share_of
 
 
 def running(*sizes: int, sub: int = 0) -> Burden:
@@ -82,14 +81,14 @@ def some_burdens(dice: random.Random, instances: int) -> dict[str, Burden]:
     return burdens
 
 
-@pytest.mark.parametrize("seed", range(share_of(30)))
+@pytest.mark.parametrize("seed", range(30))
 def test_few_choices_are_all_compared(seed: int) -> None:
     burdens = some_burdens(random.Random(seed), 6)
     best = min(cost(burdens, frozenset(some)) for some in combinations(burdens, 3))
     assert cost(burdens, frozenset(choose_leavers(burdens, 50))) == best
 
 
-@pytest.mark.parametrize("seed", range(share_of(30)))
+@pytest.mark.parametrize("seed", range(30))
 def test_one_at_a_time_each_adds_least(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     burdens = some_burdens(random.Random(seed), 8)
     monkeypatch.setattr(leavers, "_CHOICES_COMPARED", 0)

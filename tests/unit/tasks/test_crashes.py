@@ -32,7 +32,6 @@ from streamlet.tasks.commit_port import Settled
 from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
 from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
-from tests.shares import share_of
 from tests.unit.tasks.owners import CHANGELOG, INPUT, TASK, Owner, World, fold
 
 
@@ -52,7 +51,7 @@ def live(owner: Owner, rnd: random.Random) -> None:
         owner.work(rnd.randint(0, 2))
 
 
-@pytest.mark.parametrize("seed", range(share_of(40)))
+@pytest.mark.parametrize("seed", range(40))
 def test_each_owner_begins_with_exactly_the_committed_state(seed: int, tmp_path: Path) -> None:
     """Twelve owners in a row, on old and new disks, each dying somewhere else."""
     rnd = random.Random(seed)

@@ -24,7 +24,6 @@ from streamlet.errors import (
 )
 from streamlet.types import TopicPartition
 from tests.memory_ports import MemoryAdmin
-from tests.shares import share_of
 from tests.unit.tasks.owners import CHANGELOG, INPUT, Owner, World, fold
 from tests.unit.tasks.test_crashes import live
 
@@ -286,7 +285,7 @@ def some_host(world: World) -> Path:
     return path
 
 
-@pytest.mark.parametrize("seed", range(share_of(24)))
+@pytest.mark.parametrize("seed", range(24))
 def test_no_history_leads_to_a_state_that_is_not_of_its_position(seed: int, tmp_path: Path) -> None:
     rnd = random.Random(seed)
     world = World(tmp_path, rnd)
