@@ -7,6 +7,8 @@ import logging
 import os
 import signal
 from collections.abc import Generator, Iterator
+from functools import cache
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -17,6 +19,8 @@ from streamlet.garbage import without_gc
 from streamlet.kafka.outage_lines import outage_lines
 from streamlet.testing.broker import broker_choice
 from tests.shares import share_of, share_of_cases
+
+_ROOT = Path(__file__).resolve().parents[1]
 
 # CI has no example database and shared cores: the same examples each run, and no time limit on one.
 hypothesis.settings.register_profile(
@@ -112,26 +116,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
 
 #: Files of Spark's tests whose sessions are their own programs'; each may run anywhere.
 _PROGRAMS = ("bench", "example", "run_command")
-#: Files whose tests share what each process would do again: parse all sources, or start a registry.
-_SHARING = (
-    "tests/test_tidy.py::",
-    "tests/unit/docs/test_names.py::",
-    "tests/integration/test_registry.py::",
-)
+#: Files whose tests share what each process would do again: parse all sources, read mypy's cache.
+_SHARING = ("tests/test_tidy.py", "tests/typing/test_typing.py", "tests/unit/docs/test_names.py")
 #: The group of all others, which share a session: it takes half a processor's minute to start one.
 _SESSION = "spark"
 
 
 def group(nodeid: str) -> str:
     """Of the tests that one process runs one after the other."""
-    if nodeid.startswith(_SHARING):
-        return nodeid.partition("::")[0]
-    _, _, rest = nodeid.partition("integration/spark/test_")
-    if not rest:
-        return nodeid
-    file = rest.partition(".py::")[0]
-    if file in _PROGRAMS:
-        return nodeid
-    if file == "cluster":  # one for all its tests
-        return "spark, cluster"
-    return _SESSION
+    path = nodeid.partition("::")[0]
+    _, _, rest = path.partition("integration/spark/test_")
+    if rest:
+        file = rest.removesuffix(".py")
+        if file == "cluster":  # one for all its tests
+            return "spark, cluster"
+        return nodeid if file in _PROGRAMS else _SESSION
+    return path if path in _SHARING or _has_fixture_of_all(path) else nodeid
+
+
+@cache
+def _has_fixture_of_all(path: str) -> bool:
+    """True for a file with a fixture of all its tests: a broker of its own, a browser, a cache."""
+    return 'scope="module"' in (_ROOT / path).read_text("utf-8")
