@@ -53,11 +53,20 @@ offsets.topic.replication.factor=1
 """
 
 
+def fetched() -> list[Path]:
+    """The jars of the old distribution.
+
+    Raises:
+        BrokerError: they cannot be fetched.
+    """
+    return jars(f"kafka-{VERSION}", COORDINATES, sums=SUMS)
+
+
 @contextmanager
 def java(main: str, settings: Path) -> Iterator[None]:
     """A program of the old distribution, for as long as the block runs."""
-    class_path = ":".join(map(str, jars(f"kafka-{VERSION}", COORDINATES, sums=SUMS)))
-    options = ("-Xmx256m", "-XX:+UseSerialGC", "-cp", class_path)
+    class_path = ":".join(map(str, fetched()))
+    options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path)
     command = (str(java_executable()), *options, main, str(settings))
     with settings.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(
