@@ -48,9 +48,10 @@ demo-spark: $(VENV)/.setup-spark
 # two processors busy. Not many more: each brings brokers and JVMs of its own, and what starves is no
 # test. See tests/conftest.py for the order.
 # Tests start the package in hundreds of processes; without bytecode each would compile it again.
+# OPTIONS are further ones of pytest's.
 WORKERS ?= 3
 test: $(VENV)/.setup-all $(VENV)/.setup-starts
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -ra --durations=15 -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(TESTS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -ra --durations=15 -n $(WORKERS) --dist loadgroup $(OPTIONS) --no-loadscope-reorder $(TESTS)
 
 # ROOM=assignor tests one room: tests/unit/assignor and the suites that are listed for it here.
 # Suites of several rooms (chaos, learners, modes, static) are in none: see docs/CONTRIBUTING.md.
