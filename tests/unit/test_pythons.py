@@ -45,6 +45,7 @@ def test_of_the_cases_of_each_test_a_share_is_kept_and_at_least_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cases = ["a.py::test_one", *(f"a.py::test[{n}]" for n in range(8)), "b.py::test[x[0]]"]
+    monkeypatch.setattr("tests.shares.SHARE", 1.0)
     assert share_of_cases(cases) == {*cases}
     monkeypatch.setattr("tests.shares.SHARE", 0.25)
     assert share_of_cases(cases) == {cases[0], "a.py::test[0]", "a.py::test[4]", cases[-1]}
