@@ -5,12 +5,12 @@
 
 typedef PyObject *each(PyObject *entry);
 
-/* The entry at a place, borrowed; NULL with an exception unless it is exactly of the type. */
+/* The entry at a place, held; NULL with an exception unless it is exactly of the type. */
 static PyObject *entry_of(PyObject *column, Py_ssize_t at, PyTypeObject *type) {
-    PyObject *entry = PyList_GetItem(column, at);
+    PyObject *entry = list_entry(column, at);
     if (entry && Py_TYPE(entry) != type) {
         PyErr_Format(PyExc_TypeError, "entry %zd is of another type", at);
-        return NULL;
+        Py_CLEAR(entry);
     }
     return entry;
 }
@@ -28,6 +28,7 @@ static PyObject *mapped(PyObject *column, PyTypeObject *type, each *function) {
     for (Py_ssize_t at = 0; out && at < length; at++) {
         PyObject *entry = entry_of(column, at, type);
         PyObject *made = entry ? function(entry) : NULL;
+        Py_XDECREF(entry);
         if (!made || PyList_SetItem(out, at, made) < 0) Py_CLEAR(out);
     }
     return out;
@@ -122,9 +123,11 @@ PyObject *all_of(PyObject *module, PyObject *arguments) {
         return NULL;
     Py_ssize_t length = PyList_Size(column);
     for (Py_ssize_t at = 0; at < length; at++) {
-        PyObject *entry = PyList_GetItem(column, at);
+        PyObject *entry = list_entry(column, at);
         if (!entry) return NULL;
-        if ((PyObject *)Py_TYPE(entry) != type) Py_RETURN_FALSE;
+        int same = (PyObject *)Py_TYPE(entry) == type;
+        Py_DECREF(entry);
+        if (!same) Py_RETURN_FALSE;
     }
     Py_RETURN_TRUE;
 }
@@ -168,6 +171,7 @@ PyObject *partitions_of(PyObject *module, PyObject *arguments) {
             uint32_t hash = murmur2((unsigned char *)data, (size_t)size) & 0x7FFFFFFF;
             made = PyLong_FromUnsignedLong(hash % count);
         }
+        Py_XDECREF(entry);
         if (!made || PyList_SetItem(out, at, made) < 0) Py_CLEAR(out);
     }
     return out;

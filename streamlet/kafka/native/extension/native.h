@@ -15,6 +15,15 @@
 
 #include "librdkafka.h"
 
+/* The entry of a list at a place, held: another thread may take it out of the list. */
+static inline PyObject *list_entry(PyObject *list, Py_ssize_t at) {
+#ifdef Py_GIL_DISABLED
+    return PyList_GetItemRef(list, at);
+#else
+    return Py_XNewRef(PyList_GetItem(list, at));
+#endif
+}
+
 /* Of one interpreter; nothing is global. */
 typedef struct {
     Library library;
