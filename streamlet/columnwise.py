@@ -61,3 +61,6 @@ unpack_floats: Callable[[list[bytes]], list[float]] | None = getattr(_found, "un
 partitions_of: Callable[[list[bytes], int], list[int]] | None = getattr(
     _found, "partitions_of", None
 )
+#: Whether each of a column of bytes surely is a JSON document that begins with one of the letters;
+#: False of documents that only a decoder can tell of.
+are_documents: Callable[[list[bytes], str], bool] | None = getattr(_found, "are_documents", None)

@@ -18,6 +18,7 @@ from streamlet.processing.node_meters import NodeMeters
 from streamlet.processing.output_order import Meeting, OrderedNodes, Step
 from streamlet.processing.record_failures import RecordFailures
 from streamlet.processing.task_calls import TaskCalls
+from streamlet.processing.unread_values import UnreadValues
 from streamlet.processing.value_copies import Attempts, uses_values, with_copies, writes_as_read
 from streamlet.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from streamlet.topology.operator import (
@@ -66,6 +67,8 @@ class NodeSteps:
         self._subtopology, self._context, self._results = subtopology, context, results
         self._partition_counts = dict(partition_counts)
         self._forks = forks_of(subtopology)
+        #: The values that are not decoded, since no node looks at them.
+        self.unread = UnreadValues.of(subtopology)
         self._meetings: dict[str, Meeting] = {}
         self._compiled: dict[str, Step] = {}
         self._holding: dict[str, tuple[HoldingOperator, Step]] = {}
@@ -234,7 +237,7 @@ class NodeSteps:
             through = _in_parts(meter.in_parts(hooked.process_in_parts), forward)
         else:
             through = _whole(meter.whole(hooked.process), forward)
-        failed = self._results.record_failed
+        failed = self.unread.decoding(node, self._results.record_failed)
         again = node.values == "used" and self._results.policy.may_retry
 
         def step(batch: Batch) -> Iterator[None]:

@@ -6,7 +6,7 @@ an extractor makes negative is left out, as in Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -20,7 +20,8 @@ from streamlet.processing.edges.plan import TaskEdges
 from streamlet.processing.policy import FailedRecord, RecordFailure
 from streamlet.processing.record_failures import RecordFailures
 from streamlet.processing.schema_headers import with_ids
-from streamlet.serdes import ColumnError
+from streamlet.processing.unread_values import value_of
+from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.copies import own_column
 from streamlet.topology.nodes import SourceNode
 from streamlet.types import LATEST_MS, TopicPartition
@@ -83,11 +84,18 @@ class RecordDecoder:
     Args:
         failures: applies the error policy to records that cannot be decoded.
         dropped: counts records left out by rule.
+        unread: serdes of the values that nothing looks at, by the names of their sources.
     """
 
-    def __init__(self, failures: RecordFailures, dropped: Callable[[str, int], None]) -> None:
+    def __init__(
+        self,
+        failures: RecordFailures,
+        dropped: Callable[[str, int], None],
+        unread: Mapping[str, Serde[Any]] | None = None,
+    ) -> None:
         self._failures = failures
         self._dropped = dropped
+        self._unread = unread or {}
         #: The highest time of each partition so far.
         self._highest: dict[TopicPartition, int] = {}
         #: Sources whose times are probably in seconds.
@@ -127,7 +135,8 @@ class RecordDecoder:
             return self._one_by_one(source, raw, attempt)
         try:
             keys = source.key.decode_column(with_ids(source.key, raw, "key"))
-            values = source.value.decode_column(with_ids(source.value, raw, "value"))
+            serde = self._unread.get(source.name, source.value)
+            values = serde.decode_column(with_ids(serde, raw, "value"))
         except ColumnError:
             return self._one_by_one(source, raw, attempt)
         except UnreachableRegistryError as error:
@@ -250,5 +259,6 @@ class RecordDecoder:
     ) -> None:
         """Apply the policy to a record without a valid time, which is not tried again."""
         context = self._failures.context("deserialization", source.name, batch, index, 1)
-        record = FailedRecord(batch.keys[index], batch.values[index])
+        value = value_of(batch.values[index], source, self._unread)
+        record = FailedRecord(batch.keys[index], value)
         self._failures.apply(RecordFailure(context, record, reason, cause, final=True))

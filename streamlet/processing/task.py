@@ -91,7 +91,6 @@ class Task:
             lambda: self.stream_time,
             self._pause,
         )
-        self._decoder = RecordDecoder(self.failures, self.dropped)
         self._received = dict(positions)
         self._inputs = group_of(positions, idle_ms, subtopology, self.store)
         #: What came and was not begun, nor put into the group: batches, and offsets to skip to.
@@ -106,6 +105,7 @@ class Task:
         self._ticked = self.commit_requested = False
         self._stream_times = StreamTimes()
         nodes = self._nodes = NodeSteps(subtopology, self, self.failures, partition_counts or {})
+        self._decoder = RecordDecoder(self.failures, self.dropped, nodes.unread.serdes)
         #: ``calls`` are of operators at which records wait; None: there are none.
         self.calls: TaskCalls | None = nodes.calls
         self._timed, self._punctuated, self.meters = nodes.timed, nodes.punctuated, nodes.meters

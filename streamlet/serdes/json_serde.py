@@ -13,6 +13,7 @@ import attrs
 import msgspec
 import msgspec.inspect as kinds
 
+from streamlet.columnwise import are_documents
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_bytes import (
     PLAIN,
@@ -77,10 +78,10 @@ def json(of: Any = Any) -> Serde[Any]:
     described = describe(of)
     accepts = accepted_types(of)
     decode, decode_all = readers(of, parts(described))
+    if of is Any or of in _DOCUMENTS:
+        return _documents(name, described, decode, accepts)
     shortest = _shortest(described, decode)
     canonical, in_order = encoders(described, decode)
-    if of is Any or of in _DOCUMENTS:
-        return _documents(name, decode, accepts, shortest, canonical)
     make = _maker(name, of, described, (decode, decode_all), accepts, shortest)
     serde = _typed(make, RoundTripCheck.of(name, described, decode), canonical, in_order, accepts)
     floats = look_for_floats(described) if serde.immutable else None
@@ -170,10 +171,7 @@ def _fast_copy(
 
 def document(of: type[T]) -> Serde[T]:
     """The serde of plain ``dict`` or ``list``, called by that name."""
-    decode = msgspec.json.Decoder(of).decode
-    described = describe(of)
-    shortest, (canonical, _) = _shortest(described, decode), encoders(described, decode)
-    return _documents(type_name(of), decode, frozenset({of}), shortest, canonical)
+    return _documents(type_name(of), describe(of), msgspec.json.Decoder(of).decode, frozenset({of}))
 
 
 def _mapped(function: Callable[[bytes], Any]) -> Callable[[list[bytes]], list[Any]]:
@@ -194,14 +192,26 @@ def _shortest(described: kinds.Type, decode: Callable[[bytes], Any]) -> bytes | 
 
 def _documents(
     name: str,
+    described: kinds.Type,
     decode: Callable[[bytes], Any],
     accepts: frozenset[type],
-    shortest: bytes | None,
-    canonical: JsonForm,
 ) -> Serde[Any]:
     """The serde of any documents, and that of values, which keeps the order of their names."""
-    serde = _document(name, decode, accepts, shortest, canonical)
-    return attrs.evolve(serde, as_value=_document(name, decode, accepts, shortest, PLAIN))
+    canonical, _ = encoders(described, decode)
+    shortest, decodes = _shortest(described, decode), _decodes(described)
+    forms = (_document(name, decode, accepts, shortest, one) for one in (canonical, PLAIN))
+    keys, values = (attrs.evolve(form, decodes=decodes) for form in forms)
+    return attrs.evolve(keys, as_value=values)
+
+
+def _decodes(described: kinds.Type) -> Callable[[list[bytes]], bool] | None:
+    """Tells of a column whether each entry surely is a document of any shape."""
+    if are_documents is None:
+        return None
+    # A document "null" is no value, so those that are neither objects nor arrays are decoded.
+    letters = {kinds.DictType: "{", kinds.ListType: "["}.get(type(described), "{[")
+    certain = are_documents
+    return lambda column: certain(column, letters)
 
 
 def _document(

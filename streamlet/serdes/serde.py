@@ -70,6 +70,8 @@ class Serde(Generic[T]):
     ``encode_all``.
     ``for_topic`` gives the serde of a topic's keys or values (``"key"``, ``"value"``) where it
     differs by topic, as with a schema registry; None: it does not.
+    ``decodes`` tells of a column whether each entry surely has a value, which is not made; None:
+    only ``decode`` tells.
 
     ``encode_all`` and ``decode_all`` are the fast way for a whole column without None. They may
     raise anything: the column is then done again entry by entry, to find the one at fault.
@@ -94,6 +96,7 @@ class Serde(Generic[T]):
     format: str = ""
     encode_read: Callable[[list[T]], list[bytes]] | None = None
     for_topic: Callable[[str, str], Serde[T]] | None = None
+    decodes: Callable[[list[bytes]], bool] | None = None
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"
@@ -101,6 +104,20 @@ class Serde(Generic[T]):
     def of_topic(self, topic: str, role: str) -> Serde[T]:
         """The serde of a topic's keys or values (``"key"``, ``"value"``)."""
         return self if self.for_topic is None else self.for_topic(topic, role)
+
+    def unread(self) -> Serde[T]:
+        """The serde for a reader who only asks which values are None: bytes may stand for others.
+
+        What cannot be decoded is an error all the same.
+        """
+        decodes, decode_all = self.decodes, self.decode_all
+        if decodes is None or decode_all is None:
+            return self
+
+        def checked(column: list[bytes]) -> list[Any]:
+            return column if decodes(column) else decode_all(column)
+
+        return attrs.evolve(self, decode_all=checked)
 
     def decode_column(self, column: list[bytes | None]) -> list[T | None]:
         """The values of a column of bytes; None stays None.

@@ -29,7 +29,7 @@ def written(value: Serde[Any]) -> Serde[Any]:
 
 def read(value: Serde[Any]) -> Serde[Any]:
     """The serde of the source: the bytes stand for the values."""
-    return attrs.evolve(value, decode=_same, decode_all=_same, exact=None)
+    return attrs.evolve(value, decode=_same, decode_all=_same, exact=None, decodes=None)
 
 
 def _same(raw: Any) -> Any:

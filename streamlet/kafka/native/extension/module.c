@@ -58,6 +58,8 @@ static PyMethodDef methods[] = {
     {"all_of", all_of, METH_VARARGS, "all_of(column, type): whether all are exactly of it."},
     {"partitions_of", partitions_of, METH_VARARGS,
      "partitions_of(keys, count): where Java's producer puts them."},
+    {"are_documents", are_documents, METH_VARARGS,
+     "are_documents(column, letters): whether all surely are JSON that begins with one of these."},
     {NULL, NULL, 0, NULL},
 };
 

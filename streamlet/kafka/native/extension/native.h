@@ -124,6 +124,9 @@ PyObject *unpack_floats(PyObject *module, PyObject *column);
 PyObject *all_of(PyObject *module, PyObject *arguments);
 PyObject *partitions_of(PyObject *module, PyObject *arguments);
 
+/* documents.c */
+PyObject *are_documents(PyObject *module, PyObject *arguments);
+
 /* consume.c */
 PyObject *client_consume(PyObject *self, PyObject *arguments);
 
