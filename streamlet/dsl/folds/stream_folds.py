@@ -29,6 +29,7 @@ from streamlet.dsl.operators.hot_store import (
     finished,
     keeper,
     keyed,
+    loaded,
     reader,
     row_times,
 )
@@ -83,15 +84,14 @@ class Reduce:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the reducer fails or returns what the serde refuses."""
         batch, ckeys, error = keyed(self.store, batch)
-        cache, load, reducer = self.store.cache, self.store.load, self.reducer
-        get, read, keep = cache.get, reader(self.value), keeper(self.value)
+        cache, reducer = self.store.cache, self.reducer
+        read, keep = reader(self.value), keeper(self.value)
         out: list[Any] = []
         olds: list[Any] = []
+        find = cache.get if loaded(self.store, ckeys) else self.store.load
         try:
             for ckey, value in zip(ckeys, batch.values, strict=True):
-                old = get(ckey)
-                if old is None:
-                    old = load(ckey)
+                old = find(ckey)
                 new = keep(value if old is None else reducer(read(old) if read else old, value))
                 cache[ckey] = new
                 out.append(new)
@@ -123,16 +123,21 @@ def stored(
 
 def counted(store: HotStore, ckeys: list[Any]) -> list[int]:
     """Count a record for each cache key; the counts, which are in the cache."""
-    cache, load = store.cache, store.load
+    cache = store.cache
     out: list[int] = []
     append = out.append
-    for ckey in ckeys:
-        try:
+    try:
+        for ckey in ckeys:
             count = cache[ckey] + 1
-        except (KeyError, TypeError):  # not in the cache, or there as deleted
-            count = (load(ckey) or 0) + 1
-        cache[ckey] = count
-        append(count)
+            cache[ckey] = count
+            append(count)
+    except (KeyError, TypeError):  # not in the cache, or there as deleted
+        rest = ckeys[len(out) :]
+        find = cache.get if loaded(store, rest) else store.load
+        for ckey in rest:
+            count = (find(ckey) or 0) + 1
+            cache[ckey] = count
+            append(count)
     return out
 
 
@@ -150,14 +155,13 @@ def aggregated(
     Returns:
         The new values, the old ones, and the failure that ended it.
     """
-    cache, load, get = store.cache, store.load, store.cache.get
+    cache = store.cache
     out: list[Any] = []
     olds: list[Any] = []
+    find = cache.get if loaded(store, ckeys) else store.load
     try:
         for key, ckey, value in zip(batch.keys, ckeys, batch.values, strict=True):
-            old = get(ckey)
-            if old is None:
-                old = load(ckey)
+            old = find(ckey)
             mine = initializer() if old is None else old
             new = keep(aggregator(key, value, read(mine) if read else mine))
             cache[ckey] = new

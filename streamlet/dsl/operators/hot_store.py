@@ -117,6 +117,15 @@ def keyed(store: StoreWithKeys, batch: Batch) -> tuple[Batch, list[Any], BaseExc
         return part, store.ckeys(part.keys) if failed.index else [], failed.cause
 
 
+def loaded(store: HotStore, ckeys: list[Any]) -> bool:
+    """Have the rows of these cache keys in the cache; False: one by one, as a key has no bytes."""
+    try:
+        store.load_many(ckeys)
+    except SerdeError:
+        return False
+    return True
+
+
 def finished(done: Batch, error: BaseException | None) -> Batch:
     """The operator's output, or its failure on the record behind it.
 
