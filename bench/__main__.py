@@ -12,10 +12,12 @@ from typing import Any
 from bench import (
     assignor,
     bare_latency,
+    batches,
     calls,
     closing,
     crash,
     eos,
+    growth,
     handover,
     joins,
     latency,
@@ -39,9 +41,11 @@ _WORKLOADS = (
     "passthrough",
     "eos",
     "peers",
+    "growth",
     "regroup",
     "window",
     "join",
+    "batches",
     "async",
     "closing",
     "restore",
@@ -115,10 +119,14 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         case "join":
             load = {name: getattr(options, name) for name in ("records", "keys", "runs")}
             return joins.run(joins=options.joins, **load)
+        case "batches":
+            return batches.run(records=options.records, runs=options.runs)
         case "async":
             return calls.run(records=options.records, runs=options.runs)
         case "regroup":
             return regroup.chosen(options)
+        case "growth":
+            return growth.chosen(options)
         case "eos":
             return eos.run(records=options.records, keys=options.keys, runs=options.runs)
         case "peers":
@@ -225,6 +233,7 @@ def _parse() -> argparse.Namespace:
     _add_spark(parser)
     peers.add_options(parser)
     regroup.add_options(parser)
+    growth.add_options(parser)
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()
     _fill_records(options)

@@ -14,6 +14,8 @@ Config: TypeAlias = Mapping[str, object]
 
 #: How long a call takes.
 CALL_S = 0.01
+#: The model that scores numbers.
+WEIGHTS = (3.0, -1.0, 4.0, 1.0, -5.0, 9.0, -2.0, 6.0)
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,42 @@ def slept(number: int) -> int:
     """The number, from a client that blocks."""
     time.sleep(CALL_S)
     return number
+
+
+def scored(
+    how: Literal["record", "list", "numpy"], name: str, source: str, output: str, config: Config
+) -> sl.App:
+    """A score of each number: by the record, by columns that are lists, or by arrays of numpy."""
+    app = sl.App(name, config=config)
+    numbers = app.stream(source, key=str, value=int)
+    if how == "record":
+        numbers.map_values(score, value=float).to(output)
+        return app
+    function = scores if how == "list" else array_scores
+    numbers.map_batches(function, max_records=10_000, value=float).to(output)
+    return app
+
+
+def score(number: int) -> float:
+    """The score of a number by a small model, whose steps lose nothing."""
+    x, total = float(number % 1_024), 0.0
+    for weight in WEIGHTS:
+        total = total * 0.5 + weight * x
+    return total
+
+
+def scores(batch: sl.RecordBatch[str, int]) -> list[float]:
+    """The scores of a column."""
+    return [score(number) for number in batch.values]
+
+
+def array_scores(batch: sl.RecordBatch[str, int]) -> Any:
+    """The same, which numpy computes by the column."""
+    x = (batch.to_numpy() % 1_024).astype(float)
+    total = x * 0.0
+    for weight in WEIGHTS:
+        total = total * 0.5 + weight * x
+    return total
 
 
 def _odd(value: dict[str, object]) -> dict[str, object]:

@@ -8,7 +8,7 @@ no memory, restores nothing and survives no crash: a ceiling, not a design.
 ``python -m bench.bare wordcount|on-commit|passthrough|window --bootstrap … --source … --output …
 --state …`` is one measured run. It commits every ``--commit`` ms, with ``--transactions`` by
 Kafka's: outputs, changelog and positions together. The records before ``--preload`` are not
-measured. Windows need ``--size`` and ``--grace``, ms.
+measured. Windows need ``--size`` and ``--grace``, ms; ``--partitions`` are those of the input.
 """
 
 from __future__ import annotations
@@ -174,9 +174,9 @@ def main() -> None:
     if options.transactions:
         producer.init_transactions()
         producer.begin_transaction()
-    total = sum(ends(options.bootstrap, options.source).values())
+    total = sum(ends(options.bootstrap, options.source, options.partitions).values())
     reader = consumer(options.bootstrap, f"{options.output}-bare")
-    reader.assign([TopicPartition(options.source, p, 0) for p in range(PARTITIONS)])
+    reader.assign([TopicPartition(options.source, p, 0) for p in range(options.partitions)])
     work = _work(options, producer)
     end = commit_transaction if options.transactions else commit_positions
     span = run(reader, total, work, producer, options.preload, options.commit, end)
@@ -193,6 +193,7 @@ def _parse() -> argparse.Namespace:
         parser.add_argument(f"--{name}", required=True)
     for name in ("preload", "size", "grace"):
         parser.add_argument(f"--{name}", type=int, default=0)
+    parser.add_argument("--partitions", type=int, default=PARTITIONS)
     parser.add_argument("--commit", type=int, default=_COMMIT_MS)
     parser.add_argument("--transactions", action="store_true")
     return parser.parse_args()
@@ -200,7 +201,7 @@ def _parse() -> argparse.Namespace:
 
 def _work(options: argparse.Namespace, producer: Producer) -> Work:
     to: dict[str, Any] = {"producer": producer, "output": options.output}
-    folders = [Path(options.state) / str(partition) for partition in range(PARTITIONS)]
+    folders = [Path(options.state) / str(partition) for partition in range(options.partitions)]
     stores: Sequence[Counts | WindowCounts]
     if options.workload == "passthrough":
         return Work(partial(pass_through, **to), lambda: None)

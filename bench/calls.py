@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import uuid
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -36,19 +37,8 @@ class CallsBench:
 
     def run(self, workload: str, total: int) -> Outcome:
         """One variant, in one worker."""
-        source = load(self.bootstrap, total)
-        run = f"bench-run-{uuid.uuid4().hex[:8]}"
-        state = tempfile.mkdtemp(prefix="streamlet-bench-")
-        topics = Topics(self.bootstrap, PARTITIONS)
-        topics.create(run)
-        command = ["bench.ours", workload, "--bootstrap", self.bootstrap, "--source", source]
-        command += ["--output", run, "--state", state, "--total", str(total), "--by-output"]
-        try:
-            measurement = measure([[*command, "--number", "0", "--members", "1"]], total)
-            return Outcome(measurement, self._wrong(run, workload, total))
-        finally:
-            shutil.rmtree(state, ignore_errors=True)
-            topics.delete(lambda name: name.startswith(run))
+        check = partial(self._wrong, workload=workload, total=total)
+        return one_worker(self.bootstrap, workload, total, check)
 
     def _wrong(self, output: str, workload: str, total: int) -> str:
         """The fault in the output: each number once, in the order that was asked for."""
@@ -64,6 +54,23 @@ class CallsBench:
                 seen.add(number)
         missing = set(range(total)) - seen
         return f"{len(missing)} of {total} records are missing" if missing else ""
+
+
+def one_worker(bootstrap: str, workload: str, total: int, check: Callable[[str], str]) -> Outcome:
+    """An application over the numbers, in one worker; ``check`` finds faults in its output."""
+    source = load(bootstrap, total)
+    run = f"bench-run-{uuid.uuid4().hex[:8]}"
+    state = tempfile.mkdtemp(prefix="streamlet-bench-")
+    topics = Topics(bootstrap, PARTITIONS)
+    topics.create(run)
+    command = ["bench.ours", workload, "--bootstrap", bootstrap, "--source", source]
+    command += ["--output", run, "--state", state, "--total", str(total), "--by-output"]
+    try:
+        measurement = measure([[*command, "--number", "0", "--members", "1"]], total)
+        return Outcome(measurement, check(run))
+    finally:
+        shutil.rmtree(state, ignore_errors=True)
+        topics.delete(lambda name: name.startswith(run))
 
 
 def load(bootstrap: str, records: int) -> str:

@@ -1,12 +1,12 @@
 """One worker of the measured application, in this process as under ``streamlet run --processes 0``.
 
 ``python -m bench.ours wordcount|on-commit|passthrough|regroup|waiting|window|split|unsplit|serial|
-key|partition --bootstrap … --source … --output … --state … --total … --number … --members …`` is a
-measured process of ``--members``. It stops when it has seen ``--total`` records, with
-``--by-output`` when it has written so many, or when its standard input ends: the others have seen
-the rest. With ``--exact`` repartition topics bear prefixes. ``--exactly-once`` commits by
-transactions, and ``--commit`` sets how often tasks commit, ms. The records before ``--preload`` are
-not measured. Windows need ``--size`` and ``--grace``, ms.
+key|partition|record|list|numpy --bootstrap … --source … --output … --state … --total …
+--number … --members …`` is a measured process of ``--members``. It stops when it has seen
+``--total`` records, with ``--by-output`` when it has written so many, or when its standard input
+ends: the others have seen the rest. With ``--exact`` repartition topics bear prefixes.
+``--exactly-once`` commits by transactions, and ``--commit`` sets how often tasks commit, ms. The
+records before ``--preload`` are not measured. Windows need ``--size`` and ``--grace``, ms.
 
 Joins (``stream_stream`` and so on) read ``--left`` and ``--right``, and need ``--within``, ms;
 ``--inputs`` is the number of records in both, where those of repartition topics are seen too.
@@ -48,6 +48,9 @@ _APPS = {
     "serial": apps.serial,
     "key": partial(apps.calls, "key"),
     "partition": partial(apps.calls, "partition"),
+    "record": partial(apps.scored, "record"),
+    "list": partial(apps.scored, "list"),
+    "numpy": partial(apps.scored, "numpy"),
 }
 #: Joins, of two topics.
 _JOINS = ("stream_stream", "stream_table", "table_table", "foreign_key")

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from bench import rounds
-from bench.broker import Topics, serving
+from bench.broker import PARTITIONS, Topics, serving
 from bench.check import check_passthrough, check_wordcount
 from bench.load import load
 from bench.processes import measure
@@ -22,17 +22,18 @@ ON_COMMIT_RECORDS = 3_000_000
 
 @attrs.frozen
 class Bench:
-    """One workload on one loaded topic."""
+    """One workload on one loaded topic of so many partitions; outputs have the usual number."""
 
     workload: str
     bootstrap: str
     source: str
     records: int
     keys: int
+    partitions: int = PARTITIONS
 
     def bare(self, *more: str) -> Outcome:
         """The bare loop; ``more`` arguments of its."""
-        return self._run("bench.bare", [[*more]])
+        return self._run("bench.bare", [["--partitions", str(self.partitions), *more]])
 
     def streamlet(self, workers: int, *more: str) -> Outcome:
         """The application of ``bench/apps.py``, in so many workers of one group."""
@@ -55,7 +56,8 @@ class Bench:
         topics = Topics(self.bootstrap)
         topics.create(run)
         if module == "bench.bare":
-            topics.create(f"{run}-changelog", {"cleanup.policy": "compact"})
+            changelogs = Topics(self.bootstrap, self.partitions)
+            changelogs.create(f"{run}-changelog", {"cleanup.policy": "compact"})
         options = {
             "--bootstrap": self.bootstrap,
             "--source": self.source,

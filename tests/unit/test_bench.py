@@ -8,7 +8,8 @@ import pkgutil
 import pytest
 
 import bench
-from bench import eos, latency, regroup
+import streamlet as sl
+from bench import apps, eos, growth, latency, regroup
 from bench.join_check import expected
 from bench.join_load import JoinLoad
 from bench.load import expected_counts, words
@@ -97,6 +98,31 @@ def test_exactly_once_is_compared_with_what_commits_as_often() -> None:
         "1000": {"bare": 0.75, "transactions": 0.833, "at_least_once": 0.938},
     }
     assert found["cpu_ratios"] == found["ratios"]
+
+
+def test_growth_compares_partitions_among_themselves_and_keys_with_the_bare_loop() -> None:
+    rates = {(4, 10): (500, 400), (64, 10): (450, 300), (256, 10): (445, 100), (4, 90): (300, 310)}
+    outcomes = {
+        f"{side} {partitions}x{keys}": [outcome(rate, rss_mb=rate)]
+        for (partitions, keys), both in rates.items()
+        for side, rate in zip(("streamlet", "bare"), both, strict=True)
+    }
+    found = growth.summary(outcomes, [4, 64, 256], [10, 90])
+    assert (found["partitions_ratio"], found["keys_ratio"]) == (0.89, 0.968)
+    assert found["within"] == {"partitions": False, "keys": False}
+    assert found["keys"]["90"]["ratio"] == 0.968
+    assert (found["keys"]["90"]["rss_mb"], found["keys"]["90"]["bare_rss_mb"]) == (300, 310)
+    assert [one["rate"] for one in found["partitions"].values()] == [500, 450, 445]
+    better = growth.summary(outcomes, [4, 64], [10])
+    assert better["within"] == {"partitions": True, "keys": True}
+
+
+def test_a_model_scores_by_the_record_by_lists_and_by_arrays_alike() -> None:
+    numbers = [0, 1, 1_023, 1_024, 999_999]
+    batch = sl.RecordBatch(["k"] * 5, numbers, [0] * 5)
+    wanted = list(map(apps.score, numbers))
+    assert apps.scores(batch) == apps.array_scores(batch).tolist() == wanted
+    assert len(set(wanted)) == 4, "a number and the one 1,024 behind it are alike"
 
 
 def test_one_wrong_output_makes_the_result_wrong() -> None:
