@@ -15,7 +15,6 @@ import http.client
 import itertools
 import json
 import math
-import re
 import statistics
 import time
 from collections.abc import Callable
@@ -40,7 +39,6 @@ INSTANCES, PARTITIONS = 2, 4
 WARM_S = 5.0
 
 _PARTS = {"p50": 0.5, "p99": 0.99, "max": 1.0}
-_SERVES = re.compile(r"queries are answered on (http://[^ \"]+)")
 
 
 def chosen(options: argparse.Namespace) -> dict[str, Any]:
@@ -93,7 +91,7 @@ def owners(stage: Stage) -> dict[int, str]:
     """
     found = {}
     for one in stage.instances.live:
-        served = _SERVES.search("".join(one.said))
+        served = queries_moves.SERVES.search("".join(one.said))
         if served is None:
             raise MeasurementError(f"{one.name} serves no queries")
         found |= {int(task.partition("_")[2]): served[1] for task in one.tasks}

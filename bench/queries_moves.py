@@ -39,13 +39,14 @@ RATE = 2_000
 PARTITIONS, INSTANCES, READERS = 4, 2, 3
 #: How far behind standbys may be that answer while a worker is dead, s.
 STALE_S = 30
+#: The line in which an instance says where it answers queries.
+SERVES = re.compile(r"queries are answered on (http://[^ \",]+)")
 _MOST_MS = 100.0
 _STEADY_S, _AFTER_S = 1.0, 3.0
 #: Answers after each kill before the next one, at least.
 _ENOUGH = 50
 #: How long a reader waits between two questions, s.
 _PAUSE_S = 0.005
-_SERVES = re.compile(r"queries are answered on (http://[^ \"]+)")
 _CONFIG = {"http.port": "0", "commit.interval.ms": "500", "num.standby.replicas": "1"}
 
 
@@ -260,5 +261,5 @@ def _count(found: Any) -> int:
 
 def _url(instance: Instance) -> str | None:
     """The address of the instance's worker; of the newest, if it has had several."""
-    served = _SERVES.findall("".join(instance.said))
+    served = SERVES.findall("".join(instance.said))
     return served[-1] if served else None
