@@ -1,8 +1,9 @@
-"""Three brokers: one may be away; and a proxy in front of all of them."""
+"""Three brokers: one may be away, each in turn under an application; a proxy before all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -12,6 +13,10 @@ from streamlet.errors import BrokerError, ConfigError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
 from streamlet.testing import FaultProxy, KafkaBroker
+from tests.integration.chaos.checks import go_on
+from tests.integration.chaos.support import LONG_SESSIONS, Cluster, running
+from tests.integration.chaos.test_exactly_once import EXACTLY_ONCE, assert_exact
+from tests.integration.chaos.topics import Load
 
 pytestmark = pytest.mark.integration
 
@@ -81,6 +86,31 @@ def test_one_of_three_may_be_away_and_two_may_not(kafka: KafkaBroker, topic: str
     found = values(kafka.bootstrap_servers, topic)
     assert [found.count(value) for value in (b"without the first", b"without the second")] == [3, 3]
     assert found.count(b"with all") == 3
+
+
+@pytest.mark.chaos
+def test_brokers_that_bounce_one_by_one_lose_and_double_nothing(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    """Once by a stop in order and twice by a kill, while an application commits by transactions.
+
+    One after the other is the leader of partitions, of the group's positions, of transactions and
+    the controller, so that each of these changes hands.
+    """
+    settings = {**LONG_SESSIONS, **EXACTLY_ONCE}
+    with running(Cluster(kafka.bootstrap_servers, tmp_path, "counting", **settings)) as cluster:
+        instance = cluster.instance("a").start()
+        with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+            cluster.await_running()
+            for node in kafka.brokers:
+                (node.stop if node is kafka.brokers[0] else node.kill)()
+                go_on(load)
+                node.start()
+                go_on(load)
+            true = load.finish()
+        cluster.await_settled()
+        assert instance.stop() == 0, cluster.logs()
+        assert_exact(cluster, true)
 
 
 def test_a_proxy_stands_before_each_of_them(kafka: KafkaBroker, topic: str) -> None:
