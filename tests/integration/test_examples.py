@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from examples.wordcount import words
 from streamlet.broker.jars import cache_folder
+from streamlet.broker.node import OPTIONS_VARIABLE
 from streamlet.kafka.client import KafkaAdmin
 
 pytestmark = pytest.mark.integration
@@ -114,6 +116,7 @@ def test_flights_match_pandas_while_instances_join_and_leave(tmp_path: Path) -> 
         "HOME": str(home),
         "XDG_CACHE_HOME": str(cache_folder().parent),  # or it would fetch Kafka again
         "TMPDIR": str(temporary),
+        OPTIONS_VARIABLE: os.environ[OPTIONS_VARIABLE],  # of brokers that live for a minute
         "LANG": "C",
     }
     demo = [sys.executable, "-m", "examples.flights.demo", "--flights", "20000", "--seconds", "12"]

@@ -20,8 +20,11 @@ def kafka_streams() -> None:
         pytest.skip(f"no Kafka Streams to compare with: {error}")
 
 
-def test_both_write_the_same_for_each_key_under_exactly_once(bootstrap_servers: str) -> None:
+def test_both_write_the_same_for_each_key_under_exactly_once(
+    bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Aborted and late records in the input, deleted rows, and one of ours killed on the way."""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")  # programs of some seconds
     found = bench(bootstrap_servers, "peers", "--equal")
     assert found["different"] == {"counts": [], "windows": [], "joined": []}
     assert found["updates"]["counts"] == found["records"]

@@ -34,7 +34,9 @@ class Shell:
 
     def __init__(self, home: Path) -> None:
         folders = {"XDG_STATE_HOME": home / "state", "XDG_DATA_HOME": home / "data", "TMPDIR": home}
-        self.env = {**os.environ, **{name: str(path) for name, path in folders.items()}}
+        short_lived = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+        paths = {name: str(path) for name, path in folders.items()}
+        self.env = {**os.environ, **short_lived, **paths}
 
     def run(self, *words: str, exit_code: int = 0) -> Any:
         done = subprocess.run(
