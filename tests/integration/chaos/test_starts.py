@@ -73,8 +73,9 @@ def test_an_instance_waits_for_a_broker_and_then_runs(
     assert_counts_exact(cluster, contents(cluster, instances), true)
 
 
-@pytest.mark.parametrize("processes", [0, 1])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    ("number", "processes"), [(signal.SIGINT, 0), (signal.SIGTERM, 1), (signal.SIGUSR1, 1)]
+)
 def test_a_signal_ends_a_start_that_waits(
     make_cluster: Callable[..., Cluster], number: signal.Signals, processes: int
 ) -> None:
@@ -132,8 +133,7 @@ def test_a_worker_that_died_while_the_broker_is_away_waits_for_it(
     assert_counts_exact(cluster, contents(cluster, [a, b]), true)
 
 
-@pytest.mark.parametrize("how", ["gone", "hanging"])
-@pytest.mark.parametrize("processes", [0, 2])
+@pytest.mark.parametrize(("how", "processes"), [("gone", 2), ("hanging", 0)])
 def test_a_stop_while_the_broker_is_away_is_as_any_other(
     kafka_broker: KafkaBroker,
     make_cluster: Callable[..., Cluster],
