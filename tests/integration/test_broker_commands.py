@@ -55,10 +55,13 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     subprocess.run(shell.command("broker", "stop"), env=shell.env, capture_output=True, check=False)
 
 
-def test_several_brokers_are_found_again_one_by_one(shell: Shell) -> None:
+def test_several_brokers_are_found_again_one_by_one_and_take_their_data_along(
+    shell: Shell,
+) -> None:
     started = shell.run("broker", "start", "--port", "0", "--brokers", "3", "--ephemeral")
     assert started["bootstrap_servers"].count(",") == 2
     assert [one["ready"] for one in started["brokers"]] == [True] * 3
+    assert all(Path(one["data_dir"]).is_dir() for one in started["brokers"])
     first, *others = sorted(started["brokers"], key=lambda one: int(one["port"]))
     shell.run("broker", "stop", "--port", str(first["port"]))
     assert shell.run("broker", "status")["brokers"] == others
@@ -93,13 +96,6 @@ def test_a_broker_in_the_background_is_found_again_and_keeps_its_topics(shell: S
     shell.run("broker", "start", "--port", port, "--data-dir", started["data_dir"])
     topics = shell.run("topics", "list", *servers)["topics"]
     assert topics == [{"name": "kept", "partitions": 3, "internal": False}]
-
-
-def test_an_ephemeral_broker_takes_its_data_along(shell: Shell) -> None:
-    started = shell.run("broker", "start", "--port", "0", "--ephemeral")
-    assert Path(started["data_dir"]).is_dir()
-    shell.run("broker", "stop")
-    assert not Path(started["data_dir"]).exists()
 
 
 def kafka_of(pid: int) -> list[psutil.Process]:
