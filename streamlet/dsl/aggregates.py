@@ -250,9 +250,24 @@ def _collected(so_far: list[Any], new: Any) -> list[Any]:
 
 
 def _distinct(so_far: list[Any], new: Any) -> list[Any]:
-    if new not in so_far:
+    if not _has(so_far, new):
         so_far.append(new)
     return so_far
+
+
+def _has(some: list[Any], value: Any) -> bool:
+    """True if a value is there; true is not 1, as it is to Python, nor is false 0."""
+    return value in some and any(_is_same(one, value) for one in some)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, bool) is not isinstance(other, bool) or one != other:
+        return False
+    if isinstance(one, list | tuple):
+        return all(map(_is_same, one, other))
+    if isinstance(one, dict):
+        return all(_is_same(part, other[name]) for name, part in one.items())
+    return True
 
 
 #: What a row begins with, and how a value comes to it. The row is the aggregator's own to change.
@@ -288,7 +303,7 @@ _MERGES: Mapping[str, Callable[[Any, Any], Any]] = {
     "first": lambda one, other: other if one is None else one,
     "last": lambda one, other: one if other is None else other,
     "collect": lambda one, other: [*one, *other],
-    "distinct": lambda one, other: [*one, *(value for value in other if value not in one)],
+    "distinct": lambda one, other: [*one, *(value for value in other if not _has(one, value))],
 }
 
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import operator as operators
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
+from keyword import iskeyword
 from typing import Any, Literal, is_typeddict
 
 import attrs
@@ -47,6 +48,8 @@ _CALCULATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "/": operators.truediv,
 }
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+#: Levels of operators that are one text of Python, which takes 200 levels of brackets.
+_DEEPEST = 40
 
 
 class Expression:
@@ -156,7 +159,13 @@ class Binary(Expression):
 
 
 def col(name: str) -> Column:
-    """The entry of the value with this name: attribute, or entry of a dict (None if missing)."""
+    """The entry of the value with this name: attribute, or entry of a dict (None if missing).
+
+    Raises:
+        TypeError: the name is no text.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"col() expects the name of an attribute or entry, not {shown(name)}")
     return Column("value", name)
 
 
@@ -177,7 +186,7 @@ def lit(constant: Any) -> Constant:
         TypeError: it is none that an expression can have.
     """
     if type(constant) not in (type(None), bool, int, float, str, bytes):
-        raise TypeError(f"an expression cannot have {constant!r}, a {type(constant).__name__}")
+        raise TypeError(f"an expression cannot have {shown(constant)}, a {type(constant).__name__}")
     return Constant(constant)
 
 
@@ -201,11 +210,44 @@ def compiled(expression: Expression, value_type: Any = UNKNOWN) -> Function:
         TopologyError: the values have no such name.
     """
     names: dict[str, Any] = {"_field": _field, "_flag": _flag}
-    source = _source(expression, value_type, names, (f"_t{i}" for i in count()))
-    function = eval(f"lambda _k, _v: {source}", names)
+    writer = _Writer(value_type, names)
+    function: Any = None
+    for part in _pieces(expression):
+        # Of a name of its own for each: what holds others calls them.
+        function = eval(f"lambda _k, _v: {writer.source(part)}", names)
+        names[writer.called(part)] = function
     function.expression, function.value_type = expression, value_type
     made: Function = function
     return made
+
+
+def _pieces(expression: Expression) -> list[Expression]:
+    """The parts to be compiled each by itself, innermost first; the whole is the last."""
+    found: list[Expression] = []
+    depths: dict[int, int] = {}
+    todo = [(expression, False)]
+    while todo:
+        one, ready = todo.pop()
+        inner = _operands(one)
+        if not ready:
+            todo += [(one, True), *((part, False) for part in inner)]
+            continue
+        depth = 1 + max((depths[id(part)] for part in inner), default=0)
+        if depth >= _DEEPEST and one is not expression:
+            found.append(one)
+            depth = 0
+        depths[id(one)] = depth
+    return [*found, expression]
+
+
+def _operands(one: Expression) -> tuple[Expression, ...]:
+    match one:
+        case Unary(_, operand):
+            return (operand,)
+        case Binary(_, left, right):
+            return left, right
+        case _:
+            return ()
 
 
 def type_of(expression: Expression, key_type: Any, value_type: Any) -> Any:
@@ -220,7 +262,10 @@ def type_of(expression: Expression, key_type: Any, value_type: Any) -> Any:
         case Constant(constant):
             return UNKNOWN if constant is None else type(constant)
         case Binary(operator, left, right) if operator in _CALCULATIONS:
-            types = (type_of(one, key_type, value_type) for one in (left, right))
+            try:
+                types = [type_of(one, key_type, value_type) for one in (left, right)]
+            except RecursionError:  # of so many that nobody needs their type
+                return UNKNOWN
             return result_of(operator, *types)
         case _:
             return bool
@@ -241,72 +286,80 @@ def result_of(operator: str, left: Any, right: Any) -> Any:
         return UNKNOWN
 
 
-def _source(one: Expression, value_type: Any, names: dict[str, Any], fresh: Iterator[str]) -> str:
-    """Python for an expression; constants and helpers are in ``names``."""
-    match one:
-        case Column("key"):
-            return "_k"
-        case Column(_, None):
-            return "_v"
-        case Column(_, str() as name):
-            return _lookup(name, value_type, names, fresh)
-        case Constant(constant):
-            name = next(fresh)
-            names[name] = constant
-            return name
-        case Unary("not", operand):
-            it = next(fresh)
-            inner = _truth(operand, value_type, names, fresh)
-            return f"(None if ({it} := {inner}) is None else not {it})"
-        case Unary(operator, operand):
-            sign = "is" if operator == "is null" else "is not"
-            return f"({_source(operand, value_type, names, fresh)} {sign} None)"
-        case Binary("&" | "|" as operator, left, right):
-            a, b = next(fresh), next(fresh)
-            first = _truth(left, value_type, names, fresh)
-            second = _truth(right, value_type, names, fresh)
-            decides = operator == "|"
-            return (
-                f"({decides} if ({a} := {first}) is {decides} else "
-                f"{decides} if ({b} := {second}) is {decides} else "
-                f"None if {a} is None or {b} is None else {not decides})"
-            )
-        case Binary(operator, left, right):
-            a, b = next(fresh), next(fresh)
-            first = _source(left, value_type, names, fresh)
-            second = _source(right, value_type, names, fresh)
-            return (
-                f"(None if ({a} := {first}) is None or ({b} := {second}) is None "
-                f"else {a} {operator} {b})"
-            )
-        case _:
-            raise AssertionError(one)
+class _Writer:
+    """Writes Python for expressions; constants, helpers and parts are in ``names``."""
 
+    def __init__(self, value_type: Any, names: dict[str, Any]) -> None:
+        self._value_type, self._names = value_type, names
+        self._fresh = (f"_t{i}" for i in count())
+        #: The names of parts that are compiled, by their ids.
+        self._parts: dict[int, str] = {}
 
-def _truth(one: Expression, value_type: Any, names: dict[str, Any], fresh: Iterator[str]) -> str:
-    """Like ``_source``, and the result must be a bool or None."""
-    inner = _source(one, value_type, names, fresh)
-    is_truth = isinstance(one, Unary) or (
-        isinstance(one, Binary) and one.operator in (*_COMPARISONS, "&", "|")
-    )
-    return inner if is_truth else f"_flag({inner})"
+    def called(self, part: Expression) -> str:
+        """A name for a part that is compiled; from now on it is called by that."""
+        return self._parts.setdefault(id(part), next(self._fresh))
 
+    def source(self, one: Expression) -> str:
+        """Python for an expression."""
+        if id(one) in self._parts:
+            return f"{self._parts[id(one)]}(_k, _v)"
+        match one:
+            case Column("key"):
+                return "_k"
+            case Column(_, None):
+                return "_v"
+            case Column(_, str() as name):
+                return self._lookup(name)
+            case Constant(constant):
+                return self._named(constant)
+            case Unary("not", operand):
+                it = next(self._fresh)
+                return f"(None if ({it} := {self._truth(operand)}) is None else not {it})"
+            case Unary(operator, operand):
+                sign = "is" if operator == "is null" else "is not"
+                return f"({self.source(operand)} {sign} None)"
+            case Binary("&" | "|" as operator, left, right):
+                a, b = next(self._fresh), next(self._fresh)
+                first, second, decides = self._truth(left), self._truth(right), operator == "|"
+                return (
+                    f"({decides} if ({a} := {first}) is {decides} else "
+                    f"{decides} if ({b} := {second}) is {decides} else "
+                    f"None if {a} is None or {b} is None else {not decides})"
+                )
+            case Binary(operator, left, right):
+                a, b = next(self._fresh), next(self._fresh)
+                return (
+                    f"(None if ({a} := {self.source(left)}) is None or "
+                    f"({b} := {self.source(right)}) is None else {a} {operator} {b})"
+                )
+            case _:
+                raise AssertionError(one)
 
-def _lookup(name: str, value_type: Any, names: dict[str, Any], fresh: Iterator[str]) -> str:
-    if value_type is dict or typing.get_origin(value_type) is dict or is_typeddict(value_type):
-        constant = next(fresh)
-        names[constant] = name
-        return f"(None if _v is None else _v.get({constant}))"
-    if isinstance(value_type, type) and _hints(value_type) and name.isidentifier():
-        if name not in _hints(value_type) and not hasattr(value_type, name):
-            raise TopologyError(
-                f"col({name!r}): {value_type.__name__} has no such attribute; it has "
-                f"{', '.join(_hints(value_type))}"
-            )
-        return f"(None if _v is None else _v.{name})"
-    constant = next(fresh)
-    names[constant] = name
-    return f"_field(_v, {constant})"
+    def _truth(self, one: Expression) -> str:
+        """Like ``source``, and the result must be a bool or None."""
+        inner = self.source(one)
+        is_truth = isinstance(one, Unary) or (
+            isinstance(one, Binary) and one.operator in (*_COMPARISONS, "&", "|")
+        )
+        return inner if is_truth else f"_flag({inner})"
+
+    def _named(self, constant: Any) -> str:
+        name = next(self._fresh)
+        self._names[name] = constant
+        return name
+
+    def _lookup(self, name: str) -> str:
+        of = self._value_type
+        if of is dict or typing.get_origin(of) is dict or is_typeddict(of):
+            return f"(None if _v is None else _v.get({self._named(name)}))"
+        if isinstance(of, type) and _hints(of) and name.isidentifier() and not iskeyword(name):
+            if name not in _hints(of) and not hasattr(of, name):
+                raise TopologyError(
+                    f"col({name!r}): {of.__name__} has no such attribute; it has "
+                    f"{', '.join(_hints(of))}"
+                )
+            return f"(None if _v is None else _v.{name})"
+        return f"_field(_v, {self._named(name)})"
 
 
 def _hints(of: Any) -> dict[str, Any]:

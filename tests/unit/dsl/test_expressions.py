@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -150,6 +151,17 @@ def test_several_aggregations_make_a_dict() -> None:
     }
 
 
+def test_true_is_distinct_from_the_number_that_it_is_to_python() -> None:
+    app = sl.App("kinds")
+    seen = app.stream("in", key=str, value=dict).group_by_key()
+    seen.aggregate(sl.distinct(sl.col("n")), value=list, store="seen")
+    several: list[Any] = [1, True, 1.0, 0, False, [1], [True], {"a": 0}, {"a": False}]
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_inputs("in", [("k", {"n": one}) for one in [*several, *several]])
+        kept = driver.store("seen").get("k")
+    assert list(map(repr, kept)) == [repr(one) for one in several if type(one) is not float]
+
+
 def test_where_there_is_no_largest_yet_there_is_no_row() -> None:
     def build(stream: sl.KStream[str, Flight]) -> None:
         largest = stream.group_by_key().aggregate(sl.max_(sl.col("delay")), store="largest")
@@ -161,6 +173,22 @@ def test_where_there_is_no_largest_yet_there_is_no_row() -> None:
 def test_a_name_that_the_values_do_not_have_is_refused_at_once() -> None:
     with pytest.raises(TopologyError, match=r"col\('late'\): Flight has no such attribute"):
         app_of(lambda s: s.filter(sl.col("late") > 0).to("out"))
+
+
+@pytest.mark.parametrize("count", [39, 40, 41, 3_000])
+def test_expressions_nest_as_deeply_as_a_program_makes_them(count: int) -> None:
+    """As of a list of numbers, any of which will do."""
+    one_of = compiled(functools.reduce(operator.or_, (sl.col("n") == n for n in range(count))))
+    found = [one_of("k", {"n": n}) for n in (0, 20, count - 1, count, None)]
+    assert found == [True, True, True, False, None]
+    total = sum((sl.col("n") for _ in range(count)), sl.lit(0))
+    assert compiled(total)("k", {"n": 2}) == 2 * count
+
+
+@pytest.mark.parametrize("name", [None, 5, ["n"]])
+def test_the_name_of_a_column_is_text(name: Any) -> None:
+    with pytest.raises(TypeError, match=r"col\(\) expects the name"):
+        sl.col(name)
 
 
 def test_and_or_not_are_signs() -> None:
