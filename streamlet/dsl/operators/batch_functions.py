@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
+from operator import index as as_index
 from typing import Any
 
 import attrs
@@ -152,5 +153,10 @@ def _chained(columns: list[list[Any]]) -> list[Any]:
 
 def _named(error: BaseException, count: int) -> int | None:
     """The index of the record that an error names; None: it names none of them."""
-    index = error.index if issubclass(type(error), FailedAt) else None  # type: ignore[attr-defined]
-    return index if type(index) is int and 0 <= index < count else None
+    if not issubclass(type(error), FailedAt):
+        return None
+    try:
+        index = as_index(error.index)  # type: ignore[attr-defined]
+    except Exception:  # a class of the user's without an index, or with one that is no number
+        return None
+    return index if 0 <= index < count else None

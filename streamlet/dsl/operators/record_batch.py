@@ -146,6 +146,7 @@ class RecordBatch(Generic[K, V]):
 
         Raises:
             ModuleNotFoundError: pandas is not installed.
+            FailedAt: some values have fields, and this one has none.
         """
         pandas = _package("pandas", "to_pandas()")
         values = _builtin(self.values)
@@ -153,6 +154,10 @@ class RecordBatch(Generic[K, V]):
             return pandas.DataFrame(
                 {"key": _builtin(self.keys), "value": values, "timestamp": self.timestamps}
             )
+        for index, one in enumerate(values):
+            if not isinstance(one, dict | None):
+                kind = type(one).__name__
+                raise FailedAt(index, f"to_pandas() gives fields of dicts, and one is a {kind}")
         frame = pandas.DataFrame([{} if one is None else one for one in values])
         frame.columns = [f"value.{name}" for name in frame.columns]
         frame.insert(0, "key", _builtin(self.keys))
@@ -167,7 +172,7 @@ class RecordBatch(Generic[K, V]):
                 if value is None:
                     found.append(None)
                 else:
-                    found.append(value[name] if type(value) is dict else getattr(value, name))
+                    found.append(value[name] if isinstance(value, dict) else getattr(value, name))
         except (KeyError, AttributeError) as error:
             raise FailedAt(len(found)) from error
         return found
@@ -256,4 +261,6 @@ def _numbers(numpy: Any, column: list[Any], what: str) -> Any:
 def _builtin(column: list[Any]) -> list[Any]:
     """A column without objects of classes: those with fields are dicts."""
     plain: Callable[..., list[Any]] = msgspec.to_builtins
+    if any(hasattr(kind, "_asdict") for kind in set(map(type, column))):  # as keys of windows
+        column = [one._asdict() if hasattr(type(one), "_asdict") else one for one in column]
     return plain(column, builtin_types=_KNOWN)

@@ -61,7 +61,7 @@ def doubling(function: Any, on_error: Any = "skip", **more: Any) -> App:
 
 @pytest.mark.parametrize("max_wait", [None, "1h"])
 def test_a_record_that_the_function_names_fails_alone(max_wait: str | None) -> None:
-    function = Doubling(sl.FailedAt)
+    function = Doubling(lambda index: sl.FailedAt(index if max_wait else np.int64(index)))
     app = doubling(function, ("dead_letter", "dlq"), max_wait=max_wait)
     assert outcome(app, VALUES) == (GOOD, 2)
     assert all(len(call) <= 4 for call in function.calls)
@@ -75,9 +75,16 @@ def test_behind_any_other_error_each_record_is_taken_alone() -> None:
     assert function.calls[:5] == [[1, 2, BAD, 4], [1], [2], [BAD], [4]]
 
 
-def test_records_that_it_names_wrongly_are_searched_for() -> None:
-    function = Doubling(lambda index: sl.FailedAt(index + 100))
-    assert outcome(doubling(function), VALUES) == (GOOD, 2)
+class Unnamed(sl.FailedAt):
+    """Has no index: it does not call the constructor of the class that it is below."""
+
+    def __init__(self, index: int) -> None:
+        self.mine = index
+
+
+@pytest.mark.parametrize("fail", [lambda index: sl.FailedAt(index + 100), Unnamed])
+def test_records_that_it_names_wrongly_are_searched_for(fail: Any) -> None:
+    assert outcome(doubling(Doubling(fail)), VALUES) == (GOOD, 2)
 
 
 def test_when_the_records_before_one_that_it_named_fail_too_each_is_taken_alone() -> None:
@@ -190,6 +197,15 @@ def test_what_is_no_such_column_fails_every_record_by_one_call(kind: str) -> Non
 class Reading:
     room: str
     degrees: float | None
+
+
+def test_keys_of_windows_are_structs_of_arrow_and_a_value_without_fields_is_named() -> None:
+    window = sl.Windowed("a", 0, 5)
+    arrow = sl.RecordBatch([window], [1], [7]).to_arrow()
+    assert arrow.to_pydict()["key"] == [{"key": "a", "start": 0, "end": 5}]
+    with pytest.raises(sl.FailedAt, match="one is a int") as failed:
+        sl.RecordBatch(["a", "b"], [{"x": 1}, 5], [7, 7]).to_pandas()
+    assert failed.value.index == 1
 
 
 def test_a_batch_as_arrays_and_frames() -> None:
