@@ -20,6 +20,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import sys
 from collections.abc import Callable, Sequence
 from copy import copy
 from enum import StrEnum
@@ -279,10 +280,11 @@ def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, 
         servers = check_servers(*_servers(options, settings, file))
         names = bool(options["bootstrap_servers"]) and not options["from_variable"]
         common = Common(servers, settings, output, file, assigned, names)
-        function(common=common, **own)
+        with output.alone():
+            function(common=common, **own)
     except BrokenPipeError as error:
         # The reader of our output has gone; Python would complain once more while it shuts down.
-        drop_output()
+        drop_output(sys.stdout)
         raise typer.Exit(1) from error
     except (StreamletError, KeyboardInterrupt) as error:
         log.debug("the command failed", exc_info=True)

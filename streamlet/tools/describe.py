@@ -70,7 +70,8 @@ def describe(
         raise typer.BadParameter(f"--mermaid and --format {form.value} exclude each other")
     common.output.as_json |= form is Form.JSON
     chosen = Form.MERMAID if mermaid else form
-    found = _of_program(common, app) if ":" in app else _of_group(common, app)
+    with common.output.alone():
+        found = _of_program(common, app) if ":" in app else _of_group(common, app)
     text = found.forms.get(chosen.value, "").rstrip("\n")
     common.output.answer(_document(found), people=text)
 

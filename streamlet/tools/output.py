@@ -7,13 +7,14 @@ standard error either way, so that a pipe never has to pick them out.
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console, RenderableType
@@ -55,7 +56,7 @@ class CommandOutput:
         log_json: bool = False,
     ) -> None:
         self.as_json, self._log_json = as_json, log_json
-        self._out = out or sys.stdout
+        self._out = _taking_all(out or sys.stdout)
         self._people = _console(self._out)
         self._err = err or sys.stderr
         self._notes = _console(self._err)
@@ -64,6 +65,10 @@ class CommandOutput:
         self._drawn = False
         #: Whether the one document was printed; it must not be printed twice.
         self.answered = False
+
+    def alone(self) -> AbstractContextManager[object]:
+        """Have a program print to standard error, where standard output is for one document."""
+        return redirect_stdout(sys.stderr) if self.as_json else nullcontext()
 
     def answer(self, document: Any, people: RenderableType | None = None) -> None:
         """Print the command's result, once: ``document`` as JSON, or ``people`` for people.
@@ -79,7 +84,7 @@ class CommandOutput:
     def tick(self, document: Any, people: RenderableType | None = None) -> None:
         """Print one of many results, a JSON document per line; for ``--watch``."""
         self._wipe()
-        with _written():
+        with _written(self._out):
             if self.as_json:
                 self.answered = True
                 text = visible_json(json.dumps(document, ensure_ascii=False))
@@ -96,7 +101,7 @@ class CommandOutput:
         self.answered = True
         if self._people.is_terminal:
             texts = [*map(visible_json if self.as_json else visible_line, texts)]
-        with _written():
+        with _written(self._out):
             self._out.write("".join(f"{text}\n" for text in texts))
             self._out.flush()
 
@@ -169,14 +174,14 @@ class CommandOutput:
 
 
 @contextmanager
-def _written() -> Iterator[None]:
+def _written(out: TextIO) -> Iterator[None]:
     """Name standard output where it takes nothing, such as on a full disk."""
     try:
         yield
     except BrokenPipeError:
         raise  # its reader has gone, which is no failure
     except OSError as error:
-        drop_output()
+        drop_output(out)
         raise StreamletError(f"standard output cannot be written: {error.strerror}") from error
 
 
@@ -189,9 +194,28 @@ def _noted(err: TextIO) -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), err.fileno())
 
 
-def drop_output() -> None:
+def drop_output(out: TextIO) -> None:
     """Drop what is left for standard output, or Python would fail to write it at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """The escapes of JSON for characters that the encoding of a stream does not have.
+
+    These are halves of surrogate pairs, as of names whose bytes are no UTF-8, or all but ASCII.
+    """
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error("streamlet.escaped", _escaped)
+
+
+def _taking_all(out: TextIO) -> TextIO:
+    """The stream, which writes any text: else a name could end a command instead of its answer."""
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(errors="streamlet.escaped")
+    return out
 
 
 def _console(to: TextIO) -> Console:

@@ -34,7 +34,9 @@ def test_the_text_form_is_the_default() -> None:
 
 
 def test_json_is_one_document_and_mermaid_a_flowchart() -> None:
-    answer = CliRunner().invoke(build(), ["describe", f"{MODULE}:app", "--json"])
+    with Path(f"{MODULE}.py").open("a") as program:
+        program.write("print('loaded')\n")  # which is no part of that document
+    answer = CliRunner().invoke(build(), ["describe", f"{MODULE}:app", "--format", "json"])
     assert json.loads(answer.stdout)["subtopologies"][0]["stores"][0]["name"] == "n"
     assert json.loads(answer.stdout)["guarantee"]["outputs"] == "may be there again after a crash"
     exact = printed("--json", "--set", "processing.guarantee=exactly_once_v2")

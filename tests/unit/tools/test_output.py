@@ -52,6 +52,18 @@ def test_text_in_a_pipe_is_as_it_was() -> None:
     assert out.getvalue() == "x" * 300 + "\nshort\n"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_an_answer_has_escapes_for_what_standard_output_cannot_write(encoding: str) -> None:
+    """A name whose bytes are no UTF-8, or any other where the terminal's language is older."""
+    name = "größe-\udcff-😀"
+    for as_json in (True, False):
+        out = io.TextIOWrapper(raw := io.BytesIO(), encoding)
+        CommandOutput(as_json, out).answer({"name": name}, name)
+        out.flush()
+        text = raw.getvalue().decode(encoding)
+        assert (json.loads(text)["name"] == name) if as_json else (text[:2] == "gr")
+
+
 def test_notes_whose_reader_has_gone_end_nothing() -> None:
     """As with ``2>&1 | head``: rich would end the process."""
     read, write = os.pipe()
