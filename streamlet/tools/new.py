@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import keyword
 import re
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
@@ -19,6 +20,8 @@ from streamlet.tools.command import Common, command
 #: Names that are also names in Kubernetes and, with ``_`` for ``-``, of Python modules.
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST = 40
+#: Words that YAML takes for true, false or nothing.
+_YAML = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
 
 #: Template -> where it goes in the new folder.
 _FILES = {
@@ -96,8 +99,11 @@ def _name_problems(name: str) -> list[str]:
             f"between them, begins with a letter and has at most {_LONGEST} characters, since it "
             "names a Python module and objects of Kubernetes too"
         ]
-    if _module(name) in {"produce", "streamlet"} or _is_taken(_module(name)):
-        return [f"{name}: a module {_module(name)} is there already in Python; take another name"]
+    module = _module(name)
+    if keyword.iskeyword(module) or name in _YAML:
+        return [f"{name} is a word of Python or of YAML, in which files of the project name it"]
+    if module in {"produce", "streamlet", "conftest"} or _is_taken(module):
+        return [f"{name}: a module {module} is there already in Python; take another name"]
     return []
 
 

@@ -87,7 +87,7 @@ def test_a_name_that_cannot_be_a_module_and_a_pod_is_refused(name: str, tmp_path
     assert not (tmp_path / "new").exists(), answer
 
 
-@pytest.mark.parametrize("name", ["json", "pytest", "streamlet", "produce"])
+@pytest.mark.parametrize("name", ["json", "pytest", "produce", "class", "true", "conftest"])
 def test_a_name_that_python_has_already_is_refused(name: str, tmp_path: Path) -> None:
     new(name, "--folder", str(tmp_path / "new"), exit_code=2)
     assert not (tmp_path / "new").exists()
