@@ -14,6 +14,8 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
+from streamlet.bounded import INT64_MAX
+
 T = TypeVar("T", covariant=True)
 U = TypeVar("U")
 
@@ -21,6 +23,8 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)")
 _MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", re.IGNORECASE)
 _HIGHEST_PORT = 65_535
+#: Digits of a number in text: more than any number has that is taken.
+_MOST_DIGITS = 40
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 _STATIC_ID = re.compile(r"[A-Za-z0-9._-]{1,240}")
 #: As the clients take it: in front may stand what Kafka's listeners are called by.
@@ -73,10 +77,26 @@ def whole(minimum: int = 0) -> ValueKind[int]:
 
 def _whole(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        return _bounded(value)
     if isinstance(value, str) and re.fullmatch(r"[+-]?\d+(_\d+)*", value.strip()):
-        return int(value)
+        return _bounded(int(_short(value)))
     return None
+
+
+def _bounded(number: int) -> int:
+    """The number, which clients and stores can hold.
+
+    Raises:
+        ValueError: it takes more than 64 bits.
+    """
+    if abs(number) > INT64_MAX:
+        raise ValueError(f"expected at most {INT64_MAX}")
+    return number
+
+
+def _short(digits: str) -> str:
+    """The digits of a number, of which Python reads no thousands."""
+    return digits if len(digits) <= _MOST_DIGITS else "9" * _MOST_DIGITS
 
 
 def fraction(*, zero: bool) -> ValueKind[float]:
@@ -147,8 +167,8 @@ def _milliseconds(value: object) -> int | None:
         exact, rest = divmod(value, timedelta(milliseconds=1))
         return None if rest else exact
     if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip().lower())):
-        scaled = Fraction(match[1]) * _MS[match[2]]
-        return int(scaled) if scaled.denominator == 1 else None
+        scaled = Fraction(_short(match[1])) * _MS[match[2]]
+        return _bounded(int(scaled)) if scaled.denominator == 1 else None
     return _whole(value)
 
 
@@ -156,11 +176,13 @@ def size() -> ValueKind[int]:
     """Bytes as an int or text with a unit (``64 MiB``, ``1GB``)."""
 
     def parse(value: object) -> int:
-        found = _whole(value)
         if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
             unit = (match[2] or "").lower()
             base = 1024 if unit.endswith("i") else 1000
-            found = int(Fraction(match[1]) * base ** _POWERS.get(unit[:1], 0))
+            exact = Fraction(_short(match[1])) * base ** _POWERS.get(unit[:1], 0)
+            found: int | None = _bounded(int(exact))
+        else:
+            found = _whole(value)
         if found is None or found < 0:
             raise ValueError('expected bytes, 0 or more, or text such as "64 MiB"')
         return found
@@ -282,7 +304,12 @@ def folder() -> ValueKind[Path]:
     def parse(value: object) -> Path:
         if not isinstance(value, str | Path) or not str(value).strip():
             raise ValueError("expected a path")
-        return Path(value).expanduser()
+        if "\0" in str(value):
+            raise ValueError("expected a path, which has no character 0")
+        try:
+            return Path(value).expanduser()
+        except RuntimeError as error:  # of a user that the machine does not know
+            raise ValueError(f"its ~ cannot be resolved: {error}") from error
 
     return ValueKind("a path", parse)
 

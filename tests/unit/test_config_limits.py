@@ -14,6 +14,12 @@ from streamlet.errors import ConfigError
         ("replication.factor=99999", "expected 1 or more, up to 10000, or -1"),
         ("rebalance.timeout.ms=30d", "expected at most 2147483647, which is some 24 days"),
         ("session.timeout.ms=2147483648", "expected at most 2147483647, which is some 24 days"),
+        ("metadata.max.age.ms=" + "9" * 5_000, f"expected at most {2**63 - 1}"),
+        ("metadata.max.age.ms=" + "9" * 400 + "d", f"expected at most {2**63 - 1}"),
+        ("cache.max.bytes=10000000 TiB", f"expected at most {2**63 - 1}"),
+        ("num.standby.replicas=9223372036854775808", f"expected at most {2**63 - 1}"),
+        ("state.dir=~nobody-has-this-name/x", "its ~ cannot be resolved"),
+        ("state.dir=a\0b", "expected a path, which has no character 0"),
     ],
 )
 def test_a_value_that_kafka_cannot_take_is_refused(override: str, reason: str) -> None:
