@@ -197,7 +197,13 @@ def _headers(given: Any) -> Headers | None:
     """Names and texts of a JSON document as Kafka has them."""
     if not given:
         return None
-    try:
-        return [(str(name), None if text is None else text.encode()) for name, text in given]
-    except (AttributeError, TypeError, ValueError) as error:
-        raise SerdeError('headers: expected [["name","text"], …]') from error
+    if not isinstance(given, list) or not all(map(_is_header, given)):
+        raise SerdeError('headers: expected [["name","text"], …]')
+    return [(name, None if text is None else text.encode()) for name, text in given]
+
+
+def _is_header(pair: Any) -> bool:
+    """True for a name and a text, or null, as JSON has them."""
+    if not isinstance(pair, list) or len(pair) != 2:
+        return False
+    return isinstance(pair[0], str) and isinstance(pair[1], str | None)

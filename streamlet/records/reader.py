@@ -15,6 +15,8 @@ from streamlet.types import TopicPartition
 
 #: How many records a poll returns at most, and how long it waits for more to come.
 _RECORDS, _IDLE_MS = 1_000, 200
+#: Digits of an offset: as many as the highest one has.
+_MOST_DIGITS = 19
 
 Positions = dict[TopicPartition, int]
 
@@ -36,7 +38,7 @@ class ReadFrom:
         """
         if text in ("earliest", "latest"):
             return cls(text)
-        if text.isascii() and text.isdigit():
+        if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
             return cls(text, offset=int(text))
         try:
             at_ms = int(moment(text).timestamp() * 1000)

@@ -66,7 +66,7 @@ class DataType:
             ConfigError: there is none, or its schema cannot be read; ``option`` is in the message.
         """
         kind, _, file = name.partition(":")
-        if kind in _WINDOWED and file:
+        if kind in _WINDOWED and file.partition(":")[0] not in _WINDOWED and file:
             outer, fields = _WINDOWED[kind]
             return WindowedType(kind, outer, cls.of(file, option), fields)
         try:

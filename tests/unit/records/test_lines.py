@@ -88,10 +88,13 @@ def test_an_empty_file_has_no_records() -> None:
             '{"value": 1, "timestamp": -1}',
             "timestamp: expected milliseconds since the epoch, got -1",
         ),
-        (
-            Format.JSON,
-            '{"value": 1, "headers": {"a": "b"}}',
-            'headers: expected [["name","text"], …]',
+        *(
+            (
+                Format.JSON,
+                f'{{"value": 1, "headers": {headers}}}',
+                'headers: expected [["name","text"], …]',
+            )
+            for headers in ('{"a": "b"}', '{"ab": "c"}', '["ab"]', '[[1, "a"]]', '[["a", 1]]')
         ),
         (
             Format.JSON,

@@ -99,6 +99,11 @@ def test_text_of_another_type_is_refused(name: str, text: str, message: str) -> 
         of(name).encode_text(text)
 
 
+def test_windows_of_windows_are_no_type() -> None:
+    with pytest.raises(ConfigError, match="windowed:session:str: expected str, int"):
+        of("windowed:session:str")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
