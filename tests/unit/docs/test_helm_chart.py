@@ -164,6 +164,9 @@ def test_the_autoscaler_decides_on_the_number_alone(tmp_path: Path) -> None:
         ({"replica": 3}, "replica"),
         ({"settings": {"commit.interval.ms": 0.5}}, "commit.interval.ms"),
         ({"metrics": {"port": 80}}, "port"),
+        ({"nodeSelector": {"gpu": True}}, "nodeSelector"),
+        ({"queries": {"enabled": True, "port": 9404}}, "metrics.port is one of them"),
+        ({"autoscaling": {"enabled": True, "minReplicas": 20}}, "at most maxReplicas"),
     ],
 )
 def test_wrong_values_are_refused_by_name(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:

@@ -25,5 +25,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{/* Worker processes answer queries at a port each, from the first on. */}}
 {{- define "streamlet.lastQueriesPort" -}}
-{{- add .Values.queries.port .Values.processes -1 -}}
+{{- $last := add .Values.queries.port .Values.processes -1 -}}
+{{- if gt $last 65535 -}}
+{{- fail "queries.port: with so many processes the last of them would have a port above 65535" -}}
+{{- end -}}
+{{- if and (ge $last (int64 .Values.metrics.port)) (le (int64 .Values.queries.port) (int64 .Values.metrics.port)) -}}
+{{- fail (printf "queries.port: processes answer queries at the ports from it to %d, and metrics.port is one of them" $last) -}}
+{{- end -}}
+{{- $last -}}
 {{- end }}
