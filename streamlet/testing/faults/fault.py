@@ -112,7 +112,8 @@ class Fault:
         which: see ``Which``.
 
     Raises:
-        ConfigError: a kind of request that the proxy does not know, or a number out of range.
+        ConfigError: a kind of request that the proxy does not know, an argument that ``Which`` does
+            not have, or a number out of range.
     """
 
     def __init__(
@@ -121,6 +122,10 @@ class Fault:
         unknown = sorted(set(apis) - APIS.keys())
         if unknown:
             raise ConfigError([f"no kind of request that is known: {', '.join(unknown)}"])
+        strange = sorted(which.keys() - Which.__annotations__.keys())
+        if strange:
+            known = ", ".join(Which.__annotations__)
+            raise ConfigError([f"{', '.join(strange)}: requests are chosen by {known}"])
         self.effect = effect
         self.after = which.get("after", False)
         self._keys = frozenset(APIS[name] for name in apis)

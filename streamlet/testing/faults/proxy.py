@@ -64,11 +64,16 @@ class FaultProxy:
         bootstrap_servers: ``host:port`` of the brokers, several with commas.
         seed: of what happens with ``probability``.
         bytes_per_s: what all requests together may send in a second, bytes; None: no bound.
+
+    Raises:
+        ConfigError: an address or a number that cannot be.
     """
 
     def __init__(
         self, bootstrap_servers: str, *, seed: int = 0, bytes_per_s: int | None = None
     ) -> None:
+        if bytes_per_s is not None and not bytes_per_s > 0:
+            raise ConfigError([f"bytes_per_s={bytes_per_s!r}: expected more than 0, or None"])
         self._behind = [_address(one) for one in bootstrap_servers.split(",")]
         self._dice = random.Random(seed)
         self._bytes_per_s = bytes_per_s
@@ -242,7 +247,9 @@ class FaultProxy:
             with contextlib.suppress(OSError):  # the broker is away, or goes away: so do we
                 broker = await _connected(*behind)
                 await self._run(ProxiedConnection(self._ports(behind), (reader, writer), broker))
-        except Exception as error:  # a function of the test's failed; the test is to hear of it
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # of a function of the test's, as by pytest.fail(): for it
             self._failures.append(error)
         finally:
             await broken(writer)
