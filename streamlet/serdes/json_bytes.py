@@ -53,7 +53,7 @@ _ATTRS = "__attrs_attrs__"
 #: As None is written, and each number that JSON does not have. Looked for by ``find``, which is
 #: several times as fast as ``in`` for bytes.
 _NULL = b"null"
-_NO_NUMBER = (
+NO_NUMBER = (
     "JSON has no NaN and no infinity: use None (float | None), Decimal, or a pair (encode, decode)"
 )
 
@@ -310,7 +310,7 @@ class RoundTripCheck:
         if _equal(value, read):
             return
         if raw.find(_NULL) >= 0 and not _is_finite(msgspec.to_builtins(value)):
-            raise encode_error(self.name, value, _NO_NUMBER)
+            raise encode_error(self.name, value, NO_NUMBER)
         lost = loss(value, read) if self.open else None
         if lost is not None:
             raise encode_error(
@@ -322,7 +322,7 @@ class RoundTripCheck:
     def _refused(self, value: Any, error: msgspec.ValidationError) -> SerdeError:
         """The error for a value whose bytes could not be read."""
         finite = _is_finite(msgspec.to_builtins(value))
-        why = f"it could not be read back: {error}" if finite else _NO_NUMBER
+        why = f"it could not be read back: {error}" if finite else NO_NUMBER
         return encode_error(self.name, value, why)
 
 

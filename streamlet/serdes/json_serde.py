@@ -16,6 +16,7 @@ import msgspec.inspect as kinds
 from streamlet.columnwise import are_documents
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_bytes import (
+    NO_NUMBER,
     PLAIN,
     Encode,
     EncodeAll,
@@ -63,9 +64,9 @@ def json(of: Any = Any) -> Serde[Any]:
     document leaves out are written with their defaults. Values keep the order of their dicts.
 
     JSON has no NaN and no infinity: a typed value with one is refused when it is written, as is one
-    with None where its annotation has none; in an untyped document they are written as null. A
-    value with parts of other types than their annotations, at any depth, is refused, as is a key
-    that is sent to a topic.
+    with None where its annotation has none; in an untyped document they are written as null, but
+    for one that is all of it, which is refused. A value with parts of other types than their
+    annotations, at any depth, is refused, as is a key that is sent to a topic.
     Numbers and times keep their form, also in keys: ``Decimal("1.0")`` and ``Decimal("1.00")``, or
     one moment in two time zones, are two keys.
     An untyped document, and what is below ``Any``, returns as JSON knows it (a tuple as a list, a
@@ -226,13 +227,17 @@ def _document(
     def encode_one(value: Any) -> bytes:
         if not documents_survive(value):
             _refuse_unsurviving(name, value, value)
-        return encode(value)
+        raw = encode(value)
+        if raw == b"null":  # which would delete a row
+            raise encode_error(name, value, NO_NUMBER)
+        return raw
 
     def encode_all(column: list[Any]) -> list[bytes]:
         if not documents_survive(column):
             for value in column:
                 _refuse_unsurviving(name, value, value)
-        return form.all(column)
+        raws = form.all(column)
+        return [] if b"null" in raws else raws  # then one by one, which names it
 
     serde = build(
         name,

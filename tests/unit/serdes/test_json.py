@@ -242,3 +242,14 @@ def test_a_ready_serde_is_taken_as_it_is() -> None:
     one = json(int)
     assert serde(one) is one
     assert repr(one) == "Serde(json(int))"
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("-inf")])
+def test_a_number_that_json_lacks_is_no_document_by_itself(number: float) -> None:
+    """Written as null it would delete a row."""
+    assert json().encode([number]) == b"[null]"
+    with pytest.raises(SerdeError, match="JSON has no NaN and no infinity"):
+        json().encode(number)
+    with pytest.raises(ColumnError) as caught:
+        json().encode_column([1.0, None, number])
+    assert caught.value.index == 2
