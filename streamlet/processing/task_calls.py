@@ -98,7 +98,9 @@ class OperatorCalls:
         for record in zip(*columns, batch.headers or repeat(None)):  # noqa: B905 - no end
             try:
                 lane = self._operator.lane(record[1])
-            except Exception as failed:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as failed:  # a user's serde may raise anything, or exit
                 error = failed
                 break
             calls.append(Call(*where, *record, lane))

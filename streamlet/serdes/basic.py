@@ -297,6 +297,30 @@ def custom(
     )
 
 
+def checked(given: Serde[Any]) -> Serde[Any]:
+    """A serde that a program made by itself, as it is but for what its functions do wrong.
+
+    Bytes are to be bytes, or None to delete a row; what the functions raise is a ``SerdeError``.
+    """
+
+    def encode_one(value: Any) -> bytes:
+        raw: Any = given.encode(value)
+        if type(raw) is not bytes and raw is not None:
+            refuse_promise(raw)
+            raise SerdeError(f"{given.name}: encode returned {type(raw).__name__}, not bytes")
+        return raw  # type: ignore[return-value]
+
+    encode_one.__wrapped__ = given.encode  # type: ignore[attr-defined]
+    made = build(given.name, encode_one, given.decode)
+    return attrs.evolve(
+        given,
+        encode=made.encode,
+        decode=made.decode,
+        encode_all=None,
+        format=given.format or CUSTOM,
+    )
+
+
 #: What is asked for by the plain type itself.
 BY_TYPE: dict[object, Callable[[], Serde[Any]]] = {
     str: text,

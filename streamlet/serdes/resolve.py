@@ -11,7 +11,7 @@ import attrs
 import msgspec
 
 from streamlet.errors import SerdeError
-from streamlet.serdes.basic import BY_TYPE, custom
+from streamlet.serdes.basic import BY_TYPE, checked, custom
 from streamlet.serdes.json_serde import document, json
 from streamlet.serdes.json_types import bare_type, plain_type, type_name
 from streamlet.serdes.pydantic_models import is_pydantic, pydantic_json
@@ -50,7 +50,7 @@ def serde(of: Any) -> Serde[Any]:
         SerdeError: there is no serde for it; the message says what to use instead.
     """
     if isinstance(of, Serde):
-        return of
+        return of if hasattr(of.encode, "__wrapped__") else checked(of)
     if isinstance(of, tuple):
         return _pair(of)
     of = plain_type(of)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from inspect import unwrap
 from types import NoneType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
@@ -251,8 +251,8 @@ def _nth_present(column: Iterable[Any], count: int) -> int:
 
 
 def _as_serde_error(error: BaseException, verb: str, name: str, entry: Any) -> SerdeError:
-    if isinstance(error, SerdeError):
-        return error
+    if issubclass(type(error), SerdeError):  # isinstance() would ask the user's for its class
+        return cast(SerdeError, error)
     wrapped = (
         decode_error(name, entry, error) if verb == "decode" else encode_error(name, entry, error)
     )

@@ -95,7 +95,7 @@ class TableRows:
         if self.views or self.times:
             self.load(ckeys)
             found, error = collect(map(self.row, keys, ckeys), len(keys))
-            if isinstance(error, StateError):  # of another store
+            if error is not None and issubclass(type(error), StateError):  # of another store
                 raise error
             return [row for row, _ in found], [time for _, time in found], error
         rows, _ = self.values(keys, ckeys)

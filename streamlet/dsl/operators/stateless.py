@@ -210,11 +210,11 @@ class _NoPairError(TypeError):
 
 def _named(error: BaseException, function: Function) -> BaseException:
     """The error; one about a result names the function, in no line of which it was raised."""
-    if not isinstance(error, _NoPairError):
+    if type(error) is not _NoPairError:
         return error
     code = getattr(function, "__code__", None)
     if code is None:
-        return TypeError(f"{error} of {function!r}")
+        return TypeError(f"{error} of {shown(function)}")
     return TypeError(f"{Place(code.co_filename, code.co_firstlineno, code.co_name)}: {error}")
 
 

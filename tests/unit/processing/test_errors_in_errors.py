@@ -25,6 +25,14 @@ class ExitingText(Exception):
         raise SystemExit("no text")
 
 
+class NoClass(Exception):
+    """Cannot be asked by ``isinstance`` of which class it is."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        raise RuntimeError("no class")
+
+
 class WrongText(Exception):
     def __str__(self) -> Any:
         return 7
@@ -52,6 +60,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], bytes]] = {
     "no text": (raising(NoText()), b"<str failed: RuntimeError>"),
     "text exits": (raising(ExitingText()), b"<str failed: SystemExit>"),
     "wrong text": (raising(WrongText()), b"<str failed: TypeError>"),
+    "no class": (raising(NoClass("no class")), b"no class"),
     "group": (raising(ExceptionGroup("\ud83d", [NoText()])), rb"\ud83d (1 sub-exception)"),
 }
 #: What takes part in the result of a function, and is shown in the error.

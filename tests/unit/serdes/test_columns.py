@@ -141,11 +141,15 @@ def test_a_users_encoder_must_return_bytes() -> None:
     def same(value: Any) -> Any:
         return value
 
-    pair: Serde[Any] = serde((same, bytes.decode))
-    assert pair.encode_column([b"fine"]) == [b"fine"]
-    with pytest.raises(ColumnError, match="encode returned str, not bytes") as caught:
-        pair.encode_column([b"fine", "text"])
-    assert caught.value.index == 1
+    ready: Serde[Any] = Serde("ready", same, bytes.decode)
+    for pair in (serde((same, bytes.decode)), serde(ready)):
+        assert pair.encode_column([b"fine"]) == [b"fine"]
+        for wrong in ("text", bytearray(b"x"), 5):
+            with pytest.raises(ColumnError, match=r"encode returned .*, not bytes") as caught:
+                pair.encode_column([b"fine", wrong])
+            assert caught.value.index == 1
+            with pytest.raises(SerdeError, match="not bytes"):
+                pair.encode(wrong)
 
 
 def test_a_value_that_cannot_be_printed_still_gets_its_error() -> None:
