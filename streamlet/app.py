@@ -36,6 +36,7 @@ from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreLi
 from streamlet.serdes import SerdeLike
 from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.types import ms_of
+from streamlet.user_code import shown
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -105,9 +106,12 @@ class App(Sources, Describing, Queries, Running):
         tracer_provider: TracerProvider | None = None,
         http_port: int | None = None,
     ) -> None:
-        if not _NAME.fullmatch(name) or name in (".", ".."):
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", ".."):
             raise ConfigError(
-                [f"App name {name!r}: expected 1 to 150 letters, digits, dots, dashes, underscores"]
+                [
+                    f"App name {shown(name)}: expected 1 to 150 letters, digits, dots, dashes, "
+                    "underscores"
+                ]
             )
         if assignor is not None and not callable(assignor):
             raise ConfigError(

@@ -6,7 +6,11 @@ Nothing here knows Kafka, a clock or a file.
 from __future__ import annotations
 
 from datetime import timedelta
+from math import isfinite
+from numbers import Real
 from typing import NamedTuple, Self, TypeAlias, TypeGuard
+
+from streamlet.user_code import shown
 
 
 class TopicPartition(NamedTuple):
@@ -25,14 +29,26 @@ LATEST_MS = (1 << 62) - 1
 LONGEST_MS = 1 << 59
 
 
+#: The longest wait, s: threads take no more than three times as much.
+_LONGEST_WAIT_S = 100 * 365 * 86_400
 #: A length of time where users give seconds.
 Seconds: TypeAlias = float | timedelta
 
 
 def ms_of(duration: Seconds) -> int:
-    """Seconds in ms, rounded."""
-    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
-    return round(seconds * 1000)
+    """Seconds that a user gives in ms, rounded; beyond a hundred years they are these.
+
+    Raises:
+        TypeError: they are no number and no ``timedelta``, such as text.
+        ValueError: they are not finite.
+    """
+    if isinstance(duration, timedelta):
+        duration = duration.total_seconds()
+    elif not isinstance(duration, Real) or isinstance(duration, bool):
+        raise TypeError(f"expected a time in seconds, or a timedelta, not {shown(duration)}")
+    if not isfinite(duration):
+        raise ValueError(f"{duration} is no time in seconds; None is no limit where that can be")
+    return round(min(duration, _LONGEST_WAIT_S) * 1000)
 
 
 def is_time(given: object) -> TypeGuard[int]:

@@ -54,9 +54,9 @@ def test_it_runs_until_it_is_stopped_and_can_be_started_again(app: sl.App) -> No
         app.stop()  # again: nothing
 
 
-def test_nothing_is_started_with_a_time_that_is_none(app: sl.App) -> None:
-    wrong: Any = "2"
-    with pytest.raises(TypeError):
+@pytest.mark.parametrize("wrong", ["2s", True, float("nan"), float("inf")])
+def test_nothing_is_started_with_a_time_that_is_none(app: sl.App, wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="time in seconds"):
         app.start(wait_for_broker=wrong)
     app.stop()
     assert app.status.state == "CREATED"
