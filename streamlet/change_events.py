@@ -126,11 +126,11 @@ def debezium(key: type[K], value: type[V], *, registry: Schemas | None = None) -
 
 def _row(change: ChangeEvent[Any] | None) -> Any:
     """The row after a change; None where it is gone."""
-    if change is None:
+    if change is None or change.operation == "delete":
         return None
     if change.operation == "truncate":
         raise ValueError("the table was truncated: reset the application, or skip this record")
-    if change.after is None and change.operation != "delete":
+    if change.after is None:
         raise ValueError(
             f"an event of operation {change.operation!r} has no row after it: have the connector "
             "write whole rows (MongoDB: capture.mode=change_streams_update_full)"

@@ -100,7 +100,7 @@ def application(server: RegistryServer, **further: Any) -> sl.App:
 LIFE = [
     event("r", after={"id": 1, "name": "a"}),
     event("u", {"id": 1, "name": None}, {"id": 1, "name": "b"}),
-    event("d", {"id": 1, "name": "b"}),
+    event("d", {"id": 1, "name": "b"}, {"id": 1, "name": "b"}),  # gone, whatever is behind it
     None,
     event("c", after={"id": 1, "name": "c"}),
 ]
@@ -130,7 +130,7 @@ def test_the_stream_has_each_change_and_no_tombstone(server: RegistryServer, for
     assert [(r.value.operation, r.value.before, r.value.after) for r in found] == [
         ("read", None, a),
         ("update", None, b),  # a row before that lacks columns is none
-        ("delete", b, None),
+        ("delete", b, b),
         ("create", None, c),
     ]
     assert {record.value.at_ms for record in found} == {7}
