@@ -44,7 +44,8 @@ class Names:
         given = r.mapping(where, value)
         r.keys(where, given, ("stateful", "weight", "subtopology", "changelog_end"))
         stateful = r.boolean(f"{where}.stateful", given.get("stateful", True))
-        usual = next(n for n in range(1_001) if self._kinds.get(n, stateful) == stateful)
+        fitting = (n for n in range(1_001) if self._kinds.get(n, stateful) == stateful)
+        usual = next(fitting, 0)  # which is then refused
         subtopology = r.whole(f"{where}.subtopology", given.get("subtopology", usual), 0, 1_000)
         if self._kinds.setdefault(subtopology, stateful) != stateful:
             r.problem(

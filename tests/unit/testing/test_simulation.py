@@ -36,6 +36,10 @@ GOOD: dict[str, Any] = {
 }
 
 
+#: A task with state in each subtopology that there can be.
+_EVERYWHERE = {f"T{n}": {"subtopology": n} for n in range(1_001)}
+
+
 def changed(**parts: object) -> dict[str, Any]:
     return {**copy.deepcopy(GOOD), **parts}
 
@@ -60,6 +64,10 @@ def changed(**parts: object) -> dict[str, Any]:
             "tasks.P1.subtopology: 2 has tasks with state; all of a subtopology have state, or",
         ),
         (changed(tasks={"T1": {"subtopology": [2]}}), "tasks.T1.subtopology: expected a whole"),
+        (
+            changed(tasks={"P9": {"stateful": False}, **_EVERYWHERE}),
+            "tasks.P9.subtopology: 0 has tasks with state",
+        ),
         (changed(instances={"S1": {"capacity": 0}}), "instances.S1.capacity: expected a number"),
         (changed(instances={"S1": {"mode": "fast"}}), "instances.S1.mode: unknown mode 'fast'"),
         (
