@@ -264,7 +264,7 @@ def type_of(expression: Expression, key_type: Any, value_type: Any) -> Any:
         case Binary(operator, left, right) if operator in _CALCULATIONS:
             try:
                 types = [type_of(one, key_type, value_type) for one in (left, right)]
-            except RecursionError:  # of so many that nobody needs their type
+            except RecursionError:  # so many that their type is of no use
                 return UNKNOWN
             return result_of(operator, *types)
         case _:
