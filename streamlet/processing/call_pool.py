@@ -11,13 +11,21 @@ import os
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from functools import partial
 from typing import Any
 
 import attrs
 
+from streamlet.errors import error_text
 from streamlet.kafka.ports import Headers
 from streamlet.lazy_results import EXITED, FINE, refuse_promise
+from streamlet.logs import get_logger
 from streamlet.serdes.copies import own
+
+log = get_logger(__name__)
+
+#: How long a function that was cancelled at its timeout may take to end.
+_GRACE_MS = 1_000
 
 
 @attrs.define(eq=False)
@@ -50,15 +58,25 @@ class CallLoop:
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself keeps none alive
         #: Set when calls have ended that a worker should look at.
         self.news = threading.Event()
-        threading.Thread(target=self._loop.run_forever, name="streamlet-calls", daemon=True).start()
+        threading.Thread(target=self._run, name="streamlet-calls", daemon=True).start()
+
+    def _run(self) -> None:
+        """Run the loop for good, also where a user's function stops it or a task of its exits."""
+        while not self._loop.is_closed():
+            try:
+                self._loop.run_forever()
+            except BaseException as error:  # of a task that a function began and does not await
+                log.warning("a task that a function began ended with %s", error_text(error))
 
     def run(self, step: Callable[..., object], *arguments: Any) -> None:
         """Have the loop take a step soon; from any thread."""
         self._loop.call_soon_threadsafe(step, *arguments)
 
-    def later(self, pause_ms: int, step: Callable[..., object], *arguments: Any) -> None:
+    def later(
+        self, pause_ms: float, step: Callable[..., object], *arguments: Any
+    ) -> asyncio.TimerHandle:
         """Run a step after a pause, on the loop's thread."""
-        self._loop.call_later(pause_ms / 1000, step, *arguments)
+        return self._loop.call_later(pause_ms / 1000, step, *arguments)
 
     def start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine; on the loop's thread."""
@@ -164,28 +182,57 @@ class CallPool:
 
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self._most and not self._closed:
-            self._running.add(self._loop.start(self._run(self._waiting.popleft())))
+            call = self._waiting.popleft()
+            task = self._loop.start(self._run(call))
+            self._running.add(task)
+            task.add_done_callback(partial(self._cut_short, call))
+
+    def _cut_short(self, call: Call, task: asyncio.Task[None]) -> None:
+        """End a call whose task was cancelled before it began."""
+        self._end(task, call, None, asyncio.CancelledError("cancelled before it began"))
 
     async def _run(self, call: Call) -> None:
+        running = asyncio.current_task()
+        assert running is not None
+        late = self._left_later(running, call)
+        result: Any = None
+        failed: BaseException | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
                 # Each try begins with the record as it was read; a result may be kept elsewhere.
                 result = await self._function(own(call.key), own(call.value))
             if type(result) not in FINE:
                 refuse_promise(result)
-            call.result = own(result)
+            result = own(result)
         except GeneratorExit as error:
             if not _is_running():  # the process ends
                 raise
-            call.error = RuntimeError(EXITED)
-            call.error.__cause__ = error
+            failed = RuntimeError(EXITED)
+            failed.__cause__ = error
         except BaseException as error:  # it may raise anything, or exit; the policy decides
-            call.error = error
-        running = asyncio.current_task()
-        assert running is not None
+            failed = error
+        if late is not None:
+            late.cancel()
+        self._end(running, call, result, failed)
+
+    def _left_later(self, running: asyncio.Task[None], call: Call) -> asyncio.TimerHandle | None:
+        """Leave a call behind its timeout whose function does not end when it is cancelled."""
+        if self._timeout_s is None:
+            return None
+        error = TimeoutError("it was cancelled at its timeout, and goes on all the same")
+        after_ms = self._timeout_s * 1000 + _GRACE_MS
+        return self._loop.later(after_ms, self._end, running, call, None, error)
+
+    def _end(
+        self, running: asyncio.Task[None], call: Call, result: Any, error: BaseException | None
+    ) -> None:
+        """Take the result of a call, or its error; nothing if the call was left before."""
+        if running not in self._running:
+            return
         self._running.discard(running)
         if self._closed:
             return
+        call.result, call.error = result, error
         self.ended.append(call)
         if call.error is None and call.lane is not None:
             self._next(call.lane)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -211,3 +212,60 @@ def test_results_have_the_type_that_is_awaited() -> None:
         return length(value)
 
     assert stream().map_values_async(made)._value.of is int
+
+
+async def stops_the_loop(value: int) -> int:
+    asyncio.get_running_loop().stop()
+    return value
+
+
+async def exits_in_the_background(value: int) -> int:
+    begun = asyncio.create_task(exits(value))
+    await asyncio.sleep(0)
+    return value if begun.done() else 0
+
+
+async def exits(value: int) -> int:
+    raise SystemExit(value)
+
+
+async def goes_on_when_cancelled(value: int) -> int:
+    while True:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(3_600)
+
+
+async def cancels_all(value: int) -> int:
+    for task in asyncio.all_tasks():
+        task.cancel()
+    await asyncio.sleep(0)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("harm", "lost"),
+    [
+        (stops_the_loop, 0),
+        (exits_in_the_background, 0),
+        (goes_on_when_cancelled, 1),
+        (cancels_all, 2),  # the call behind it has not begun when it is cancelled
+    ],
+)
+def test_a_function_that_harms_the_loop_stops_no_later_call(
+    harm: Any, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls of all tasks share the loop, and a commit waits for them."""
+    monkeypatch.setattr("streamlet.processing.call_pool._GRACE_MS", 10)
+
+    async def call(value: int) -> int:
+        found: int = await harm(value) if value == 2 else value
+        return found
+
+    app = sl.App("a", on_error="skip")
+    numbers = app.stream("in", key=str, value=int)
+    numbers.map_values_async(call, timeout="50ms", order="partition").to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_inputs("in", [("k", value) for value in (1, 2, 3)])
+        driver.pipe_input("in", "k", 4)
+        assert driver.skipped() == lost
+        assert [record.value for record in driver.read_output("out")][-1] == 4
