@@ -70,6 +70,8 @@ NAMES: dict[int, str] = {
     34: "ILLEGAL_SASL_STATE",
     35: "UNSUPPORTED_VERSION",
     42: "INVALID_REQUEST",
+    48: "INVALID_TXN_STATE",
+    49: "INVALID_PRODUCER_ID_MAPPING",
     58: "SASL_AUTHENTICATION_FAILED",
     68: "NON_EMPTY_GROUP",
     69: "GROUP_ID_NOT_FOUND",
@@ -129,7 +131,7 @@ _OWN: dict[RequestKind, dict[Remedy, tuple[int, ...]]] = {
         Remedy.REJOIN: (27,),
         Remedy.PROCEED: (3, 100),  # of a topic that was deleted: there is nothing to be kept
         Remedy.REFUSED: (12, 17, 28, 29),
-        Remedy.UNKNOWN: (-1, 7, 13, 15, 16),
+        Remedy.UNKNOWN: (-1, 7, 13, 15, 16, 48, 49),
         Remedy.STALE: (22,),
         Remedy.RESET: (25, 69, 110, 113),
         Remedy.FENCED: (82,),

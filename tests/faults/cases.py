@@ -18,6 +18,9 @@ from streamlet.testing.faults.fault import Which
 from streamlet.testing.faults.wire import ProxiedRequest
 
 GUARANTEES = ("at_least_once", "exactly_once")
+#: Look-ups of the coordinator of a transactional id, which a producer makes: beside those that a
+#: member makes of its group's.
+OF_TRANSACTIONS = "FindCoordinator (transactional id)"
 #: Longer than any of an application's requests waits for its answer here, ms.
 DELAY_MS = 7_000
 #: What any request may be answered with: the broker failed, or had no time.
@@ -42,6 +45,12 @@ _TRANSACTION = (
     "INVALID_REQUEST",
 )
 _OTHERS: dict[str, Sequence[str]] = {
+    OF_TRANSACTIONS: (
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        "INVALID_REQUEST",
+    ),
     "Produce": (
         "CORRUPT_MESSAGE",
         "UNKNOWN_TOPIC_OR_PARTITION",
@@ -62,16 +71,39 @@ _OTHERS: dict[str, Sequence[str]] = {
         "OUT_OF_ORDER_SEQUENCE_NUMBER",
         "DUPLICATE_SEQUENCE_NUMBER",
         "UNKNOWN_PRODUCER_ID",
+        "INVALID_PRODUCER_ID_MAPPING",
+        "INVALID_TXN_STATE",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
     ),
-    "Fetch": (*_FETCHED, "OFFSET_OUT_OF_RANGE", "OFFSET_NOT_AVAILABLE", "CORRUPT_MESSAGE"),
-    "ListOffsets": (*_FETCHED, "LEADER_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE"),
+    "Fetch": (
+        *_FETCHED,
+        "OFFSET_OUT_OF_RANGE",
+        "OFFSET_NOT_AVAILABLE",
+        "CORRUPT_MESSAGE",
+        "UNSUPPORTED_COMPRESSION_TYPE",
+        "UNKNOWN_TOPIC_ID",
+        "INCONSISTENT_TOPIC_ID",
+        "FETCH_SESSION_TOPIC_ID_ERROR",
+    ),
+    "ListOffsets": (
+        *_FETCHED,
+        "LEADER_NOT_AVAILABLE",
+        "OFFSET_NOT_AVAILABLE",
+        "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+    ),
     "Metadata": (
         "UNKNOWN_TOPIC_OR_PARTITION",
         "LEADER_NOT_AVAILABLE",
+        "REPLICA_NOT_AVAILABLE",
         "INVALID_TOPIC_EXCEPTION",
         "TOPIC_AUTHORIZATION_FAILED",
     ),
-    "InitProducerId": (*_TRANSACTION, "INVALID_TRANSACTION_TIMEOUT", "CONCURRENT_TRANSACTIONS"),
+    "InitProducerId": (
+        *_TRANSACTION,
+        "INVALID_TRANSACTION_TIMEOUT",
+        "CONCURRENT_TRANSACTIONS",
+        "CLUSTER_AUTHORIZATION_FAILED",
+    ),
     "AddPartitionsToTxn": (
         *_TRANSACTION,
         "CONCURRENT_TRANSACTIONS",
@@ -94,6 +126,7 @@ _OTHERS: dict[str, Sequence[str]] = {
         "FENCED_INSTANCE_ID",
         "OFFSET_METADATA_TOO_LARGE",
         "INVALID_COMMIT_OFFSET_SIZE",
+        "UNSUPPORTED_FOR_MESSAGE_FORMAT",
         "TOPIC_AUTHORIZATION_FAILED",
         "GROUP_AUTHORIZATION_FAILED",
     ),
@@ -111,11 +144,14 @@ DOCUMENTED: dict[str, tuple[str, ...]] = {
 _ONLY = {
     "OffsetCommit": "at_least_once",
     **dict.fromkeys(
-        ("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"), "exactly_once"
+        (OF_TRANSACTIONS, "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"),
+        "exactly_once",
     ),
 }
 #: Kinds of requests that change nothing: an answer that is lost is as good as a lost request.
-_READS = frozenset({"FindCoordinator", "OffsetFetch", "Fetch", "ListOffsets", "Metadata"})
+_READS = frozenset(
+    {"FindCoordinator", OF_TRANSACTIONS, "OffsetFetch", "Fetch", "ListOffsets", "Metadata"}
+)
 #: Errors that a broker may give though it has done what was asked.
 _AFTER = {
     "UNKNOWN_SERVER_ERROR",
@@ -129,7 +165,9 @@ _AFTER = {
 _ALWAYS_AFTER = frozenset({"NOT_ENOUGH_REPLICAS_AFTER_APPEND", "DUPLICATE_SEQUENCE_NUMBER"})
 _LOSSES = ("disconnect", "delay", "black hole")
 #: The newest FindCoordinator that librdkafka sends; the kind of key of a transactional id.
-_LIBRDKAFKAS, _OF_TRANSACTIONS = 2, 1
+_LIBRDKAFKAS, _TRANSACTIONAL_ID = 2, 1
+#: How the ids of those of our clients begin that are no member's.
+_NO_MEMBERS = "streamlet"
 _CHANGES = frozenset({"Produce", "OffsetCommit", "TxnOffsetCommit", "EndTxn"})
 
 
@@ -138,7 +176,7 @@ class Case:
     """One kind of fault of one kind of request.
 
     Attributes:
-        api: the kind of request, as ``"EndTxn"``.
+        api: the kind of request, as ``"EndTxn"``, or ``OF_TRANSACTIONS``.
         effect: ``"disconnect"``, ``"delay"``, ``"black hole"``, or Kafka's name of an error.
         after: the broker gets the request; the fault happens to its answer.
     """
@@ -156,30 +194,49 @@ class Case:
 
     def inject(self, proxy: FaultProxy, nth: int) -> Fault:
         """Make it happen once, to the n-th request of the kind from now on."""
-        which = Which(nth=nth, times=1, after=self.after, where=_matters)
+        api, where = self.api, _matters
+        if api in _LOOK_UPS:
+            api, where = "FindCoordinator", _LOOK_UPS[api]
+        which = Which(nth=nth, times=1, after=self.after, where=where)
         effects: dict[str, Any] = {
             "disconnect": proxy.disconnect,
             "black hole": proxy.black_hole,
         }
         if self.effect == "delay":
-            return proxy.delay(self.api, DELAY_MS, **which)
+            return proxy.delay(api, DELAY_MS, **which)
         if self.effect in effects:
-            made: Fault = effects[self.effect](self.api, **which)
+            made: Fault = effects[self.effect](api, **which)
             return made
-        return proxy.refuse(self.api, self.effect, **which)
+        return proxy.refuse(api, self.effect, **which)
 
 
 def _matters(request: ProxiedRequest) -> bool:
     """False for requests whose answers change nothing.
 
-    Those of the control topic's readers and writers, and the look-ups that librdkafka makes of the
-    group's coordinator for consumers that are no members.
+    Those of the control topic's readers and writers.
     """
-    if request.api == "FindCoordinator":
-        return request.version > _LIBRDKAFKAS or request.body.key_type == _OF_TRANSACTIONS
     if request.api not in ("Produce", "Fetch", "ListOffsets"):
         return True
     return bool(request.topics) and not any(map(is_control_topic, request.topics))
+
+
+def _finds_a_transactions(request: ProxiedRequest) -> bool:
+    """True if the coordinator of a transactional id is looked up."""
+    return bool(request.body.key_type == _TRANSACTIONAL_ID)
+
+
+def _finds_a_members(request: ProxiedRequest) -> bool:
+    """True if a member looks up the coordinator of its group.
+
+    Consumers of librdkafka that are no members look it up too, an instance does before it has
+    members, and a look-up without a group asks a broker only whether it is there: their errors
+    change nothing.
+    """
+    ours = request.version > _LIBRDKAFKAS and not (request.client_id or "").startswith(_NO_MEMBERS)
+    return ours and bool(request.body.key)
+
+
+_LOOK_UPS = {"FindCoordinator": _finds_a_members, OF_TRANSACTIONS: _finds_a_transactions}
 
 
 def cases_of(api: str) -> Iterator[Case]:

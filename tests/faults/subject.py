@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as RawPartition
 
 from streamlet.testing import Fault, FaultProxy
 from streamlet.testing.faults.wire import ProxiedRequest
-from tests.faults.cases import Case
+from tests.faults.cases import OF_TRANSACTIONS, Case
 from tests.integration.chaos.checks import assert_complete_and_in_order, contents, counts_of
 from tests.integration.chaos.support import Cluster, Instance, wait_for
 from tests.integration.chaos.topics import Load, read_all, read_records, reader
@@ -33,6 +33,7 @@ SETTINGS = {
 _AT_START = frozenset(
     {
         "FindCoordinator",
+        OF_TRANSACTIONS,
         "JoinGroup",
         "SyncGroup",
         "OffsetFetch",
@@ -266,7 +267,7 @@ class Subject:
         return Outcome(self._leads_to(case, said), said, round(took_s, 1))
 
     def _leads_to(self, case: Case, says: str) -> str:
-        if says:
+        if says or self._gave_up:
             return "the application ends" if self._gave_up else "the worker starts again"
         with self._lock:
             if case.api not in SENT_ONCE:

@@ -34,6 +34,9 @@ _NAMES = ("name", "topic", "topic_id")
 #: Errors that OffsetFetch has for single partitions: UNKNOWN_TOPIC_OR_PARTITION,
 #: TOPIC_AUTHORIZATION_FAILED, UNSTABLE_OFFSET_COMMIT, UNKNOWN_TOPIC_ID.
 _OF_PARTITIONS = frozenset({3, 29, 88, 100})
+#: Errors that Fetch has for the whole answer: FETCH_SESSION_ID_NOT_FOUND,
+#: INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+_OF_SESSIONS = frozenset({70, 71, 106})
 
 
 @attrs.frozen
@@ -66,6 +69,8 @@ def refusal(request: ProxiedRequest, code: int) -> bytes | None:
     answer = request.new_answer()
     lists = _PLACES.get(request.api)
     if request.api == "OffsetFetch" and request.version > 1 and code not in _OF_PARTITIONS:
+        lists = None
+    if request.api == "Fetch" and code in _OF_SESSIONS:
         lists = None
     if lists is not None:
         filled = _fill(request, answer, lists, code)

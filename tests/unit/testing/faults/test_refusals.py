@@ -125,6 +125,15 @@ def test_positions_are_refused_by_group_or_by_partition(
     assert partitions == ([] if of_group else [code])
 
 
+def test_a_fetch_is_refused_as_a_whole_by_errors_of_its_session() -> None:
+    """FETCH_SESSION_TOPIC_ID_ERROR is none of a single partition."""
+    request = request_of("Fetch", 13)
+    frame = refusal(request, 106)
+    assert frame is not None
+    answer = request.answer(frame)
+    assert (answer.error_code, answer.responses) == (106, [])
+
+
 def test_a_write_that_wants_no_answer_gets_none() -> None:
     kind = KNOWN[APIS["Produce"]][1]
     message = kind(version=9, acks=0, timeout_ms=1, topic_data=[])
