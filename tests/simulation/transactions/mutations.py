@@ -11,6 +11,7 @@ import sys
 from tests.simulation.held.mutations import command
 from tests.simulation.mutation_list import Mutation
 from tests.simulation.transactions.history import verdict
+from tests.simulation.transactions.owner import counting, joining
 
 #: Histories at most.
 HISTORIES = 1_000
@@ -89,6 +90,14 @@ MUTATIONS = (
             self.forget_queued()
 """,
     ),
+    Mutation(
+        "uncommitted-inputs",
+        "X1",
+        "tasks read of each other what no transaction has committed, too",
+        "config/table.py",
+        'return given == "read_committed" or self.exactly_once',
+        'return given == "read_committed"',
+    ),
 )
 
 
@@ -96,9 +105,10 @@ def play() -> str:
     """Play histories in this process until one goes wrong."""
     logging.disable()
     for seed in range(HISTORIES):
-        wrong, _ = verdict(seed)
-        if wrong:
-            return f"history {seed}: {wrong}"
+        for make in (counting, joining):
+            wrong, _ = verdict(seed, make)
+            if wrong:
+                return f"history {seed} of {make.__name__}: {wrong}"
     return ""
 
 
