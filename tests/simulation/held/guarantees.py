@@ -11,8 +11,9 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable, Iterator
 
+from tests.simulation.held.deployments import FORMS
 from tests.simulation.held.rules import Word
-from tests.simulation.held.switch import FORMS, SwitchHistory, SwitchTask, SwitchWriter
+from tests.simulation.held.switch import SwitchHistory, SwitchTask, SwitchWriter
 from tests.simulation.held.tasks import Active, Log, Task
 
 

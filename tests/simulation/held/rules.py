@@ -34,6 +34,8 @@ class Rules:
     leap: bool = True  # of a period that committed anything
     first: bool = True  # which is delivered before the first commit
     owed: bool = True  # an accepted commit is told where nothing else tells it
+    empty: bool = True  # but none that contains no record
+    again: bool = True  # a commit that is sent again keeps its number
     in_place: bool = True  # a period begins again in place only if all it wrote is committed
     incarnation: bool = True  # where the commits of a task are lost, it begins another one
     bound: bool = True  # a writer takes nothing new while much is undecided

@@ -11,61 +11,31 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-import streamlet as sl
 from streamlet.coordinator.commit_metadata import CommitMetadata, InputNote
+from streamlet.processing.edges import records
 from streamlet.processing.edges.held_reader import HeldReader
 from streamlet.processing.edges.held_records import MARK, task_of, writer_of
 from streamlet.processing.edges.plan import EdgePlan, TaskEdges
 from streamlet.processing.edges.start import Start
 from streamlet.processing.outputs import Output
-from streamlet.topology.graph import Topology
 from streamlet.types import StateNumber, TaskId, TopicPartition
 from tests.simulation.held.code import CodeHistory, CodeReader, CodeWriter, key_for, key_of, note_of
+from tests.simulation.held.deployments import FORMS, READABLE, Deployment, topics_of, topology_of
 from tests.simulation.held.reader import Reader
 from tests.simulation.held.rules import Notes, Place, Rules
 from tests.simulation.held.rules import Period as PeriodOf
 from tests.simulation.held.tasks import EMITTED, Active, Commit, Emitted, Log, Task
 
-#: Whether a replay may write other records to each topic; None: ``repartition.exact`` is false;
-#: empty: tasks commit by transactions.
-Deployment = tuple[bool, bool] | tuple[()] | None
-FORMS: tuple[Deployment, ...] = ((False, False), (False, True), (True, False), (True, True))
-#: What all members of the group can read: origins, and what waits.
-_READABLE = ((False, False), (True, False), (True, True))
 _MOST_RECORDS = 40
 _IDLE = TopicPartition("idle", 0)
 _ANY_MARK = MARK[:7]
+_ORIGIN_MARK = records.MARK.to_bytes(len(MARK), "little")
 
 #: What may be left out, and is soon missed.
-RULES = ("goes on", "past the end", "told", "in order")
-
-
-def _topics(count: int) -> list[str]:
-    return [f"a-t{number}-repartition" for number in range(count)]
-
-
-@cache
-def _topology(varies: tuple[bool, ...]) -> Topology:
-    """The topology of an application whose functions before each topic are such."""
-    app = sl.App("a")
-    stream: sl.KStream[Any, Any] = app.stream("in", key=str, value=int)
-    for number, one in enumerate(varies):
-        mapped = stream.map(_varying if one else _constant, key=str, value=int)
-        stream = mapped.repartition(name=f"t{number}")
-    stream.to("out")
-    return app.topology()
-
-
-def _constant(key: str, value: int) -> tuple[str, int]:
-    return key, value
-
-
-@sl.non_deterministic
-def _varying(key: str, value: int) -> tuple[str, int]:
-    return key, value
+RULES = ("goes on", "past the end", "told", "in order", "agreed")
 
 
 class SwitchTask(Task):
@@ -139,6 +109,10 @@ class SwitchWriter(CodeWriter):
         if data is None or not data.startswith(_ANY_MARK):
             self._note_plain(value)
         self._queue(partition, value, data)
+
+    def _queue(self, partition: int, value: Hashable, data: bytes | None) -> None:
+        self._history.note_form((data or b"")[: len(MARK)])
+        super()._queue(partition, value, data)
 
     def _note_plain(self, value: Hashable) -> None:
         self._history.loosen([value])
@@ -219,24 +193,33 @@ class SwitchHistory(CodeHistory):
         self._still = set[Active]()
         #: Whether records with origins may have gone before what waited for a base.
         self._overtaken = False
+        #: Whether something was written that not all members could read.
+        self._illegible = False
         self._readable = 2 if left_out else random.Random(seed).choice([0, 1, 2, 2])
+        if left_out == "agreed":
+            self._readable = 0
         super().__init__(seed)
 
     # What the plan asks.
 
     @property
     def _agreed(self) -> tuple[bool, bool]:
-        return _READABLE[self._readable]
+        return READABLE[-1 if self.left_out == "agreed" else self._readable]
+
+    def note_form(self, mark: bytes) -> None:
+        """Note in what form a record is written."""
+        origins, held = READABLE[self._readable]
+        self._illegible |= (mark == _ORIGIN_MARK and not origins) or (mark == MARK and not held)
 
     def source_of(self, task: Task) -> TopicPartition:
         """The input partition of a task."""
         stage, partition = self._place_of(task)
-        names = ["in", *_topics(len(self._topics))]
+        names = ["in", *topics_of(len(self._topics))]
         return TopicPartition(names[stage], partition)
 
     def topic_of(self, task: Task) -> str:
         """The topic that a task writes."""
-        return [*_topics(len(self._topics)), "out"][self._place_of(task).subtopology]
+        return [*topics_of(len(self._topics)), "out"][self._place_of(task).subtopology]
 
     def _place_of(self, task: Task) -> TaskId:
         for stage, tasks in enumerate(self._stages):
@@ -246,11 +229,11 @@ class SwitchHistory(CodeHistory):
         raise AssertionError("no such task")
 
     def _plan(self, deployment: Deployment) -> EdgePlan:
-        names = _topics(len(self._topics))
+        names = topics_of(len(self._topics))
         counts = {name: len(logs) for name, logs in zip(names, self._topics, strict=True)}
         counts |= {"in": len(self._stages[0]), "out": 1}
         varies = deployment[: len(names)] if deployment else (False,) * len(names)
-        self._topology = _topology(varies)
+        self._topology = topology_of(varies)
         how = {"exact": deployment is not None, "transactions": deployment == ()}
         plan = EdgePlan(self._topology, counts, {}, **how)
         plan.agreement.take(*self._agreed)
@@ -341,7 +324,7 @@ class SwitchHistory(CodeHistory):
         dice = self._dice
         if task.log is None and task.records < _MOST_RECORDS and dice.random() < 0.3:
             task.records += 1
-        if self._readable < len(_READABLE) - 1 and dice.random() < 0.01:
+        if self._readable < len(READABLE) - 1 and dice.random() < 0.01:
             self._readable += 1
         if task.owner is not None and dice.random() < 0.2:
             self._agree(task.owner)
@@ -367,6 +350,8 @@ class SwitchHistory(CodeHistory):
         self._overtaken |= one.writer.lost_marker
 
     def _verdict(self) -> str:
+        if self._illegible:
+            return "not all could read it"
         found = super()._verdict()
         return "" if found == "out of order" and self._overtaken else found
 

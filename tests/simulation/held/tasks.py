@@ -236,9 +236,11 @@ class Active:
         if self.writer.failed or not self.writer.delivered(self.share.sent) or not self.owns:
             return
         if faulty and dice.random() < 0.08:
+            self.share = self._again(self.share)
             return  # it did not arrive
         self._task.commit = self.share.commit
         if faulty and dice.random() < 0.1:
+            self.share = self._again(self.share)
             return  # accepted, and the answer was lost; it is sent again
         self._found, self.number = self.share.commit, self.share.number
         self.share = None
@@ -260,6 +262,13 @@ class Active:
             self.writer.born,
         )
         self.share = _Share(commit, number, self.writer.sent)
+
+    def _again(self, share: _Share) -> _Share:
+        """A commit as it is sent once more."""
+        if self._rules.again:
+            return share
+        commit = attrs.evolve(share.commit, contained=(self._period, share.number + 1))
+        return attrs.evolve(share, commit=commit, number=share.number + 1)
 
     def begin_again(self) -> None:
         """Begin another period in place, if the last commit of the task is this one's."""

@@ -88,7 +88,7 @@ class Writer:
     def committed(self, number: int) -> None:
         """This commit was accepted."""
         self._accepted = number
-        if any(one <= number for one in self._undecided):
+        if any(one <= number for one in self._undecided) or not self._rules.empty:
             self._full = number
         self._undecided = [one for one in self._undecided if one > number]
 
