@@ -91,6 +91,7 @@ class HeldClient(Generic[T]):
 
     def __init__(self, owner: object | None = None) -> None:
         self._clients: list[T] = []
+        self._taking = threading.Lock()
         if owner is not None:
             _free_with(owner, self._clients)
 
@@ -101,8 +102,10 @@ class HeldClient(Generic[T]):
 
     def take(self, client: T) -> None:
         """Hold another client, and free the one before."""
-        self._clients.append(client)
-        let_go([self._clients.pop(0) for _ in self._clients[1:]])
+        with self._taking:  # two threads may find that the client is of no use any more
+            self._clients.append(client)
+            before = [self._clients.pop(0) for _ in self._clients[1:]]
+        let_go(before)
 
     def each(self, call: Callable[[T], object]) -> None:
         """Call with the client, if there is one; from any thread."""

@@ -319,7 +319,8 @@ class Worker:
     def close(self) -> None:
         """Free everything, writing nothing."""
         closers = [self._updater.close, self._activation.close, self._closer.finish]
-        closers += [self._source.close, self._sink.close, self._status.end]
+        closers += [self._ports.delivery.close, self._source.close, self._sink.close]
+        closers.append(self._status.end)
         if self._tables is not None:
             closers.append(self._tables.close)
         for close in closers:

@@ -25,6 +25,10 @@ def _asking_thread() -> Executor:
     return ThreadPoolExecutor(1, thread_name_prefix="streamlet-targets")
 
 
+def _ends_thread() -> Executor:
+    return ThreadPoolExecutor(1, thread_name_prefix="streamlet-ends")
+
+
 @attrs.frozen(eq=False, kw_only=True)
 class WorkerThreads:
     """The threads beside the one that steps a worker; the simulator has others.
@@ -33,11 +37,13 @@ class WorkerThreads:
         copies: makes what goes round for the state updater.
         closer: makes what closes stores, given the clock and the pause before it, ms.
         asking: makes what asks brokers where tasks begin.
+        ends: makes what asks them where changelogs end that a commit wrote.
     """
 
     copies: Callable[[StateUpdater, Clock, float], CopyRunner] = CopyThreads
     closer: Callable[[Clock, int], StoreCloser] = Closer
     asking: Callable[[], Executor] = _asking_thread
+    ends: Callable[[], Executor] = _ends_thread
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -88,6 +94,7 @@ class WorkerPorts:
             self.clock,
             open_source=lambda: self.open_source("check"),
             transactional=self.transactions is not None,
+            thread=self.threads.ends(),
         )
 
     def _changelog_reader(self, purpose: str) -> StoreChangelogReader:

@@ -33,7 +33,7 @@ from streamlet.errors import BrokerError, MissingRightError, StateError, TaskMig
 from streamlet.logs import get_logger
 from streamlet.rights import TOPIC_REFUSED, on_topics
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.commit_delivery import ChangelogDelivery
+from streamlet.tasks.commit_delivery import ChangelogDelivery, DeliveryStage
 from streamlet.tasks.commit_port import Settled, TaskCommit
 from streamlet.tasks.task_record import TaskStage, Unit, UnitStage
 from streamlet.types import TopicPartition
@@ -85,6 +85,7 @@ class _CommitUnderWay:
         unit: that which it belongs to, if any.
         by: member id that it was sent under.
         slow: whether delivery takes longer than one call waits for it.
+        asked: whether the answer of brokers does, that all was delivered.
     """
 
     phase: CommitPhase = CommitPhase.NONE
@@ -93,6 +94,7 @@ class _CommitUnderWay:
     unit: Unit | None = None
     by: str = ""
     slow: bool = False
+    asked: bool = False
 
     def move_to(self, phase: CommitPhase) -> None:
         """Enter another phase."""
@@ -174,7 +176,8 @@ class AtLeastOnceCommit:
         if current.phase is CommitPhase.PREPARING:
             self._prepare(most_ns)
         sealed = most_ns is None or self._transactional
-        self._go_on(DELIVER_MS if sealed else SOON_MS)
+        soon_ms = 0 if current.asked else SOON_MS
+        self._go_on(DELIVER_MS if sealed else soon_ms)
 
     def begin_claims(self, unit: Unit, tasks: Sequence[ActiveTask]) -> bool:
         """Claim those stopped tasks of a unit that were not claimed yet."""
@@ -302,8 +305,10 @@ class AtLeastOnceCommit:
         """Wait until all of it is delivered, for a while."""
         started = self._clock.now_ns()
         parts = [part for part in self._current.parts if part.drained is not None]
-        self._current.slow = not self._delivery.deliver(parts, wait_ms)
-        if not self._current.slow:
+        stage = self._delivery.deliver(parts, wait_ms)
+        self._current.slow = stage is DeliveryStage.QUEUED
+        self._current.asked = stage is DeliveryStage.ASKED
+        if stage is DeliveryStage.DONE:
             self._current.move_to(CommitPhase.DELIVERED)
         taken_ns = self._clock.now_ns() - started
         self.flush_ns += taken_ns

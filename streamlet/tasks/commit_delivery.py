@@ -1,16 +1,19 @@
 """The changelog side of a commit: dirty entries are sent, delivered, and nothing else is behind.
 
-All entries of a commit bear its number. Once they are delivered the ends of the changelogs are
-read, and each must be longer by just what was sent. What else lies there are zombie writes: under
-at_least_once the broker fences no producer, so a process that lost its task may still deliver what
-it had queued. Its records bear an older epoch, and a reader that has met ours skips them; but one
-that lies below our first record would be believed as soon as a commit of ours says that everything
-up to it counts. So the keys of the zombie are written again, before the commit.
+All entries of a commit bear its number. Once they are delivered brokers are asked where the
+changelogs end, by a thread of its own, since one may be slow to answer. Each must be longer by just
+what was sent. What else lies there are zombie writes: under at_least_once the broker fences no
+producer, so a process that lost its task may still deliver what it had queued. Its records bear an
+older epoch, and a reader that has met ours skips them; but one that lies below our first record
+would be believed as soon as a commit of ours says that everything up to it counts. So the keys of
+the zombie are written again, before the commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, wait
 
 import attrs
 
@@ -22,6 +25,7 @@ from streamlet.errors import (
     MissingTopicError,
     RecordRefusedError,
     StillQueuedError,
+    StreamletError,
     TaskMigratedError,
     TimedOutError,
 )
@@ -33,14 +37,22 @@ from streamlet.state.changelog import encode_column, number_at
 from streamlet.state.entries import CommitEntry, entry_last
 from streamlet.state.epochs import MOST_CLAIMS
 from streamlet.tasks.active import ActiveTask
-from streamlet.tasks.commit_port import TaskCommit
+from streamlet.tasks.commit_port import LogEnds, TaskCommit
 from streamlet.tasks.opening import blamed
 from streamlet.types import StateNumber, TopicPartition
 
 log = get_logger(__name__)
 
-#: How often to check whether the first records of our changelogs were deleted.
+#: How often to check whether the first records of our changelogs were deleted, ms.
 STARTS_MS = 5_000
+
+
+class DeliveryStage(enum.Enum):
+    """How far the delivery of a commit has come."""
+
+    QUEUED = "queued"  # what was sent is on its way: more of it would be in the way
+    ASKED = "asked"  # all was delivered, where changelogs end is not known yet
+    DONE = "done"
 
 
 @attrs.define(eq=False)
@@ -57,6 +69,7 @@ class ChangelogDelivery:
         transactional: it sends in transactions, which are never committed of a zombie: what that
             writes does not count. Only owners before that commit without transactions may have
             written; what comes of them behind our first record does not count.
+        thread: asks brokers, which may take long; without any the caller's does.
     """
 
     _sink: RecordSink
@@ -65,6 +78,7 @@ class ChangelogDelivery:
     _open_source: Callable[[], RecordSource]
     _read_timeout_ms: int = 10_000
     _transactional: bool = False
+    _thread: Executor | None = None
     _starts_at_ms: int = attrs.field(init=False)
 
     @_starts_at_ms.default
@@ -111,10 +125,10 @@ class ChangelogDelivery:
             self._send_flush(part, changelog, flush, entry)
         return part
 
-    def deliver(self, parts: Sequence[TaskCommit], wait_ms: int) -> bool:
+    def deliver(self, parts: Sequence[TaskCommit], wait_ms: int) -> DeliveryStage:
         """Wait so long for the delivery of all of it, and note where the changelogs end.
 
-        False: it takes longer; call again.
+        Unless that is done it takes longer; call again.
 
         Raises:
             DeliveryError: something was not delivered.
@@ -123,14 +137,21 @@ class ChangelogDelivery:
         """
         again = True
         while again:
-            try:
-                self._sink.flush(wait_ms)
-            except StillQueuedError as error:
-                log.debug("%s", error)
-                return False
-            self._read_ends(parts)
+            asked = parts[0].asked if parts else None
+            if asked is None:
+                try:
+                    self._sink.flush(wait_ms)
+                except StillQueuedError as error:
+                    log.debug("%s", error)
+                    return DeliveryStage.QUEUED
+                asked = self._ask(parts)
+            if not asked.done():
+                wait([asked], wait_ms / 1000)
+            if not asked.done():
+                return DeliveryStage.ASKED
+            self._take(parts, asked)
             again = self._overwrite_zombie_writes([p for p in parts if not self._fenced(p)])
-        return True
+        return DeliveryStage.DONE
 
     def _fenced(self, part: TaskCommit) -> bool:
         """True if no zombie write counts for the task."""
@@ -139,6 +160,11 @@ class ChangelogDelivery:
     def forget_queued(self) -> None:
         """Deliver nothing any more of what was written so far."""
         self._sink.reset()
+
+    def close(self) -> None:
+        """Ask nothing any more."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _send_flush(
         self,
@@ -252,25 +278,47 @@ class ChangelogDelivery:
         part.sent.pop(changelog, None)
         part.checked[changelog] = part.ends[changelog]
 
-    def _read_ends(self, parts: Sequence[TaskCommit]) -> None:
-        """One request for the ends of all changelogs just written; the others have not moved.
+    def _ask(self, parts: Sequence[TaskCommit]) -> Future[LogEnds]:
+        """Ask for the ends of all changelogs just written; the others have not moved.
+
+        From time to time also for where these begin.
+        """
+        logs = [tp for part in parts for tp in part.active.changelogs.values()]
+        others = [tp for part in parts if part.look for tp in part.active.tables]
+        others += [tp for part in parts if part.asks_ends for tp in part.offsets]
+        look = self._clock.now_ms() >= self._starts_at_ms
+        if look:
+            self._starts_at_ms = self._clock.now_ms() + STARTS_MS
+
+        def ask() -> LogEnds:
+            ends = self._admin.end_offsets([*logs, *others])
+            return LogEnds(ends, self._admin.start_offsets(logs) if look else {})
+
+        now_ms = self._clock.wall_ms()
+        asked = _at_once(ask) if self._thread is None else self._thread.submit(ask)
+        for part in parts:
+            part.ends_ms, part.asked = now_ms, asked
+        return asked
+
+    @staticmethod
+    def _take(parts: Sequence[TaskCommit], asked: Future[LogEnds]) -> None:
+        """Note what was answered.
 
         Raises:
-            ChangelogLostError: one is shorter than what we know to be in it.
+            ChangelogLostError: a changelog is shorter than what we know to be in it, or its first
+                records are gone.
             BrokerError: one does not exist any more, or the broker does not answer.
         """
-        wanted = [tp for part in parts for tp in part.active.changelogs.values()]
-        wanted += [tp for part in parts if part.look for tp in part.active.tables]
-        wanted += [tp for part in parts if part.asks_ends for tp in part.offsets]
-        now_ms = self._clock.wall_ms()
+        for part in parts:
+            part.asked = None
         try:
-            ends = self._admin.end_offsets(wanted)
+            ends, starts = asked.result()
         except MissingTopicError as error:  # a worker that starts again creates it
             raise BrokerError(str(error)) from error
-        self._look_at_starts(parts)
         for part in parts:
-            part.ends_ms = now_ms
-            part.ends = {tp: ends[tp] for tp in part.active.changelogs.values()}
+            _check_starts(part, starts)
+            logs = part.active.changelogs.values()
+            part.ends = {tp: ends[tp] for tp in logs}
             part.table_ends = {tp: ends[tp] for tp in part.active.tables if tp in ends}
             if part.asks_ends:
                 part.input_ends = {tp: ends[tp] for tp in part.offsets}
@@ -282,21 +330,25 @@ class ChangelogDelivery:
                         "records or was created again"
                     )
 
-    def _look_at_starts(self, parts: Sequence[TaskCommit]) -> None:
-        """Look from time to time whether the changelogs still begin where they did."""
-        now = self._clock.now_ms()
-        if now < self._starts_at_ms:
-            return
-        self._starts_at_ms = now + STARTS_MS
-        wanted = [tp for part in parts for tp in part.active.changelogs.values()]
-        starts = self._admin.start_offsets(wanted)
-        for part in parts:
-            whole = {} if part.active.rebuilt is None else part.active.rebuilt.starts
-            for tp in part.active.changelogs.values():
-                if starts[tp] > whole.get(tp, 0):
-                    raise ChangelogLostError(
-                        f"{tp} begins at {starts[tp]}, its records before that are gone"
-                    )
+
+def _at_once(ask: Callable[[], LogEnds]) -> Future[LogEnds]:
+    """Ask on this thread."""
+    answer: Future[LogEnds] = Future()
+    try:
+        answer.set_result(ask())
+    except StreamletError as error:
+        answer.set_exception(error)
+    return answer
+
+
+def _check_starts(part: TaskCommit, starts: Mapping[TopicPartition, int]) -> None:
+    """Raise ``ChangelogLostError`` if the first records of a task's changelogs are gone."""
+    whole = {} if part.active.rebuilt is None else part.active.rebuilt.starts
+    for tp in part.active.changelogs.values():
+        if starts.get(tp, 0) > whole.get(tp, 0):
+            raise ChangelogLostError(
+                f"{tp} begins at {starts[tp]}, its records before that are gone"
+            )
 
 
 def _fences(active: ActiveTask) -> dict[TopicPartition, Columns]:

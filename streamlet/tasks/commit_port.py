@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from concurrent.futures import Future
+from typing import NamedTuple, Protocol
 
 import attrs
 
@@ -19,6 +20,13 @@ from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.opening import blamed
 from streamlet.tasks.task_record import Unit, UnitStage
 from streamlet.types import StateNumber, TaskId, TopicPartition
+
+
+class LogEnds(NamedTuple):
+    """The offsets where logs end, and where changelogs begin if that was asked, too."""
+
+    ends: Mapping[TopicPartition, int]
+    starts: Mapping[TopicPartition, int]
 
 
 @attrs.define(eq=False)
@@ -46,6 +54,8 @@ class TaskCommit:
     #: behind that.
     checked: dict[TopicPartition, int] = attrs.field(factory=dict)
     sent: dict[TopicPartition, int] = attrs.field(factory=dict)
+    #: What brokers are asked of the logs of this and the other parts of its commit.
+    asked: Future[LogEnds] | None = None
     #: Of its task, when it was begun: a commit before may be of a topic that is gone.
     remade: bool = attrs.field(init=False)
 

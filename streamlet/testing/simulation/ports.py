@@ -10,6 +10,7 @@ import attrs
 from streamlet.errors import UndeliveredError, UnreachableError
 from streamlet.state.drained import Drained
 from streamlet.tasks.active import ActiveTask
+from streamlet.tasks.commit_delivery import DeliveryStage
 from streamlet.tasks.commit_port import TaskCommit
 from streamlet.testing.simulation.cluster import changelog_of, input_of
 from streamlet.testing.simulation.stores import STORE
@@ -41,8 +42,8 @@ class SimDelivery:
             part.ends = {changelog_of(active.task): len(records)}
         return part
 
-    def deliver(self, parts: Sequence[TaskCommit], wait_ms: int) -> bool:
-        """Take all of it for delivered: True; not if a broker refuses.
+    def deliver(self, parts: Sequence[TaskCommit], wait_ms: int) -> DeliveryStage:
+        """Take all of it for delivered, unless a broker refuses.
 
         What was not delivered in time is not in the logs, unless it was there before: copies may
         have read it.
@@ -54,7 +55,7 @@ class SimDelivery:
         network, logs = self._member.world.network, self._member.world.cluster.logs
         if not network.refuses():
             self._there = ()
-            return True
+            return DeliveryStage.DONE
         if network.gives_up():
             for part in parts:
                 if part not in self._there and part.active.subtopology.stateful:
@@ -66,6 +67,9 @@ class SimDelivery:
 
     def forget_queued(self) -> None:
         """Do nothing: queued records are in the logs already."""
+
+    def close(self) -> None:
+        """Do nothing: it asks nobody."""
 
 
 @attrs.frozen
