@@ -29,7 +29,7 @@ from bench import (
     streams,
     windows,
 )
-from bench.options import GUARANTEES, chosen, count, counts
+from bench.options import GUARANTEES, SWITCH, chosen, count, counts
 from bench.peers import command as peers
 from bench.processes import MeasurementError
 from streamlet.errors import StreamletError
@@ -236,6 +236,8 @@ def _parse() -> argparse.Namespace:
     growth.add_options(parser)
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     options = parser.parse_args()
+    if options.guarantee == SWITCH and options.workload != "chaos":
+        parser.error("--guarantee switch is for chaos")
     _fill_records(options)
     if options.keys is None:
         large = options.workload in ("handover", "restore-share", "scale-down")
@@ -264,9 +266,9 @@ def _add_chaos(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--guarantee",
-        choices=GUARANTEES,
+        choices=(*GUARANTEES, SWITCH),
         help="of the application; of chaos exactly_once, of handover at_least_once, of latency "
-        "both if not given",
+        "both if not given; of chaos also switch: instances go from one to the other",
     )
     parser.add_argument("--shape", choices=_SHAPES, default="waiting", help="of it; waiting is all")
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 #: Of the applications that are measured, each in the words of ``processing.guarantee``.
 GUARANTEES = ("at_least_once", "exactly_once")
+#: Of chaos besides: instances are restarted from one to the other.
+SWITCH = "switch"
 
 
 def count(text: str) -> int:

@@ -26,6 +26,8 @@ class Faults:
         broker: it may be restarted.
         dice: which faults, of whom, and when.
         more: options of each instance.
+        guarantees: each instance has one of these, another one after ``switch_host``; without any
+            it is that of the cluster.
     """
 
     def __init__(
@@ -34,12 +36,12 @@ class Faults:
         broker: KafkaBroker,
         dice: random.Random,
         more: Sequence[str] = (),
+        guarantees: Sequence[str] = (),
     ) -> None:
         self._cluster, self._broker, self._dice, self._more = cluster, broker, dice, more
-        self.instances = [
-            cluster.instance("a", 2, more=more).start(),
-            cluster.instance("b", more=more).start(),
-        ]
+        self._others = {one: guarantees[number - 1] for number, one in enumerate(guarantees)}
+        self._guarantees = dict[Instance, str]()
+        self.instances = [self._started("a", 2), self._started("b")]
         self._names = iter(f"c{n}" for n in range(10_000))
         self.made: Counter[str] = Counter()
 
@@ -89,12 +91,20 @@ class Faults:
 
     def add_host(self) -> None:
         """Tasks are handed over to it."""
-        self.instances.append(self._cluster.instance(next(self._names), more=self._more).start())
+        self.instances.append(self._started(next(self._names)))
 
     def stop_host(self) -> None:
         """One fewer; it must end well."""
         leaver = self._leaver()
         assert leaver.stop() == 0, leaver.log()
+
+    def switch_host(self) -> None:
+        """It is restarted under the other guarantee; it must end well."""
+        victim = self._chosen()
+        assert victim.stop() == 0, victim.log()
+        self.instances.remove(victim)
+        other = self._others[self._guarantees[victim]]
+        self.instances.append(self._started(victim.name, state_of=victim, guarantee=other))
 
     def drain_host(self) -> None:
         """One fewer, which hands all over first."""
@@ -141,5 +151,20 @@ class Faults:
         victim.await_workers()
         victim.kill()
         self.instances.remove(victim)
-        again = self._cluster.instance(victim.name, 1, victim if keep else None, more=self._more)
-        self.instances.append(again.start())
+        state_of, guarantee = victim if keep else None, self._guarantees.get(victim)
+        self.instances.append(self._started(victim.name, state_of=state_of, guarantee=guarantee))
+
+    def _started(
+        self,
+        name: str,
+        processes: int = 1,
+        state_of: Instance | None = None,
+        guarantee: str | None = None,
+    ) -> Instance:
+        """Start an instance, under that guarantee or any."""
+        own = self._dice.choice([*self._others]) if self._others and not guarantee else guarantee
+        more = [*self._more, *(("--set", f"processing.guarantee={own}") if own else ())]
+        made = self._cluster.instance(name, processes, state_of, more=more)
+        if own:
+            self._guarantees[made] = own
+        return made.start()

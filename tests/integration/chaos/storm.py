@@ -75,26 +75,36 @@ def storm(
     minutes: float,
     kinds: Sequence[_Kind] = LONG,
     *,
-    exactly_once: bool = False,
+    guarantees: Sequence[str] = ("at_least_once",),
 ) -> Aftermath:
     """Make faults for some time, each kind at least once; then all is to be exact.
 
     Another program writes in the name of the tasks meanwhile, unless transactions tell what counts.
+
+    Args:
+        cluster: not started yet.
+        broker: that it runs on.
+        seed: of the faults.
+        minutes: how long they are made.
+        kinds: what is made beside requests that fail.
+        guarantees: those of its instances; each has one of them where there are several.
     """
+    once, transactions = [*guarantees] == ["exactly_once"], "exactly_once" in guarantees
     took = _Phases()
     fill_tables(cluster)
     dice = random.Random(seed)
     with ExitStack() as stack:
         proxy = stack.enter_context(FaultProxy(cluster.servers, seed=seed))
         through = ("--bootstrap-servers", proxy.bootstrap_servers, *_RETRY)
-        faults = Faults(cluster, broker, dice, through)
+        several = guarantees if len(guarantees) > 1 else ()
+        faults = Faults(cluster, broker, dice, through, several)
         cluster.await_settled()  # from here on each record meets its rows
         failing: list[Failures] = [DeliveryFailures(proxy, _of(cluster), 1 / _ONE_OF)]
-        if exactly_once:
+        if transactions:
             failing.append(TransactionFailures(proxy, 1 / _ONE_END_OF))
         rows = Load(cluster.servers, cluster.topic("rows"), keys=KEYS, rate=50, seed=seed)
         load = Load(cluster.servers, cluster.topic("in"), keys=KEYS, rate=500, seed=seed)
-        forger = None if exactly_once else stack.enter_context(Forger(cluster, seed))
+        forger = None if transactions else stack.enter_context(Forger(cluster, seed))
         with rows, load:
             took.next("starting")
             for fault in _chosen(kinds, minutes, dice, failing):
@@ -109,7 +119,7 @@ def storm(
         codes = {one.name: one.stop() for one in faults.instances}
         took.next("stopping")
     lost, doubled = _compared(cluster)
-    wrong = wrong_stores(cluster, faults.instances, once=exactly_once)
+    wrong = wrong_stores(cluster, faults.instances, once=once)
     took.next("comparing")
     return Aftermath(
         load.total,
