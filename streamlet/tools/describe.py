@@ -30,11 +30,15 @@ _GUARANTEES = {
         "state": "exact after a crash",
         "outputs": "may be there again after a crash",
         "read": "at once",
+        "cost": "a flush and a commit of positions each commit.interval.ms",
+        "to_change": "processing.guarantee=exactly_once",
     },
     "exactly_once": {
         "state": "exact after a crash",
         "outputs": "each once, for readers of committed records",
         "read": "after the commit, see commit.interval.ms",
+        "cost": "a transaction each commit.interval.ms; nothing is processed while it ends",
+        "to_change": "processing.guarantee=at_least_once",
     },
 }
 

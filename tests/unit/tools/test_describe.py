@@ -41,6 +41,7 @@ def test_json_is_one_document_and_mermaid_a_flowchart() -> None:
     assert json.loads(answer.stdout)["guarantee"]["outputs"] == "may be there again after a crash"
     exact = printed("--json", "--set", "processing.guarantee=exactly_once_v2")
     assert json.loads(exact)["guarantee"]["processing.guarantee"] == "exactly_once"
+    assert json.loads(exact)["guarantee"]["to_change"] == "processing.guarantee=at_least_once"
     drawn = CliRunner().invoke(build(), ["describe", f"{MODULE}:app", "--mermaid"])
     assert drawn.stdout.startswith("flowchart TD\n")
 
