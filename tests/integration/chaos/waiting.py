@@ -26,6 +26,8 @@ from streamlet import (
 KEYS, DIGITS = 50, 10
 #: One order of so many numbers, since each is a row for good.
 ORDERS = 5
+#: How many songs the charts of a genre have: as many as it has keys.
+CHARTS = KEYS // DIGITS
 
 
 #: What the application has, each with stores of its own; ``bench chaos`` chooses among them.
@@ -42,7 +44,7 @@ def waiting(name: str, parts: Sequence[str] = PARTS) -> App:
     met.to(f"{name}-passed")
     add: dict[str, Callable[[], None]] = {
         "shop": lambda: shop(met),
-        "charts": lambda: music(met),
+        "charts": lambda: music(met, f"{name}-genres"),
         "joins": lambda: joined_twice(met, digits),
         "foreign-key": lambda: sold(met, digits),
         "calls": lambda: answered(met, f"{name}-answers"),
@@ -58,12 +60,25 @@ def shop(met: KStream[str, int]) -> None:
     met.group_by(lambda key, number: key[-1], key=str, value=int).count(store="shop")
 
 
-def music(met: KStream[str, int]) -> None:
-    """Plays of each song, and their sums by genre: a table that is regrouped once more."""
+def music(met: KStream[str, int], topic: str) -> None:
+    """KafkaMusic: plays of each song, and the five most played of each genre.
+
+    A table is regrouped once more. The plays of each genre's five are put out with each play.
+    """
     plays = met.group_by(lambda key, number: f"song {key}", key=str, value=int)
     songs = plays.count(store="plays")
-    genres = songs.group_by(lambda song, count: (song[-1], count), key=str, value=int)
-    genres.reduce(lambda a, b: a + b, lambda a, b: a - b, store="charts")
+    genres = songs.group_by(lambda song, count: (song[-1], {song: count}), key=str, value=dict)
+    charts = genres.aggregate(dict, _play, _leave, value=dict, store="charts")
+    charts.to_stream().map_values(lambda best: sum(best.values()), value=int).to(topic)
+
+
+def _play(genre: str, song: dict[str, int], charts: dict[str, int]) -> dict[str, int]:
+    best = sorted((charts | song).items(), key=lambda one: (-one[1], one[0]))
+    return dict(best[:CHARTS])
+
+
+def _leave(genre: str, song: dict[str, int], charts: dict[str, int]) -> dict[str, int]:
+    return {one: count for one, count in charts.items() if one not in song}
 
 
 def joined_twice(met: KStream[str, int], digits: KTable[str, int]) -> None:

@@ -53,6 +53,8 @@ def wrong_stores(
     found = {store: stored.get(store, Counter()) for store in wanted}
     if "answered" in wanted:
         wanted["answers"], found["answers"] = last, _put_out(cluster, "answers", once)
+    if "charts" in wanted:
+        wanted["genres"], found["genres"] = last, _put_out(cluster, "genres", once)
     for store in {"sold", "scattered"} & wanted.keys():
         found[store] = Counter({"all": found[store].total()})
     return {
@@ -98,6 +100,7 @@ def _stored(cluster: Cluster, instances: list[Instance]) -> dict[str, Counter[st
 def _sums(rows: Iterable[tuple[object, object]]) -> Counter[str]:
     found = Counter[str]()
     for key, value in rows:
-        if isinstance(value, int):
-            found[str(key.key if isinstance(key, Windowed) else key)] += value
+        count = sum(value.values()) if isinstance(value, dict) else value
+        if isinstance(count, int):
+            found[str(key.key if isinstance(key, Windowed) else key)] += count
     return found
