@@ -19,6 +19,8 @@ from tests.integration.chaos.support import PARTITIONS, Cluster
 ROUNDS = int(os.environ.get("STREAMLET_CHAOS_ROUNDS", "6"))
 #: Which ones; printed by each test, so that a failure can be had again.
 SEED = int(os.environ.get("STREAMLET_CHAOS_SEED", "20240"))
+#: Under which ``processing.guarantee`` tests run that hold under either.
+GUARANTEE = os.environ.get("STREAMLET_CHAOS_GUARANTEE", "at_least_once")
 
 
 @pytest.fixture
@@ -35,6 +37,12 @@ def make_cluster(bootstrap_servers: str, tmp_path: Path) -> Iterator[Callable[..
         cluster.end()
     for cluster in made:
         cluster.delete_topics()
+
+
+@pytest.fixture
+def guarantee() -> str:
+    """That of applications which are exact under either."""
+    return GUARANTEE
 
 
 @pytest.fixture
