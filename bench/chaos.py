@@ -2,11 +2,12 @@
 
 Three brokers, instances of the application ``waiting``, or of one of its parts, behind a proxy.
 Workers and instances are killed, frozen, lost, added, drained; brokers are killed, frozen,
-restarted; disks take no more; and one request in sixty is refused, delayed, cut or answered by
-nothing. Every record has a number. In the end all stores hold what the input makes, and an output
-has every number: each once for a reader of committed records under exactly_once; ``doubled`` counts
-those that others have written again. Of ``switch`` each instance has one of the two guarantees, and
-is restarted under the other one now and then: outputs may be there again, as under at_least_once.
+restarted; disks are slow, or take no more; and one request in sixty is refused, delayed, cut or
+answered by nothing. Every record has a number. In the end all stores hold what the input makes, and
+an output has every number: each once for a reader of committed records under exactly_once;
+``doubled`` counts those that others have written again. Of ``switch`` each instance has one of the
+two guarantees, and is restarted under the other one now and then: outputs may be there again, as
+under at_least_once.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from streamlet.testing import KafkaBroker
+from tests.integration.chaos.slow_disk import mark_of
 from tests.integration.chaos.support import Cluster, Instance, limit_files, wait_for
 
 #: Longer than the session time-out.
@@ -128,6 +129,14 @@ class Faults:
             limit_files(pid, 16_384)
             self._pause(FROZEN_S)
             limit_files(pid, resource.RLIM_INFINITY)
+
+    def slow_disk(self) -> None:
+        """What a worker writes to its local stores takes long, for a while."""
+        pid = self._dice.choice(self._chosen().await_workers())
+        mark = mark_of(self._cluster.folder, pid)
+        mark.touch()
+        self._pause(FROZEN_S)
+        mark.unlink()
 
     def lose_broker(self) -> None:
         """Others lead its partitions; it comes back."""

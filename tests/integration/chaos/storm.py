@@ -30,6 +30,7 @@ LONG = (
     Faults.freeze_host,
     Faults.lose_host,
     Faults.fill_disk,
+    Faults.slow_disk,
     Faults.restart_broker,
     Faults.stop_host,
     Faults.drain_host,

@@ -27,6 +27,7 @@ from streamlet.kafka.ports import NewTopic
 from streamlet.topology.graph import Topology
 from streamlet.types import TaskId, TopicPartition
 from tests.integration.chaos.fork_server import Forked, start
+from tests.integration.chaos.slow_disk import SLOW
 from tests.integration.chaos.topologies import LATEST, NAME, SHAPE, SHAPES
 
 PARTITIONS = 4
@@ -253,6 +254,7 @@ class Cluster:
             **{k: v for k, v in os.environ.items() if not k.startswith(("STREAMLET_", "COV_"))},
             NAME: self.name,
             SHAPE: shape,
+            SLOW: str(self.folder),
             "PYTHONUNBUFFERED": "1",
         }
         sinks = {s.topic for part in self.topology.subtopologies for s in part.sinks}

@@ -34,6 +34,7 @@ from streamlet.hosting import preparing
 from streamlet.rebalance.protocol import TasksProtocol
 from tests.integration.chaos.crash_points import CRASHES, crash
 from tests.integration.chaos.own_stores import own_stores
+from tests.integration.chaos.slow_disk import SLOW, slow_down
 from tests.integration.chaos.waiting import PARTS, waiting
 
 #: Keys of the input look like ``k17``; a group is the last digit.
@@ -373,6 +374,9 @@ SHAPES: dict[str, Callable[[str], App]] = {
 
 if SMALL_STATE in os.environ:
     preparing.SMALL_STATE = int(os.environ[SMALL_STATE])
+
+if SLOW in os.environ:
+    slow_down(Path(os.environ[SLOW]))
 
 if CRASHES in os.environ:
     crash(Path(os.environ[CRASHES]))
