@@ -12,21 +12,22 @@ from streamlet.app import App
 from tests.simulation.mutations import ROOT, mutated
 from tests.simulation.transactions.history import verdict
 from tests.simulation.transactions.mutations import MUTATIONS
-from tests.simulation.transactions.owner import counting, joining, suppressing
+from tests.simulation.transactions.owner import counting, failing, joining, suppressing
 
-HISTORIES = int(os.environ.get("TRANSACTION_HISTORIES", "10"))
+HISTORIES = int(os.environ.get("TRANSACTION_HISTORIES", "8"))
 #: Requests that are lost, late, unanswered; ends of processes; members that do not know the end.
 FAULTS = {"lost", "late", "arrived late", "unanswered", "killed", "zombie", "hand-over"}
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("make", [counting, suppressing, joining])
+@pytest.mark.parametrize("make", [counting, suppressing, joining, failing])
 def test_each_record_counts_once_in_states_and_outputs(make: Callable[[], App]) -> None:
     faults: Counter[str] = Counter()
     for seed in range(HISTORIES):
         wrong, found = verdict(seed, make)
         assert not wrong, f"history {seed}: {wrong}"
         faults += found
+    print(dict(faults))
     assert faults.keys() >= FAULTS
 
 

@@ -12,14 +12,22 @@ from typing import Any
 from unittest.mock import patch
 
 from streamlet.app import App
-from streamlet.errors import StreamletError
+from streamlet.errors import NotFoundError, StreamletError
 from streamlet.kafka.transactions import abort_open
 from streamlet.tasks.opening import changelogs_of
 from streamlet.testing import TopologyTestDriver
 from streamlet.types import TaskId, TopicPartition
 from tests.memory_log import MemoryLog, StoredRecord
 from tests.simulation.transactions.broker import Broker, KilledError, TransactionProducer
-from tests.simulation.transactions.owner import INPUT, LEFT, OUTPUT, RIGHT, Owner, counting
+from tests.simulation.transactions.owner import (
+    INPUT,
+    LEFT,
+    LETTERS,
+    OUTPUT,
+    RIGHT,
+    Owner,
+    counting,
+)
 
 #: Stores lie in memory where the system has such a folder: nothing here is about disks.
 _MEMORY = Path("/dev/shm")
@@ -27,6 +35,8 @@ _STEPS = 120
 #: Records of the input are so far apart.
 _APART_MS = 1_500
 _MOST_QUIET = 400
+#: A record that was written: key, value and time, ms.
+Written = tuple[bytes | None, bytes | None, int]
 _FATES = ("lost", "late", "late", "unanswered", "killed", "done and killed")
 
 
@@ -39,6 +49,7 @@ class History:
         self._quiet = False
         self.faults: Counter[str] = Counter()
         log = MemoryLog()
+        log.create(LETTERS.topic)
         self._topology = app.topology()
         for part in self._topology.subtopologies:
             logs = changelogs_of(part, TaskId(part.id, 0)).values()
@@ -82,13 +93,14 @@ class History:
         if api == "Produce" and fate in ("late", "unanswered"):
             fate = "lost"
         self.faults[fate] += 1
+        self.faults["late ends"] += (fate, api) == ("late", "EndTxn")
         return fate
 
     def _new_owner(self) -> Owner:
         name = next(self._names)
         self.broker.members.add(name)
         folder = self._folder / self._dice.choice("xy")
-        return Owner(self.broker, name, folder, self._topology)
+        return Owner(self.broker, name, folder, self._topology, self._app.policy)
 
     def _step(self) -> str:
         dice = self._dice
@@ -204,8 +216,10 @@ class History:
 
     def _verdict(self) -> str:
         """X1: what readers of committed records get is what the input leads to, each once."""
-        found = [(record.key, record.value, record.timestamp) for record in self._committed(OUTPUT)]
-        wanted = self._wanted()
+        found, letters = map(self._written, (OUTPUT, LETTERS))
+        wanted, failed = self._wanted()
+        if letters != failed:
+            return f"X1: dead letters {letters}, wanted {failed}"
         if not self._between:
             return "" if found == wanted else f"X1: outputs {found}, wanted {wanted}"
         if doubled := self._doubled():
@@ -214,14 +228,16 @@ class History:
         rows, last = ({key: value for key, value, _ in one} for one in (found, wanted))
         return "" if rows == last else f"X1: rows {rows}, wanted {last}"
 
-    def _wanted(self) -> list[tuple[bytes | None, bytes | None, int]]:
-        """The outputs of the test driver, which reads one input after the other."""
+    def _written(self, tp: TopicPartition) -> list[Written]:
+        return [(one.key, one.value, one.timestamp) for one in self._committed(tp)]
+
+    def _wanted(self) -> list[list[Written]]:
+        """Outputs and dead letters of the test driver, which reads one input after the other."""
         with TopologyTestDriver(self._app) as driver:
             for tp in self._sources:
                 for record in self.broker.log.records(tp):
                     driver.pipe_bytes(tp.topic, record.key, record.value, record.timestamp)
-            read = driver.read_output(OUTPUT.topic, key=bytes, value=bytes)
-        return [(record.key, record.value, record.timestamp) for record in read]
+            return [_told(driver, tp.topic) for tp in (OUTPUT, LETTERS)]
 
     def _doubled(self) -> list[tuple[bytes | None, bytes]]:
         """Questions and answers of the join that count more than once, whoever their owner was.
@@ -234,6 +250,14 @@ class History:
             for record in self._committed(tp)
         )
         return [one for one, times in found.items() if times > 1]
+
+
+def _told(driver: TopologyTestDriver, topic: str) -> list[Written]:
+    try:
+        found = driver.read_output(topic, key=bytes, value=bytes)
+    except NotFoundError:  # no record has failed
+        return []
+    return [(one.key, one.value, one.timestamp) for one in found]
 
 
 def _without_source(topic: str, value: bytes) -> bytes:

@@ -91,6 +91,22 @@ MUTATIONS = (
 """,
     ),
     Mutation(
+        "not-still",
+        "X1",
+        "records are processed while a commit waits for its answer",
+        _COMMIT,
+        "return bool(self.failed) or phase not in (CommitPhase.NONE, CommitPhase.ACCEPTED)",
+        "return bool(self.failed)",
+    ),
+    Mutation(
+        "one-input",
+        "X1",
+        "a commit has the position of one input of each task",
+        "tasks/commit.py",
+        "for tp, offset in part.offsets.items()}",
+        "for tp, offset in [*part.offsets.items()][:1]}",
+    ),
+    Mutation(
         "uncommitted-inputs",
         "X1",
         "tasks read of each other what no transaction has committed, too",

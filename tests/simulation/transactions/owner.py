@@ -40,6 +40,7 @@ from tests.simulation.transactions.broker import Broker, CommittedLog, Transacti
 from tests.unit.tasks.inline import InlineRunner, step_all
 
 INPUT, OUTPUT = TopicPartition("words", 0), TopicPartition("out", 0)
+LETTERS = TopicPartition("letters", 0)
 LEFT, RIGHT = TopicPartition("left", 0), TopicPartition("right", 0)
 _PATIENCE_MS = 1_000
 
@@ -73,6 +74,20 @@ def joining() -> App:
     return app
 
 
+def failing() -> App:
+    """Counts of keys, one of which fails: its records become dead letters."""
+    app = App("app", on_error=("dead_letter", LETTERS.topic))
+    words = app.stream("words", key=str, value=str).filter(_fail_on_some)
+    words.group_by_key().count(store="kept").to_stream().to("out")
+    return app
+
+
+def _fail_on_some(key: str, value: str) -> bool:
+    if key == "m":
+        raise ValueError(value)
+    return True
+
+
 SETTINGS = Settings.load({"processing.guarantee": "exactly_once"})
 
 
@@ -97,10 +112,12 @@ class Inline(Executor):
         return answer
 
 
-def _task(counts: Mapping[str, int], clock: ManualClock, *args: Any, **more: Any) -> Task:
+def _task(
+    counts: Mapping[str, int], clock: ManualClock, policy: ErrorPolicy, *args: Any, **more: Any
+) -> Task:
     """A task that waits for no other partition."""
     times = {"wall_ms": clock.wall_ms, "idle_ms": 0}
-    return Task(*args, policy=ErrorPolicy(), partition_counts=counts, **times, **more)
+    return Task(*args, policy=policy, partition_counts=counts, **times, **more)
 
 
 class Owner:
@@ -111,11 +128,14 @@ class Owner:
         name: of the member.
         folder: its disk, which outlives it.
         topology: what its tasks do; every topic has one partition.
+        policy: what becomes of records that fail.
     """
 
     gated = False
 
-    def __init__(self, broker: Broker, name: str, folder: Path, topology: Topology) -> None:
+    def __init__(
+        self, broker: Broker, name: str, folder: Path, topology: Topology, policy: ErrorPolicy
+    ) -> None:
         self.name, self._broker = name, broker
         self.view = MembershipView(member_id=name, generation=broker.generation)
         #: The input partitions of each task.
@@ -127,7 +147,7 @@ class Owner:
         clock = self._clock = ManualClock(1_000)
         admin = TransactionAdmin(broker)
         self.sink = TransactionalSink(f"app-{name}", 10_000, "simulated", clock=clock)
-        self._sending = RecordCollector(self.sink, ErrorPolicy(), "app")
+        self._sending = RecordCollector(self.sink, policy, "app")
         self._source = self._reads(committed=SETTINGS.read_committed)
         delivery = ChangelogDelivery(
             *(self.sink, admin, clock),
@@ -169,7 +189,7 @@ class Owner:
             updater=self._updater,
             settings=SETTINGS,
             edges=EdgePlan(topology, counts, {}, exact=False, transactions=True),
-            new_task=partial(_task, counts, clock),
+            new_task=partial(_task, counts, clock, policy),
             clock=clock,
         )
 
@@ -284,14 +304,15 @@ class Owner:
         return "" if found == wanted else f"X2: {self.name} begins at {at} with {found}"
 
     def _go_on(self, tasks: list[ActiveTask], most: int) -> None:
-        if self._sent is not None:
+        """Process input, or take a step of a commit, for whose answer processing may wait."""
+        waits = self.commits.sealed or not most
+        if self._sent is not None and waits:
             self._answer(*self._sent)
-            return
-        if self._unit is not None and not self.commits.under_way:
+        elif self._unit is not None and not self.commits.under_way:
             self.commits.begin_last(self._unit, tasks)
-        elif self._unit is not None or self.commits.under_way or not most:
+        elif self._sent is None and (self._unit is not None or self.commits.under_way or not most):
             self.commits.begin(tasks, self._unit)
-        elif not self.commits.sealed:
+        else:
             by_input = {tp: self.active[task] for task, tps in self._inputs.items() for tp in tps}
             for batch in self._source.poll(most, 0):
                 active = by_input[TopicPartition(batch.topic, batch.partition)]
