@@ -82,13 +82,7 @@ def storm(
 
     Another program writes in the name of the tasks meanwhile, unless transactions tell what counts.
 
-    Args:
-        cluster: not started yet.
-        broker: that it runs on.
-        seed: of the faults.
-        minutes: how long they are made.
-        kinds: what is made beside requests that fail.
-        guarantees: those of its instances; each has one of them where there are several.
+    Where there are several ``guarantees``, each instance has one of them.
     """
     once, transactions = [*guarantees] == ["exactly_once"], "exactly_once" in guarantees
     took = _Phases()
@@ -100,9 +94,7 @@ def storm(
         several = guarantees if len(guarantees) > 1 else ()
         faults = Faults(cluster, broker, dice, through, several)
         cluster.await_settled()  # from here on each record meets its rows
-        failing: list[Failures] = [DeliveryFailures(proxy, _of(cluster), 1 / _ONE_OF)]
-        if transactions:
-            failing.append(TransactionFailures(proxy, 1 / _ONE_END_OF))
+        failing = _failing(proxy, cluster, transactions)
         rows = Load(cluster.servers, cluster.topic("rows"), keys=KEYS, rate=50, seed=seed)
         load = Load(cluster.servers, cluster.topic("in"), keys=KEYS, rate=500, seed=seed)
         forger = None if transactions else stack.enter_context(Forger(cluster, seed))
@@ -133,6 +125,14 @@ def storm(
         [name for name, code in codes.items() if code],
         took.seconds,
     )
+
+
+def _failing(proxy: FaultProxy, cluster: Cluster, transactions: bool) -> list[Failures]:
+    """What makes requests of the cluster fail."""
+    failing: list[Failures] = [DeliveryFailures(proxy, _of(cluster), 1 / _ONE_OF)]
+    if transactions:
+        failing.append(TransactionFailures(proxy, 1 / _ONE_END_OF))
+    return failing
 
 
 class _Phases:
