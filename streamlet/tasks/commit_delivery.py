@@ -48,7 +48,7 @@ STARTS_MS = 5_000
 
 
 class DeliveryStage(enum.Enum):
-    """How far the delivery of a commit has come."""
+    """The stages of the delivery of a commit."""
 
     QUEUED = "queued"  # what was sent is on its way: more of it would be in the way
     ASKED = "asked"  # all was delivered, where changelogs end is not known yet

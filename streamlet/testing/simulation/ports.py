@@ -69,7 +69,7 @@ class SimDelivery:
         """Do nothing: queued records are in the logs already."""
 
     def close(self) -> None:
-        """Do nothing: it asks nobody."""
+        """Do nothing: no broker is asked."""
 
 
 @attrs.frozen
