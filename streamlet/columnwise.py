@@ -8,7 +8,9 @@ extension takes a few nanoseconds for a record where Python takes some tens.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
+from hashlib import blake2b
+from itertools import chain
+from types import ModuleType, NoneType
 from typing import Any
 
 from streamlet.kafka.native.sources import digest
@@ -39,6 +41,31 @@ def plain_decode_texts(column: list[bytes]) -> list[str]:
     return list(map(bytes.decode, column))
 
 
+#: Types of what is in a flat dict.
+_FLAT = frozenset({str, int, float, bool, NoneType})
+
+
+def plain_all_flat(column: list[Any]) -> bool:
+    """True if each entry is a text, a number or None, or a dict of these whose keys are texts.
+
+    Such entries cannot change but for the dicts themselves, and JSON has a form for all of them.
+    """
+    kinds = set(map(type, column))
+    dicts = column if kinds == {dict} else [one for one in column if type(one) is dict]
+    values = chain.from_iterable(map(dict.values, dicts))
+    keys = chain.from_iterable(dicts)
+    return (
+        kinds - _FLAT <= {dict}
+        and _FLAT.issuperset(map(type, values))
+        and set(map(type, keys)) <= {str}
+    )
+
+
+def plain_blake2b_column(column: list[bytes | None], size: int) -> list[bytes | None]:
+    """Digests of so many bytes; None stays None."""
+    return [None if raw is None else blake2b(raw, digest_size=size).digest() for raw in column]
+
+
 _found = _extension()
 
 all_of: Callable[[list[Any], type], bool] = getattr(_found, "all_of", plain_all_of)
@@ -49,6 +76,11 @@ decode_texts: Callable[[list[bytes]], list[str]] = getattr(
     _found, "decode_texts", plain_decode_texts
 )
 
+blake2b_column: Callable[[list[bytes | None], int], list[bytes | None]] = getattr(
+    _found, "blake2b_column", plain_blake2b_column
+)
+all_flat: Callable[[list[Any]], bool] = getattr(_found, "all_flat", plain_all_flat)
+
 # These there are only in the extension; None: a caller has its own way in Python.
 
 #: Eight bytes of each number, the most significant first; all are exactly of the type.
@@ -57,6 +89,22 @@ pack_floats: Callable[[list[float]], list[bytes]] | None = getattr(_found, "pack
 #: The numbers out of these bytes; an entry of another length is refused.
 unpack_ints: Callable[[list[bytes]], list[int]] | None = getattr(_found, "unpack_ints", None)
 unpack_floats: Callable[[list[bytes]], list[float]] | None = getattr(_found, "unpack_floats", None)
+#: A column that is ``all_flat`` with a copy of each dict; None of another one.
+flat_copies: Callable[[list[Any]], list[Any] | None] | None = getattr(_found, "flat_copies", None)
+#: The input of each next record of several, by their times and a spread or None
+#: (``processing.merged_batch``).
+merge_order: Callable[[list[list[int]], int | None], list[int]] | None = getattr(
+    _found, "merge_order", None
+)
+#: Pairs of an input and the indexes of its records, for each round, by the inputs of all records
+#: and the keys of each input.
+merge_rounds: Callable[[list[int], list[list[Any]]], list[tuple[int, list[int]]]] | None = getattr(
+    _found, "merge_rounds", None
+)
+#: Passes over rows of joins of streams (``state.join_rows``).
+join_add: Any = getattr(_found, "join_add", None)
+join_find: Any = getattr(_found, "join_find", None)
+join_pack: Any = getattr(_found, "join_pack", None)
 #: The partitions of keys, which are all bytes, among so many, as Java's producer chooses them.
 partitions_of: Callable[[list[bytes], int], list[int]] | None = getattr(
     _found, "partitions_of", None

@@ -12,10 +12,11 @@ from streamlet.dsl.graph.functions import check_takes, takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
-from streamlet.dsl.graph.ownership import owner_of, with_own_key
+from streamlet.dsl.graph.ownership import with_own_key
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamNode
 from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.joins.row_lookups import GlobalJoin
 from streamlet.dsl.operators.copies import owner
 from streamlet.dsl.rows.sources import TableSource
@@ -122,14 +123,13 @@ def joined_globally(
 
     inferred = result_type(joiner, *(stream._key.of, stream._value.of, table._value.of)[-count:])
     result = builder.result(value, inferred, call, "value")
-    owners = owner(spec.value), owner_of(result)
-    on = with_own_key(on, stream._key)
-    joiner = with_own_key(joiner, stream._key, count == 3)
+    made = Joiner.of(joiner, (stream._key, stream._value, table._value), count, result)
+    own, on = made.given(owner(spec.value)), with_own_key(on, stream._key)
 
     def make(context: TaskContext) -> GlobalJoin:
         kept = context.store(spec.name)
         dropped = lambda records: context.dropped(name, records)  # noqa: E731
-        return GlobalJoin(kept, (), joiner, count, left, *owners, on, spec.key, dropped)
+        return GlobalJoin(kept, (), made, left, own, on, spec.key, dropped)
 
     name = builder.graph.new_name(
         "KSTREAM-LEFTJOIN-", given

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import attrs
 
 from streamlet.batch import Batch
+from streamlet.columnwise import merge_order as order_in_c
+from streamlet.columnwise import merge_rounds as rounds_in_c
 from streamlet.types import TopicPartition
 
 T = TypeVar("T")
@@ -57,6 +59,8 @@ def merge_order(times: Sequence[list[int]], spread_ms: int | None) -> list[int]:
     Returns:
         The number of the input that gives the next record, for each record.
     """
+    if order_in_c is not None:
+        return order_in_c(list(times), spread_ms)
     risen = list(map(_risen, times))
     first = min(range(len(risen)), key=lambda at: risen[at][-1])
     end = risen[first][-1]
@@ -149,24 +153,34 @@ def merged(parts: Sequence[Batch], order: list[int]) -> MergedBatch:
 
 def _in_rounds(parts: Sequence[Batch], order: list[int]) -> list[Batch]:
     """The records of each round and input as a batch."""
-    if not _share_keys(parts):
+    keys = [part.keys for part in parts]
+    if rounds_in_c is not None:
+        found = rounds_in_c(order, keys)
+    elif _share_keys(parts):
+        found = _rounds(order, keys)
+    else:
         return [part for part in parts if len(part)]
-    count = len(parts)
+    return [
+        part if len(ones) == len(part) else part.pick(ones)
+        for part, ones in ((parts[at], ones) for at, ones in found)
+    ]
+
+
+def _rounds(order: list[int], keys: list[list[Any]]) -> list[tuple[int, list[int]]]:
+    """The indexes of the records of each round and input, with the number of the input."""
+    count = len(keys)
     counts = [0] * count
     #: Slot number ``r * count + at`` is round ``r`` of input ``at``.
     last: dict[Any, int] = {}
     slots: defaultdict[int, list[int]] = defaultdict(list)
-    for at, key in zip(order, _in_order([part.keys for part in parts], order), strict=True):
+    for at, key in zip(order, _in_order(keys, order), strict=True):
         slot = last.get(key, at)
         if slot % count != at:
             slot += count + at - slot % count
         last[key] = slot
         slots[slot].append(counts[at])
         counts[at] += 1
-    return [
-        part if len(ones) == len(part) else part.pick(ones)
-        for part, ones in ((parts[slot % count], slots[slot]) for slot in sorted(slots))
-    ]
+    return [(slot % count, slots[slot]) for slot in sorted(slots)]
 
 
 def _share_keys(parts: Sequence[Batch]) -> bool:

@@ -103,8 +103,6 @@ class _Rows:
     def __init__(self, outputs: list[Output]) -> None:
         origins = [origin for output in outputs for origin in output.origins]
         self._runs = origins
-        self.sources = list(chain.from_iterable([at] * count for count, at, _ in origins))
-        self.offsets = list(chain.from_iterable(offsets for _, _, offsets in origins))
         self.partitions = self._sparse(outputs, "partitions")
         self._topic = outputs[0].topic
         self._headers = self._sparse(outputs, "headers")
@@ -120,9 +118,10 @@ class _Rows:
 
     def output(self, rows: list[int]) -> Output:
         """The records of these rows, at least one."""
+        pick = itemgetter(*rows) if len(rows) > 1 else None
 
         def picked(column: list[Any]) -> list[Any]:
-            return list(map(column.__getitem__, rows))
+            return [column[rows[0]]] if pick is None else list(pick(column))
 
         partitions, headers = self.partitions, self._headers
         decided = partitions is None or partitions[rows[0]] is None
@@ -134,7 +133,7 @@ class _Rows:
             timestamps,
             None if decided or partitions is None else picked(partitions),
             None if headers is None else picked(headers),
-            _Origins(picked(self.sources), picked(self.offsets)),
+            _Origins(self._runs, rows),
         )
 
     @staticmethod
@@ -149,17 +148,20 @@ class _Rows:
 
 @attrs.frozen
 class _Origins:
-    """The origins of records in columns, which only few topics and failures need as runs."""
+    """The origins of records that were chosen among those of some runs.
 
-    sources: list[TopicPartition]
-    offsets: list[int]
+    They are made for who asks: only few topics and failures do.
+    """
+
+    runs: list[Origin]
+    rows: list[int]
 
     def __iter__(self) -> Iterator[Origin]:
-        start = 0
-        for source, run in groupby(self.sources):
-            stop = start + len(list(run))
-            yield stop - start, source, self.offsets[start:stop]
-            start = stop
+        sources = list(chain.from_iterable([at] * count for count, at, _ in self.runs))
+        offsets = list(chain.from_iterable(offsets for _, _, offsets in self.runs))
+        for source, run in groupby(self.rows, key=sources.__getitem__):
+            found = list(map(offsets.__getitem__, run))
+            yield len(found), source, found
 
 
 #: Takes a batch through a node and all that is behind it; stops where others may go on.

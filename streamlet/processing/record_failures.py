@@ -26,6 +26,7 @@ from streamlet.processing.policy import (
     has_reason,
     reason_headers,
 )
+from streamlet.serdes.copies import own
 from streamlet.topology.nodes import ProcessorNode, SinkNode
 from streamlet.types import TaskId, TopicPartition
 from streamlet.user_code import shown
@@ -215,7 +216,8 @@ class RecordFailures:
         """
         topic = node.topic if isinstance(node, SinkNode) else None
         stage: Stage = "processing" if topic is None else "production"
-        record = FailedRecord(batch.keys[0], batch.values[0], topic)
+        # A store may have the objects themselves, and a handler may change what it is given.
+        record = FailedRecord(own(batch.keys[0]), own(batch.values[0]), topic)
         context = self.context(stage, node.name, batch, 0, attempt)
         failure = RecordFailure(
             context, record, "a record failed", failed.__cause__, not failed.again

@@ -16,6 +16,7 @@ from streamlet.clock import pause
 from streamlet.kafka.ports import PartitionBatch
 from streamlet.processing.edges.plan import TaskEdges
 from streamlet.processing.merged_batch import MergedBatch
+from streamlet.processing.node_meters import NodeMeters
 from streamlet.processing.node_steps import NodeSteps, UnderWay
 from streamlet.processing.output_order import OutputQueue
 from streamlet.processing.outputs import Output
@@ -76,13 +77,13 @@ class Task:
         self.has_headers, self.epoch = has_headers, epoch
         self.subtopology = subtopology
         self.state: TaskState = state
-        self._global_stores = global_stores or {}
+        self._global_stores, self._in_parts = global_stores or {}, in_parts
         self.counters: RecordCounters = RecordCounters()
         #: Highest timestamp met, ms since the epoch; -1 before the first record.
         self.stream_time = -1
         #: Offset behind the last processed record of each input partition: what a commit writes.
         self.positions = dict(positions)
-        self.edges = edges
+        self.edges: TaskEdges | None = edges
         self._outputs = OutputQueue()
         #: Before a record is processed again, and before one is decoded again.
         self._pause, self._undecoded = RetryPause(in_parts, pause), RetryPause(in_parts, pause)
@@ -95,7 +96,6 @@ class Task:
         self._inputs = group_of(positions, idle_ms, subtopology, self.store)
         #: What came and was not begun, nor put into the group: batches, and offsets to skip to.
         self._later: deque[PartitionBatch | Undecoded | tuple[TopicPartition, int, bool]] = deque()
-        self._in_parts = in_parts
         self._under_way: UnderWay | None = None
         #: Time of the present step, by the clock of the caller.
         self.now_ms = self._tick_ms = 0
@@ -108,7 +108,8 @@ class Task:
         self._decoder = RecordDecoder(self.failures, self.dropped, nodes.unread.serdes)
         #: ``calls`` are of operators at which records wait; None: there are none.
         self.calls: TaskCalls | None = nodes.calls
-        self._timed, self._punctuated, self.meters = nodes.timed, nodes.punctuated, nodes.meters
+        self._timed, self._punctuated = nodes.timed, nodes.punctuated
+        self.meters: NodeMeters = nodes.meters
         self._sources = {
             topic: (source := subtopology.source_of(topic), nodes.behind(source.name))
             for topic in {tp.topic for tp in positions}
@@ -244,10 +245,9 @@ class Task:
 
     def buffered(self) -> dict[TopicPartition, int]:
         """Records kept back, per input partition."""
-        inputs = self._inputs
-        buffered = dict.fromkeys(self.positions, 0) if inputs is None else inputs.buffered()
-        for raw in self._later:
-            raw = raw.raw if isinstance(raw, Undecoded) else raw
+        buffered = self._inputs.buffered() if self._inputs else dict.fromkeys(self.positions, 0)
+        for later in self._later:
+            raw = later.raw if isinstance(later, Undecoded) else later
             if isinstance(raw, PartitionBatch):
                 buffered[TopicPartition(raw.topic, raw.partition)] += len(raw)
         return buffered

@@ -29,14 +29,14 @@ def with_copies(step: Step) -> Step:
 
 
 def uses_values(subtopology: Subtopology, name: str) -> bool:
-    """True if a function may get, and change, the values that a node is given.
+    """True if a store keeps, or a function may get and change, the values that a node is given.
 
     Sinks only write them, at once.
     """
     node = subtopology.node(name)
-    if not isinstance(node, ProcessorNode) or node.values == "ignored":
+    if not isinstance(node, ProcessorNode) or node.values in ("read", "ignored"):
         return False
-    if node.values == "used":
+    if node.values in ("used", "stored"):
         return True
     return any(uses_values(subtopology, child) for child in subtopology.below(name))
 
@@ -53,7 +53,7 @@ def _is_as_read(subtopology: Subtopology, name: str, value: object) -> bool:
         return node.value is value
     if not isinstance(node, ProcessorNode):
         return False
-    passes = node.results == "same" or node.values == "passed on"
+    passes = node.results == "same" or node.values in ("passed on", "stored")
     return passes and all(_is_as_read(subtopology, one, value) for one in node.parents)
 
 

@@ -22,7 +22,7 @@ from uuid import UUID
 
 import msgspec
 
-from streamlet.columnwise import all_of
+from streamlet.columnwise import all_of, flat_copies
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_types import describe, is_immutable
 from streamlet.serdes.windowed import Windowed
@@ -88,6 +88,10 @@ def own_column(column: list[Any]) -> list[Any]:
     """The column with a copy of each value; itself where no value can change."""
     if column and type(column[0]) in _FIXED and all_of(column, type(column[0])):
         return column
+    if flat_copies is not None and column and type(column[0]) is dict:
+        copied: list[Any] | None = flat_copies(column)
+        if copied is not None:
+            return copied
     kinds = set(map(type, column))
     if kinds <= _FIXED or all(map(_is_fixed, kinds)):
         return column

@@ -23,6 +23,7 @@ import msgspec
 import msgspec.inspect as kinds
 import orjson
 
+from streamlet.columnwise import all_flat
 from streamlet.serdes.json_decoders import class_of
 from streamlet.serdes.json_types import bare_kind
 
@@ -65,6 +66,8 @@ def documents_survive(documents: Any) -> bool:
 
     False may also mean that a look at each part of them has to tell.
     """
+    if type(documents) is list and all_flat(documents):
+        return True
     try:
         orjson.dumps(documents, default=_parts, option=orjson.OPT_PASSTHROUGH_DATACLASS)
     except TypeError:

@@ -1,64 +1,28 @@
 """The store of one side of a join of two streams: its records, by time and key.
 
 Records of one key and a span of time, the *bucket*, are in rows of a few records each, in the order
-in which they came. Row number ``n`` of a bucket that begins at ``t`` has the time ``t + n`` in its
-key, so it expires with the bucket. A record is added to the last row, and the others stay as they
-are: what a commit writes grows with what came, not with what is there.
+in which they came (``join_rows``). Row number ``n`` of a bucket that begins at ``t`` has the time
+``t + n`` in its key, so it expires with the bucket. A record is added to the last row, and the
+others stay as they are: what a commit writes grows with what came, not with what is there.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+import sys
+from collections.abc import Iterator
+from itertools import groupby, islice
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 from streamlet.serdes import Serde
-from streamlet.serdes.serde import build
 from streamlet.serdes.windowed import Windowed, windowed_of
+from streamlet.state import join_rows
 from streamlet.state.backing import Backing
+from streamlet.state.join_rows import ROW_RECORDS, Kept, Matches, RowPlace
 from streamlet.state.rows import NO_TIME
 from streamlet.state.span_rows import SpanRows
 from streamlet.state.store_times import EVER
 from streamlet.state.window_rows import WindowLayout, WindowProgress, time_bytes
-
-#: A record: its time and its value.
-Kept: TypeAlias = tuple[int, Any]
-
-#: Records in a row that takes no more, unless it is the last one that the bucket has room for.
-ROW_RECORDS = 8
-
-_HEAD = struct.Struct(">qI")
-_time_of = itemgetter(0)
-
-
-def kept_rows(value: Serde[Any]) -> Serde[list[Kept]]:
-    """The serde of rows whose records have values of a serde."""
-
-    def encode(row: list[Kept]) -> bytes:
-        (raw,) = encode_all([row])
-        return raw
-
-    def encode_all(rows: list[list[Kept]]) -> list[bytes]:
-        raws: Iterator[Any] = iter(value.encode_rows([one for row in rows for _, one in row]))
-        pack = _HEAD.pack
-        return [
-            b"".join([pack(time, len(raw)) + raw for (time, _), raw in zip(row, raws)])  # noqa: B905
-            for row in rows
-        ]
-
-    def decode(raw: bytes) -> list[Kept]:
-        at, row = 0, []
-        while at < len(raw):
-            time, length = _HEAD.unpack_from(raw, at)
-            at += _HEAD.size
-            row.append((time, value.decode(raw[at : at + length])))
-            at += length
-        return row
-
-    name = f"records of {value.name}"
-    return build(name, encode, decode, accepts=frozenset({list}), encode_all=encode_all)
 
 
 class JoinStore:
@@ -97,38 +61,28 @@ class JoinStore:
         return self.times.shown_from
 
     def add(
-        self, ckeys: Sequence[Any], times: Sequence[int], values: Sequence[Any]
+        self, ckeys: list[Any], times: list[int], values: list[Any]
     ) -> tuple[int, BaseException | None]:
         """Add records; how many were added, and what the next one failed on.
 
         Those that have expired when all are there are left out.
         """
         self.shown_before = self.shown_from
-        latest = max(times, default=NO_TIME)
+        if not times:
+            return 0, None
+        latest = max(times)
         self.advance(NO_TIME, latest)
         self.commits.reached(latest)
-        shown, bucket, cache = self.shown_from, self.layout.bucket_ms, self.rows.cache
-        pairs = [(time - time % bucket, ckey) for time, ckey in zip(times, ckeys, strict=True)]
-        self._span.load_old(
-            [pair for pair, time in zip(pairs, times, strict=True) if time >= shown]
-        )
-        new: list[tuple[int, Any]] = []
+        if self._may_be_old(min(times)):
+            shown, bucket = self.shown_from, self.layout.bucket_ms
+            pairs = zip(ckeys, times, strict=True)
+            self._span.load_old([(t - t % bucket, ckey) for ckey, t in pairs if t >= shown])
+        new: list[RowPlace] = []
         done = 0
         try:
-            for pair, time, value in zip(pairs, times, values, strict=True):
-                if time >= shown:
-                    row = cache.get(pair)
-                    if row is None:
-                        known = pair in cache
-                        cache[pair] = [(time, value)]
-                        if not known:
-                            new.append(pair)
-                    else:
-                        if len(row) >= ROW_RECORDS:
-                            pair, row = self._last(pair)
-                        cache[pair] = [*row, (time, value)]
-                    self.dirty[pair] = time
-                done += 1
+            while done < len(ckeys):
+                done, fresh = self._add_some(ckeys, times, values, done)
+                new += fresh
         except KeyboardInterrupt:
             raise
         except BaseException as failure:  # a cache that takes no large rows
@@ -137,39 +91,84 @@ class JoinStore:
             self._span.index(new)
         return done, None
 
+    def _add_some(
+        self, ckeys: list[Any], times: list[int], values: list[Any], first: int
+    ) -> tuple[int, list[RowPlace]]:
+        """Add records from an index on; the index of the next one, and the places of new rows."""
+        cache, end = self.rows.cache, len(ckeys)
+        how = self.shown_from, self.layout.bucket_ms, ROW_RECORDS
+        if type(cache) is dict:
+            at, new = join_rows.add(cache, self.dirty, ckeys, times, values, *how, first)
+        else:  # each entry is checked, so they come one at a time
+            end = first + 1
+            one = ckeys[first:end], times[first:end], values[first:end]
+            at, new = join_rows.plain_add(cache, self.dirty, *one, *how, 0)
+            at += first
+        if at == end:
+            return at, new
+        place, row = self._last((times[at] - times[at] % self.layout.bucket_ms, ckeys[at]))
+        cache[place] = [*row, (times[at], values[at])]
+        self.dirty[place] = times[at]
+        return at + 1, new
+
     def found(
-        self,
-        ckeys: Sequence[Any],
-        lows: Sequence[int],
-        highs: Sequence[int],
-        shown: int | None = None,
+        self, ckeys: list[Any], lows: list[int], highs: list[int], shown: int | None = None
     ) -> list[list[Kept]]:
         """The records of each key from one time to another (both inclusive).
 
         In the order of their times, then as they came. None is before ``shown``, without which it
         is the earliest time that has not expired.
         """
-        shown, bucket = self.shown_from if shown is None else shown, self.layout.bucket_ms
-        firsts = [low if low > shown else shown for low in lows]
-        if min(firsts, default=shown) // bucket * bucket <= self.times.row.complete_above:
+        shown = self.shown_from if shown is None else shown
+        self._load(ckeys, lows, highs, shown)
+        counts, times, values = self._find(ckeys, lows, highs, shown, 0, sys.maxsize)
+        records = iter(zip(times, values, strict=True))
+        return [list(islice(records, count)) for count in counts]
+
+    def matches(
+        self, ckeys: list[Any], lows: list[int], highs: list[int], most: int
+    ) -> Iterator[Matches]:
+        """The records of ``found`` in columns, in parts that end with the record that has ``most``.
+
+        The store must not change before the last one.
+        """
+        shown, first = self.shown_from, 0
+        self._load(ckeys, lows, highs, shown)
+        while first < len(ckeys):
+            part = self._find(ckeys, lows, highs, shown, first, most)
+            yield part
+            first += len(part[0])
+
+    def _find(
+        self,
+        ckeys: list[Any],
+        lows: list[int],
+        highs: list[int],
+        shown: int,
+        first: int,
+        most: int,
+    ) -> Matches:
+        """The records of keys from an index on, until there are so many."""
+        span = shown, self.layout.bucket_ms, ROW_RECORDS
+        found: Matches = join_rows.find(
+            self.rows.cache, ckeys, lows, highs, *span, self._whole, first, most
+        )
+        return found
+
+    def _may_be_old(self, time: int) -> bool:
+        """True if rows of this time and later ones may be on the medium and not in memory."""
+        time = max(time, self.shown_from)
+        return time - time % self.layout.bucket_ms <= self.times.row.complete_above
+
+    def _load(self, ckeys: list[Any], lows: list[int], highs: list[int], shown: int) -> None:
+        """Bring rows into the cache, by one look at the medium."""
+        bucket = self.layout.bucket_ms
+        first = max(min(lows, default=shown), shown)
+        if first // bucket * bucket <= self.times.row.complete_above:
+            firsts = [max(low, shown) for low in lows]
             spans = map(range, [low - low % bucket for low in firsts], [h + 1 for h in highs])
             rows = zip(ckeys, spans, strict=True)
             self._span.load_old([(s, ckey) for ckey, span in rows for s in span[::bucket]])
-        get, out = self.rows.cache.get, []
-        for ckey, low, high in zip(ckeys, firsts, highs, strict=True):
-            some: list[Kept] = []
-            start = low - low % bucket
-            while start <= high:
-                row = get((start, ckey))
-                if row:
-                    if len(row) >= ROW_RECORDS:
-                        row = self._whole((start, ckey))
-                    some += [one for one in row if low <= one[0] <= high]
-                start += bucket
-            if len(some) > 1:
-                some.sort(key=_time_of)
-            out.append(some)
-        return out
 
     # Rows of one bucket and key.
 
@@ -177,7 +176,7 @@ class JoinStore:
         """True if there may be a row behind this one."""
         return row is not None and len(row) >= ROW_RECORDS and number + 1 < self.layout.bucket_ms
 
-    def _whole(self, pair: tuple[int, Any]) -> list[Kept]:
+    def _whole(self, pair: RowPlace) -> list[Kept]:
         """All records of a bucket and key, as they came."""
         start, ckey = pair
         some: list[Kept] = []
@@ -188,7 +187,7 @@ class JoinStore:
                 break
         return some
 
-    def _last(self, pair: tuple[int, Any]) -> tuple[tuple[int, Any], list[Kept]]:
+    def _last(self, pair: RowPlace) -> tuple[RowPlace, list[Kept]]:
         """The row of a bucket and key that takes the next record, the first one being full."""
         start, ckey = pair
         last = self.layout.bucket_ms - 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
@@ -18,6 +19,8 @@ from streamlet.state.store_parts import Steps
 from streamlet.state.window_reads import WindowReads
 from streamlet.state.window_rows import WindowLayout, row_keys
 from streamlet.state.window_times import WindowTimes
+
+_time_of = itemgetter(0)
 
 
 class SpanRows:
@@ -61,14 +64,11 @@ class SpanRows:
 
     def index(self, ckeys: Iterable[Any]) -> None:
         """Take note of rows that came into the cache."""
-        by_time = self._by_time
-        for ckey in ckeys:
-            time = ckey[0]
-            try:
-                by_time[time].append(ckey)
-            except KeyError:
-                by_time[time] = [ckey]
+        for time, some in groupby(ckeys, _time_of):
+            if time not in self._by_time:
+                self._by_time[time] = []
                 heappush(self._times_heap, time)
+            self._by_time[time].extend(some)
 
     def _forget(self, most: int) -> None:
         """Take up to ``most`` expired rows out of the cache; their changes are never written."""
@@ -91,7 +91,7 @@ class SpanRows:
 
     def _left(self, ckeys: Sequence[Any]) -> None:
         self.times.row.left(ckeys)
-        for time in set(map(itemgetter(0), ckeys)):
+        for time in set(map(_time_of, ckeys)):
             self._by_time[time] = list(filter(self.rows.cache.__contains__, self._by_time[time]))
 
     def _check_invariants(self) -> None:

@@ -18,6 +18,7 @@ What becomes of dirty rows: ``store_commits``. Stores of other kinds have such r
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress, filterfalse, repeat
 from operator import add, itemgetter
@@ -155,11 +156,10 @@ class CachedStore:
         self.cache[ckey] = None
         self.dirty[ckey] = NO_TIME
 
-    def drop(self, ckeys: Iterable[Any]) -> None:
+    def drop(self, ckeys: Sequence[Any]) -> None:
         """Take rows out of the cache; their changes are never written."""
-        for ckey in ckeys:
-            self.cache.pop(ckey, None)
-            self._times.pop(ckey, None)
+        for rows in (self.cache, self._times):
+            deque(map(rows.pop, ckeys, repeat(None)), maxlen=0)
         self.commits.unmark(ckeys)
 
     def keep(self, ckey: Any, raw: bytes) -> None:

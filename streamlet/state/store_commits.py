@@ -176,14 +176,14 @@ class StoreCommits:
         """
         return self._overlay.index_some(self.pinned, self.dirty, most)
 
-    def unmark(self, ckeys: Iterable[Any]) -> None:
+    def unmark(self, ckeys: Sequence[Any]) -> None:
         """Take back that rows were written; they are not in memory any more."""
-        gone = False
-        for ckey in ckeys:
-            gone |= self.dirty.pop(ckey, None) is not None
-            gone |= self.pinned.pop(ckey, None) is not None
-        if gone:
-            self._overlay.written()  # it counts on dicts that only grow
+        for marked in (self.dirty, self.pinned):
+            gone = list(filter(marked.__contains__, ckeys)) if marked else []
+            for ckey in gone:
+                marked.pop(ckey, None)
+            if gone:
+                self._overlay.written()  # it counts on dicts that only grow
 
     # One commit.
 

@@ -209,7 +209,7 @@ class TimeWindowStore:
         time, changed = rows.time, any(rows.dirty) or bool(self.commits.pinned)
         keys = self.cache.take(rows, most)
         if changed:
-            self.commits.unmark((time, key) for key in keys)
+            self.commits.unmark([(time, key) for key in keys])
         self.times.row.left([(time, None)])
         return len(keys)
 

@@ -24,9 +24,9 @@ Timed: TypeAlias = Literal[
     "", "at commits", "by the clock", "with punctuators", "when calls end", "when batches end"
 ]
 
-#: What becomes of the values of its records: its functions get them, they go on object for object,
-#: or nothing.
-Values: TypeAlias = Literal["used", "passed on", "ignored"]
+#: What becomes of the values of its records: its functions get them, or get them only to look into
+#: them; they go on object for object, or are in its store besides; or nothing.
+Values: TypeAlias = Literal["used", "read", "passed on", "stored", "ignored"]
 
 #: What an operator makes of its records.
 Results: TypeAlias = Literal["same", "rekeyed", "others"]
@@ -225,9 +225,11 @@ class ProcessorNode:
     one after the other (``OrderedOperator``), and its results have any key. With ``grace_ms`` it
     keeps them in its first store, and looks rows up when the latest of them is so far ahead.
     ``results`` are the "same" records or some of them, the records "rekeyed", or "others".
-    ``values`` says what becomes of those of its records: where nothing uses them, branches need no
-    copies. One that ``keeps`` its results sends on the objects that are in its store. ``unread`` is
-    the store of a table that is not there, since nothing reads it.
+    ``values`` says what becomes of those of its records: where nothing uses them, or they are only
+    "read" and no result has a part of them, branches need no copies. Those that are "stored" are
+    in its store from then on, the objects themselves. One that ``keeps`` its results sends on the
+    objects that are in its store. ``unread`` is the store of a table that is not there, since
+    nothing reads it.
     One with a user's processor gives by ``with_processor`` the factory for what a function makes of
     that. ``around`` puts a hook around the operator of a task.
     """

@@ -12,7 +12,7 @@ from streamlet.spark.rows.blobs import Records, pack, unpack
 from streamlet.state import group_notes
 from streamlet.state.bucket_store import bucket_rows
 from streamlet.state.buffer_rows import buffer_rows
-from streamlet.state.join_store import kept_rows
+from streamlet.state.join_rows import kept_rows
 from streamlet.state.timer_store import key_and_name, timer_key, timer_rows
 from streamlet.state.unmatched_store import LEFT, unmatched_rows
 from streamlet.state.version_rows import version_rows

@@ -14,7 +14,7 @@ its way, and this one is dropped. So is one of a former owner behind those of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import compress
 from operator import and_
 from typing import Any, Protocol
@@ -25,8 +25,9 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire
 from streamlet.dsl.foreign_keys.answer_fence import AnswerFence
 from streamlet.dsl.joins.joined_rows import TableRows
+from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import collect, first_error, has_null, nth, over_values
-from streamlet.dsl.operators.copies import Own, copies, snapshots
+from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.hot_store import keyed
 from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.serdes import ColumnError, Serde
@@ -129,18 +130,18 @@ class Subscribe:
         assert batch.olds is not None
         out = ResultColumns()
         partition, dropped = wire.partition_bytes(self.context.task.partition), 0
-        columns = keys, contents, news, befores
-        for index, (key, content, new, old) in enumerate(zip(*columns, strict=False)):
-            digest = wire.digest_of(content, new)
-            if new is not None and (old is None or old == new) and not self.left:
-                what = wire.SUBSCRIBE_IF_THERE
-                asked = wire.subscription(what, digest, key, partition)
-                out.add(index, new, asked, batch.timestamps[index])
+        head, usual = wire.usual_subscription(wire.SUBSCRIBE_IF_THERE), not self.left
+        times, count = batch.timestamps, len(keys)
+        digests = wire.digests_of(contents[:count], news[:count])
+        columns = keys, digests, news, befores
+        for index, (key, digest, new, old) in enumerate(zip(*columns, strict=False)):
+            if usual and digest is not None and new is not None and old in (None, new):
+                out.add(index, new, head + digest + key + partition, times[index])
                 continue
-            there, was = content is not None, batch.olds[index] is not None
+            there, was = digest is not None, batch.olds[index] is not None
             for to, what in self._instructions(there, was, new, old):
                 asked = wire.subscription(what, digest, key, partition)
-                out.add(index, to, asked, batch.timestamps[index])
+                out.add(index, to, asked, times[index])
             dropped += not self.left and there and new is None
         return out.batch(batch), dropped
 
@@ -196,7 +197,6 @@ class JoinAnswers:
         digest: tells its values apart, as that of ``Subscribe``.
         value: serde of the right table's values.
         joiner: ``(left, right)``, with the key before them, or with both keys.
-        takes: how many of these it takes.
         foreign: the foreign key of a row.
         foreign_key: serde of these.
         left: whether rows without a match are joined too.
@@ -208,13 +208,11 @@ class JoinAnswers:
     rows: TableRows
     digest: wire.Digests
     value: Serde[Any]
-    joiner: Function
-    takes: int
+    joiner: Joiner
     foreign: ForeignKey
     foreign_key: Serde[Any]
     left: bool
     before: RowsBefore | None
-    own: Own
     _fence: AnswerFence = attrs.field(factory=AnswerFence, init=False)
 
     def process(self, batch: Batch) -> Batch:
@@ -295,9 +293,9 @@ class JoinAnswers:
         Not where the batch has the answer to the present value: the other one is out of date then.
         """
         exact = set(compress(ckeys, kept))
-        for index, (ckey, digest, mine) in enumerate(zip(ckeys, digests, own, strict=False)):
-            if not kept[index] and ckey not in exact:
-                kept[index] = wire.names_the_same(digest, mine)
+        for index in [index for index, one in enumerate(kept) if not one]:
+            if ckeys[index] not in exact:
+                kept[index] = wire.names_the_same(digests[index], own[index])
 
     def _joined(
         self, keys: list[Any], rows: list[Any], sent: list[bytes | None]
@@ -308,21 +306,21 @@ class JoinAnswers:
         except ColumnError as failed:
             others, error = failed.done, failed.cause
         count = len(others)
-        if self.takes == 2 and not (has_null(others) or has_null(rows)):
-            results: Iterator[Any] = map(self.joiner, rows, others)
+        if self.joiner.takes == 2 and not (has_null(others) or has_null(rows)):
+            out, failure = self.joiner.column((rows, others), count)
         else:
-            results = map(self._result, keys, rows, others)
-        out, failure = collect(snapshots(results, self.own), count)
+            out, failure = collect(map(self._result, keys, rows, others), count)
         return out, first_error(failure, error)
 
     def _result(self, key: Any, row: Any, other: Any) -> Any:
         if row is None or (other is None and not (self.left and self._is_joined(key, row))):
             return None
-        if self.takes == 2:
-            return self.joiner(row, other)
-        if self.takes == 3:
-            return self.joiner(key, row, other)
-        return self.joiner(key, self.foreign.of(key, row), row, other)
+        one = self.joiner.one
+        if self.joiner.takes == 2:
+            return one(row, other)
+        if self.joiner.takes == 3:
+            return one(key, row, other)
+        return one(key, self.foreign.of(key, row), row, other)
 
     def _is_joined(self, key: Any, row: Any) -> bool:
         """False for a row that the function of the foreign key fails on, and which was left out."""

@@ -26,12 +26,12 @@ from streamlet.dsl.graph.functions import form_of, takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
-from streamlet.dsl.graph.ownership import owner_for_reader, owner_of, with_own_key
+from streamlet.dsl.graph.ownership import owner_for_reader, with_own_key
 from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.joins.joined_rows import TableRows
+from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.joins.table_table import rows_of
-from streamlet.dsl.operators.copies import Own
 from streamlet.dsl.rows.sources import TableSource, ToTable
 from streamlet.dsl.rows.versioned import for_newest
 from streamlet.errors import TopologyError
@@ -102,7 +102,8 @@ def joined_by_foreign_key(
         right._value.needed(call, "value", takes=False),
     )
     names, named = ForeignNames.of(one.builder, name), name is not None
-    made = with_own_key(joiner, left._key, count > 2), count, owner_of(kind)
+    keys = (left._key, right._key) if count == len(_FORMS[0]) else (left._key,)
+    made = Joiner.of(joiner, (*keys, left._value, right._value), count, kind)
     join = _ForeignJoin(one, other, serdes, foreign, made, keeps_left, names, named)
     return join.added(store, kind.needed(call, "value")), kind
 
@@ -125,7 +126,7 @@ class _ForeignJoin:
     other: TableNode
     serdes: _Serdes
     foreign: ForeignKey
-    joiner: tuple[Any, int, Own]
+    joiner: Joiner
     keeps_left: bool
     names: ForeignNames
     named: bool
@@ -177,7 +178,7 @@ class _ForeignJoin:
         """From the right table to the join with the left one."""
         serdes, names = self.serdes, self.names
         other, one = self.other, self.one
-        rows = partial(rows_of, other)
+        rows = partial(rows_of, other, reads=True)
         builder.graph.add_processor(self._answer(rows, other.stores))
         builder.graph.add_processor(self._change(other.name, other.history_ms is not None))
         raw = wire.opaque(f"answers of {serdes.right.name}")
@@ -189,7 +190,8 @@ class _ForeignJoin:
         )
         builder.graph.add_sink(sink)
         builder.graph.add_source(SourceNode(names.response_source, (topic,), serdes.key, raw))
-        builder.graph.add_processor(self._join(partial(rows_of, one), one.stores))
+        rows = partial(rows_of, one, reads=self.joiner.reads)
+        builder.graph.add_processor(self._join(rows, one.stores))
 
     def _subscribe(self, parent: str) -> ProcessorNode:
         serdes, name = self.serdes, self.names.subscribe
@@ -201,7 +203,7 @@ class _ForeignJoin:
             ),
             self.one.history_ms is not None,
         )
-        return self.one.builder.node(name, (parent,), make)
+        return self.one.builder.node(name, (parent,), make, values="read")
 
     def _answer(self, rows: _Rows, stores: tuple[str, ...]) -> ProcessorNode:
         return self.one.builder.node(
@@ -222,7 +224,7 @@ class _ForeignJoin:
             versioned,
         )
         return self.one.builder.node(
-            names.change, (parent,), make, reads=(names.store,), by_key=True
+            names.change, (parent,), make, reads=(names.store,), by_key=True, values="read"
         )
 
     def _join(
@@ -241,12 +243,11 @@ class _ForeignJoin:
                 rows(context),
                 digest,
                 self.serdes.right,
-                *self.joiner[:2],
+                self.joiner,
                 self.foreign,
                 self.serdes.foreign,
                 self.keeps_left,
                 before(context),
-                self.joiner[2],
             ),
             reads=stores,
             by_key=True,

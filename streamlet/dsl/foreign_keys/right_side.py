@@ -7,7 +7,7 @@ key when its row changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import compress, islice
 from typing import Any
 
 import attrs
@@ -15,7 +15,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire
 from streamlet.dsl.joins.joined_rows import TableRows
-from streamlet.dsl.operators.columns import with_gaps
+from streamlet.dsl.operators.columns import not_null, with_gaps
 from streamlet.dsl.operators.hot_store import note_times
 from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.serdes import Serde
@@ -25,6 +25,8 @@ from streamlet.topology.operator import TaskContext
 PART = 10_000
 
 _ABSENT = object()
+#: Instructions with which a subscription stays.
+_STAYS = (wire.SUBSCRIBE_IF_THERE, wire.SUBSCRIBE)
 
 
 @attrs.frozen
@@ -42,18 +44,27 @@ class KeepSubscriptions:
     def process(self, batch: Batch) -> Batch:
         """The subscriptions, unpacked."""
         cache = self.store.cache
-        found = list(map(wire.subscribed, batch.values))
-        ckeys: list[bytes] = []
-        times: list[int] = []
-        for foreign, (instruction, digest, key, partition), time in zip(
-            self.foreign.encode_column(batch.keys), found, batch.timestamps, strict=True
-        ):
-            if foreign is None:
-                continue
-            stays = instruction in (wire.SUBSCRIBE_IF_THERE, wire.SUBSCRIBE)
-            ckeys.append(ckey := wire.row_key(foreign, key))
-            cache[ckey] = wire.row_of(digest, partition) if stays and digest is not None else None
-            times.append(time)
+        found = wire.subscribed_column(batch.values)
+        named = self.foreign.encode_column(batch.keys)
+        kept, times = found, batch.timestamps
+        if None in named:
+            there = not_null(named)
+            kept, times = list(compress(found, there)), list(compress(times, there))
+            named = list(compress(named, there))
+        starts: dict[bytes | None, bytes] = {
+            foreign: wire.row_key(foreign) for foreign in set(named) if foreign is not None
+        }
+        pairs = zip(named, kept, strict=True)
+        ckeys = [starts[foreign] + key for foreign, (_, _, key, _) in pairs]
+        rows = [
+            None if digest is None or instruction not in _STAYS else digest + partition
+            for instruction, digest, _, partition in kept
+        ]
+        if type(cache) is dict:
+            cache.update(zip(ckeys, rows, strict=True))
+        else:  # one that refuses large rows
+            for ckey, row in zip(ckeys, rows, strict=True):
+                cache[ckey] = row
         note_times(self.store, ckeys, times)
         return batch.with_values(found)
 
@@ -79,6 +90,7 @@ class AnswerSubscriptions:
         known, error = self._rows(batch, ckeys)
         out = ResultColumns()
         source = wire.source_of(self.context.task.partition, self.context.epoch)
+        head = wire.usual_head(source)
         columns = batch.values, ckeys, batch.timestamps
         for index, ((instruction, digest, key, partition), ckey, time) in enumerate(
             zip(*columns, strict=True)
@@ -86,6 +98,12 @@ class AnswerSubscriptions:
             if instruction == wire.UNSUBSCRIBE:
                 continue
             found = known.get(ckey)
+            if found is not None and digest is not None and instruction in _STAYS:
+                sent, row_time = found
+                if sent is not None:
+                    raw = partition + head + digest + sent
+                    out.add(index, key, raw, time if time > row_time else row_time)
+                    continue
             to = out if found is not None else ResultColumns()
             sent, row_time = found or (None, -1)
             if instruction == wire.UNSUBSCRIBE_AND_ANSWER:

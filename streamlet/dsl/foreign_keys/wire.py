@@ -14,13 +14,13 @@ Answers of version 1 have no source.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from hashlib import blake2b
-from operator import itemgetter
+from operator import eq, itemgetter
 from typing import Any, TypeAlias
 
 import attrs
 import msgspec
 
+from streamlet.columnwise import blake2b_column
 from streamlet.dsl.operators.columns import collect
 from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.basic import binary
@@ -59,6 +59,16 @@ _USUAL_PARTS = (
 _HEADS = [bytes((_VERSION, instruction)) for instruction in range(4)]
 _KEY_START = 2 + _DIGEST_BYTES
 _SHORTEST = _KEY_START + _INT_BYTES
+#: Where the parts are of a subscription with a digest: its version; instruction, digest, key and
+#: partition.
+_version = itemgetter(slice(1))
+_VERSIONS = {bytes((_VERSION,))}
+_SUBSCRIPTION_PARTS: tuple[itemgetter[Any], ...] = (
+    itemgetter(1),
+    itemgetter(slice(2, _KEY_START)),
+    itemgetter(slice(_KEY_START, -_INT_BYTES)),
+    itemgetter(slice(-_INT_BYTES, None)),
+)
 
 #: Digests of a column of rows, which fail on the first that has none.
 Digests: TypeAlias = Callable[[Iterable[Any]], Iterator[bytes | None]]
@@ -89,36 +99,46 @@ def digests(value: Serde[Any]) -> Digests:
         last = _STEADY.encode
     steady = value.format in _STEADY_FORMATS
 
-    def digest(one: Any) -> bytes | None:
-        return None if one is None else _digest(last(decode(encode(one))))
+    def steadily(one: Any) -> bytes | None:
+        return None if one is None else last(decode(encode(one)))
 
     if steady:
-        return lambda column: _of_bytes(value, column)
+        return lambda column: _digested(*encoded(value, list(column), None))
     if value.format != "json":
-        return lambda column: map(digest, column)
+        return lambda column: _digested(*_collected(map(steadily, column)))
     write = _DOCUMENT.encode
 
     def quick(one: Any) -> bytes | None:
         if accepts and type(one) not in accepts:
-            return digest(one)
-        return None if one is None else _digest(write(one))
+            return steadily(one)
+        return None if one is None else write(one)
 
-    def of_documents(column: Iterable[Any]) -> Iterator[bytes | None]:
+    def documents(column: Iterable[Any]) -> Iterator[bytes | None]:
         rest = iter(column)
         for one in rest:  # what no document can hold is in all of them, as a column's serde has it
-            yield None if one is None else _digest(write(decode(encode(one))))
+            yield None if one is None else write(decode(encode(one)))
             if one is not None:
                 break
         yield from map(quick, rest)
 
-    return of_documents
+    return lambda column: _digested(*_collected(documents(column)))
 
 
-def _of_bytes(value: Serde[Any], column: Iterable[Any]) -> Iterator[bytes | None]:
-    """Digests of values that are written again as they were."""
-    raws, error = encoded(value, list(column), None)
-    size = _DIGEST_BYTES
-    yield from [None if raw is None else blake2b(raw, digest_size=size).digest() for raw in raws]
+def _collected(texts: Iterator[bytes | None]) -> tuple[list[bytes | None], BaseException | None]:
+    """Texts as far as they can be had, and what the next one failed on."""
+    found: list[bytes | None] = []
+    try:
+        found.extend(texts)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a serde of the user's
+        return found, error
+    return found, None
+
+
+def _digested(texts: list[bytes | None], error: BaseException | None) -> Iterator[bytes | None]:
+    """The digests of texts, and the failure behind them, if there is one."""
+    yield from blake2b_column(texts, _DIGEST_BYTES)
     if error is not None:
         raise error
 
@@ -129,37 +149,33 @@ def digest_of(content: bytes | None, foreign: bytes | None) -> bytes | None:
     Its halves are compared apart. A later program may make another value of the same row, for
     which a type has one more field; what the row names stays.
     """
-    return None if content is None else content[:_HALF] + _named_half(foreign)
+    return digests_of([content], [foreign])[0]
 
 
 def digests_of(contents: list[bytes | None], foreign: list[bytes | None]) -> list[bytes | None]:
     """The digests of a column of rows; one foreign key, which many rows have, is hashed once."""
-    halves = {one: _named_half(one) for one in set(foreign)}
+    names = list(set(foreign))
+    digests = blake2b_column(names, _DIGEST_BYTES)
+    halves = {one: (raw or _NAMES_NONE)[:_HALF] for one, raw in zip(names, digests, strict=True)}
     return [
         None if content is None else content[:_HALF] + halves[one]
         for content, one in zip(contents, foreign, strict=True)
     ]
 
 
-def _named_half(foreign: bytes | None) -> bytes:
-    return (_NAMES_NONE if foreign is None else _digest(foreign))[:_HALF]
-
-
-def is_digest_of(digest: bytes | None, content: bytes | None, own: bytes | None) -> bool:
-    """True if an answer is for this row: its digest is ``own``, or that of the value alone.
-
-    Earlier versions sent the digest of the value alone.
-    """
-    return digest in (own, content)
-
-
 def are_digests_of(
     digests: list[bytes | None], contents: list[bytes | None], own: list[bytes | None]
 ) -> list[bool]:
-    """Tell of each answer what ``is_digest_of`` tells, as far as there are digests."""
+    """True of answers for rows: their digests are ``own``, or those of the values alone.
+
+    These earlier versions sent. As far as there are digests.
+    """
     if digests == own:
         return [True] * len(own)
-    return list(map(is_digest_of, digests, contents, own))
+    same = list(map(eq, digests, own))
+    for at in [at for at, one in enumerate(same) if not one]:
+        same[at] = digests[at] == contents[at]
+    return same
 
 
 def has_value_of(digest: bytes | None, content: bytes | None) -> bool:
@@ -174,10 +190,6 @@ def names_the_same(digest: bytes | None, own: bytes | None) -> bool:
     if digest is None or own is None:
         return False
     return digest[_HALF:] == own[_HALF:]
-
-
-def _digest(raw: bytes) -> bytes:
-    return blake2b(raw, digest_size=_DIGEST_BYTES).digest()
 
 
 def encoded(
@@ -215,6 +227,18 @@ def subscribed(raw: bytes) -> RowSubscription:
     return raw[1], raw[2:_KEY_START], raw[_KEY_START:-_INT_BYTES], raw[-_INT_BYTES:]
 
 
+def subscribed_column(raws: list[bytes]) -> list[RowSubscription]:
+    """Instruction, digest, key and partition of each subscription; raises as ``subscribed``."""
+    if set(map(_version, raws)) == _VERSIONS and len(min(raws, key=len)) >= _SHORTEST:
+        return list(zip(*(map(part, raws) for part in _SUBSCRIPTION_PARTS), strict=True))
+    return list(map(subscribed, raws))
+
+
+def usual_subscription(instruction: int) -> bytes:
+    """The bytes before the digest of a subscription that has one; its key and partition follow."""
+    return _HEADS[instruction]
+
+
 def partition_bytes(partition: int) -> bytes:
     """A partition as messages and rows have it."""
     return partition.to_bytes(_INT_BYTES, "big")
@@ -223,11 +247,6 @@ def partition_bytes(partition: int) -> bytes:
 def row_key(foreign: bytes, primary: bytes = b"") -> bytes:
     """The key of a subscription's row, or without a primary key the prefix of a foreign key."""
     return len(foreign).to_bytes(_INT_BYTES, "big") + foreign + primary
-
-
-def row_of(digest: bytes, partition: bytes) -> bytes:
-    """A subscription's row."""
-    return digest + partition
 
 
 def source_of(partition: int, epoch: int) -> bytes:
@@ -247,6 +266,11 @@ def answer(partition: bytes, source: bytes, digest: bytes | None, value: bytes |
         head = bytes((_ANSWER_VERSION | no_digest | (_NO_VALUE if value is None else 0),))
         return partition + head + source + (digest or b"") + (value or b"")
     return partition + _ANSWER_HEAD + source + digest + value
+
+
+def usual_head(source: bytes) -> bytes:
+    """The bytes between partition and digest of an answer that has a digest and a row."""
+    return _ANSWER_HEAD + source
 
 
 def answers(rows: Iterable[tuple[bytes, bytes]], source: bytes, value: bytes | None) -> list[bytes]:

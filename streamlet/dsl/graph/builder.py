@@ -155,6 +155,15 @@ class Builder:
             )
         return node.name
 
+    def is_as_read(self, node: str, value: Serde[Any]) -> bool:
+        """True if values come to a node's children as a serde has read them from a topic.
+
+        That is one of documents, which return as they are when they are written and read again. Not
+        of repartition topics: nodes below these may be moved.
+        """
+        sources = (source for source, name in self._sources.values() if name == node)
+        return value.format == "json" and any(source.value is value for source in sources)
+
     def processor(
         self,
         prefix: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Callable
+from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -221,6 +222,28 @@ def reaches_only_arguments(function: object) -> bool:
 
 #: Instructions that change a dict, a list or an object in place.
 _STORING = frozenset({"STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR", "DELETE_SUBSCR", "DELETE_ATTR"})
+
+
+#: Instructions that make a new dict or list, or put something into it, and leave it for the next.
+_MAKING = frozenset(
+    {"BUILD_MAP", "BUILD_CONST_KEY_MAP", "BUILD_LIST", "DICT_UPDATE", "DICT_MERGE", "LIST_EXTEND"}
+)
+
+
+def makes_new(function: object) -> bool:
+    """True if all that a function returns is a dict or list that it has just made.
+
+    False if that is not known.
+    """
+    if type(function) is not FunctionType:
+        return False
+    code = list(dis.get_instructions(function))
+    before = {one.offset: made for made, one in pairwise(code)}
+    returns = [one for one in code if one.opname.startswith("RETURN_")]
+    if any(one.opname != "RETURN_VALUE" or one.is_jump_target for one in returns):
+        return False
+    made = (before[one.offset].opname for one in returns if one.offset in before)
+    return bool(returns) and all(name in _MAKING for name in made)
 
 
 def only_reads(function: object) -> bool:

@@ -70,5 +70,13 @@ def owner_for_reader(function: object, of: Kind, result: Kind) -> Own:
     return None if reads else owner_of(of)
 
 
+def reads_arguments(function: object, of: Sequence[Kind]) -> bool:
+    """True if a function only looks into what it is given, a key or values of these kinds.
+
+    What it returns may have parts of that. False if that is not known.
+    """
+    return _are_built_in(of) and only_reads(function)
+
+
 def _are_built_in(kinds: Sequence[Kind]) -> bool:
     return all(any(one.of is known for known in _BUILT_IN) for one in kinds)

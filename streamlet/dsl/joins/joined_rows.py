@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import compress
 from typing import Any
 
@@ -11,13 +10,12 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.table_views import BoundTimes, BoundView
 from streamlet.dsl.graph.uses import TableUse
+from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import collect, has_null, not_null, nth
-from streamlet.dsl.operators.copies import Own, copies, snapshots
+from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.failed_rows import Made, changed_rows
 from streamlet.dsl.operators.hot_store import HotStore, finished, keyed
 from streamlet.errors import StateError
-
-Function = Callable[..., Any]
 
 
 @attrs.frozen
@@ -26,17 +24,13 @@ class JoinedRow:
 
     Args:
         joiner: ``(left, right)`` or ``(key, left, right)``.
-        takes: how many of these it takes.
         left: whether a left row alone makes one.
         right: whether a right row alone makes one.
-        own: makes copies of what the joiner returns; None: it cannot change.
     """
 
-    joiner: Function
-    takes: int
+    joiner: Joiner
     left: bool
     right: bool
-    own: Own
 
     def exists(self, left: Any, right: Any) -> bool:
         """True if the rows make one."""
@@ -48,8 +42,8 @@ class JoinedRow:
         """The row, or None."""
         if not self.exists(left, right):
             return None
-        made = self.joiner(left, right) if self.takes == 2 else self.joiner(key, left, right)
-        return made if self.own is None else self.own(made)
+        pair = (left, right) if self.joiner.takes == 2 else (key, left, right)
+        return self.joiner.one(*pair)
 
 
 @attrs.frozen
@@ -60,7 +54,7 @@ class TableRows:
         store: that they are worked out from.
         views: what is made of its rows.
         times: what is made of the times of its rows.
-        own: makes copies of rows of the store; None: they cannot change.
+        own: makes copies of rows of the store; None: they cannot change, or no reader changes them.
     """
 
     store: HotStore
@@ -223,8 +217,9 @@ class TableTableJoin:
     def made(self, keys: list[Any], mine: list[Any], rows: list[Any]) -> Made:
         """The rows of the join for rows of this side and of the other."""
         pair = (mine, rows) if self.is_left else (rows, mine)
-        if self.makes.takes == 2 and not (has_null(mine) or has_null(rows)):
-            return collect(snapshots(map(self.makes.joiner, *pair), self.makes.own), len(mine))
+        joiner = self.makes.joiner
+        if joiner.takes == 2 and not (has_null(mine) or has_null(rows)):
+            return joiner.column(pair, len(mine))
         return collect(map(self.makes.of, keys, *pair), len(mine))
 
     def _olds(self, batch: Batch) -> list[Any]:

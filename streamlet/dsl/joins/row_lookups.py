@@ -10,18 +10,17 @@ import attrs
 
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.graph.table_views import BoundView
+from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import collect, first_error, has_null, not_null, nth, with_gaps
-from streamlet.dsl.operators.copies import Own, copies, snapshots
+from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.hot_store import HotStore, accepting, keyed
 from streamlet.serdes import Serde
 from streamlet.state.versioned_store import VersionedStore
 
-Function = Callable[..., Any]
-
 
 @attrs.frozen
 class StreamTableJoin:
-    """``joiner(value, row)`` or ``joiner(key, value, row)`` for each record.
+    """The joiner's result for each record and its row.
 
     Without a row an inner join leaves the record out and a left join gives the joiner None. So does
     a left join for a record without a key (KIP-962), which an inner join never gets.
@@ -29,20 +28,16 @@ class StreamTableJoin:
     Args:
         store: of the rows.
         views: what the table makes of them.
-        joiner: the function.
-        takes: how many arguments it takes.
+        joiner: ``(value, row)`` or ``(key, value, row)``.
         left: whether records without a row have results.
-        own_row: makes copies of rows; None: they cannot change.
-        own: makes copies of what the joiner returns; None: it cannot change.
+        own_row: makes copies of rows; None: they cannot change, or no reader changes them.
     """
 
     store: HotStore
     views: tuple[BoundView, ...]
-    joiner: Function
-    takes: int
+    joiner: Joiner
     left: bool
     own_row: Own
-    own: Own
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when the joiner or a view fails."""
@@ -59,8 +54,9 @@ class StreamTableJoin:
             mask = not_null(rows)
             part = batch.select(mask)
             rows = [row for row in rows if row is not None]
-        columns = (part.values, rows) if self.takes == 2 else (part.keys, part.values, rows)
-        out, failure = collect(snapshots(map(self.joiner, *columns), self.own), len(part))
+        pair = part.values, rows
+        columns = pair if self.joiner.takes == 2 else (part.keys, *pair)
+        out, failure = self.joiner.column(columns, len(part))
         if failure is None:
             done = part.with_values(out)
             if error is not None:

@@ -7,21 +7,24 @@ the other store still has decides; an inner join sends its results with the late
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice, repeat
 from typing import Any
 
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import collect, has_null, nth, spread
-from streamlet.dsl.operators.copies import Own, copies, snapshots
+from streamlet.dsl.operators.copies import Own, copies
 from streamlet.dsl.operators.hot_store import Function, copied, keyed
-from streamlet.state.join_store import JoinStore, Kept
+from streamlet.state.join_rows import Kept, Matches
+from streamlet.state.join_store import JoinStore
 
-#: Results that are sent before other tasks may go on, and records that are looked up at a time.
+#: Results that are sent before other tasks may go on.
 PART = 10_000
-RECORDS = 500
+#: Records that are looked up at a time: by this file's operators, and where they may wait.
+LOOKED_UP, RECORDS = 2_000, 500
 
 
 @attrs.frozen
@@ -29,39 +32,40 @@ class Side:
     """The view that one side has of a join.
 
     ``before_ms`` and ``after_ms`` are how much older and younger the other side's record may be.
-    The joiner takes ``(left, right)``, or the key before them. ``own_value`` makes copies of the
-    values of this side, and ``own`` of what the joiner returns; None: they cannot change.
+    The joiner takes ``(left, right)``, or the key before them. ``own_value`` and ``own_other`` make
+    copies of the values of this side and of the other one for it; None: it does not change them.
     """
 
     left: bool
     before_ms: int
     after_ms: int
-    joiner: Function
-    takes: int
+    joiner: Joiner
     own_value: Own
-    own: Own
-
-    def joined(self, keys: Any, own: Any, other: Any) -> Iterable[Any]:
-        """An iterator over the joiner's results for columns of keys and of both sides' values."""
-        return snapshots(map(self.joiner, *self.columns(keys, own, other)), self.own)
+    own_other: Own
 
     def columns(self, keys: Any, own: Any, other: Any) -> tuple[Any, ...]:
         """The joiner's arguments, in its order."""
         pair = (own, other) if self.left else (other, own)
-        return pair if self.takes == 2 else (keys, *pair)
+        return pair if self.joiner.takes == 2 else (keys, *pair)
 
     def spans(self, times: list[int]) -> tuple[list[int], list[int]]:
         """The first and the last time that each record may join with, none below 0."""
-        before, after = self.before_ms, self.after_ms
-        return [max(0, time - before) for time in times], [max(0, time + after) for time in times]
+        return _moved(times, -self.before_ms), _moved(times, self.after_ms)
 
 
 @attrs.frozen
 class Keep:
-    """Puts the records of a side that have a key and a value into its store, and passes all on."""
+    """Puts the records of a side that have a key and a value into its store, and passes all on.
+
+    Args:
+        store: the store.
+        check: refuses values that the store's serde does; None: they were read by it.
+        copy: makes a value that shares nothing with the given one; None: values cannot change, or
+            the store has those of the records.
+    """
 
     store: JoinStore
-    check: Callable[[Any], None]
+    check: Callable[[Any], None] | None
     copy: Function | None
 
     def process(self, batch: Batch) -> Batch:
@@ -69,10 +73,7 @@ class Keep:
         mask = _complete(batch)
         part = batch if mask is None else batch.select(mask)
         part, ckeys, error = keyed(self.store, part)
-        good, failure = collect(map(self.check, part.values), len(part))
-        if failure is not None:
-            error = failure
-        values, failure = copied(self.copy, part.values[: len(good)])
+        values, failure = self._kept(part.values)
         if failure is not None:
             error = failure
         count = len(values)
@@ -83,6 +84,14 @@ class Keep:
             return batch
         index = done if mask is None else nth(mask, done)
         raise OperatorFailed(index, batch.slice(0, index)) from error
+
+    def _kept(self, values: list[Any]) -> tuple[list[Any], BaseException | None]:
+        """The values for the store as far as it takes them, and the failure of the next one."""
+        if self.check is None:
+            return values, None
+        good, error = collect(map(self.check, values), len(values))
+        kept, failure = copied(self.copy, values[: len(good)])
+        return kept, error if failure is None else failure
 
 
 @attrs.frozen
@@ -95,7 +104,6 @@ class MatchRecords:
 
     side: Side
     other: JoinStore
-    copy: Function | None
     but_itself: bool = False
 
     def process_in_parts(self, batch: Batch) -> Iterator[Batch]:
@@ -105,10 +113,12 @@ class MatchRecords:
         """
         given, ckeys, error = keyed(self.other, batch)
         first = 0
-        for found in self._found(ckeys, given.timestamps):
-            last = first + len(found)
+        for counts, times, values in self._found(ckeys, given.timestamps):
+            last = first + len(counts)
             try:
-                yield self._joined(given.slice(first, last), found)
+                if times:
+                    part = given if len(counts) == len(given) else given.slice(first, last)
+                    yield self._joined(part, counts, times, values)
             except OperatorFailed as failed:
                 failed.index += first
                 raise
@@ -116,42 +126,33 @@ class MatchRecords:
         if error is not None:
             raise OperatorFailed(len(given), given.slice(0, 0)) from error
 
-    def _found(self, ckeys: list[Any], times: list[int]) -> Iterator[list[list[Kept]]]:
-        """The matches of each record, for runs of records with about ``PART`` matches at most."""
+    def _found(self, ckeys: list[Any], times: list[int]) -> Iterator[Matches]:
+        """The matches of each record, in parts of about ``PART`` matches at most."""
         lows, highs = self.side.spans(times)
-        run: list[list[Kept]] = []
-        count = 0
-        shown = self.other.shown_before if self.but_itself else None
-        for start in range(0, len(ckeys), RECORDS):
-            some = slice(start, start + RECORDS)
-            for matches in self.other.found(ckeys[some], lows[some], highs[some], shown):
-                if self.but_itself:
-                    matches = _without_last(matches, times[0])
-                run.append(matches)
-                count += len(matches)
-                if count >= PART:
-                    yield run
-                    run, count = [], 0
-        if count:
-            yield run
+        if self.but_itself:
+            for matches in self.other.found(ckeys, lows, highs, self.other.shown_before):
+                others = _without_last(matches, times[0])
+                yield [len(others)], [time for time, _ in others], [one for _, one in others]
+            return
+        for start in range(0, len(ckeys), LOOKED_UP):
+            some = slice(start, start + LOOKED_UP)
+            yield from self.other.matches(ckeys[some], lows[some], highs[some], PART)
 
-    def _joined(self, part: Batch, found: list[list[Kept]]) -> Batch:
-        counts = list(map(len, found))
-        matches = list(chain.from_iterable(found))
-        others = [value for _, value in matches]
-        if self.copy is not None:
-            others = list(map(self.copy, others))
+    def _joined(self, part: Batch, counts: list[int], times: list[int], others: list[Any]) -> Batch:
+        """The results of records that have so many matches, of these times and values."""
+        others = copies(others, self.side.own_other)
         out = _spread(part, counts)
-        times = [max(time, other) for time, (other, _) in zip(out.timestamps, matches, strict=True)]
+        late = list(map(max, out.timestamps, times))
         mine = out.values
-        if len(matches) > len(part):  # each call of the joiner has an object of its own
+        if len(others) > len(part):  # each call of the joiner has an object of its own
             mine = copies(mine, self.side.own_value)
-        values, failure = collect(self.side.joined(out.keys, mine, others), len(matches))
+        columns = self.side.columns(out.keys, mine, others)
+        values, failure = self.side.joiner.column(columns, len(others))
         if failure is None:
-            return out.with_values(values, None, times)
+            return out.with_values(values, None, late)
         done = len(values)
         index = next(islice(chain.from_iterable(map(repeat, range(len(part)), counts)), done, None))
-        part_done = out.slice(0, done).with_values(values, None, times[:done])
+        part_done = out.slice(0, done).with_values(values, None, late[:done])
         again = done == sum(counts[:index])  # no result of it is there
         raise OperatorFailed(index, part_done, again=again) from failure
 
@@ -181,8 +182,16 @@ def _without_last(matches: list[Kept], time: int) -> list[Kept]:
     return matches if last is None else matches[:last] + matches[last + 1 :]
 
 
+def _moved(times: list[int], by_ms: int) -> list[int]:
+    """Times so much later, none below 0."""
+    moved = [time + by_ms for time in times]
+    return moved if min(moved, default=0) >= 0 else [max(0, time) for time in moved]
+
+
 def _spread(batch: Batch, counts: list[int]) -> Batch:
     """Each record, as many times as it has matches."""
+    if len(counts) and max(counts) == 1:
+        return batch if min(counts) else batch.select(counts)
     return attrs.evolve(
         batch,
         offsets=spread(batch.offsets, counts),

@@ -12,19 +12,19 @@ from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
-from streamlet.dsl.graph.ownership import owner_of, with_own_key
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamFace, StreamNode
+from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.joins.sides import Keep, MatchItself, MatchRecords, Side
 from streamlet.dsl.joins.stream_table import copartitioned
 from streamlet.dsl.joins.unmatched import Looks, MatchOrWait
 from streamlet.dsl.joins.windows import JoinWindows
-from streamlet.dsl.operators.copies import Own, owner
+from streamlet.dsl.operators.copies import owner
 from streamlet.dsl.operators.hot_store import accepting, copier
 from streamlet.dsl.operators.stateless import PassOn
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
-from streamlet.state.join_store import kept_rows
+from streamlet.state.join_rows import kept_rows
 from streamlet.state.unmatched_store import unmatched_rows
 from streamlet.state.window_rows import row_keys
 from streamlet.topology.nodes import ProcessorNode, StoreSpec, WindowSpec
@@ -82,10 +82,11 @@ def joined_streams(
         )
     values = tuple(one._value.needed(call, "value", takes=False) for one in streams)
     parents = _copartitioned(call, streams, name)
-    inferred = result_type(joiner, *(stream._key.of, stream._value.of, other._value.of)[-count:])
+    kinds = stream._key, stream._value, other._value
+    inferred = result_type(joiner, *(one.of for one in kinds[-count:]))
     result = stream._node.builder.result(value, inferred, call, "value")
-    made = with_own_key(joiner, stream._key, count == 3)
-    join = _Join(kind, windows, key, (values[0], values[1]), made, count, owner_of(result))
+    made = Joiner.of(joiner, kinds, count, result)
+    join = _Join(kind, windows, key, (values[0], values[1]), made)
     node = join.added(parents, Materialized.of(store), call, name)
     return node, stream._key, result
 
@@ -108,9 +109,7 @@ class _Join:
     windows: JoinWindows
     key: Serde[Any]
     values: tuple[Serde[Any], Serde[Any]]
-    joiner: Any
-    takes: int
-    own: Own
+    joiner: Joiner
 
     def added(
         self,
@@ -143,12 +142,14 @@ class _Join:
         self._add_stores(builder, stores)
         for side, own in enumerate(stores.records):
             kept = windowed[side]
+            as_read = builder.is_as_read(parents[side].name, self.values[side])
             builder.named_processor(
                 kept,
                 (parents[side].name,),
-                self._keeping(own, side),
+                self._keeping(own, side, as_read),
                 writes=own,
-                values="passed on",
+                values="stored" if as_read else "passed on",
+                keeps=as_read,
                 **self._together(),
             )
             self._add_join(builder, names[side], kept, stores, side)
@@ -167,6 +168,7 @@ class _Join:
             lambda context: MatchItself(left(context), right(context)),
             reads=(store,),
             skip_nulls="key value",
+            values=self.joiner.values,
         )
 
     def _add_stores(self, builder: Builder, stores: _Stores) -> None:
@@ -184,9 +186,8 @@ class _Join:
         other, unmatched = stores.records[1 - side], stores.unmatched
         if self.kind == "inner":
             matching = self._matching(other, side)
-            builder.named_processor(
-                name, (kept,), matching, None, (other,), "key value", **self._together()
-            )
+            how = {**self._together(), "values": self.joiner.values}
+            builder.named_processor(name, (kept,), matching, None, (other,), "key value", **how)
         else:
             make = self._waiting(name, other, unmatched, side)
             if self.windows.interval_ms:
@@ -237,23 +238,23 @@ class _Join:
         )
         return key, kept_rows(value), window
 
-    def _keeping(self, store: str, side: int) -> Make:
+    def _keeping(self, store: str, side: int, as_read: bool) -> Make:
         """Makes the operator that stores the records of a side (0: left)."""
         value = self.values[side]
-        check, copy = accepting(value), copier(value)
+        check, copy = (None, None) if as_read else (accepting(value), copier(value))
         return lambda context: Keep(context.store(store), check, copy)
 
     def _side(self, side: int) -> Side:
         windows = self.windows if side == 0 else self.windows.mirrored
-        how = self.joiner, self.takes, owner(self.values[side]), self.own
-        return Side(side == 0, windows.before_ms, windows.after_ms, *how)
+        given = map(self.joiner.given, map(owner, (self.values[side], self.values[1 - side])))
+        return Side(side == 0, windows.before_ms, windows.after_ms, self.joiner, *given)
 
     def _matching(
         self, other: str, side: int, but_itself: bool = False
     ) -> Callable[[TaskContext], MatchRecords]:
         """Makes the operator of an inner join for a side."""
-        view, copy = self._side(side), copier(self.values[1 - side])
-        return lambda context: MatchRecords(view, context.store(other), copy, but_itself)
+        view = self._side(side)
+        return lambda context: MatchRecords(view, context.store(other), but_itself)
 
     def _waiting(self, name: str, other: str, unmatched: str, side: int) -> Make:
         """Makes the operator of a left or outer join for a side."""

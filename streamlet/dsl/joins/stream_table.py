@@ -12,15 +12,14 @@ from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
-from streamlet.dsl.graph.ownership import owner_of_results, with_own_key
 from streamlet.dsl.graph.repartitions import Repartition
 from streamlet.dsl.graph.row_expiry import ttl_of
 from streamlet.dsl.graph.stream_node import StreamFace, StreamNode
 from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.versioned_stores import table_store
+from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.joins.row_lookups import AsOfJoin, StreamTableJoin
 from streamlet.dsl.joins.with_grace import JoinLater
-from streamlet.dsl.operators.copies import Own
 from streamlet.dsl.operators.hot_store import accepting, copier
 from streamlet.dsl.rows.sources import ToTable
 from streamlet.dsl.rows.versioned import source_node
@@ -65,9 +64,7 @@ def joined(
     kinds = stream._key, stream._value, table._value
     inferred = result_type(joiner, *(kind.of for kind in kinds[-count:]))
     result = left.builder.result(value, inferred, call, "value")
-    own = owner_of_results(joiner, kinds, count, result)
-    made = with_own_key(joiner, stream._key, count == 3)
-    join = _RowJoin(rows, made, count, call == "left_join()", own)
+    join = _RowJoin(rows, Joiner.of(joiner, kinds, count, result), call == "left_join()")
     if join.left:
         left.builder.keep_null_keys(left.name)
     if grace_ms is None:
@@ -80,6 +77,7 @@ def joined(
             skip_nulls=nulls,
             name=name,
             by_key=True,
+            values=join.joiner.values,
         )
     else:
         serdes = stream._key.needed(call, "key"), stream._value.needed(call, "value")
@@ -89,23 +87,25 @@ def joined(
 
 @attrs.frozen
 class _RowJoin:
-    """A join of a stream with a table: its rows, the joiner, what that takes and returns."""
+    """A join of a stream with a table: its rows and the joiner."""
 
     rows: TableNode
-    joiner: Any
-    takes: int
+    joiner: Joiner
     left: bool
-    own: Own
 
     def operator(self, context: TaskContext) -> StreamTableJoin:
         """The operator of a task; with a versioned table it is an ``AsOfJoin``."""
         rows = self.rows
         kept = context.store(rows.store.name)
         views = tuple(view.bound(context) for view in rows.views)
-        how = self.joiner, self.takes, self.left
-        if rows.history_ms is None:
-            return StreamTableJoin(kept, views, *how, rows.own_row, self.own)
-        return AsOfJoin(kept, views[1:], *how, rows.own_value, self.own)
+        versioned = rows.history_ms is not None
+        if versioned:
+            views = views[1:]
+        own = rows.own_value if versioned else rows.own_row
+        if not views:  # the functions of views get rows first
+            own = self.joiner.given(own)
+        join = AsOfJoin if versioned else StreamTableJoin
+        return join(kept, views, self.joiner, self.left, own)
 
 
 def _grace(call: str, grace: Duration | None, store: StoreLike, rows: TableNode) -> int | None:

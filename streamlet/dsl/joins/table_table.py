@@ -7,16 +7,16 @@ from typing import Any
 
 import attrs
 
-from streamlet.dsl.graph.builder import Make, same_app
+from streamlet.dsl.graph.builder import Make, NodeFlags, same_app
 from streamlet.dsl.graph.functions import takes
 from streamlet.dsl.graph.inference import result_type
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import StoreLike
-from streamlet.dsl.graph.ownership import owner_of, with_own_key
 from streamlet.dsl.graph.table_node import TableFace, TableNode
 from streamlet.dsl.graph.table_views import TableView
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.joins.joined_rows import JoinedRow, TableRows, TableTableJoin
+from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.joins.shared_changes import SharedTableJoin
 from streamlet.dsl.operators.stateless import PassOn
 from streamlet.dsl.rows.sources import TableSource
@@ -60,8 +60,8 @@ def joined_tables(
         call,
         "value",
     )
-    made = with_own_key(joiner, left._key, count == 3)
-    makes = JoinedRow(made, count, *_ALONE[call], owner_of(result))
+    kinds = left._key, left._value, right._value
+    makes = JoinedRow(Joiner.of(joiner, kinds, count, result), *_ALONE[call])
     for use in (one.use, other.use):
         # Those of a topic are read for nothing where two rows make one: readers of the join ask.
         if use.parent is not None or makes.left or makes.right or shared:
@@ -93,7 +93,8 @@ def _nodes(
         make: Make = _shared_side(merge, side, mine, theirs) if shared else side
         name = new(f"KTABLE-JOIN{prefix}-", own, f"-join-{prefix.lower()}")
         make = for_newest(name, make, mine.history_ms is not None)
-        builder.named_processor(name, (mine.name,), make, reads=theirs.stores, by_key=True)
+        flags = NodeFlags(by_key=True, values=makes.joiner.values)
+        builder.named_processor(name, (mine.name,), make, reads=theirs.stores, **flags)
         sides.append(name)
     parents = sides[0], sides[1]
     if spec is None:
@@ -116,7 +117,8 @@ def _nodes(
 def _side(
     theirs: TableNode, makes: JoinedRow, is_left: bool, use: TableUse
 ) -> Callable[[TaskContext], TableTableJoin]:
-    return lambda context: TableTableJoin(rows_of(theirs, context), makes, is_left, use)
+    reads = makes.joiner.reads
+    return lambda context: TableTableJoin(rows_of(theirs, context, reads), makes, is_left, use)
 
 
 def _shared_side(
@@ -132,11 +134,12 @@ def _shared_side(
     return make
 
 
-def rows_of(node: TableNode, context: TaskContext) -> TableRows:
-    """The rows of a table in a task."""
+def rows_of(node: TableNode, context: TaskContext, reads: bool = False) -> TableRows:
+    """The rows of a table in a task, for who only ``reads`` them or may change them."""
     views = tuple(view.bound(context) for view in node.views)
     times = tuple(view.times(context) for view in node.views if view.times is not None)
-    return TableRows(context.store(node.store.name), views, times, node.own_row)
+    own = None if reads and not views else node.own_row  # the functions of views get them first
+    return TableRows(context.store(node.store.name), views, times, own)
 
 
 def _view(other: TableNode, makes: JoinedRow) -> TableView:

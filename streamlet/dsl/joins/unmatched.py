@@ -29,7 +29,8 @@ from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.errors import StateError
 from streamlet.lazy_results import EXITED, FINE, refuse_promise
 from streamlet.serdes import Serde
-from streamlet.state.join_store import JoinStore, Kept
+from streamlet.state.join_rows import Kept
+from streamlet.state.join_store import JoinStore
 from streamlet.state.unmatched_store import LEFT, RIGHT, UnmatchedStore
 from streamlet.topology.operator import TaskContext, WaitedFailures
 
@@ -243,16 +244,16 @@ class MatchOrWait:
         """The results of one record; or it waits."""
         key, value, time = record
         raw, matches = row
-        copy_own, copy_other = self.copies
+        copy_own, own_other = self.copies[0], self.side.own_other
         own_value = self.side.own_value if len(matches) > 1 else None
-        own_result = self.side.own
+        joiner, own_result = self.side.joiner.function, self.side.joiner.own
         own, other = (LEFT, RIGHT) if self.side.left else (RIGHT, LEFT)
         for other_time, match in matches:
             self.unmatched.matched(other_time, other + raw)
-            if copy_other is not None:
-                match = copy_other(match)
+            if own_other is not None:
+                match = own_other(match)
             mine = value if own_value is None else own_value(value)
-            joined = self.side.joiner(*self.side.columns(key, mine, match))
+            joined = joiner(*self.side.columns(key, mine, match))
             if type(joined) not in FINE:
                 refuse_promise(joined)
             joined = joined if own_result is None else own_result(joined)
@@ -348,13 +349,14 @@ class MatchOrWait:
     def _without_match(self, key: Any, value: Any, left: bool) -> Any:
         """The result of a record of a side without a match."""
         pair = (value, None) if left else (None, value)
+        joiner = self.side.joiner
         try:
-            made = self.side.joiner(*(pair if self.side.takes == 2 else (key, *pair)))
+            made = joiner.function(*(pair if joiner.takes == 2 else (key, *pair)))
         except GeneratorExit as failure:  # else it ends the generator that asks for this
             raise RuntimeError(EXITED) from failure
         if type(made) not in FINE:
             refuse_promise(made)
-        return made if self.side.own is None else self.side.own(made)
+        return made if joiner.own is None else joiner.own(made)
 
 
 def _together(pairs: list[tuple[Batch, ResultColumns]]) -> Batch:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
+from streamlet.columnwise import all_flat
 from streamlet.serdes import Serde
 from streamlet.serdes.copies import own, own_column
 
@@ -37,6 +38,16 @@ def copies(column: list[Any], of: Own) -> list[Any]:
 def snapshots(results: Iterable[Any], of: Own) -> Iterable[Any]:
     """Results of a function, each copied before the function is called again."""
     return results if of is None else map(of, results)
+
+
+def apart(results: list[Any], of: Own, *, new: bool) -> list[Any]:
+    """Results of a function that only read its arguments, without a part of these that can change.
+
+    ``new``: each result is a dict or list that the function has made.
+    """
+    if of is None or (new and all_flat(results)):
+        return results
+    return own_column(results)
 
 
 def groups(results: Iterable[Any], of: Own) -> Iterable[tuple[Any, ...]]:

@@ -30,17 +30,25 @@ class TableSource:
     """Puts a topic's records into the table's store; a tombstone deletes.
 
     They count as they come: a record with an earlier time than its row's replaces that too.
+
+    Args:
+        store: of the table.
+        value: serde of its values.
+        use: what is noted of the table.
+        as_read: whether these have read the values, and the store has the objects themselves.
     """
 
     store: HotStore
     value: Serde[Any]
     use: TableUse
+    as_read: bool = False
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` for a key or a value that the store's serdes refuse."""
         batch, ckeys, error = keyed(self.store, batch)
-        # The records' own objects go on to other readers of the topic: the store keeps copies.
-        kept, failure = copied(copier(self.value), batch.values)
+        # The records' own objects go on to other readers of the topic: the store keeps copies,
+        # unless these get some (``ProcessorNode.keeps``).
+        kept, failure = copied(None if self.as_read else copier(self.value), batch.values)
         error = first_error(failure, error)
         count, olds, failure = self._put(ckeys[: len(kept)], kept)
         error = first_error(failure, error)
@@ -55,15 +63,18 @@ class TableSource:
     ) -> tuple[int, list[Any] | None, BaseException | None]:
         """Put rows; how many, the old ones where they are needed, and what the next failed on."""
         cache, wanted = self.store.cache, self.use.olds
-        if not wanted and type(cache) is dict:
+        plain = type(cache) is dict
+        if wanted:
+            self.store.load_many(ckeys)
+        if plain and not (wanted and len(set(ckeys)) < len(ckeys)):
+            before = list(map(cache.__getitem__, ckeys)) if wanted else None
             cache.update(zip(ckeys, values, strict=True))
-            return len(ckeys), None, None
+            return len(ckeys), before, None
         done, olds = 0, list[Any]()
         try:
             for ckey, value in zip(ckeys, values, strict=True):
                 if wanted:
-                    old = cache.get(ckey)
-                    olds.append(self.store.load(ckey) if old is None else old)
+                    olds.append(cache[ckey])
                 cache[ckey] = value
                 done += 1
         except (StateError, KeyboardInterrupt):

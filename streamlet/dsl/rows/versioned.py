@@ -139,10 +139,12 @@ def source_node(
     """Add the operator that puts records into the store of a table, inside of another one."""
     use = TableUse(unnamed=not spec.named)
 
+    as_read = spec.versions is None and builder.is_as_read(parent, value)
+
     def make(context: TaskContext) -> Operator:
         kept = context.store(spec.name)
         if spec.versions is None:
-            return around(TableSource(kept, value, use))
+            return around(TableSource(kept, value, use, as_read))
         dropped = lambda count: context.dropped(own, count)  # noqa: E731
         return around(VersionedSource(kept, value, use, dropped))
 
@@ -150,10 +152,11 @@ def source_node(
     # What is out of the history depends on the latest record of any key: so near to each other,
     # none is out of it because of another.
     flags = NodeFlags(by_key=True, spread_ms=history_ms, values="passed on")
+    stored: NodeFlags = {**flags, "values": "stored", "keeps": True} if as_read else flags
     builder.named_processor(
         *(own, (parent,), make, spec.name),
         skip_nulls="key",
-        **flags,
+        **stored,
     )
     if spec.source_topic is not None and not spec.named:
         passing = builder.node(own, (parent,), lambda _: UnreadTable(), skip_nulls="key", **flags)

@@ -68,6 +68,6 @@ def test_subscriptions_of_one_foreign_key_are_answered_as_each_of_them_is(
     value: bytes | None,
 ) -> None:
     source, digests = wire.source_of(3, 9), [DIGEST, bytes(16)]
-    rows = [(b"key", wire.row_of(digest, PARTITION)) for digest in digests]
+    rows = [(b"key", digest + PARTITION) for digest in digests]
     each = [wire.answer(PARTITION, source, digest, value) for digest in digests]
     assert wire.answers(rows, source, value) == each

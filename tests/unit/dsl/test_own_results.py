@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import streamlet as sl
 from streamlet.dsl.graph import ownership
-from streamlet.dsl.graph.functions import only_reads, reaches_only_arguments
+from streamlet.dsl.graph.functions import makes_new, only_reads, reaches_only_arguments
+from streamlet.dsl.graph.kinds import Kind
+from streamlet.dsl.joins.joiner import Joiner
 from streamlet.testing import TopologyTestDriver
 
 KEPT: dict[str, int] = {}
@@ -115,17 +116,21 @@ def test_one_that_looks_things_up_only_reads_its_argument(function: Any) -> None
     assert only_reads(function)
 
 
-Build = Callable[[sl.App, Any], Any]
-
-
-def mapped(app: sl.App, function: Any) -> Any:
-    return app.stream("in", key=str, value=dict).map_values(function, value=dict)
-
-
-def joined(app: sl.App, function: Any) -> Any:
-    rows = app.table("rows", key=str, value=dict)
-    joiner = (lambda left, row: {"n": left["n"]}) if function is fresh else lambda left, row: KEPT
-    return app.stream("in", key=str, value=dict).join(rows, joiner, value=dict)
+@pytest.mark.parametrize(
+    ("function", "new"),
+    [
+        (lambda left, row: {"n": left["n"], "to": row["to"]}, True),
+        (lambda left, row: {**left, "to": row}, True),
+        (lambda left, row: [left, row], True),
+        (lambda left, row: left, False),
+        (lambda left, row: {"n": 1} if left["n"] > 2 else row, False),
+        (lambda left, row: left and {"n": 1}, False),
+        (lambda left, row: left["n"], False),
+        (dict, False),
+    ],
+)
+def test_what_a_function_has_made_is_told_from_what_it_was_given(function: Any, new: bool) -> None:
+    assert makes_new(function) is new
 
 
 def fresh(value: dict[str, int]) -> dict[str, int]:
@@ -136,9 +141,32 @@ def kept(value: dict[str, int]) -> dict[str, int]:
     return KEPT
 
 
-@pytest.mark.parametrize("build", [mapped, joined])
+def changing(left: Any, row: Any) -> Any:
+    row["n"] = left["n"]
+    return row
+
+
+@pytest.mark.parametrize(
+    ("function", "reads", "copies"),
+    [
+        (lambda left, row: {"n": left["n"], "row": row}, True, True),
+        (lambda left, row: left["n"] + row["n"], True, True),
+        (lambda key, left, row: (key, left), True, True),
+        (changing, False, False),
+        (lambda left, row: KEPT, False, True),
+    ],
+)
+def test_joiners_that_only_read_get_what_is_in_stores(
+    function: Any, reads: bool, copies: bool
+) -> None:
+    text, document = (Kind.given(of, "join()", "value") for of in (str, dict))
+    takes = function.__code__.co_argcount
+    joiner = Joiner.of(function, (text, document, document), takes, document)
+    assert (joiner.reads, joiner.own is not None) == (reads, copies)
+
+
 def test_results_are_copied_where_a_function_may_have_kept_them(
-    build: Build, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[Any] = []
     real = ownership.owner_of_results
@@ -147,10 +175,9 @@ def test_results_are_copied_where_a_function_may_have_kept_them(
         made.append(real(*arguments))
         return made[-1]
 
-    for module in ("stream", "joins.stream_table"):
-        monkeypatch.setattr(f"streamlet.dsl.{module}.owner_of_results", noted)
+    monkeypatch.setattr("streamlet.dsl.stream.owner_of_results", noted)
     for function in (fresh, kept):
-        build(sl.App("a"), function)
+        sl.App("a").stream("in", key=str, value=dict).map_values(function, value=dict)
     assert [one is None for one in made] == [True, False]
 
 

@@ -82,6 +82,11 @@ def merged(left: dict[str, Any], row: dict[str, Any] | None) -> dict[str, Any]:
     return row
 
 
+def paired(left: dict[str, Any], row: dict[str, Any] | None) -> dict[str, Any]:
+    """Both, of which it changes nothing."""
+    return {"n": 3, "left": left, "row": row}
+
+
 def collected(key: str, value: dict[str, Any], so_far: dict[str, Any]) -> dict[str, Any]:
     so_far.setdefault("all", []).append(value)
     value["n"] = 70
@@ -167,6 +172,9 @@ class Growing:
     def enrich(self, stream: Stream) -> Stream:
         return stream.left_join(self.table, self.around(merged), value=dict)
 
+    def look_up(self, stream: Stream) -> Stream:
+        return stream.left_join(self.table, self.around(paired), value=dict)
+
     def enrich_mapped(self, stream: Stream) -> Stream:
         rows = self.table.map_values(self.around(touched), value=dict)
         return stream.join(rows, self.around(merged), value=dict)
@@ -215,6 +223,10 @@ class Growing:
             self.table, self.around(lambda a, b: merged(a or {}, b)), value=dict
         )
         return joined.to_stream()
+
+    def look_at_tables(self, stream: Stream) -> Stream:
+        rows = stream.to_table(store=self.store())
+        return rows.outer_join(self.table, self.around(paired), value=dict).to_stream()
 
     def mapped_rows(self, stream: Stream) -> Stream:
         rows = stream.to_table(store=self.store())
@@ -275,6 +287,13 @@ class Growing:
         return stream.join(
             other, self.around(merged), within=within, value=dict, store=self.store()
         )
+
+    def look_at_both(self, stream: Stream) -> Stream:
+        within = sl.join_windows(3)
+        other = self.streams[0]
+        return stream.left_join(
+            other, self.around(paired), within=within, value=dict, store=self.store()
+        ).merge(stream.join(other, self.around(paired), within=within, value=dict))
 
     def outer(self, stream: Stream) -> Stream:
         joiner = self.around(lambda a, b: merged(a or {}, b))

@@ -12,7 +12,8 @@ import pytest
 from streamlet.errors import SerdeError
 from streamlet.serdes import Windowed, serde
 from streamlet.state.backing import Columns
-from streamlet.state.join_store import ROW_RECORDS, JoinStore, kept_rows
+from streamlet.state.join_rows import ROW_RECORDS, kept_rows
+from streamlet.state.join_store import JoinStore
 from streamlet.state.task_state import TaskState
 from streamlet.state.unmatched_store import LEFT, RIGHT, UnmatchedStore, unmatched_rows
 from streamlet.types import StateNumber

@@ -14,7 +14,7 @@ from streamlet.state.backing import Columns
 from streamlet.state.bucket_store import bucket_rows
 from streamlet.state.buffer_rows import buffer_rows
 from streamlet.state.group_notes import NOTE_PREFIX
-from streamlet.state.join_store import kept_rows
+from streamlet.state.join_rows import kept_rows
 from streamlet.state.rows import TIME_BYTES
 from streamlet.state.store_commits import StoreCommits
 from streamlet.state.task_state import TaskState

@@ -127,6 +127,22 @@ PyObject *partitions_of(PyObject *module, PyObject *arguments);
 /* documents.c */
 PyObject *are_documents(PyObject *module, PyObject *arguments);
 
+/* flat.c */
+PyObject *all_flat(PyObject *module, PyObject *column);
+PyObject *flat_copies(PyObject *module, PyObject *column);
+
+/* merge.c */
+PyObject *merge_order(PyObject *module, PyObject *arguments);
+PyObject *merge_rounds(PyObject *module, PyObject *arguments);
+
+/* join_rows.c */
+PyObject *join_add(PyObject *module, PyObject *arguments);
+PyObject *join_find(PyObject *module, PyObject *arguments);
+PyObject *join_pack(PyObject *module, PyObject *arguments);
+
+/* blake2.c */
+PyObject *blake2b_column(PyObject *module, PyObject *arguments);
+
 /* consume.c */
 PyObject *client_consume(PyObject *self, PyObject *arguments);
 

@@ -1,0 +1,190 @@
+/* The order of records of several inputs by their times, and the rounds in which those of one key
+ * follow each other. streamlet/processing/merged_batch.py says what they are, and does the same where
+ * this extension is not built. */
+#include "native.h"
+
+/* The next records of an input. */
+typedef struct {
+    int64_t *times, *risen;
+    Py_ssize_t length, count, at;
+} Input;
+
+static void inputs_free(Input *inputs, Py_ssize_t count) {
+    for (Py_ssize_t i = 0; inputs && i < count; i++) {
+        free(inputs[i].times);
+        free(inputs[i].risen);
+    }
+    free(inputs);
+}
+
+static int input_read(Input *input, PyObject *column) {
+    if (!PyList_Check(column) || !(input->length = PyList_Size(column))) {
+        PyErr_SetString(PyExc_TypeError, "the times of an input are a list of one at least");
+        return -1;
+    }
+    size_t bytes = (size_t)input->length * sizeof(int64_t);
+    input->times = malloc(bytes);
+    input->risen = malloc(bytes);
+    if (!input->times || !input->risen) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    int64_t highest = INT64_MIN;
+    for (Py_ssize_t i = 0; i < input->length; i++) {
+        PyObject *entry = PyList_GetItem(column, i);
+        int64_t time = entry ? PyLong_AsLongLong(entry) : -1;
+        if (time == -1 && PyErr_Occurred()) return -1;
+        highest = time > highest ? time : highest;
+        input->times[i] = time;
+        input->risen[i] = highest;
+    }
+    return 0;
+}
+
+static Input *inputs_read(PyObject *columns, Py_ssize_t count) {
+    Input *inputs = calloc((size_t)count, sizeof(Input));
+    if (!inputs) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *column = PyList_GetItem(columns, i);
+        if (!column || input_read(&inputs[i], column) < 0) {
+            inputs_free(inputs, count);
+            return NULL;
+        }
+    }
+    return inputs;
+}
+
+/* How many of an input are certain: up to the end of the one that ends first. */
+static void inputs_count(Input *inputs, Py_ssize_t count) {
+    Py_ssize_t first = 0;
+    for (Py_ssize_t i = 1; i < count; i++)
+        if (inputs[i].risen[inputs[i].length - 1] < inputs[first].risen[inputs[first].length - 1])
+            first = i;
+    int64_t end = inputs[first].risen[inputs[first].length - 1];
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_ssize_t at = 0;
+        const int64_t *risen = inputs[i].risen;
+        while (at < inputs[i].length && (i <= first ? risen[at] <= end : risen[at] < end)) at++;
+        inputs[i].count = at;
+    }
+}
+
+/* The input whose next record comes next, the first of equal ones; -1: there is none. */
+static Py_ssize_t next_of(const Input *inputs, Py_ssize_t count) {
+    Py_ssize_t found = -1;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (inputs[i].at < inputs[i].count &&
+            (found < 0 || inputs[i].risen[inputs[i].at] < inputs[found].risen[inputs[found].at]))
+            found = i;
+    return found;
+}
+
+PyObject *merge_order(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *columns, *spread;
+    if (!PyArg_ParseTuple(arguments, "O!O", &PyList_Type, &columns, &spread)) return NULL;
+    int bounded = spread != Py_None;
+    int64_t most = bounded ? PyLong_AsLongLong(spread) : 0;
+    if (most == -1 && PyErr_Occurred()) return NULL;
+    Py_ssize_t count = PyList_Size(columns), next;
+    if (!count) {
+        PyErr_SetString(PyExc_ValueError, "there is one input at least");
+        return NULL;
+    }
+    Input *inputs = inputs_read(columns, count);
+    if (!inputs) return NULL;
+    inputs_count(inputs, count);
+    int64_t low = INT64_MAX, high = INT64_MIN;
+    PyObject *order = PyList_New(0);
+    while (order && (next = next_of(inputs, count)) >= 0) {
+        int64_t time = inputs[next].times[inputs[next].at++];
+        low = time < low ? time : low;
+        high = time > high ? time : high;
+        if (bounded && PyList_Size(order) && high - low > most) break;
+        PyObject *number = PyLong_FromSsize_t(next);
+        if (!number || PyList_Append(order, number) < 0) Py_CLEAR(order);
+        Py_XDECREF(number);
+    }
+    inputs_free(inputs, count);
+    return order;
+}
+
+/* The indexes of the records of each slot: round r of input i is slot r * count + i. */
+typedef struct {
+    PyObject **lists;
+    Py_ssize_t length;
+} Slots;
+
+static int slot_add(Slots *slots, Py_ssize_t slot, Py_ssize_t index) {
+    if (slot >= slots->length) {
+        Py_ssize_t length = 2 * slot + 8;
+        PyObject **more = realloc(slots->lists, (size_t)length * sizeof(PyObject *));
+        if (!more) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        memset(more + slots->length, 0, (size_t)(length - slots->length) * sizeof(PyObject *));
+        slots->lists = more;
+        slots->length = length;
+    }
+    if (!slots->lists[slot] && !(slots->lists[slot] = PyList_New(0))) return -1;
+    PyObject *number = PyLong_FromSsize_t(index);
+    int bad = !number || PyList_Append(slots->lists[slot], number) < 0;
+    Py_XDECREF(number);
+    return bad ? -1 : 0;
+}
+
+/* The slot of the next record of a key, which is noted. */
+static Py_ssize_t slot_next(PyObject *last, PyObject *key, Py_ssize_t at, Py_ssize_t count) {
+    PyObject *noted = PyDict_GetItemWithError(last, key);
+    if (!noted && PyErr_Occurred()) return -1;
+    Py_ssize_t before = noted ? PyLong_AsSsize_t(noted) : -1, slot = noted ? before : at;
+    if (slot % count != at) slot += count + at - slot % count;
+    if (slot == before) return slot;
+    PyObject *number = PyLong_FromSsize_t(slot);
+    int bad = !number || PyDict_SetItem(last, key, number) < 0;
+    Py_XDECREF(number);
+    return bad ? -1 : slot;
+}
+
+static PyObject *slots_shown(Slots *slots, Py_ssize_t count) {
+    PyObject *all = PyList_New(0);
+    for (Py_ssize_t slot = 0; all && slot < slots->length; slot++) {
+        if (!slots->lists[slot]) continue;
+        PyObject *one = Py_BuildValue("nO", slot % count, slots->lists[slot]);
+        if (!one || PyList_Append(all, one) < 0) Py_CLEAR(all);
+        Py_XDECREF(one);
+    }
+    return all;
+}
+
+PyObject *merge_rounds(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *order, *columns;
+    if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &order, &PyList_Type, &columns))
+        return NULL;
+    Py_ssize_t count = PyList_Size(columns), length = PyList_Size(order);
+    Py_ssize_t *done = calloc((size_t)count + 1, sizeof(Py_ssize_t));
+    PyObject *last = PyDict_New(), *shown = NULL;
+    Slots slots = {0};
+    int bad = !done || !last;
+    if (!done) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; !bad && i < length; i++) {
+        PyObject *number = PyList_GetItem(order, i);
+        Py_ssize_t at = number ? PyLong_AsSsize_t(number) : -1, slot = -1;
+        PyObject *column = at < 0 ? NULL : PyList_GetItem(columns, at);
+        PyObject *key = column ? PyList_GetItem(column, done[at]) : NULL;
+        if (key) slot = slot_next(last, key, at, count);
+        bad = slot < 0 || slot_add(&slots, slot, done[at]++) < 0;
+    }
+    if (bad && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "there is no such input");
+    if (!bad) shown = slots_shown(&slots, count);
+    for (Py_ssize_t slot = 0; slot < slots.length; slot++) Py_XDECREF(slots.lists[slot]);
+    free(slots.lists);
+    free(done);
+    Py_XDECREF(last);
+    return shown;
+}
