@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pkgutil
+import re
+from functools import cache
 from importlib import import_module
 from typing import Any
 
+_IMPORT = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
 
-def load_name(package: str, modules: Mapping[str, str], name: str) -> Any:
-    """Import a public name from the module that defines it.
 
-    Args:
-        package: the package that is asked for it.
-        modules: its public names, each with its module.
-        name: the one that is asked for.
+@cache
+def public_names(package: str) -> dict[str, str]:
+    """The public names of a package, each with its module: the imports of ``__init__.pyi``.
+
+    Type checkers read the same file.
+    """
+    stub = pkgutil.get_data(package, "__init__.pyi")  # out of a zip, too
+    assert stub is not None, package
+    return {name: module for module, name in _IMPORT.findall(stub.decode())}
+
+
+def load_name(package: str, name: str) -> Any:
+    """Import a public name of a package from the module that defines it.
 
     Raises:
         AttributeError: it is none of them.
     """
-    if name not in modules:
+    names = public_names(package)
+    if name == "__all__":
+        return [*names]
+    if name not in names:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    return getattr(import_module(modules[name]), name)
+    if names[name] == package:  # a room, not a name of one
+        return import_module(f"{package}.{name}")
+    return getattr(import_module(names[name]), name)

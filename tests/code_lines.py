@@ -53,7 +53,7 @@ def docstring_lines(path: Path) -> set[int]:
 def by_room(root: Path) -> Counter[str]:
     """The code lines of a folder, by its folders; files that stand in none are under ``.``."""
     counted: Counter[str] = Counter()
-    for path in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
+    for path in [*root.rglob("*.py"), *root.rglob("*.pyi")] if root.is_dir() else [root]:
         inside = path.relative_to(root).parts
         counted[inside[0] if len(inside) > 1 else "."] += code_lines(path)
     return counted
