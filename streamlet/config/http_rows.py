@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -12,55 +13,47 @@ from streamlet.config.values import folder, host, host_and_port, optional, port,
 
 #: The group of these rows, the last one of the page.
 HTTP_GROUP = "queries"
+_row = partial(row, HTTP_GROUP)
 
 
 @attrs.frozen(hash=False)
 class HttpSettings:
     """The settings of the server that answers queries; rows of ``Settings``."""
 
-    http_port: int | None = row(
-        HTTP_GROUP,
+    http_port: int | None = _row(
         optional(port(), "none"),
         None,
         "Answer [queries](queries.md) over HTTP on this port; 0: any that is free. An instance of "
         "several worker processes has a port for each: this one, and those that follow it.",
         "no server",
     )
-    http_host: str = row(
-        HTTP_GROUP,
+    http_host: str = _row(
         host(),
         "127.0.0.1",
         "Interface to answer queries on. One that other machines reach needs `http.token`, or "
         "`http.ssl.ca.location`.",
     )
-    http_token: str | None = row(
-        HTTP_GROUP,
+    http_token: str | None = _row(
         optional(token()),
         None,
         "What requests have to bear, as `Authorization: Bearer TOKEN`. It is the same for all "
         "instances, which ask each other by proofs of it.",
         "none",
     )
-    http_ssl_certificate_location: Path | None = row(  # noqa: RUF009 - row makes an attrs field
-        HTTP_GROUP,
-        optional(folder()),
-        None,
-        "Certificate of the server, PEM: queries go by TLS.",
-        "none",
+    http_ssl_certificate_location: Path | None = _row(  # noqa: RUF009 - row makes an attrs field
+        optional(folder()), None, "Certificate of the server, PEM: queries go by TLS.", "none"
     )
-    http_ssl_key_location: Path | None = row(  # noqa: RUF009 - row makes an attrs field
-        HTTP_GROUP, optional(folder()), None, "Its private key, PEM, without a password.", "none"
+    http_ssl_key_location: Path | None = _row(  # noqa: RUF009 - row makes an attrs field
+        optional(folder()), None, "Its private key, PEM, without a password.", "none"
     )
-    http_ssl_ca_location: Path | None = row(  # noqa: RUF009 - row makes an attrs field
-        HTTP_GROUP,
+    http_ssl_ca_location: Path | None = _row(  # noqa: RUF009 - row makes an attrs field
         optional(folder()),
         None,
         "Certificates of authorities, PEM: only clients with a certificate of theirs are answered "
         "(mTLS). Other instances are asked with the server's own.",
         "none",
     )
-    application_server: tuple[str, int] | None = row(
-        HTTP_GROUP,
+    application_server: tuple[str, int] | None = _row(
         optional(host_and_port()),
         None,
         "Where other instances, and `App.metadata_for_key`, find this one's queries; the second "

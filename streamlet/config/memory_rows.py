@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -10,8 +11,7 @@ import attrs
 from streamlet.config.row import row
 from streamlet.config.values import optional, size
 
-#: The group of these rows on the page.
-MEMORY_GROUP = "memory"
+_row = partial(row, "memory")
 #: The smallest budget: below it one large record would leave nothing for the others.
 LEAST_BYTES = 64 << 20
 
@@ -35,8 +35,7 @@ _MOST_KBYTES = 2_097_151
 class MemorySettings:
     """The settings that bound the memory of a worker; rows of ``Settings``."""
 
-    memory_max_bytes: int | None = row(
-        MEMORY_GROUP,
+    memory_max_bytes: int | None = _row(
         optional(size(), "none"),
         None,
         "Memory of one worker process for records and state, at least 64 MiB. It is split: "
@@ -46,24 +45,19 @@ class MemorySettings:
         "value. Python, its modules and your functions' objects come on top.",
         "none: each bound has its own default",
     )
-    cache_max_bytes: int = row(
-        MEMORY_GROUP, size(), 64 << 20, "Memory of one worker's write-behind caches."
-    )
-    input_buffer_max_bytes: int = row(
-        MEMORY_GROUP,
+    cache_max_bytes: int = _row(size(), 64 << 20, "Memory of one worker's write-behind caches.")
+    input_buffer_max_bytes: int = _row(
         size(),
         512 << 20,
         "Memory of the records that one worker has read ahead, an estimate: a partition is "
         "paused once its share waits. `buffered.records.per.partition` bounds their number.",
     )
-    rocksdb_block_cache_bytes: int = row(
-        MEMORY_GROUP,
+    rocksdb_block_cache_bytes: int = _row(
         size(),
         16 << 20,
         "Memory of blocks of files that RocksDB keeps, for all stores of one worker.",
     )
-    rocksdb_memtables_bytes: int = row(
-        MEMORY_GROUP,
+    rocksdb_memtables_bytes: int = _row(
         size(),
         24 << 20,
         "Memory of rows that RocksDB has not written to files yet, for all stores of one worker.",

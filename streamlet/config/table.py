@@ -7,7 +7,7 @@ checking and the page for people work from the rows: a setting is added here and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -40,6 +40,14 @@ ClientKind = Literal[
     "consumer", "main.consumer", "restore.consumer", "global.consumer", "producer", "admin", "group"
 ]
 
+#: Makes the fields of a group of settings.
+_connection = partial(row, "connection")
+_rebalancing = partial(row, "rebalancing")
+_membership = partial(row, "membership")
+_processing = partial(row, "processing")
+_state = partial(row, "state")
+_internal_topics = partial(row, "internal topics")
+
 
 def _user_folder() -> Path:
     return platformdirs.user_data_path("streamlet")
@@ -52,9 +60,8 @@ class Settings(MemorySettings, TracingSettings):
     ``settings.num_standby_replicas`` and ``settings["num.standby.replicas"]`` are the same.
     """
 
-    bootstrap_servers: str = row("connection", servers(), "localhost:9092", "Brokers to ask first.")
-    kafka_client: Literal["auto", "native", "python"] = row(
-        "connection",
+    bootstrap_servers: str = _connection(servers(), "localhost:9092", "Brokers to ask first.")
+    kafka_client: Literal["auto", "native", "python"] = _connection(
         choice("auto", "native", "python"),
         "auto",
         "What moves the records of a worker: `native` is an extension of streamlet over the same "
@@ -64,198 +71,163 @@ class Settings(MemorySettings, TracingSettings):
         "without a warning where it is not there. On Spark no effect.",
     )
 
-    stream_rebalancing_mode: Literal["incremental", "eager", "upgrading"] = row(
-        "rebalancing",
+    stream_rebalancing_mode: Literal["incremental", "eager", "upgrading"] = _rebalancing(
         choice("incremental", "eager", "upgrading"),
         "incremental",
         "`incremental`: only tasks that move stop, and state is warm before they do. `eager`: "
         "everything stops in each rebalance. `upgrading`: readable by every Kafka tool, and "
         "incremental as soon as all members can.",
     )
-    rebalance_protocol: Literal["eager", "cooperative"] = row(
-        "rebalancing",
+    rebalance_protocol: Literal["eager", "cooperative"] = _rebalancing(
         choice("eager", "cooperative"),
         "eager",
         "How a plain `streamlet.Consumer` gives up partitions; streams do not use it.",
     )
-    learner_handover: Literal["release", "surrender"] = row(
-        "rebalancing",
+    learner_handover: Literal["release", "surrender"] = _rebalancing(
         choice("release", "surrender"),
         "release",
         "`release`: the owner goes on until the learner is ready, then hands over once. "
         "`surrender`: the owner gives the task up at every join and may get it back.",
     )
-    learner_partial_rebalance: bool = row(
-        "rebalancing",
+    learner_partial_rebalance: bool = _rebalancing(
         boolean(),
         True,
         "Hand over each learner as it becomes ready, instead of all of a member together.",
     )
-    learner_ready_linger_ms: int = row(
-        "rebalancing",
-        duration(),
-        50,
-        "Learners that become ready within this time share a rebalance.",
+    learner_ready_linger_ms: int = _rebalancing(
+        duration(), 50, "Learners that become ready within this time share a rebalance."
     )
-    acceptable_recovery_lag: int = row(
-        "rebalancing",
+    acceptable_recovery_lag: int = _rebalancing(
         whole(),
         10_000,
         "A copy is ready when each of its changelog partitions lags by no more records than this.",
     )
-    max_learners_per_member: int = row(
-        "rebalancing", whole(1), 4, "Tasks that one member learns at a time."
+    max_learners_per_member: int = _rebalancing(
+        whole(1), 4, "Tasks that one member learns at a time."
     )
-    max_learners_per_source: int = row(
-        "rebalancing", whole(1), 8, "Tasks of one member that others learn at a time."
+    max_learners_per_source: int = _rebalancing(
+        whole(1), 8, "Tasks of one member that others learn at a time."
     )
-    max_learners_per_group: int = row(
-        "rebalancing", whole(1), 64, "Tasks that are learned at a time, all in all."
+    max_learners_per_group: int = _rebalancing(
+        whole(1), 64, "Tasks that are learned at a time, all in all."
     )
-    max_moves_per_rebalance: int = row(
-        "rebalancing", whole(), 0, "Most tasks that one rebalance moves; 0 is all of them."
+    max_moves_per_rebalance: int = _rebalancing(
+        whole(), 0, "Most tasks that one rebalance moves; 0 is all of them."
     )
-    rebalance_move_interval_ms: int = row(
-        "rebalancing", duration(), 0, "Pause between rebalances that each move a part."
+    rebalance_move_interval_ms: int = _rebalancing(
+        duration(), 0, "Pause between rebalances that each move a part."
     )
-    scheduled_rebalance_max_delay_ms: int = row(
-        "rebalancing",
+    scheduled_rebalance_max_delay_ms: int = _rebalancing(
         duration(),
         0,
         "How long the tasks of a lost member wait for its return, if no member has a copy that is "
         "caught up.",
     )
-    initial_assignment_delay_ms: int = row(
-        "rebalancing", duration(), 0, "How long the first member waits for others to join."
+    initial_assignment_delay_ms: int = _rebalancing(
+        duration(), 0, "How long the first member waits for others to join."
     )
-    handover_timeout_ms: int = row(
-        "rebalancing",
-        duration(1),
-        10_000,
-        "When a hand-over that does not proceed is planned again.",
+    handover_timeout_ms: int = _rebalancing(
+        duration(1), 10_000, "When a hand-over that does not proceed is planned again."
     )
-    stream_imbalance_percentage: float = row(
-        "rebalancing",
+    stream_imbalance_percentage: float = _rebalancing(
         fraction(zero=True),
         0.2,
         "How far the load of an instance may be from its share before tasks move; a fraction.",
     )
-    instance_capacity: float | None = row(
-        "rebalancing",
+    instance_capacity: float | None = _rebalancing(
         optional(positive()),
         None,
         "The share of load the instance takes, relative to others.",
         "the number of its members",
     )
-    instance_tags: Mapping[str, str] = row(
-        "rebalancing", pairs(), dict, "Where the instance is, for spreading standbys.", "none"
+    instance_tags: Mapping[str, str] = _rebalancing(
+        pairs(), dict, "Where the instance is, for spreading standbys.", "none"
     )
-    rack_aware_assignment_tags: tuple[str, ...] = row(
-        "rebalancing", words(), (), "Tags in which standbys should differ from their active task."
+    rack_aware_assignment_tags: tuple[str, ...] = _rebalancing(
+        words(), (), "Tags in which standbys should differ from their active task."
     )
-    num_standby_replicas: int = row(
-        "rebalancing", whole(), 0, "Standing copies of each stateful task."
-    )
-    scale_down_timeout_ms: int | None = row(
-        "rebalancing",
+    num_standby_replicas: int = _rebalancing(whole(), 0, "Standing copies of each stateful task.")
+    scale_down_timeout_ms: int | None = _rebalancing(
         optional(duration(), "infinite"),
         None,
         "How long a leaving instance waits for ready learners before its tasks go unready.",
         "infinite",
     )
 
-    session_timeout_ms: int = row(
-        "membership",
-        duration(1),
-        10_000,
-        "Without a heartbeat for so long a member counts as dead.",
+    session_timeout_ms: int = _membership(
+        duration(1), 10_000, "Without a heartbeat for so long a member counts as dead."
     )
-    heartbeat_interval_ms: int = row(
-        "membership",
-        duration(1),
-        250,
-        "Pause between heartbeats; also how fast a member learns of a rebalance.",
+    heartbeat_interval_ms: int = _membership(
+        duration(1), 250, "Pause between heartbeats; also how fast a member learns of a rebalance."
     )
-    rebalance_timeout_ms: int = row(
-        "membership", duration(1), 60_000, "How long the group waits for a member to rejoin."
+    rebalance_timeout_ms: int = _membership(
+        duration(1), 60_000, "How long the group waits for a member to rejoin."
     )
-    max_poll_interval_ms: int = row(
-        "membership",
-        duration(1),
-        300_000,
-        "A worker that makes no progress for so long leaves the group.",
+    max_poll_interval_ms: int = _membership(
+        duration(1), 300_000, "A worker that makes no progress for so long leaves the group."
     )
-    group_instance_id: str | None = row(
-        "membership",
+    group_instance_id: str | None = _membership(
         optional(static_id()),
         None,
         "Static id of the instance: a restart within the session timeout moves nothing.",
     )
 
-    processing_guarantee: Literal["at_least_once", "exactly_once"] = row(
-        "processing",
+    processing_guarantee: Literal["at_least_once", "exactly_once"] = _processing(
         choice("at_least_once", "exactly_once", aliases={"exactly_once_v2": "exactly_once"}),
         "at_least_once",
         "What holds when something crashes: state is exact under both, outputs are under "
         "`exactly_once`, see [exactness](operations/exactness.md). A `streamlet.Consumer` with it "
         "reads committed records only.",
     )
-    repartition_exact: bool = row(
-        "processing",
+    repartition_exact: bool = _processing(
         boolean(),
         True,
         "Whether state behind repartition topics counts each record once, whatever crashes. "
         "Records there bear a prefix for that, once all instances run a version that can read it. "
         "On Spark no effect: its state is exact by its checkpoint.",
     )
-    repartition_commit_interval_ms: int = row(
-        "processing",
+    repartition_commit_interval_ms: int = _processing(
         duration(),
         100,
         "Pause between commits of tasks whose records in repartition topics wait for their commit: "
         "about as long such records wait. On Spark no effect: nothing waits there.",
     )
-    commit_interval_ms: int = row("processing", duration(), 1_000, "Pause between commits.")
-    transaction_timeout_ms: int = row(
-        "processing", duration(1), 60_000, "After it the broker aborts an open transaction."
+    commit_interval_ms: int = _processing(duration(), 1_000, "Pause between commits.")
+    transaction_timeout_ms: int = _processing(
+        duration(1), 60_000, "After it the broker aborts an open transaction."
     )
-    max_task_idle_ms: int = row(
-        "processing",
+    max_task_idle_ms: int = _processing(
         duration(off=-1),
         0,
         "How long a task with several inputs waits for more of one that it has read to its end, to "
         "keep the order of time. It waits for what is known to be there in any case; with -1 it "
         "waits for nothing.",
     )
-    buffered_records_per_partition: int = row(
-        "processing", whole(1), 10_000, "Records read ahead per input partition."
+    buffered_records_per_partition: int = _processing(
+        whole(1), 10_000, "Records read ahead per input partition."
     )
-    auto_offset_reset: Literal["earliest", "latest", "none"] = row(
-        "processing",
+    auto_offset_reset: Literal["earliest", "latest", "none"] = _processing(
         choice("earliest", "latest", "none"),
         "earliest",
         "Where to begin in a topic without a committed position; `none` fails.",
     )
-    metadata_max_age_ms: int = row(
-        "processing", duration(1), 300_000, "How often the leader looks for new partitions."
+    metadata_max_age_ms: int = _processing(
+        duration(1), 300_000, "How often the leader looks for new partitions."
     )
-    log_summary_interval_ms: int = row(
-        "processing", duration(off=-1), 120_000, "How often a worker logs what it did; -1: never."
+    log_summary_interval_ms: int = _processing(
+        duration(off=-1), 120_000, "How often a worker logs what it did; -1: never."
     )
-    ensure_explicit_internal_resource_naming: bool = row(
-        "processing",
+    ensure_explicit_internal_resource_naming: bool = _processing(
         boolean(),
         False,
         "Refuse made-up names of stores and repartition topics, which move with changes above.",
     )
-    processor_wrapper: str | None = row(
-        "processing",
+    processor_wrapper: str | None = _processing(
         optional(reference()),
         None,
         "A [hook around nodes](reference/processors.md#hooks-around-nodes), or its class.",
     )
-    topology_optimization: tuple[str, ...] = row(
-        "processing",
+    topology_optimization: tuple[str, ...] = _processing(
         optimizations(),
         (),
         "Which topics and stores a topology does without; results stay the same. "
@@ -264,47 +236,38 @@ class Settings(MemorySettings, TracingSettings):
         "none",
     )
 
-    state_dir: Path = row(  # noqa: RUF009 - row makes an attrs field, not a shared default
-        "state", folder(), _user_folder, "Where state is kept.", "the user's data folder"
+    state_dir: Path = _state(  # noqa: RUF009 - it makes an attrs field, not a shared default
+        folder(), _user_folder, "Where state is kept.", "the user's data folder"
     )
-    state_cleanup_delay_ms: int = row(
-        "state",
+    state_cleanup_delay_ms: int = _state(
         duration(),
         600_000,
         "How long an unused copy stays on disk; longer while others have too few.",
     )
-    state_mismatch_policy: Literal["fail", "continue", "reset"] = row(
-        "state",
+    state_mismatch_policy: Literal["fail", "continue", "reset"] = _state(
         choice("fail", "continue", "reset"),
         "fail",
         "What to do with a task whose committed positions, changelogs and local state disagree: "
         "stop the instance; keep the newest state and go on at the positions it belongs to; or "
         "drop the task's state and begin by auto.offset.reset.",
     )
-    task_timeout_ms: int = row(
-        "state",
+    task_timeout_ms: int = _state(
         duration(1),
         300_000,
         "How long a task may stand still because its stores cannot be used (a full disk, a dead "
         "one), before other instances are to run the tasks with state of this one.",
     )
-    restore_max_share: float = row(
-        "state",
+    restore_max_share: float = _state(
         fraction(zero=False),
         0.2,
         "Share of a worker's time for learners and standbys while it has active tasks; a fraction. "
         "A task of its own that is restored is not held back.",
     )
 
-    replication_factor: int = row(
-        "internal topics",
-        whole(-1),
-        -1,
-        "Replicas of topics streamlet makes.",
-        "the broker's default",
+    replication_factor: int = _internal_topics(
+        whole(-1), -1, "Replicas of topics streamlet makes.", "the broker's default"
     )
-    repartition_purge_interval_ms: int = row(
-        "internal topics",
+    repartition_purge_interval_ms: int = _internal_topics(
         duration(),
         30_000,
         "Pause between deletions of records that are not needed any more: those of repartition "

@@ -205,24 +205,25 @@ def choice(*names: str, aliases: Mapping[str, str] | None = None) -> ValueKind[A
 
 def text() -> ValueKind[str]:
     """Text that is not empty."""
+    return _matching("text", "text", re.compile(r".+", re.DOTALL))
+
+
+def _matching(
+    description: str, expected: str, pattern: re.Pattern[str], *, secret: bool = False
+) -> ValueKind[str]:
+    """Text that matches as a whole, without the white space around it."""
 
     def parse(value: object) -> str:
-        if not isinstance(value, str) or not value.strip():
-            raise ValueError("expected text")
+        if not isinstance(value, str) or not pattern.fullmatch(value.strip()):
+            raise ValueError(f"expected {expected}")
         return value.strip()
 
-    return ValueKind("text", parse)
+    return ValueKind(description, parse, secret)
 
 
 def reference() -> ValueKind[str]:
     """The name of an object of the program."""
-
-    def parse(value: object) -> str:
-        if not isinstance(value, str) or not _REFERENCE.fullmatch(value.strip()):
-            raise ValueError("expected module:attribute")
-        return value.strip()
-
-    return ValueKind("`module:attribute`", parse)
+    return _matching("`module:attribute`", "module:attribute", _REFERENCE)
 
 
 def servers() -> ValueKind[str]:
@@ -241,13 +242,8 @@ def servers() -> ValueKind[str]:
 
 def static_id() -> ValueKind[str]:
     """Check a ``group.instance.id`` as Kafka allows it, with room for a member's number."""
-
-    def parse(value: object) -> str:
-        if not isinstance(value, str) or not _STATIC_ID.fullmatch(value.strip()):
-            raise ValueError("expected 1 to 240 letters, digits, dots, dashes, underscores")
-        return value.strip()
-
-    return ValueKind("letters, digits, dots, dashes, underscores", parse)
+    allowed = "letters, digits, dots, dashes, underscores"
+    return _matching(allowed, f"1 to 240 {allowed}", _STATIC_ID)
 
 
 def port() -> ValueKind[int]:
@@ -264,13 +260,7 @@ def port() -> ValueKind[int]:
 
 def host() -> ValueKind[str]:
     """A name or an address of a machine, or of one of its interfaces."""
-
-    def parse(value: object) -> str:
-        if not isinstance(value, str) or not _HOST.fullmatch(value.strip()):
-            raise ValueError("expected a host's name or address")
-        return value.strip()
-
-    return ValueKind("a host's name or address", parse)
+    return _matching(what := "a host's name or address", what, _HOST)
 
 
 def host_and_port() -> ValueKind[tuple[str, int]]:
@@ -289,13 +279,8 @@ def host_and_port() -> ValueKind[tuple[str, int]]:
 
 def token() -> ValueKind[str]:
     """A secret that requests bear in a header."""
-
-    def parse(value: object) -> str:
-        if not isinstance(value, str) or not _TOKEN.fullmatch(value.strip()):
-            raise ValueError("expected 16 or more visible ASCII characters, without spaces")
-        return value.strip()
-
-    return ValueKind("16 or more visible ASCII characters", parse, secret=True)
+    described = "16 or more visible ASCII characters"
+    return _matching(described, f"{described}, without spaces", _TOKEN, secret=True)
 
 
 def folder() -> ValueKind[Path]:
