@@ -41,10 +41,8 @@ class StreamletError(Exception):
     #: Whether a worker that ended so is not started again, as only a person can mend it.
     final = False
 
-    @property
-    def passing(self) -> bool:
-        """True if trying again may help without any action: a broker is away."""
-        return False
+    #: Whether trying again may help without any action: a broker is away.
+    passing = False
 
     def _render_traceback_(self) -> list[str]:
         """The lines that IPython and Jupyter show in place of the traceback.
@@ -93,11 +91,7 @@ class TimedOutError(StreamletError):
     """An expected event did not happen in time."""
 
     exit_code = 4
-
-    @property
-    def passing(self) -> bool:
-        """True: it may happen next time."""
-        return True
+    passing = True  # it may happen next time
 
 
 class NoSuchGroupError(NotFoundError):
@@ -137,10 +131,7 @@ class BrokerTooOldError(BrokerError):
 class UnreachableError(BrokerError):
     """The broker does not answer."""
 
-    @property
-    def passing(self) -> bool:
-        """True: it may be back at any moment."""
-        return True
+    passing = True  # it may be back at any moment
 
 
 class AuthenticationError(BrokerError):
@@ -204,10 +195,7 @@ class WriteRightError(MissingRightError, DeliveryError):
 class UndeliveredError(DeliveryError):
     """A produced record was not delivered in time."""
 
-    @property
-    def passing(self) -> bool:
-        """The broker may be back at any moment."""
-        return True
+    passing = True  # the broker may be back at any moment
 
 
 class StillQueuedError(UndeliveredError):
@@ -248,10 +236,7 @@ class RegistryError(StreamletError):
 class UnreachableRegistryError(RegistryError):
     """A schema registry does not answer, or answers with no sense."""
 
-    @property
-    def passing(self) -> bool:
-        """True: it may be back at any moment."""
-        return True
+    passing = True  # it may be back at any moment
 
 
 class UnwritableEntryError(SerdeError):

@@ -20,14 +20,11 @@ from streamlet.scaling.scale_down import ScaleDown, ScaleDownRequest
 class SuccessorLostError(TimedOutError):
     """A new instance went away and did not come back; ``there`` are the group's process ids."""
 
+    passing = False  # the instance was waited for already
+
     def __init__(self, reason: str, there: frozenset[str]) -> None:
         super().__init__(reason)
         self.there = there
-
-    @property
-    def passing(self) -> bool:
-        """False: the instance was waited for already."""
-        return False
 
 
 @attrs.define

@@ -374,3 +374,18 @@ def build(
         declared=declared,
         format=format,
     )
+
+
+def build_rows(
+    name: str,
+    encode_all: Callable[[list[T]], list[bytes]],
+    decode: Callable[[bytes], T],
+    *accepts: type,
+) -> Serde[T]:
+    """A serde of the rows of a store, which are encoded by the column."""
+
+    def encode(row: T) -> bytes:
+        (raw,) = encode_all([row])
+        return raw
+
+    return build(name, encode, decode, accepts=frozenset(accepts), encode_all=encode_all)

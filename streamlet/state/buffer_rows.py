@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from streamlet.serdes import Serde
-from streamlet.serdes.serde import build
+from streamlet.serdes.serde import build_rows
 
 #: The time in the keys of places; updates have times from 0 on.
 PLACES = -1
@@ -29,10 +29,6 @@ _decode_headers = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]]).decode
 
 def buffer_rows(value: Serde[Any]) -> Serde[Any]:
     """The serde of a buffer's rows, for values of a serde."""
-
-    def encode(row: Any) -> bytes:
-        (raw,) = encode_all([row])
-        return raw
 
     def encode_all(rows: list[Any]) -> list[bytes]:
         updates = [row for row in rows if type(row) is tuple]
@@ -56,13 +52,7 @@ def buffer_rows(value: Serde[Any]) -> Serde[Any]:
         headers = _decode_headers(raw[end:]) if len(raw) > end else None
         return now, prior, headers, max(0, length)
 
-    return build(
-        f"buffered {value.name}",
-        encode,
-        decode,
-        accepts=frozenset({tuple, int}),
-        encode_all=encode_all,
-    )
+    return build_rows(f"buffered {value.name}", encode_all, decode, tuple, int)
 
 
 def _joined(value: bytes | None, prior: bytes | None, headers: Any) -> bytes:

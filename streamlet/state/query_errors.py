@@ -19,33 +19,21 @@ class StreamsRebalancingError(InvalidStateStoreError):
     """The task of a store is on its way up here, or the group is rebalancing; ask again."""
 
     exit_code = 4
-
-    @property
-    def passing(self) -> bool:
-        """True: it ends by itself."""
-        return True
+    passing = True  # it ends by itself
 
 
 class StateStoreMigratedError(InvalidStateStoreError):
     """The task of a store is, or is about to be, with another instance."""
 
     exit_code = 4
-
-    @property
-    def passing(self) -> bool:
-        """True: the new owner answers."""
-        return True
+    passing = True  # the new owner answers
 
 
 class KeyPlaceUnknownError(InvalidStateStoreError):
     """The partition of a key is not known yet: too few keys are here; ask again, or name it."""
 
     exit_code = 4
-
-    @property
-    def passing(self) -> bool:
-        """True: it ends as keys come."""
-        return True
+    passing = True  # it ends as keys come
 
 
 class UnknownStateStoreError(InvalidStateStoreError, NotFoundError):
@@ -64,11 +52,7 @@ class NotUpToBoundError(InvalidStateStoreError, TimedOutError):
     """The state did not get as far as a query asked for in its time."""
 
     exit_code = 4
-
-    @property
-    def passing(self) -> bool:
-        """True: it goes on."""
-        return True
+    passing = True  # it goes on
 
 
 class QueryRefusedError(InvalidStateStoreError):

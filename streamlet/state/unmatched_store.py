@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from streamlet.serdes import Serde, serde
-from streamlet.serdes.serde import build
+from streamlet.serdes.serde import build_rows
 from streamlet.state.backing import Backing
 from streamlet.state.rows import NO_TIME
 from streamlet.state.store import CachedStore
@@ -35,10 +35,6 @@ _TIME = struct.Struct(">q")
 def unmatched_rows(left: Serde[Any], right: Serde[Any]) -> Serde[tuple[bytes, list[Any]]]:
     """The serde of rows, ``(side, values)``, for the values of both sides."""
     of = {LEFT: left, RIGHT: right}
-
-    def encode(row: tuple[bytes, list[Any]]) -> bytes:
-        (raw,) = encode_all([row])
-        return raw
 
     def encode_all(rows: list[tuple[bytes, list[Any]]]) -> list[bytes]:
         raws: dict[bytes, Iterator[Any]] = {
@@ -61,7 +57,7 @@ def unmatched_rows(left: Serde[Any], right: Serde[Any]) -> Serde[tuple[bytes, li
         return side, values
 
     name = f"unmatched {left.name} and {right.name}"
-    return build(name, encode, decode, accepts=frozenset({tuple}), encode_all=encode_all)
+    return build_rows(name, encode_all, decode, tuple)
 
 
 class _Order:

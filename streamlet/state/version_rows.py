@@ -11,7 +11,7 @@ import struct
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from streamlet.serdes import Serde
-from streamlet.serdes.serde import build
+from streamlet.serdes.serde import build_rows
 
 V = TypeVar("V")
 
@@ -63,10 +63,6 @@ class VersionLayout(Protocol):
 def version_rows(value: Serde[Any]) -> Serde[VersionRow]:
     """The serde of rows whose versions have values of a serde."""
 
-    def encode(row: VersionRow) -> bytes:
-        (raw,) = encode_all([row])
-        return raw
-
     def encode_all(rows: list[VersionRow]) -> list[bytes]:
         raws = iter(value.encode_rows([one for _, versions in rows for _, one in versions]))
         return [_joined(bounds, [(time, next(raws)) for time, _ in vs]) for bounds, vs in rows]
@@ -85,7 +81,7 @@ def version_rows(value: Serde[Any]) -> Serde[VersionRow]:
         return bounds, versions
 
     name = f"versions of {value.name}"
-    return build(name, encode, decode, accepts=frozenset({tuple}), encode_all=encode_all)
+    return build_rows(name, encode_all, decode, tuple)
 
 
 def _joined(bounds: list[int], versions: list[tuple[int, bytes | None]]) -> bytes:
