@@ -82,6 +82,11 @@ class View:
         """The members of the instance that can run the task, in order."""
         return [m for m in self.instances[instance].members if self.member_can_run(m, task)]
 
+    def rack(self, instance: int) -> tuple[str | None, ...]:
+        """The values of the rack tags of an instance, None where it lacks one."""
+        tags = self.instances[instance].tags
+        return tuple(tags.get(tag) for tag in self.group.rules.rack_tags)
+
     def member_id(self, member: int) -> str:
         """The member's id as the coordinator knows it."""
         return self.members[member].member_id

@@ -120,10 +120,7 @@ class InstanceLoads:
     @classmethod
     def of(cls, view: View, assignment: TargetAssignment, members: Counter[int]) -> InstanceLoads:
         """Loads without any standby: the active tasks where they will be."""
-        tags = [
-            tuple(instance.tags.get(tag) for tag in view.group.rules.rack_tags)
-            for instance in view.instances
-        ]
+        tags = [view.rack(instance) for instance in range(len(view.instances))]
         return cls(
             view, assignment.instance_load.scale, list(assignment.instance_load.load), tags, members
         )
