@@ -13,19 +13,59 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import shutil
+import sys
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 from platformdirs import user_cache_path
+from rich.progress import (
+    DownloadColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
 
 from streamlet.broker.folders import writable
-from streamlet.broker.progress import arriving
 from streamlet.errors import BrokerError
+from streamlet.terminal import console
+
+#: Called with the name and size in bytes of each file that begins to arrive.
+FileStarted: TypeAlias = Callable[[str, int], None]
+#: Called with each number of bytes that came in.
+BytesCame: TypeAlias = Callable[[int], None]
+
+
+@contextmanager
+def arriving(what: str) -> Iterator[tuple[FileStarted, BytesCame]]:
+    """Show that ``what`` arrives for as long as the block runs."""
+    people = console(sys.stderr)
+    if not people.is_terminal:
+        people.print(f"fetching {what}, once ...")
+        yield (lambda name, size: None), (lambda count: None)
+        people.print(f"fetched {what}")
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("fetching {task.description}, once"),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeElapsedColumn(),
+        TextColumn("[dim]{task.fields[file]}"),
+    )
+    with Progress(*columns, console=people, transient=True) as progress:
+        row = progress.add_task(what, total=None, file="")
+        yield (
+            lambda name, size: progress.update(row, file=name),
+            lambda count: progress.advance(row, count),
+        )
+
 
 #: A registry that answers badly once is asked again this often in all.
 _ATTEMPTS = 3

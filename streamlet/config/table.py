@@ -15,10 +15,10 @@ import attrs
 import platformdirs
 
 from streamlet.config import relations, sources
+from streamlet.config.http_rows import HTTP_GROUP, HttpSettings
 from streamlet.config.memory_rows import MemorySettings
 from streamlet.config.optimizations import optimizations
 from streamlet.config.row import Row, row
-from streamlet.config.tracing_rows import LAST_GROUPS, TracingSettings
 from streamlet.config.values import (
     boolean,
     choice,
@@ -47,6 +47,9 @@ _membership = partial(row, "membership")
 _processing = partial(row, "processing")
 _state = partial(row, "state")
 _internal_topics = partial(row, "internal topics")
+_tracing = partial(row, "tracing")
+#: The groups of rows that come last on the page, in this order.
+_LAST_GROUPS = {HTTP_GROUP: 1, "tracing": 2}
 
 
 def _user_folder() -> Path:
@@ -54,7 +57,7 @@ def _user_folder() -> Path:
 
 
 @attrs.frozen(hash=False)
-class Settings(MemorySettings, TracingSettings):
+class Settings(MemorySettings, HttpSettings):
     """All settings of an application, checked. Durations are ms, sizes bytes.
 
     ``settings.num_standby_replicas`` and ``settings["num.standby.replicas"]`` are the same.
@@ -275,6 +278,13 @@ class Settings(MemorySettings, TracingSettings):
     )
 
     #: Keys that were given rather than left to their defaults.
+    tracing_enabled: bool = _tracing(
+        boolean(),
+        False,
+        "[Spans](tracing.md) of what becomes of records, by OpenTelemetry; needs the extra `otel`. "
+        "Exporter, sampler, limits and resource are those of the `OTEL_*` variables, or of the "
+        "provider that the program sets. `App(tracer_provider=)` turns them on, too.",
+    )
     given: frozenset[str] = attrs.field(default=frozenset(), eq=False)
     # What goes to the clients may hold passwords: never printed.
     security: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
@@ -360,4 +370,4 @@ def rows() -> Mapping[str, Row]:
         for field in attrs.fields(Settings)
         if "row" in field.metadata
     }
-    return dict(sorted(found.items(), key=lambda item: LAST_GROUPS.get(item[1].group, 0)))
+    return dict(sorted(found.items(), key=lambda item: _LAST_GROUPS.get(item[1].group, 0)))

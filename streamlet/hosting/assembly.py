@@ -48,10 +48,9 @@ from streamlet.processing.policy import ErrorPolicy
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.control_link import ControlLink
 from streamlet.runtime.listeners import Observer
-from streamlet.runtime.memory_report import MemoryReport
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.values import Snapshot
-from streamlet.runtime.reporting import Reporter
+from streamlet.runtime.reporting import MemoryReport, Reporter
 from streamlet.runtime.stream_thread import StreamThread
 from streamlet.runtime.uncaught import UncaughtErrors
 from streamlet.runtime.watchdog import Watchdog

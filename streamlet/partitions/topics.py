@@ -9,7 +9,7 @@ position is committed with the id of its topic, as a text beside it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from streamlet.clock import Clock
@@ -17,9 +17,34 @@ from streamlet.coordinator.messages import Committed
 from streamlet.errors import BrokerError, MissingTopicError, NotFoundError, StreamletError
 from streamlet.kafka.ports import Admin
 from streamlet.logs import get_logger
-from streamlet.partitions.first_offsets import first_offsets
 from streamlet.retries import Retries
 from streamlet.types import TopicPartition
+
+
+def first_offsets(
+    admin: Admin, partitions: Sequence[TopicPartition], policy: str, counts: Mapping[str, int]
+) -> dict[TopicPartition, int]:
+    """The offsets to begin at under ``earliest`` or ``latest``.
+
+    A partition that was added while the consumer ran begins at its first record under ``latest``
+    too: its records came after the consumer.
+
+    Args:
+        admin: knows where partitions begin and end.
+        partitions: those without a committed position.
+        policy: ``auto.offset.reset``.
+        counts: partitions of each topic when the consumer began.
+
+    Raises:
+        BrokerError: the broker does not answer.
+    """
+    ends = [
+        tp for tp in partitions if policy == "latest" and tp.partition < counts.get(tp.topic, 0)
+    ]
+    starts = [tp for tp in partitions if tp not in ends]
+    found = admin.readable_ends(ends) if ends else {}
+    return {**found, **(admin.start_offsets(starts) if starts else {})}
+
 
 log = get_logger(__name__)
 

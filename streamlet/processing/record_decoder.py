@@ -19,13 +19,32 @@ from streamlet.logs import get_logger
 from streamlet.processing.edges.plan import TaskEdges
 from streamlet.processing.policy import FailedRecord, RecordFailure
 from streamlet.processing.record_failures import RecordFailures
-from streamlet.processing.schema_headers import with_ids
 from streamlet.processing.unread_values import value_of
 from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.copies import own_column
 from streamlet.topology.nodes import SourceNode
 from streamlet.types import LATEST_MS, TopicPartition
 from streamlet.user_code import shown
+
+#: The headers with schema ids, as Confluent's serializers name them.
+_HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
+
+
+def with_ids(serde: Serde[Any], raw: PartitionBatch, role: str) -> list[bytes | None]:
+    """The keys or the values of a batch; for a serde with a registry those of headers in front."""
+    column = raw.keys if role == "key" else raw.values
+    if serde.for_topic is None or raw.headers is None:
+        return column
+    name, out = _HEADERS[role], list(column)
+    for row, headers in enumerate(raw.headers):
+        one = out[row]
+        if headers is None or one is None:
+            continue
+        for header, content in headers:
+            if header == name and content is not None:
+                out[row] = content + one
+    return out
+
 
 log = get_logger(__name__)
 

@@ -7,25 +7,77 @@ has not changed every half minute.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
 
 from streamlet.clock import Clock
+from streamlet.config import Settings
 from streamlet.control.values import MemberKey, MemberProgress, TaskProgress
 from streamlet.kafka.ports import RecordSource
+from streamlet.kafka.waiting_partitions import LONG_MS, WaitingPartitions
 from streamlet.processing.global_tables import STEP_RECORDS, GlobalTables
-from streamlet.runtime.long_calls import LongCalls
-from streamlet.runtime.memory_report import MemoryReport
 from streamlet.runtime.transactions import OpenTransactions
+from streamlet.state.rocksdb_options import memory_used
 from streamlet.tasks.activation import Activation
+from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.manager import TaskManager
 from streamlet.tasks.rebalance_events import RebalanceEvents
 from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.task_record import TaskRecord, TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
-from streamlet.types import TaskId
+from streamlet.types import TaskId, TopicPartition
+
+
+@attrs.frozen
+class MemoryReport:
+    """Reports the memory that settings bound.
+
+    Args:
+        settings: have the bounds.
+        used: bytes of RocksDB's block cache and of its memtables.
+    """
+
+    _settings: Settings
+    _used: Callable[[], tuple[int, int]] = memory_used
+
+    def parts(self, registry: TaskRegistry) -> tuple[tuple[str, int, int], ...]:
+        """Each part with the bytes it uses, an estimate, and the bytes it may use."""
+        settings = self._settings
+        blocks, memtables = self._used()
+        return (
+            ("caches", registry.cached_bytes(), settings.cache_max_bytes),
+            ("input", registry.waiting_bytes(), settings.input_buffer_max_bytes),
+            ("blocks", blocks, settings.rocksdb_block_cache_bytes),
+            ("memtables", memtables, settings.rocksdb_memtables_bytes),
+        )
+
+
+@attrs.define
+class LongCalls:
+    """Names the calls that records have waited for since ``LONG_MS``."""
+
+    _waiting: WaitingPartitions = attrs.field(factory=WaitingPartitions)
+
+    def problems(self, tasks: Iterable[ActiveTask], now_ms: int) -> dict[str, str]:
+        """The reason why each task commits nothing, if it is the same call for so long."""
+        found: dict[TopicPartition, tuple[str, str, int]] = {}
+        for active in tasks:
+            calls = active.processor.calls
+            if calls is not None and (oldest := calls.oldest) is not None:
+                node, call = oldest
+                at = TopicPartition(call.topic, call.partition)
+                found[at] = str(active.task), node, call.offset
+        offsets = {at: offset for at, (_, _, offset) in found.items()}
+        return {
+            found[at][0]: (
+                f"the call of {found[at][1]} for the record at offset {offset} of {at} has not "
+                f"ended for {LONG_MS // 1000} s or more; timeout= of map_values_async() ends one"
+            )
+            for at, offset in self._waiting.for_long(offsets, now_ms).items()
+        }
+
 
 #: How often to look whether there is something new.
 LOOK_MS = 250

@@ -12,6 +12,7 @@ from streamlet.config import Settings
 from streamlet.control.view import ControlView
 from streamlet.coordinator.session import GroupSession
 from streamlet.kafka.ports import RecordSource
+from streamlet.logs import get_logger
 from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.record_failures import RecordCounters
 from streamlet.runtime.abandoned import AbandonedTransactions
@@ -23,7 +24,6 @@ from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.runtime.metrics.measure import MeasuredMember, lags_of, measure, roles_of
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.runtime.reporting import Reporter
-from streamlet.runtime.work_summary import WorkSummary
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.commit_port import CommitPort
 from streamlet.tasks.dormant import Cleanup
@@ -34,6 +34,48 @@ from streamlet.tasks.state_updater import StateUpdater
 from streamlet.tasks.task_record import TaskStage
 from streamlet.tasks.task_registry import TaskRegistry
 from streamlet.types import TaskId
+
+log = get_logger(__name__)
+
+
+@attrs.define(eq=False)
+class WorkSummary:
+    """A line about the records and commits since the line before, each ``every_ms``.
+
+    Args:
+        every_ms: ``log.summary.interval.ms``; below 0: never.
+        clock: the time.
+        meters: count beside the work.
+        registry: the active tasks, which count their records.
+    """
+
+    _every_ms: int
+    _clock: Clock
+    _meters: Meters
+    _registry: TaskRegistry
+    _since_ms: int = attrs.field(init=False)
+    _counted: tuple[int, int] = attrs.field(default=(0, 0), init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._since_ms = self._clock.now_ms()
+
+    def step(self) -> None:
+        """Log the line if it is due."""
+        now = self._clock.now_ms()
+        if self._every_ms < 0 or now - self._since_ms < self._every_ms:
+            return
+        tasks = self._registry.tasks.values()
+        records = self._meters.processed_before + sum(
+            active.processor.counters.records for active in tasks
+        )
+        commits = sum(self._meters.commit.counts)
+        log.info(
+            "processed %d records and committed %d times in %d s; running: %d tasks",
+            *(records - self._counted[0], commits - self._counted[1]),
+            *(round((now - self._since_ms) / 1000), len(tasks)),
+        )
+        self._since_ms, self._counted = now, (records, commits)
+
 
 #: How often a worker tells what it measured, ms.
 MEASURE_MS = 1_000

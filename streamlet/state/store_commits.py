@@ -17,13 +17,42 @@ from streamlet.serdes import ColumnError, Serde
 from streamlet.state.backing import Backing, Columns, MeasuredBacking, StoreFigures
 from streamlet.state.beside import Beside, NothingBeside
 from streamlet.state.checked import EntryCheck, unwritable
-from streamlet.state.merged_scan import merged
 from streamlet.state.overlay import Overlay
 from streamlet.state.rows import NO_TIME, TIME_BYTES, Changes, rows_of, time_of_row
 from streamlet.state.sizes import EntrySize
 from streamlet.state.source_times import SourceTimes
 from streamlet.state.store_parts import HeldRows, Steps, TimedRow
 from streamlet.state.unreadable import rows_of_store
+
+
+def merged(
+    older: Iterator[tuple[bytes, bytes]],
+    newer: Iterator[tuple[bytes, Any]],
+    ckey_of: Callable[[bytes], Any] | None,
+    *,
+    backward: bool,
+) -> Iterator[tuple[bytes, Any, bytes | None]]:
+    """Keys in order, each with its cache key, and its bytes on the medium or None.
+
+    Args:
+        older: keys and rows of the medium, in order.
+        newer: keys and cache keys of what was written since, in the same order.
+        ckey_of: the cache key of a key; None: the key itself.
+        backward: the last key comes first.
+    """
+    fresh = next(newer, None)
+    for key, raw in older:
+        while fresh is not None and (fresh[0] > key if backward else fresh[0] < key):
+            yield *fresh, None
+            fresh = next(newer, None)
+        if fresh is not None and fresh[0] == key:
+            yield *fresh, raw
+            fresh = next(newer, None)
+        else:
+            yield key, key if ckey_of is None else ckey_of(key), raw
+    while fresh is not None:
+        yield *fresh, None
+        fresh = next(newer, None)
 
 
 class StoreCommits:

@@ -7,8 +7,11 @@ Commits and heartbeats alone make none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
 
 from streamlet.coordinator.commit_metadata import CommitMetadata
 from streamlet.coordinator.messages import (
@@ -19,13 +22,64 @@ from streamlet.coordinator.messages import (
     SyncGroup,
 )
 from streamlet.tasks.task_record import OURS, TaskRecord, TaskStage
+from streamlet.testing.simulation import events as ev
 from streamlet.testing.simulation.cluster import GROUP, task_of
-from streamlet.testing.simulation.step_texts import step_texts
+from streamlet.testing.simulation.events import Event, Step
 from streamlet.types import TaskId
 
 if TYPE_CHECKING:
     from streamlet.testing.simulation.member import SimMember
     from streamlet.testing.simulation.run import Simulation
+
+
+def step_texts(step: Step) -> list[str]:
+    """The events of a step and what follows them, a line each, with the keys of the file."""
+    texts = [_event_text(event) for event in step.events]
+    if step.advance_ms:
+        texts.append(f"advance_ms {step.advance_ms}")
+    if step.settle_rounds is not None:
+        texts.append(f"settle within {step.settle_rounds} rounds")
+    return texts
+
+
+def _event_text(event: Event) -> str:
+    match event:
+        case ev.Deploy(field, values):
+            return f"{field} {_words(values)}"
+        case ev.Lose(sender, request, nth, answer):
+            which = "the answer to " if answer else ""
+            return f"lose {which}{request} {nth} from {sender}"
+        case ev.AddTasks(specs):
+            return f"add_tasks {', '.join(spec.label for spec in specs)}"
+        case _:
+            return " ".join((_key(event), *_values(event)))
+
+
+def _key(event: Event) -> str:
+    """The key of an event in a file."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(event).__name__).lower()
+
+
+def _values(event: Event) -> Iterator[str]:
+    for field in attrs.fields(type(event)):
+        value = getattr(event, field.name)
+        if field.name != "timeout_ms":
+            yield _words(value)
+        elif value is not None:
+            yield f"within {value} ms"
+
+
+def _words(value: object) -> str:
+    match value:
+        case Mapping():
+            return ", ".join(f"{name}: {_words(one)}" for name, one in value.items())
+        case tuple():
+            return ", ".join(map(_words, value))
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)
+
 
 Json: TypeAlias = dict[str, Any]
 

@@ -10,29 +10,142 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
+from streamlet.coordinator.commit_metadata import Positions
 from streamlet.processing.outputs import Output
 from streamlet.processing.policy import ErrorPolicy
 from streamlet.runtime.worker import Worker
 from streamlet.runtime.worker_ports import WorkerPorts, WorkerThreads
+from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
 from streamlet.tasks.commit_loop import HOLD_OFF_MS
 from streamlet.tasks.meters import Meters
-from streamlet.tasks.open_task import RestoreProgress
+from streamlet.tasks.open_task import OpenTask, RestoreProgress
 from streamlet.tasks.rebalance_events import RebalanceEvents
-from streamlet.tasks.task_events import SetCopies
+from streamlet.tasks.task_events import CopyFailed, Restored, SetCopies
 from streamlet.tasks.task_record import OpeningStage, TaskStage
 from streamlet.testing.simulation.brokers import SimBroker, SimCatalog, SimEdges, SimThread
-from streamlet.testing.simulation.closing import SimCloser
 from streamlet.testing.simulation.cluster import input_of
 from streamlet.testing.simulation.input import SimSink, SimSource, counting
 from streamlet.testing.simulation.ports import SimDelivery
 from streamlet.testing.simulation.restoring import SimReader, SimRunner, opener
 from streamlet.testing.simulation.stores import locked, opened
-from streamlet.testing.simulation.watched import WatchedActivation
 from streamlet.types import StateNumber, TaskId
 
 if TYPE_CHECKING:
     from streamlet.testing.simulation.member import SimMember
+
+
+@attrs.define(eq=False)
+class _Closing:
+    """Stores to be closed at a time, or earlier when ``hurried``."""
+
+    opened: OpenTask
+    hurried: bool = False
+
+
+class SimCloser:
+    """Closes stores after a pause, or after the time that a thread takes to come round.
+
+    Args:
+        member: the worker's.
+        pause_ms: how long nothing is done about a task, unless in a hurry.
+    """
+
+    def __init__(self, member: SimMember, pause_ms: int) -> None:
+        self._member, self._pause_ms = member, pause_ms
+        self._waiting: dict[TaskId, _Closing] = {}
+
+    @property
+    def tasks(self) -> frozenset[TaskId]:
+        """Tasks whose folders are locked until their stores are closed."""
+        return frozenset(self._waiting)
+
+    @property
+    def paused(self) -> frozenset[TaskId]:
+        """Tasks whose stores are closed only after the member's pause."""
+        return frozenset(task for task, one in self._waiting.items() if not one.hurried)
+
+    def close(self, opened: OpenTask) -> None:
+        """Close these stores soon."""
+        assert opened.task not in self._waiting, f"{opened.task} is closed twice"
+        closing = self._waiting[opened.task] = _Closing(opened)
+        self._close_in(closing, self._pause_ms)
+
+    def hurry(self) -> None:
+        """Close all that was given so far without a pause."""
+        for one in self._waiting.values():
+            if not one.hurried:
+                one.hurried = True
+                self._close_in(one, self._member.world.network.hop())
+
+    def finish(self) -> None:
+        """Close all at once: the process ends."""
+        for one in list(self._waiting.values()):
+            self._close(one)
+
+    def _close_in(self, closing: _Closing, ms: int) -> None:
+        close = self._member.when_awake(lambda: self._close(closing))
+        self._member.world.later(ms, close)
+
+    def _close(self, closing: _Closing) -> None:
+        if self._waiting.get(closing.opened.task) is closing:
+            del self._waiting[closing.opened.task]
+            closing.opened.close()
+
+
+class WatchedActivation(Activation):
+    """Tasks on their way up: with a marker seen, a copy that is open here has to be promoted."""
+
+    def __init__(self, member: SimMember, *parts: Any, **more: Any) -> None:
+        super().__init__(*parts, **more)
+        self._member = member
+        self._warm: set[TaskId] = set()
+
+    def want(self, task: TaskId, positions: Positions | None = None) -> None:
+        """Bring this task up."""
+        member = self._member
+        member.world.protocol.wanted(member, task, positions)
+        copy = member.worker.updater.kept.get(task)
+        if positions is not None and copy is not None:
+            self._warm.add(task)
+        super().want(task, positions)
+
+    def cancel(self, task: TaskId) -> None:
+        """Bring it up no more."""
+        self._warm.discard(task)
+        super().cancel(task)
+
+    def step(self) -> list[ActiveTask]:
+        """Go on; a folder that this worker has yet to close is not waited for."""
+        opening = {one.task for one in self._at(OpeningStage.UNLOCKING)}
+        for task in sorted(opening & self._member.worker.closer.paused):
+            self._member.world.protocol.waits_for_itself(self._member, task)
+        return super().step()
+
+    def restored(self, event: Restored) -> ActiveTask | None:
+        """Take stores that were restored or promoted."""
+        coming = self._coming.get(event.opened.task)
+        promoted = coming is not None and coming.opening is OpeningStage.PROMOTING
+        active = super().restored(event)
+        if promoted:
+            self._warm.discard(event.opened.task)
+        elif active is not None:
+            self._opened_here(active.task)
+        return active
+
+    def copy_failed(self, event: CopyFailed) -> None:
+        """Go on without a copy that could not be promoted."""
+        self._warm.discard(event.task)
+        super().copy_failed(event)
+
+    def _opened_here(self, task: TaskId) -> None:
+        """A task is ready that was not promoted."""
+        if task in self._warm:
+            self._warm.discard(task)
+            self._member.world.protocol.began(self._member, task)
+
 
 #: How soon the loop comes round again while something is waited for; an answer of the coordinator.
 RETRY_MS, PROCESS_MS = 20, 100

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from streamlet.clock import ManualClock
-from streamlet.runtime.work_summary import WorkSummary
+from streamlet.runtime.worker_status import WorkSummary
 from streamlet.tasks.meters import Meters
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamlet.coordinator.commit_metadata import CommitMetadata
-from streamlet.scaling.sizes import changelog_partitions, changelogs_by_subtopology, task_sizes
+from streamlet.scaling.cluster import changelog_partitions, changelogs_by_subtopology, task_sizes
 from streamlet.types import TaskId, TopicPartition
 
 

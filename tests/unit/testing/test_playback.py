@@ -13,7 +13,7 @@ import pytest
 
 from streamlet.testing.simulation import moments as moments_file
 from streamlet.testing.simulation import parse_scenario, playback_page, simulate
-from streamlet.testing.simulation.step_texts import step_texts
+from streamlet.testing.simulation.moments import step_texts
 from tests.unit.web.live.made_up import HOSTILE
 
 HANDOVER: dict[str, Any] = {
