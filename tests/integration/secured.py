@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import attrs
-import pytest
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -23,6 +20,7 @@ from confluent_kafka.admin import (
 from streamlet.broker.port import HOST, PortReservation
 from streamlet.rights import Right
 from streamlet.testing import KafkaBroker
+from tests.certificates import RSA, self_signed
 from tests.integration.chaos.support import wait_for
 
 PASSWORD = "let-me-in"
@@ -115,13 +113,7 @@ def secured_broker(folder: Path, users: Sequence[str]) -> Iterator[SecuredBroker
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
     """A certificate for loopback that signs itself, and the broker's key store with it."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl to make a certificate")
-    key, certificate, store = folder / "key.pem", folder / "ca.pem", folder / "store.pem"
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
-    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    subprocess.run([*command, *subject, *files], check=True, capture_output=True)
-    store.write_text(key.read_text() + certificate.read_text())
+    self_signed(folder, RSA, "-addext", "subjectAltName=IP:127.0.0.1")
+    certificate, store = folder / "ca.pem", folder / "store.pem"
+    store.write_text((folder / "key.pem").read_text() + certificate.read_text())
     return certificate, store

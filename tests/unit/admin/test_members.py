@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -31,9 +31,9 @@ from streamlet.errors import BrokerError, NotFoundError
 from streamlet.rebalance.values import Assignment, Subscription
 from streamlet.rebalance.wire import encode_assignment, encode_subscription
 from streamlet.types import TaskId
+from tests.futures import done
 from tests.memory_ports import MemoryAdmin, MemoryLog
 
-T = TypeVar("T")
 T00, T01 = TaskId(0, 0), TaskId(0, 1)
 
 
@@ -58,12 +58,6 @@ def described(*members: MemberDescription, state: str = "Stable") -> GroupDescri
     if state != "Stable":  # then a coordinator keeps the bytes to itself
         members = tuple(attrs.evolve(m, metadata=b"", assignment=b"") for m in members)
     return GroupDescription("flights", state, "stream", "streamlet", members)
-
-
-def done(result: T) -> Future[T]:
-    future: Future[T] = Future()
-    future.set_result(result)
-    return future
 
 
 @attrs.define

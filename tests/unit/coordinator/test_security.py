@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import ssl
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from streamlet.config import Settings
 from streamlet.coordinator.security import client_settings
 from streamlet.errors import ConfigError
 from streamlet.kafka.aws_tokens import region_of
+from tests.certificates import EC, openssl, self_signed
 
 PASSWORD = "open-sesame"
 
@@ -37,30 +37,14 @@ def context_of(**tls: object) -> ssl.SSLContext:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate ``ca.pem``, its key with a password, and both as PKCS#12."""
-    folder = tmp_path_factory.mktemp("tls")
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl to make a certificate")
-
-    def run(*words: str) -> None:
-        subprocess.run([openssl, *words], cwd=folder, check=True, capture_output=True)
-
-    run(
-        *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-        *("-days", "2", "-subj", "/CN=localhost", "-passout", f"pass:{PASSWORD}"),
-        *("-keyout", "key.pem", "-out", "ca.pem"),
-    )
-    run(
+    password = f"pass:{PASSWORD}"
+    folder = self_signed(tmp_path_factory.mktemp("tls"), EC, "-passout", password)
+    openssl(
+        folder,
         *("pkcs12", "-export", "-in", "ca.pem", "-inkey", "key.pem", "-out", "both.p12"),
-        *("-passin", f"pass:{PASSWORD}", "-passout", f"pass:{PASSWORD}"),
+        *("-passin", password, "-passout", password),
     )
-    hashed = subprocess.run(
-        [openssl, "x509", "-hash", "-noout", "-in", "ca.pem"],
-        cwd=folder,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
+    hashed = openssl(folder, "x509", "-hash", "-noout", "-in", "ca.pem").strip()
     (folder / "folder").mkdir()
     shutil.copy(folder / "ca.pem", folder / "folder" / f"{hashed}.0")
     return folder

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import importlib
 import logging
-import shutil
 import socket
 import ssl
 import struct
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,6 +24,7 @@ from streamlet.coordinator.transport import Transport
 from streamlet.coordinator.transport_codec import WireRequest
 from streamlet.errors import FINAL_CODES, BrokerTooOldError
 from streamlet.kafka.client import KafkaAdmin
+from tests.certificates import RSA, self_signed
 from tests.unit.coordinator.servers import answering
 
 UNSUPPORTED_VERSION = 35
@@ -240,15 +239,8 @@ def test_a_coordinator_that_does_not_answer_is_looked_up_again_next_time(
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a self-signed certificate for loopback."""
-    folder = tmp_path_factory.mktemp("tls")
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl to make a certificate")
-    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command += ["-keyout", "key.pem", "-out", "ca.pem"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    return folder
+    names = ("-addext", "subjectAltName=IP:127.0.0.1")
+    return self_signed(tmp_path_factory.mktemp("tls"), RSA, *names)
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

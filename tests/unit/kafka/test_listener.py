@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import ssl
 import struct
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +14,7 @@ import pytest
 
 from streamlet.kafka.connection_advice import advice_for
 from streamlet.kafka.listener import Listener, look, mismatch, sentence
+from tests.certificates import EC, self_signed
 
 Answer = Callable[[socket.socket], None]
 
@@ -86,14 +85,7 @@ def serving(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[s
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
     """The context of a listener with a certificate."""
-    folder = tmp_path_factory.mktemp("tls")
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl to make a certificate")
-    command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    command += ["-nodes", "-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "ca.pem"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    return listening_context(folder)
+    return listening_context(self_signed(tmp_path_factory.mktemp("tls"), EC))
 
 
 def listening_context(folder: Path) -> ssl.SSLContext:

@@ -35,6 +35,7 @@ from streamlet.state.changelog import encode_column
 from streamlet.state.entries import CommitEntry
 from streamlet.topology.graph import Topology
 from streamlet.types import StateNumber, TopicPartition
+from tests.futures import done
 from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 
 COUNTS = "words-counts-changelog"
@@ -60,12 +61,6 @@ def fill_repartition(log: MemoryLog, at: TopicPartition, count: int) -> None:
     origins = [n + 1 << 20 for n in range(count)]
     values = pack([b"v"] * count, [1] * count, origins, [0] * count)
     log.append(at, [b"k"] * count, values)
-
-
-def done(result: Any) -> Future[Any]:
-    future: Future[Any] = Future()
-    future.set_result(result)
-    return future
 
 
 @attrs.define

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from streamlet.tools.main import build
-from tests.unit.queries.served import Serving
-from tests.unit.web.served import filled, server_of
+from tests.unit.queries.served import Serving, filled
+from tests.unit.web.served import server_of
 from tests.unit.web.test_server import TOKEN
 
 pytest.importorskip("aiohttp")

@@ -7,7 +7,7 @@ import json
 import signal
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 import pytest
@@ -36,10 +36,9 @@ from streamlet.tools.output import CommandOutput
 from streamlet.tools.status import look_on, look_once
 from streamlet.tools.status_view import view
 from streamlet.types import TaskId, TopicPartition
+from tests.futures import done
 from tests.memory_ports import MemoryAdmin, MemoryLog
 from tests.windows import window
-
-T = TypeVar("T")
 
 MEMBER = MemberDescription(
     "id-h1-0",
@@ -51,12 +50,6 @@ MEMBER = MemberDescription(
         Assignment(active=frozenset({TaskId(0, 0)}), leader="id-h1-0", generation=3, reason="join")
     ),
 )
-
-
-def done(result: T) -> Future[T]:
-    future: Future[T] = Future()
-    future.set_result(result)
-    return future
 
 
 @attrs.define

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import random
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +22,6 @@ from streamlet.tasks.served_tasks import ServedTasks, ServingWorker
 from streamlet.types import TaskId
 from streamlet.web.server import QueryServer
 from tests.unit.queries.served import Serving, serving
-from tests.unit.queries.test_local_stores import KEYS, _every_kind
 
 
 @attrs.frozen
@@ -62,19 +60,6 @@ def counted() -> Serving:
         made.driver.pipe_input("in", f"k{number}", number)
     made.serve()
     return made
-
-
-@contextmanager
-def filled() -> Iterator[Serving]:
-    """A driver of three tasks with a store of every kind, each with some rows, being served."""
-    made = serving(_every_kind(), {"in": 3})
-    chance = random.Random(1)
-    for number in range(400):
-        at = made.driver._record_ms + number * 700
-        made.driver.pipe_input("in", chance.choice(KEYS), number, at)
-    made.serve()
-    yield made
-    made.driver.close()
 
 
 @contextmanager

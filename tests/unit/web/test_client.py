@@ -18,9 +18,9 @@ from streamlet.state.query_errors import (
 )
 from streamlet.types import TopicPartition
 from streamlet.web.client import StoreClient
-from tests.unit.queries.served import Serving
+from tests.unit.queries.served import Serving, filled
 from tests.unit.queries.test_local_stores import KEYS
-from tests.unit.web.served import answering, filled, server_of
+from tests.unit.web.served import answering, server_of
 from tests.unit.web.test_server import TOKEN
 
 pytest.importorskip("aiohttp")

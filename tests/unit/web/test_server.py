@@ -15,9 +15,9 @@ from streamlet.types import TaskId
 from streamlet.web.keys import packed
 from streamlet.web.pages import Cursor
 from streamlet.web.router import MOST_AT_ONCE
-from tests.unit.queries.served import Serving, serving
+from tests.unit.queries.served import Serving, filled, serving
 from tests.unit.queries.test_local_stores import KEYS
-from tests.unit.web.served import Reply, filled, get, group_of, key_path, server_of
+from tests.unit.web.served import Reply, get, group_of, key_path, server_of
 
 pytest.importorskip("aiohttp")
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import ssl
-import subprocess
 from collections.abc import Iterator
 
 import attrs
@@ -16,6 +14,7 @@ from streamlet.config import Settings
 from streamlet.errors import ConfigError
 from streamlet.state.query_errors import StateStoreMigratedError
 from streamlet.web import tls
+from tests.certificates import EC, LOOPBACK, self_signed
 from tests.unit.queries.served import Serving
 from tests.unit.web.served import counted, group_of, server_of
 from tests.unit.web.test_server import TASKS
@@ -33,15 +32,8 @@ def made() -> Iterator[Serving]:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Settings with a certificate for this machine that is its own authority."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl to make a certificate")
-    folder = tmp_path_factory.mktemp("tls")
-    key, certificate = folder / "key.pem", folder / "certificate.pem"
-    command = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
-    where = ["-nodes", "-days", "2", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([openssl, *command, *names, *where], check=True, capture_output=True)
+    folder = self_signed(tmp_path_factory.mktemp("tls"), EC, *LOOPBACK)
+    key, certificate = folder / "key.pem", folder / "ca.pem"
     return {
         "http_ssl_certificate_location": str(certificate),
         "http_ssl_key_location": str(key),

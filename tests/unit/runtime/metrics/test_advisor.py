@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any
 
 from streamlet.admin.status_look import StatusLook
 from streamlet.coordinator.messages import (
@@ -22,6 +21,7 @@ from streamlet.rebalance.values import Assignment, Subscription
 from streamlet.rebalance.wire import encode_assignment, encode_subscription
 from streamlet.runtime.metrics.advisor import Advisor
 from streamlet.types import TaskId
+from tests.futures import done
 from tests.memory_ports import MemoryAdmin, MemoryLog
 from tests.unit.runtime.members import wait_for
 from tests.windows import window
@@ -51,12 +51,6 @@ class Coordinator:
     def ask(self, request: Request, timeout_ms: int) -> Future[Answer]:
         assert isinstance(request, OffsetFetch)
         return done(OffsetFetchAnswer(0, {}))
-
-
-def done(result: Any) -> Future[Any]:
-    future: Future[Any] = Future()
-    future.set_result(result)
-    return future
 
 
 def test_who_leads_advises_until_it_leads_no_more() -> None:
