@@ -25,13 +25,6 @@ ROOM = 3_000_000
 
 
 @pytest.fixture
-def admin(bootstrap_servers: str) -> Iterator[KafkaAdmin]:
-    admin = KafkaAdmin(bootstrap_servers)
-    yield admin
-    admin.close()
-
-
-@pytest.fixture
 def name(admin: KafkaAdmin, bootstrap_servers: str) -> Iterator[str]:
     """An application's: ``NAME-in`` holds two records of 2 MB, ``NAME-out`` none."""
     name = f"large-{uuid4().hex[:8]}"

@@ -32,13 +32,6 @@ SMALL = (("max.message.bytes", str(MOST)),)
 
 
 @pytest.fixture
-def admin(bootstrap_servers: str) -> Iterator[KafkaAdmin]:
-    admin = KafkaAdmin(bootstrap_servers)
-    yield admin
-    admin.close()
-
-
-@pytest.fixture
 def name(admin: KafkaAdmin) -> Iterator[str]:
     """An application's: ``NAME-in``, a small ``NAME-out``."""
     name = f"small-{uuid4().hex[:8]}"

@@ -119,13 +119,6 @@ class Bench:
 
 
 @pytest.fixture
-def admin(bootstrap_servers: str) -> Iterator[KafkaAdmin]:
-    admin = KafkaAdmin(bootstrap_servers)
-    yield admin
-    admin.close()
-
-
-@pytest.fixture
 def bench(bootstrap_servers: str, admin: KafkaAdmin, tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(bootstrap_servers, tmp_path)
     admin.create_topics([NewTopic(bench.input.topic, 1, 1)])

@@ -13,7 +13,9 @@ import attrs
 from typer.testing import CliRunner
 
 from streamlet.admin.status_look import StatusLook
+from streamlet.config import Settings
 from streamlet.errors import NotFoundError
+from streamlet.hosting.clients import open_control
 from streamlet.tools.main import build
 from streamlet.types import TaskId
 from tests.integration.chaos.fork_server import ROOT
@@ -220,3 +222,9 @@ def assert_left_well(leavers: Sequence[Instance], stayers: Sequence[Instance]) -
         assert "lost all tasks" not in one.log(), one.name
     for one in stayers:
         assert "is restored without its copy" not in one.log(), one.name
+
+
+def marks(cluster: Cluster) -> list[str]:
+    """Names of instances that are marked."""
+    with open_control(cluster.name, Settings.load({"bootstrap.servers": cluster.servers})) as it:
+        return sorted(mark.name for mark in it.read().marks.values())

@@ -19,12 +19,10 @@ from confluent_kafka.admin import (
 )
 
 from streamlet.broker.port import HOST, PortReservation
-from streamlet.config import Settings
 from streamlet.control.topic import control_topic_name
-from streamlet.hosting.clients import open_control
 from streamlet.testing import KafkaBroker
 from tests.integration.chaos.support import Cluster, wait_for
-from tests.integration.scaling.commands import Answer, await_band, operate
+from tests.integration.scaling.commands import Answer, await_band, marks, operate
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -165,9 +163,3 @@ def as_guest(guarded: Guarded, cluster: Cluster, command: str, *options: str) ->
     for key, value in _SETTINGS.items():
         words += ["--set", f"{key}={value}"]
     return operate(cluster, *words, servers=guarded.door)
-
-
-def marks(cluster: Cluster) -> list[str]:
-    """Names of instances that are marked."""
-    with open_control(cluster.name, Settings.load({"bootstrap.servers": cluster.servers})) as it:
-        return sorted(mark.name for mark in it.read().marks.values())

@@ -6,18 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from streamlet.config import Settings
-from streamlet.hosting.clients import open_control
 from tests.integration.chaos.support import LONG_SESSIONS, Cluster
-from tests.integration.scaling.commands import await_band, operate, scale_down
+from tests.integration.scaling.commands import await_band, marks, operate, scale_down
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
-
-
-def marks(cluster: Cluster) -> list[str]:
-    """Names of instances that are marked."""
-    with open_control(cluster.name, Settings.load({"bootstrap.servers": cluster.servers})) as it:
-        return sorted(mark.name for mark in it.read().marks.values())
 
 
 def test_what_cannot_be_marks_nobody(make_cluster: Callable[..., Cluster]) -> None:

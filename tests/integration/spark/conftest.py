@@ -45,6 +45,16 @@ def both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamlet.spark.kafka.python_kafka.HANDED_ON", 3)
 
 
+@pytest.fixture
+def topics(bootstrap_servers: str) -> Iterator[str]:
+    """The address of a broker with word count's topics, empty."""
+    from tests.integration.spark import words  # needs the extra spark
+
+    words.create_topics(bootstrap_servers)
+    yield bootstrap_servers
+    words.delete_topics(bootstrap_servers)
+
+
 @pytest.fixture(scope="session")
 def spark(short_lived: None) -> Iterator[SparkSession]:
     """A session on two cores; skips where the extra ``spark`` is missing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,14 +32,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 LINES = ["the quick fox", "the lazy dog; the fox", "", "a dog", "quick quick"] * 20
-
-
-@pytest.fixture
-def topics(bootstrap_servers: str) -> Iterator[str]:
-    """The address of a broker with word count's topics, empty."""
-    words.create_topics(bootstrap_servers)
-    yield bootstrap_servers
-    words.delete_topics(bootstrap_servers)
 
 
 def run(

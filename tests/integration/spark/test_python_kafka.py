@@ -29,14 +29,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration]
 AT_MS = 1_600_000_000_000
 
 
-@pytest.fixture
-def topics(bootstrap_servers: str) -> Iterator[str]:
-    """The address of a broker with word count's topics, empty."""
-    words.create_topics(bootstrap_servers)
-    yield bootstrap_servers
-    words.delete_topics(bootstrap_servers)
-
-
 def run(spark: SparkSession, bootstrap: str, checkpoint: Path, app: App) -> None:
     query = start(
         app,

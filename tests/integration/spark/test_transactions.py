@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,14 +21,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 #: Records of a micro-batch at most, fewer than of a transaction.
 FEW = 8
-
-
-@pytest.fixture
-def topics(bootstrap_servers: str) -> Iterator[str]:
-    """The address of a broker with word count's topics, empty."""
-    words.create_topics(bootstrap_servers)
-    yield bootstrap_servers
-    words.delete_topics(bootstrap_servers)
 
 
 class Writer:
