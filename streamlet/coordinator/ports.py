@@ -39,11 +39,7 @@ class TransportError(BrokerError):
         if kind is ev.FailureKind.UNSUPPORTED:
             self.exit_code = BrokerTooOldError.exit_code  # no restart mends that
         self.sent = sent
-
-    @property
-    def passing(self) -> bool:
-        """Trying again may help."""
-        return self.kind in (ev.FailureKind.TIMEOUT, ev.FailureKind.DISCONNECTED)
+        self.passing = kind in (ev.FailureKind.TIMEOUT, ev.FailureKind.DISCONNECTED)
 
 
 class CoordinatorRefused(BrokerError):
