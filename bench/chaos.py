@@ -28,6 +28,8 @@ from tests.integration.chaos.support import Cluster, running
 
 #: How many numbers are shown of those that are wrong.
 _SHOWN = 20
+#: How long a broker that comes back may take until it serves: all of them share the processors.
+_PATIENCE_MS = 300_000
 
 
 def run(*, seed: int, minutes: float, guarantee: str, shape: str) -> dict[str, Any]:
@@ -41,7 +43,7 @@ def run(*, seed: int, minutes: float, guarantee: str, shape: str) -> dict[str, A
         guarantees, settings = [*GUARANTEES], {"consumer_isolation_level": "read_committed"}
     with (
         TemporaryDirectory() as folder,
-        KafkaBroker(brokers=3) as broker,
+        KafkaBroker(brokers=3, start_timeout_ms=_PATIENCE_MS) as broker,
         running(Cluster(broker.bootstrap_servers, Path(folder), shape, **settings)) as cluster,
     ):
         left = storm(cluster, broker, seed, minutes, kinds, guarantees=guarantees)
