@@ -7,14 +7,28 @@ seen in ``tests/integration/test_registry.py``.
 from __future__ import annotations
 
 import json
+import ssl
 import threading
+import urllib.error
+import urllib.request
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import attrs
 
 HOST = "127.0.0.1"
+
+
+def mutual_tls(folder: Path) -> ssl.SSLContext:
+    """TLS of a server that believes clients of ``ca.pem`` only; files of ``make_certificates``."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=folder / "ca.pem")
+    context.load_cert_chain(folder / "broker.pem", folder / "broker.key")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # refuses a client before it sends anything
+    return context
 
 
 @attrs.define
@@ -39,6 +53,12 @@ class RegistryServer:
     headers: dict[str, str] = attrs.field(factory=dict)
     #: Set: a bad answer stops before its last byte until then.
     stalled: threading.Event | None = None
+    #: Speaks TLS by it.
+    tls: ssl.SSLContext | None = None
+    #: The ``Authorization`` that requests need; None: none.
+    wanted: str | None = None
+    #: The address of a real registry, which is asked in place of the one in memory.
+    behind: str | None = None
     _server: ThreadingHTTPServer = attrs.field(init=False)
 
     def __enter__(self) -> RegistryServer:
@@ -61,11 +81,15 @@ class RegistryServer:
                 server.authorizations.append(self.headers["Authorization"])
                 further: dict[str, str] = {}
                 bad = server.bad is not None and server.bad_count != 0
-                if bad and server.bad is not None:
+                if server.wanted not in (None, self.headers["Authorization"]):
+                    status, raw = 401, b'{"error_code": 401, "message": "no"}'
+                elif bad and server.bad is not None:
                     status, raw = server.bad
                     further = server.headers
                     if server.bad_count is not None:
                         server.bad_count -= 1
+                elif server.behind is not None:
+                    status, raw = server.passed_on(method, self.path, body)
                 else:
                     status, found = server.truth(method, urlsplit(self.path).path, body)
                     raw = json.dumps(found).encode()
@@ -80,7 +104,17 @@ class RegistryServer:
                 else:
                     self.wfile.write(raw)
 
-        self._server = ThreadingHTTPServer((HOST, 0), Answers)
+        class Server(ThreadingHTTPServer):
+            def finish_request(self, request: Any, client_address: Any) -> None:
+                """In the request's own thread: speak TLS, if that is asked for."""
+                if server.tls is None:
+                    super().finish_request(request, client_address)
+                    return
+                # A client that gives up, or that may not ask.
+                with suppress(OSError), server.tls.wrap_socket(request, server_side=True) as own:
+                    super().finish_request(own, client_address)
+
+        self._server = Server((HOST, 0), Answers)
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
@@ -92,7 +126,8 @@ class RegistryServer:
 
     @property
     def url(self) -> str:
-        return f"http://{HOST}:{self._server.server_port}"
+        scheme = "http" if self.tls is None else "https"
+        return f"{scheme}://{HOST}:{self._server.server_port}"
 
     def add(self, schema: Any, subject: str = "others", **further: Any) -> int:
         """Register a schema, as another program would; its id."""
@@ -107,6 +142,18 @@ class RegistryServer:
         if found not in versions:
             versions.append(found)
         return found
+
+    def passed_on(self, method: str, path: str, body: Any) -> tuple[int, bytes]:
+        """The answer of the registry behind this one."""
+        sent = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+        request = urllib.request.Request(f"{self.behind}{path}", sent, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
 
     def truth(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         """The answer of a registry."""

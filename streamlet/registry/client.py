@@ -110,7 +110,8 @@ class Registry:
         """The registry that environment variables name.
 
         ``SCHEMA_REGISTRY_URL``; ``SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO`` (``user:password``) or
-        ``SCHEMA_REGISTRY_TOKEN``; ``SCHEMA_REGISTRY_CA``, a file.
+        ``SCHEMA_REGISTRY_TOKEN``; ``SCHEMA_REGISTRY_CA``, ``SCHEMA_REGISTRY_CERTIFICATE`` and
+        ``SCHEMA_REGISTRY_KEY``, files.
 
         Raises:
             ConfigError: none is named.
@@ -122,6 +123,8 @@ class Registry:
             password=login[2] or None,
             token=os.environ.get("SCHEMA_REGISTRY_TOKEN") or None,
             ca=os.environ.get("SCHEMA_REGISTRY_CA") or None,
+            certificate=os.environ.get("SCHEMA_REGISTRY_CERTIFICATE") or None,
+            key=os.environ.get("SCHEMA_REGISTRY_KEY") or None,
         )
 
     def by_id(self, schema_id: int) -> RegistrySchema:

@@ -34,6 +34,15 @@ _ATTEMPTS = 3
 #: Answers that pass by themselves: too many requests, and troubles of the server.
 _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 _SHOWN = 200
+#: What a server that speaks TLS does with a request without, among other causes.
+_CLOSED = (http.client.BadStatusLine, ConnectionResetError)
+#: In OpenSSL's words for the alerts of a server that wants another certificate of its client.
+_CLIENT_REFUSED = (
+    "ALERT_HANDSHAKE_FAILURE",
+    "ALERT_BAD_CERTIFICATE",
+    "ALERT_UNKNOWN_CA",
+    "ALERT_CERTIFICATE",
+)
 _TYPE = "application/vnd.schemaregistry.v1+json"
 
 
@@ -97,7 +106,11 @@ class RegistryConnection:
             try:
                 answer = self._tried(url, method, path, body)
             except (OSError, http.client.HTTPException, ValueError, RuntimeError) as error:
+                if (mistake := _tls_mistake(error)) is not None:
+                    raise RegistryError(f"{self.shown} {mistake}") from error
                 problem = f"{type(error).__name__}: {error}"
+                if url.scheme == "http" and isinstance(error, _CLOSED):
+                    problem += "; does it speak TLS? Then its address begins with https://"
             else:
                 if answer.status not in _PASSING:
                     return self._checked(answer)
@@ -165,6 +178,25 @@ class RegistryConnection:
                 url.hostname, url.port, timeout=timeout_s, context=context
             )
         return http.client.HTTPConnection(url.hostname, url.port, timeout=timeout_s)
+
+
+def _tls_mistake(error: Exception) -> str | None:
+    """What the registry and these settings disagree about; None: no settings would mend it."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"shows a certificate that is not believed ({printable(error.verify_message)}): ca= "
+            "and SCHEMA_REGISTRY_CA name a file of the authorities to believe"
+        )
+    if not isinstance(error, ssl.SSLError) or error.reason is None:
+        return None
+    if error.reason == "WRONG_VERSION_NUMBER":
+        return "speaks no TLS: its address begins with http://"
+    if any(word in error.reason for word in _CLIENT_REFUSED):
+        return (
+            f"refuses the certificate of this client, or the want of one ({error.reason}): "
+            "certificate= and key=, or SCHEMA_REGISTRY_CERTIFICATE and SCHEMA_REGISTRY_KEY, name it"
+        )
+    return None
 
 
 def _content(answer: http.client.HTTPResponse) -> Any:

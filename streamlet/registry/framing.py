@@ -159,8 +159,8 @@ class _Framing:
             raise decode_error(
                 self.name,
                 raw,
-                "no schema id is in front of it, so no serializer of a schema registry wrote it; "
-                "read it with a serde without a registry",
+                "no schema id is in front of it. If no serializer of a schema registry wrote it, "
+                "read it with a serde without a registry; an id in a header is not read on Spark",
             )
         return raw[:size]
 

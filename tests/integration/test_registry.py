@@ -24,7 +24,9 @@ from streamlet.broker.registry import fetched
 from streamlet.errors import BrokerError, RegistryError, SerdeError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
-from tests.registry_server import RegistryServer
+from streamlet.registry.client import default_registry
+from tests.integration.doors import make_certificates
+from tests.registry_server import RegistryServer, mutual_tls
 
 pytestmark = pytest.mark.integration
 
@@ -108,6 +110,37 @@ def test_what_a_registry_says(schema_registry: str) -> None:
         bound: Any = serde.of_topic(type(one).__name__, "value")
         assert bound.decode(bound.encode(one)) == one
         assert bound.decode(bound.encode(one)) == one
+
+
+def test_a_registry_behind_tls_and_a_login_is_that_of_the_environment(
+    schema_registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_certificates(tmp_path)
+    login = "Basic bWU6c2VjcmV0"
+    with RegistryServer(tls=mutual_tls(tmp_path), wanted=login, behind=schema_registry) as door:
+        for name, value in (
+            ("URL", door.url),
+            ("BASIC_AUTH_USER_INFO", "me:secret"),
+            ("CA", str(tmp_path / "ca.pem")),
+            ("CERTIFICATE", str(tmp_path / "client.pem")),
+            ("KEY", str(tmp_path / "client.key")),
+        ):
+            monkeypatch.setenv(f"SCHEMA_REGISTRY_{name}", value)
+        default_registry.cache_clear()
+        try:
+            serde = sl.registry.avro(Order).of_topic("secured", "value")
+            raw = serde.encode(Order("lamp", 3))
+            assert sl.registry.avro(registry=sl.registry.Registry(schema_registry)).decode(raw) == {
+                "item": "lamp",
+                "total": 3,
+                "note": None,
+            }
+            assert serde.decode(raw) == Order("lamp", 3)
+        finally:
+            default_registry.cache_clear()
+        monkeypatch.setenv("SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO", "me:wrong")
+        with pytest.raises(RegistryError, match="check username and password"):
+            sl.registry.Registry.from_environment().by_id(1)
 
 
 def test_a_schema_that_refers_to_another_one_is_read_with_it(schema_registry: str) -> None:

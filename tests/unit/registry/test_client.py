@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,8 @@ from streamlet import registry as sr
 from streamlet.clock import SystemClock
 from streamlet.errors import ConfigError, RegistryError, SerdeError, UnreachableRegistryError
 from streamlet.registry.connection import MOST_BYTES
-from tests.registry_server import RegistryServer
+from tests.integration.doors import make_certificates
+from tests.registry_server import RegistryServer, mutual_tls
 
 LONG = sr.RegistrySchema("AVRO", '"long"')
 
@@ -241,6 +243,46 @@ def test_a_function_of_tokens_that_fails_is_no_records_fault(server: RegistrySer
     with pytest.raises(UnreachableRegistryError, match=r"KeyError: 'no answer of the login'"):
         serde.decode_column([b"\0\0\0\0\1\2"])
     assert server.asked == []
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("certificates")
+    make_certificates(folder)
+    return folder
+
+
+def test_a_registry_with_tls_believes_and_is_believed_by_certificates(certificates: Path) -> None:
+    ours = {"certificate": certificates / "client.pem", "key": certificates / "client.key"}
+    with RegistryServer(tls=mutual_tls(certificates)) as server:
+        server.add('"long"')
+        assert client(server, ca=certificates / "ca.pem", **ours).by_id(1) == LONG
+
+
+@pytest.mark.parametrize(
+    ("given", "scheme", "says"),
+    [
+        ({}, "https", r"not believed \(.*\): ca= and SCHEMA_REGISTRY_CA name a file"),
+        ({"ca": "ca.pem"}, "https", "refuses the certificate of this client, or the want of one"),
+        ({}, "http", "does it speak TLS\\? Then its address begins with https://"),
+    ],
+)
+def test_what_tls_lacks_is_named(
+    certificates: Path, given: dict[str, str], scheme: str, says: str
+) -> None:
+    files = {name: certificates / file for name, file in given.items()}
+    with RegistryServer(tls=mutual_tls(certificates)) as server:
+        registry = sr.Registry(server.url.replace("https", scheme), **files)  # type: ignore[arg-type]
+        registry._connection.block = lambda ms: None
+        with pytest.raises(RegistryError, match=says) as failed:
+            registry.by_id(1)
+        assert failed.value.passing == (scheme == "http")
+        assert server.asked == []
+
+
+def test_a_registry_without_tls_is_named(server: RegistryServer) -> None:
+    with pytest.raises(RegistryError, match="speaks no TLS: its address begins with http://"):
+        sr.Registry(server.url.replace("http", "https")).by_id(1)
 
 
 @pytest.mark.parametrize(
