@@ -56,6 +56,7 @@ class ChangeEvent(Generic[V]):
         after: the row as it is; None: it is gone.
         source: where the event is in the database's log: its connector, table, position and so on.
         at_ms: when the connector saw it, ms since the epoch; None: it does not say.
+        message: of a "message", which is about no row: its ``prefix`` and ``content``.
     """
 
     operation: Operation
@@ -63,6 +64,7 @@ class ChangeEvent(Generic[V]):
     after: V | None
     source: dict[str, Any]
     at_ms: int | None = None
+    message: dict[str, Any] | None = None
 
 
 @attrs.frozen(eq=False)
@@ -207,11 +209,8 @@ def _events(of: Any, rows: Serde[Any], registry: Schemas | None) -> Serde[Change
                 f"{name}: no change event: it has no field op; were events unwrapped by a "
                 "transformation? Read those with a type, as other records"
             )
-        operation, source, at_ms = (
-            _OPERATIONS.get(found["op"]),
-            found.get("source"),
-            found.get("ts_ms"),
-        )
+        operation = _OPERATIONS.get(found["op"])
+        source, at_ms, message = (found.get(name) for name in ("source", "ts_ms", "message"))
         if operation is None:
             raise SerdeError(f"{name}: unknown operation {found['op']!r:.20}")
         return ChangeEvent(
@@ -220,6 +219,7 @@ def _events(of: Any, rows: Serde[Any], registry: Schemas | None) -> Serde[Change
             row(found.get("after")),
             source if isinstance(source, dict) else {},
             at_ms if type(at_ms) is int else None,
+            message if isinstance(message, dict) else None,
         )
 
     def encode(change: ChangeEvent[Any]) -> bytes:
@@ -227,15 +227,16 @@ def _events(of: Any, rows: Serde[Any], registry: Schemas | None) -> Serde[Change
             None if one is None else msgspec.Raw(rows.encode(one))
             for one in (change.before, change.after)
         )
-        return msgspec.json.encode(
-            {
-                "before": before,
-                "after": after,
-                "source": change.source,
-                "op": _LETTERS[change.operation],
-                "ts_ms": change.at_ms,
-            }
-        )
+        event = {
+            "before": before,
+            "after": after,
+            "source": change.source,
+            "op": _LETTERS[change.operation],
+            "ts_ms": change.at_ms,
+        }
+        if change.message is not None:
+            event["message"] = change.message
+        return msgspec.json.encode(event)
 
     return _for_topics(build(name, encode, decode, accepts=frozenset({ChangeEvent})))
 

@@ -136,6 +136,20 @@ def test_the_stream_has_each_change_and_no_tombstone(server: RegistryServer, for
     assert {record.value.at_ms for record in found} == {7}
 
 
+def test_the_stream_has_truncations_and_messages_which_are_about_no_row() -> None:
+    app = sl.App("shop")
+    sl.debezium(str, Customer).stream(app, TOPIC).to("changes")
+    said = {"prefix": "deploy", "content": "dg=="}
+    with TopologyTestDriver(app) as driver:
+        driver.pipe_bytes(TOPIC, None, with_schema(None, event("t"))[1])
+        about = {"op": "m", "ts_ms": 7, "source": {"lsn": 1}, "message": said}
+        driver.pipe_bytes(TOPIC, *with_schema({"prefix": "deploy"}, about))
+        truncated, message = driver.read_output("changes")
+    assert (truncated.key, truncated.value.operation) == (None, "truncate")
+    assert (message.key, message.value.operation) == ("deploy", "message")
+    assert (message.value.message, message.value.source) == (said, {"lsn": 1})
+
+
 def test_keys_of_several_columns_are_a_class(server: RegistryServer) -> None:
     app = sl.App("shop")
     sl.debezium(Key, Customer).table(app, TOPIC, store="customers")
