@@ -61,6 +61,8 @@ _SERDE = "give key= and value= where a topic is read or written, or App(key=...,
 _LISTS = "a list is a type as any other: key=list[int], value=list[str]"
 _METRICS = "metrics are read by Prometheus, which needs none of this; see docs/metrics.md"
 _RACKS = "tasks are not placed by the racks of brokers; rack.aware.assignment.tags spreads standbys"
+_REGISTRY = "set SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO, or give username= and password= to Registry"
+_SUBJECTS = "give subject= to the serdes of streamlet.registry"
 _WINDOWS = "the window's size is in the window, sl.tumbling(...), and in the type of its keys"
 _STORES = "give store=Materialized(persistent=False) for a store that is kept in memory"
 
@@ -70,6 +72,9 @@ ELSEWHERE: Mapping[str, str] = {
     "machine as one user",
     "application.id": "it is the first argument of App",
     "auto.include.jmx.reporter": _METRICS,
+    "auto.register.schemas": "give register= to the serdes of streamlet.registry",
+    "basic.auth.credentials.source": _REGISTRY,
+    "basic.auth.user.info": _REGISTRY,
     "built.in.metrics.version": _METRICS,
     "cache.max.bytes.buffering": "did you mean cache.max.bytes?",
     "default.client.supplier": "clients are streamlet's own; settings reach them by consumer., "
@@ -91,6 +96,7 @@ ELSEWHERE: Mapping[str, str] = {
     "group.protocol": "streamlet plans itself, by the classic protocol that every broker speaks",
     "internal.task.assignor.class": "give assignor= to App",
     "key.serde": _SERDE,
+    "key.subject.name.strategy": _SUBJECTS,
     "max.poll.records": "did you mean buffered.records.per.partition?",
     "max.warmup.replicas": "did you mean max.learners.per.group?",
     "metric.reporters": _METRICS,
@@ -113,6 +119,8 @@ ELSEWHERE: Mapping[str, str] = {
     "retries": "it is not needed: what may pass is tried again until task.timeout.ms or the "
     "session is over",
     "rocksdb.config.setter": "give store=Materialized(rocksdb={…}) for the stores that need it",
+    "schema.registry.url": "set SCHEMA_REGISTRY_URL, or give registry= to the serdes of "
+    "streamlet.registry",
     "state.cleanup.dir.max.age.ms": "it is not needed: state that is too old for its changelog "
     "is restored from the start; state.cleanup.delay.ms is for copies that are not used",
     "statestore.cache.max.bytes": "did you mean cache.max.bytes?",
@@ -121,6 +129,7 @@ ELSEWHERE: Mapping[str, str] = {
     "upgrade.from": "it is not needed: members agree by what each can read; "
     "stream.rebalancing.mode=upgrading is for versions before",
     "value.serde": _SERDE,
+    "value.subject.name.strategy": _SUBJECTS,
     "window.size.ms": _WINDOWS,
     "windowed.inner.class.serde": _WINDOWS,
     "windowstore.changelog.additional.retention.ms": "it is not needed: changelogs of windows are "

@@ -88,7 +88,8 @@ producers and admin clients. What is given with a client's prefix outranks them 
 {wide}
 ## Other settings of Kafka Streams
 
-Those of Kafka Streams 4.1, and those before and after, that are no setting here by the same key.
+Those of Kafka Streams 4.1, those before and after, and those of serializers with a schema
+registry, that are no setting here by the same key.
 They are refused with this sentence:
 
 | key | here |
