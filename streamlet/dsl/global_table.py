@@ -43,6 +43,9 @@ class GlobalKTable(Generic[K, V]):
         self._key = key
         self._value = value
 
+    def __repr__(self) -> str:
+        return f"GlobalKTable[{self._key.shown}, {self._value.shown}] in store {self.store!r}"
+
     @property
     def store(self) -> str:
         """Name of its store."""

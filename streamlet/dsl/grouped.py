@@ -82,6 +82,9 @@ class KGroupedStream(Generic[K, V]):
         self._repartition = repartition
         self._name = name
 
+    def __repr__(self) -> str:
+        return f"KGroupedStream[{self._key.shown}, {self._value.shown}] of {self._parent}"
+
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
 

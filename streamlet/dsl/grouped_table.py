@@ -68,6 +68,9 @@ class KGroupedTable(Generic[K, V]):
         self._added = False
         self._shared: str | None = None
 
+    def __repr__(self) -> str:
+        return f"KGroupedTable[{self._key.shown}, {self._value.shown}] of {self._node.name}"
+
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
 

@@ -79,6 +79,9 @@ class WindowedKStream(Generic[K, V]):
             self._timed = "at commits" if self._held else "by the clock"
         self._late = late
 
+    def __repr__(self) -> str:
+        return f"WindowedKStream of {self._grouped!r}"
+
     if not TYPE_CHECKING:  # type checkers go on to refuse names that are not there
         __getattr__ = no_operator
 

@@ -93,6 +93,9 @@ def test_streams_and_tables_show_their_types() -> None:
     assert repr(lines) == "KStream[str, int] of KSTREAM-SOURCE-0000000000"
     assert repr(lines.map_values(lambda v: v)).startswith("KStream[str, ")
     assert repr(lines.group_by_key().count()).startswith("KTable[str, int] of ")
+    grouped = lines.group_by_key()
+    assert repr(grouped) == "KGroupedStream[str, int] of KSTREAM-SOURCE-0000000000"
+    assert repr(grouped.windowed_by(sl.tumbling("1m"))) == f"WindowedKStream of {grouped!r}"
 
 
 def test_a_closed_driver_says_that_it_is_closed() -> None:
