@@ -198,9 +198,14 @@ class Running(Closing):
         error = None if background is None else background.error
         if error is not None:
             return RunStatus("ERROR", error=error_text(error))
-        if run is not None and not (background is not None and background.is_over):
+        if run is not None and self._is_under_way():
             return RunStatus(run.state, run.tasks)
         return RunStatus("CREATED" if background is None else "NOT_RUNNING")
+
+    def _is_under_way(self) -> bool:
+        """True while a run is under way; its worker may not have begun."""
+        background = self._background
+        return self._run is not None and not (background is not None and background.is_over)
 
     def _new_run(self, settings: Settings | None) -> Run:
         # Clients are loaded when something runs: describing and testing need none.

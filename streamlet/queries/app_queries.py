@@ -13,6 +13,7 @@ from streamlet.types import ms_of
 if TYPE_CHECKING:
     from streamlet.config import Settings
     from streamlet.dsl.processors.store_builders import StoreBuilder
+    from streamlet.queries.local import LocalStore, ReadOptions
     from streamlet.queries.metadata import KeyMetadata, StoreHost
     from streamlet.queries.requests import StateQueryRequest, StateQueryResult
     from streamlet.topology.graph import Topology
@@ -31,6 +32,8 @@ class Queries:
         def topology(self, settings: Settings | None = None) -> Topology:
             """The finished topology, of ``App``."""
             ...
+
+        def _is_under_way(self) -> bool: ...
 
     @overload
     def store(
@@ -99,8 +102,8 @@ class Queries:
             newest: whether to read what is not committed yet. The worker's loop answers, between
                 two batches.
             at_least: the position that each answer contains at least, as ``query`` gave it.
-            timeout: how long each call waits for the task and the position, seconds or a
-                ``timedelta``.
+            timeout: how long each call waits for the task and the position, and for a run that is
+                starting; seconds or a ``timedelta``.
             max_staleness: by how much a standby or learner here may be behind that answers where
                 the task runs elsewhere, seconds or a ``timedelta``; None: none does.
 
@@ -113,7 +116,7 @@ class Queries:
             NotUpToBoundError: by a call: the state is not as far as asked for.
             QueryRefusedError: by a call: too many reads of newest state, or too large a one.
         """
-        from streamlet.queries.local import LocalStore, ReadOptions
+        from streamlet.queries.local import ReadOptions
 
         options = ReadOptions(
             *(partition, local, newest, at_least or Position()),
@@ -121,7 +124,7 @@ class Queries:
             max_staleness_ms=None if max_staleness is None else ms_of(max_staleness),
         )
         name = store if isinstance(store, str) else store.name
-        return LocalStore(self._served, self._running(), name, kind, options).face()
+        return self._local(name, kind, options).face()
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
         """The answers to a query by the partitions that are here, each with its position.
@@ -133,7 +136,7 @@ class Queries:
             InvalidStateStoreError: a partition cannot answer, as of ``store``.
             TypeError: the store is of another kind than the query.
         """
-        from streamlet.queries.local import LocalStore, ReadOptions
+        from streamlet.queries.local import ReadOptions
         from streamlet.queries.requests import StateQueryResult
 
         query, most = request.query, request.max_staleness
@@ -144,7 +147,7 @@ class Queries:
             timeout_ms=ms_of(request.timeout),
             max_staleness_ms=None if most is None else ms_of(most),
         )
-        store = LocalStore(self._served, self._running(), request.store, query.kind, options)
+        store = self._local(request.store, query.kind, options)
         store.face()  # of the query's kind
         if request.partitions is not None:
             partitions = sorted(set(request.partitions))
@@ -165,11 +168,10 @@ class Queries:
             KeyPlaceUnknownError: too few keys are here to show in which partition it lies.
             InvalidStateStoreError: there is no such store, or no known partitioner placed its keys.
         """
-        from streamlet.queries.local import LocalStore
         from streamlet.queries.metadata import of_task
         from streamlet.types import TaskId
 
-        found = LocalStore(self._served, self._running(), store)
+        found = self._local(store)
         partition = found.partition_of(key)
         return of_task(self._serving().view(), TaskId(found.part.id, partition))
 
@@ -180,10 +182,9 @@ class Queries:
             StreamsNotStartedError: nothing runs here.
             UnknownStateStoreError: there is no store of that name.
         """
-        from streamlet.queries.local import LocalStore
         from streamlet.queries.metadata import hosts
 
-        found = LocalStore(self._served, self._running(), store)
+        found = self._local(store)
         return hosts(self._serving().view(), [found.part.id])
 
     def metadata_for_all(self) -> tuple[StoreHost, ...]:
@@ -197,6 +198,14 @@ class Queries:
         from streamlet.queries.metadata import hosts
 
         return hosts(self._serving().view())
+
+    def _local(
+        self, store: str, kind: Any = None, options: ReadOptions | None = None
+    ) -> LocalStore:
+        from streamlet.queries.local import LocalStore, ReadOptions
+
+        topology, how = self._running(), options or ReadOptions()
+        return LocalStore(self._served, topology, store, kind, how, starting=self._is_under_way)
 
     def _serving(self) -> ServingWorker:
         worker = self._served.worker

@@ -12,7 +12,7 @@ import attrs
 from streamlet.clock import Clock, SystemClock
 from streamlet.dsl.processors.queried_views import over_tasks, queried_face
 from streamlet.dsl.processors.store_faces import OperatorStore
-from streamlet.queries.places import ENOUGH_KEYS, KeyPlaces, Placement
+from streamlet.queries.places import ENOUGH_KEYS, KeyPlaces, Placement, first_found
 from streamlet.queries.position import Position
 from streamlet.queries.requests import QueryResult
 from streamlet.state.memory import MemoryBacking
@@ -93,6 +93,7 @@ class LocalStore:
         kind: that it is seen as; None: its own.
         options: how it is read.
         clock: the time.
+        starting: true while a run is under way whose worker has not begun; calls wait for it.
     """
 
     served: ServedTasks
@@ -101,6 +102,7 @@ class LocalStore:
     kind: Any = None
     options: ReadOptions = attrs.field(factory=ReadOptions)
     clock: Clock = attrs.field(factory=SystemClock)
+    starting: Callable[[], bool] = lambda: False
     part: Subtopology = attrs.field(init=False)
 
     @part.default
@@ -178,9 +180,14 @@ class LocalStore:
     # As ``TaskReads``.
 
     def of_key(self, key: Any, read: Callable[[Any], Any]) -> Any:
-        """The result of ``read`` on the store of the task that has a key."""
-        partition = self.options.partition
-        return self.ask(self.partition_of(key) if partition is None else partition, read).result
+        """The result of ``read`` on the store of the task that has a key.
+
+        While the keys that are here do not show by which partitioner they lie, each task is asked
+        that may have it.
+        """
+        if self.options.partition is not None:
+            return self.ask(self.options.partition, read).result
+        return first_found(self.ask(one, read).result for one in self.places(key).partitions)
 
     def of_all(self, read: Callable[[Any], Any]) -> list[Any]:
         """The results of ``read`` on the store of each task."""
@@ -347,12 +354,16 @@ class LocalStore:
     # Who may answer.
 
     def _worker(self) -> ServingWorker:
-        worker = self.served.worker
-        if worker is None:
-            raise StreamsNotStartedError(
-                f"{self.topology.application} does not run in this process: stores are read while "
-                "App.run or streamlet run is under way"
-            )
+        deadline = self.clock.now_ms() + self.options.timeout_ms
+        while (worker := self.served.worker) is None:
+            here = f"{self.topology.application} does not run in this process"
+            if not self.starting():
+                raise StreamsNotStartedError(
+                    f"{here}: stores are read while App.run or streamlet run is under way"
+                )
+            if self.clock.now_ms() >= deadline:
+                raise StreamsNotStartedError(f"{here} yet: it is starting; a longer timeout= waits")
+            self.served.wait(_LOOK_MS / 1000)
         return worker
 
     def _absent(self, partition: int) -> InvalidStateStoreError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import attrs
 
@@ -24,6 +25,20 @@ class KeyPlaces:
 
     partitions: tuple[int, ...]
     certain: bool
+
+
+def first_found(answers: Iterable[Any]) -> Any:
+    """The first of several tasks' answers about a key that has something; else one that has not."""
+    found: Any = None
+    for found in answers:
+        if isinstance(found, Iterator):
+            entries = list(found)
+            found = iter(entries)
+            if entries:
+                break
+        elif found is not None:
+            break
+    return found
 
 
 @attrs.frozen(eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -86,11 +86,17 @@ class Serving:
     served: ServedTasks
     counts: dict[str, int]
     owns: bool = True
+    starting: Callable[[], bool] = lambda: False
 
     def store(self, name: str, kind: Any = None, **options: Any) -> Any:
         """A store as ``App.store`` gives it."""
-        how = ReadOptions(**{"timeout_ms": 0, **options})
-        return LocalStore(self.served, self.app.topology(), name, kind, how).face()
+        return self.local(name, kind, **options).face()
+
+    def local(self, name: str, kind: Any = None, **options: Any) -> LocalStore:
+        """What reads a store."""
+        how, topology = ReadOptions(**{"timeout_ms": 0, **options}), self.app.topology()
+        starting = self.starting
+        return LocalStore(self.served, topology, name, kind, how, starting=starting)
 
     def task(self, task: TaskId) -> DriverTask:
         """A task as it would be served."""

@@ -197,6 +197,24 @@ def test_what_is_not_here_raises_and_is_never_empty() -> None:
         store.get("k1")
 
 
+def test_a_call_waits_for_a_run_that_is_starting_as_long_as_it_may() -> None:
+    made = _counting()
+    worker, made.served.worker = made.served.worker, None
+    assert worker is not None
+    made.starting = lambda: True
+    with pytest.raises(StreamsNotStartedError, match="it is starting; a longer timeout= waits"):
+        made.store("counts").get("k")
+
+    def begins() -> bool:
+        made.served.begin(worker)
+        made.driver.pipe_input("in", "k", 1)
+        made.serve()
+        return True
+
+    made.starting = begins
+    assert made.store("counts", timeout_ms=300_000).get("k") == 1
+
+
 def test_a_worker_that_the_group_does_not_hear_of_answers_nothing() -> None:
     made = _counting()
     made.driver.pipe_input("in", "k", 1)
@@ -245,8 +263,8 @@ def test_a_key_is_not_taken_for_absent_while_too_few_show_where_keys_lie() -> No
     made.serve()
     unsure = [key for key in KEYS if len({place(n)(key.encode(), 3) for n in PARTITIONERS}) > 1]
     with pytest.raises(KeyPlaceUnknownError, match="name the partition"):
-        made.store("counts").get(unsure[0])
-    assert made.store("counts", partition=0).get(unsure[0]) is None
+        made.local("counts").partition_of(unsure[0])
+    assert made.store("counts").get(unsure[0]) is None  # all were asked that may have it
     for key in KEYS:
         where = place("consistent_random")(key.encode(), 3)
         made.driver.pipe_input("in", key, 1, partition=where)
