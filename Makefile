@@ -70,7 +70,7 @@ SUITES_control := tests/unit/runtime/test_control_link.py tests/unit/runtime/tes
 SUITES_coordinator := tests/spec tests/simulation/test_random_histories.py \
 	tests/integration/test_session.py tests/integration/test_connections.py tests/integration/test_coordinator_contract.py
 SUITES_docs := tests/unit/test_*_page.py tests/unit/test_rooms.py tests/unit/test_pythons.py tests/test_tidy.py tests/test_site.py \
-	tests/oracle tests/integration/test_readme.py tests/integration/test_package.py
+	tests/oracle tests/typing tests/integration/test_readme.py tests/integration/test_guides.py tests/integration/test_package.py
 SUITES_dsl := tests/unit/test_user_code.py tests/typing tests/oracle tests/integration/test_headers.py
 SUITES_examples := tests/unit/test_flights_*.py tests/unit/test_*_examples.py \
 	tests/unit/test_kubernetes.py tests/integration/test_examples.py

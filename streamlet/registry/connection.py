@@ -181,7 +181,7 @@ class RegistryConnection:
 
 
 def _tls_mistake(error: Exception) -> str | None:
-    """What the registry and these settings disagree about; None: no settings would mend it."""
+    """The disagreement of the registry and the settings; None: no settings would mend it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"shows a certificate that is not believed ({printable(error.verify_message)}): ca= "

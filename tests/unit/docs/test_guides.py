@@ -1,33 +1,28 @@
-"""Each code block of the guides runs as printed, page by page; each command exists.
+"""Each code block of a page runs as printed, from top to bottom; each command exists.
 
-The README's blocks run on a broker, in ``tests/integration/test_readme.py``.
+Those of the reference have a test of their own, and what needs a broker runs in
+``tests/integration/test_guides.py``, the README's in ``test_readme.py``.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 import sys
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import typer.main
 
-import streamlet as sl
 from docs.hooks.concept_pictures import PICTURES
 from streamlet.tools.main import build
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGES = [
-    DOCS / "index.md",
-    DOCS / "getting-started.md",
-    DOCS / "faq.md",
-    DOCS / "models.md",
-    *sorted((DOCS / "concepts").glob("*.md")),
-    *sorted((DOCS / "howto").glob("*.md")),
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if page.parent.name != "reference" and "```python" in page.read_text("utf-8")
 ]
 BLOCK = re.compile(
     r"^```python(?: title=\"(?P<title>[^\"]+)\")?(?P<broker> test=\"broker\")?\n(?P<code>.*?)^```$"
@@ -49,30 +44,9 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
         if (block["title"] or "").endswith(".py"):
             monkeypatch.setitem(sys.modules, block["title"].removesuffix(".py"), module)
         if block["broker"]:
-            continue  # the README has the same cell, which runs on a broker
+            continue
         exec(compile(block["code"], str(page), "exec"), vars(module))
         assert capsys.readouterr().out == (block["shown"] or "")
-
-
-def test_code_that_needs_more_than_a_page_has_names_that_exist() -> None:
-    """The other pages have parts of programs, and what needs brokers, a registry or Spark."""
-    blocks = [
-        (page.name, ast.walk(ast.parse(code)))
-        for page in DOCS.rglob("*.md")
-        if page not in PAGES
-        for code in re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
-    ]
-    assert len(blocks) > 50
-    missing = []
-    for page, nodes in blocks:
-        for node in nodes:
-            match node:
-                case ast.Attribute(ast.Name("sl" | "streamlet"), name):
-                    missing += [] if hasattr(sl, name) else [(page, name)]
-                case ast.ImportFrom(str(room), names) if room.startswith("streamlet"):
-                    there = dir(import_module(room))
-                    missing += [(page, one.name) for one in names if one.name not in there]
-    assert missing == []
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -83,10 +57,11 @@ def test_a_picture_of_a_concept_is_drawn_by_its_code(name: str) -> None:
 
 
 def typed() -> list[str]:
-    """Each command of streamlet in the guides and in the README."""
-    text = "".join(page.read_text("utf-8") for page in (*PAGES, DOCS.parent / "README.md"))
-    blocks = "\n".join(re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S))
-    return re.findall(r"^(?:printf.* \| )?streamlet (.*?)(?:\s+#.*)?$", blocks, re.M)
+    """Each command of streamlet on a page and in the README."""
+    pages = (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md")))
+    text = "".join(page.read_text("utf-8") for page in pages)
+    blocks = "\n".join(re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S)).replace("\\\n", " ")
+    return sorted({*re.findall(r"^(?:printf.* \| )?streamlet (.*?)(?:\s+#.*)?$", blocks, re.M)})
 
 
 @pytest.mark.parametrize("line", typed())

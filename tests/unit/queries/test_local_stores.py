@@ -197,24 +197,6 @@ def test_what_is_not_here_raises_and_is_never_empty() -> None:
         store.get("k1")
 
 
-def test_a_call_waits_for_a_run_that_is_starting_as_long_as_it_may() -> None:
-    made = _counting()
-    worker, made.served.worker = made.served.worker, None
-    assert worker is not None
-    made.starting = lambda: True
-    with pytest.raises(StreamsNotStartedError, match="it is starting; a longer timeout= waits"):
-        made.store("counts").get("k")
-
-    def begins() -> bool:
-        made.served.begin(worker)
-        made.driver.pipe_input("in", "k", 1)
-        made.serve()
-        return True
-
-    made.starting = begins
-    assert made.store("counts", timeout_ms=300_000).get("k") == 1
-
-
 def test_a_worker_that_the_group_does_not_hear_of_answers_nothing() -> None:
     made = _counting()
     made.driver.pipe_input("in", "k", 1)
