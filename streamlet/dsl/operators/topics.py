@@ -8,7 +8,9 @@ from typing import Any
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
+from streamlet.control.topic import is_control_topic
 from streamlet.dsl.operators.columns import collect
+from streamlet.errors import TopologyError
 from streamlet.lazy_results import refuse_promise
 from streamlet.topology.names import check_topic_name
 
@@ -21,12 +23,15 @@ class TopicNames(dict[Any, str]):
 
         Raises:
             TypeError: it is no text.
-            TopologyError: Kafka takes no such name.
+            TopologyError: Kafka takes no such name, or it is one of Kafka's own topics or the
+                control topic of an application: names may stem from records, which anyone writes.
         """
         if type(topic) is not str:
             refuse_promise(topic)
             raise TypeError(f"expected the name of a topic, got {topic!r}")
         check_topic_name(topic, "a record's topic")
+        if topic.startswith("__") or is_control_topic(topic):
+            raise TopologyError(f"a record's topic {topic}: no function writes to it")
         self[topic] = topic
         return topic
 

@@ -35,7 +35,10 @@ def test_a_function_may_ask_for_the_context() -> None:
         assert [r.value for r in driver.read_output("there")] == ["1"]
 
 
-@pytest.mark.parametrize("name", ["", "no topic", ".", None, 5, "x" * 250, []])
+@pytest.mark.parametrize(
+    "name",
+    ["", "no topic", ".", None, 5, "x" * 250, [], "__consumer_offsets", "a-streamlet-control"],
+)
 def test_a_name_that_is_none_fails_its_record(name: Any) -> None:
     def chosen(key: str, value: str) -> Any:
         return name if key == "bad" else "out"
