@@ -19,6 +19,7 @@ from streamlet.closing import Closing
 from streamlet.config import Settings
 from streamlet.errors import StreamletError, error_text
 from streamlet.types import ms_of
+from streamlet.user_code import shown
 
 if TYPE_CHECKING:
     from streamlet.hosting.hosted import HostedApp
@@ -80,6 +81,19 @@ class _Background:
         return not self._thread.is_alive()
 
 
+def _check(*, name: object, metrics_port: object, count: object = None) -> None:
+    """Refuse arguments of a run before it begins.
+
+    Raises:
+        TypeError: one is of another type.
+    """
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name= expects a text, not {shown(name)}")
+    for what, given in (("metrics_port", metrics_port), ("count", count)):
+        if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
+            raise TypeError(f"{what}= expects a whole number, not {shown(given)}")
+
+
 class Running(Closing):
     """Runs of an application in this process, one at a time."""
 
@@ -130,7 +144,9 @@ class Running(Closing):
         Raises:
             TimedOutError: no broker answered in time.
             StreamletError: what ended the run; state is as of the last commit.
+            TypeError: an argument is of another type.
         """
+        _check(name=name, metrics_port=metrics_port, count=count)
         run = self._new_run(settings)
         try:
             return run.run(
@@ -167,7 +183,9 @@ class Running(Closing):
 
         Raises:
             StreamletError: the application runs already in this process.
+            TypeError: an argument is of another type.
         """
+        _check(name=name, metrics_port=metrics_port)
         wait_ms = None if wait_for_broker is None else ms_of(wait_for_broker)
         self._background = _Background(self._new_run(settings), self.name)
         self._background.start(
@@ -199,7 +217,9 @@ class Running(Closing):
         if error is not None:
             return RunStatus("ERROR", error=error_text(error))
         if run is not None and self._is_under_way():
-            return RunStatus(run.state, run.tasks)
+            # What ended a run in the background is known once it has ended.
+            ending = run.state == "ERROR" and background is not None
+            return RunStatus("PENDING_SHUTDOWN" if ending else run.state, run.tasks)
         return RunStatus("CREATED" if background is None else "NOT_RUNNING")
 
     def _is_under_way(self) -> bool:
@@ -216,8 +236,11 @@ class Running(Closing):
             self._background = self._run = None
         if self._run is not None:
             raise StreamletError(f"{self.name} runs already in this process")
-        used = settings or self.load_settings(environ=os.environ)
-        self._run = Run(self._hosted(used))
+        if settings is None:
+            settings = self.load_settings(environ=os.environ)
+        elif not isinstance(settings, Settings):
+            raise TypeError(f"settings= expects what load_settings() gives, not {shown(settings)}")
+        self._run = Run(self._hosted(settings))
         return self._run
 
     @property

@@ -54,10 +54,21 @@ def test_it_runs_until_it_is_stopped_and_can_be_started_again(app: sl.App) -> No
         app.stop()  # again: nothing
 
 
-@pytest.mark.parametrize("wrong", ["2s", True, float("nan"), float("inf")])
-def test_nothing_is_started_with_a_time_that_is_none(app: sl.App, wrong: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="time in seconds"):
-        app.start(wait_for_broker=wrong)
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        *(({"wait_for_broker": one}, "time in seconds") for one in ("2s", True, float("nan"))),
+        ({"wait_for_broker": float("inf")}, "inf is no time in seconds"),
+        ({"name": 5}, "name= expects a text"),
+        ({"metrics_port": "0"}, "metrics_port= expects a whole number, not '0'"),
+        ({"settings": {}}, r"settings= expects what load_settings\(\) gives"),
+    ],
+)
+def test_nothing_is_started_with_an_argument_that_is_none(
+    app: sl.App, wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        app.start(**wrong)
     app.stop()
     assert app.status.state == "CREATED"
 
