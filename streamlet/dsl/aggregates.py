@@ -20,8 +20,9 @@ import attrs
 
 from streamlet.dsl.expressions import Expression, Function, compiled, is_told, result_of, type_of
 from streamlet.dsl.graph.inference import UNKNOWN
-from streamlet.errors import TopologyError
+from streamlet.errors import TopologyError, WrongTypeError
 from streamlet.serdes.json_types import type_name
+from streamlet.user_code import printable, shown
 
 #: The sums of nothing, by the types of what is added where they are no int; a mean is of that type.
 _ZEROS: Mapping[Any, Any] = {Decimal: Decimal(0), timedelta: timedelta(0)}
@@ -35,6 +36,13 @@ class Aggregation:
 
     kind: Literal["count", "sum", "mean", "min", "max", "first", "last", "collect", "distinct"]
     of: Expression | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.kind != "count" and not isinstance(self.of, Expression):
+            call = f"{self.kind}_" if self.kind in ("sum", "min", "max") else self.kind
+            raise WrongTypeError(
+                f"{call}() expects an expression such as sl.col('price'), not {shown(self.of)}"
+            )
 
     def type_of(self, key_type: Any, value_type: Any) -> Any:
         """The type of the result, or ``UNKNOWN``."""
@@ -146,10 +154,17 @@ def functions(
 
 
 def _dict_of(wanted: Mapping[str, Aggregation], types: Mapping[str, Any]) -> Any:
-    """The type of a dict of results, or of what is kept of them."""
+    """The type of a dict of results, or of what is kept of them.
+
+    Raises:
+        TopologyError: the name of one is no text.
+    """
+    for name in wanted:
+        if type(name) is not str or "\0" in name or printable(name) != name:
+            raise TopologyError(f"aggregate(): results have texts as names, not {shown(name)}")
     fields = {name: _may_be_none(one, types[name]) for name, one in wanted.items()}
-    shown = ", ".join(f"{name}={type_name(of)}" for name, of in fields.items())
-    return TypedDict(f"dict({shown})", fields)  # type: ignore[operator]
+    text = ", ".join(f"{name}={type_name(of)}" for name, of in fields.items())
+    return TypedDict(f"dict({text})", fields)  # type: ignore[operator]
 
 
 def _may_be_none(one: Aggregation, of: Any) -> Any:

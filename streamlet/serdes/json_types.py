@@ -150,6 +150,10 @@ def _refusal(part: kinds.Type) -> str | None:
         if reason is not None:
             return reason
     for field in getattr(part, "fields", ()):
+        if type(field.encode_name) is not str:  # msgspec takes it, and crashes when it reads one
+            return (
+                f"{field.encode_name!r} of {type_name(class_of(part))} is no text: name it by one"
+            )
         if field.default is None and not takes_none(field.type):
             name = f"{type_name(class_of(part))}.{field.name}"
             kind = _kind_name(field.type)

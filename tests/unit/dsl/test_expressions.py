@@ -189,6 +189,15 @@ def test_expressions_nest_as_deeply_as_a_program_makes_them(count: int) -> None:
 def test_the_name_of_a_column_is_text(name: Any) -> None:
     with pytest.raises(TypeError, match=r"col\(\) expects the name"):
         sl.col(name)
+    with pytest.raises(TypeError, match=r"sum_\(\) expects an expression such as"):
+        sl.sum_(name)
+
+
+@pytest.mark.parametrize("name", [1, None, "a\0b", "\ud800"])
+def test_names_of_results_are_texts(name: Any) -> None:
+    """Numbers as names of what is read crash msgspec, and Python with it."""
+    with pytest.raises(TopologyError, match="results have texts as names"):
+        app_of(lambda s: s.group_by_key().aggregate({name: sl.count()}).to_stream().to("out"))
 
 
 def test_and_or_not_are_signs() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import math
+import typing
 from collections import Counter, OrderedDict, deque
 from dataclasses import InitVar, dataclass, field
 from decimal import Decimal
@@ -83,6 +84,7 @@ class OfItself:
         (Started, "InitVar.*make it a field"),
         (Absent, r"Absent\.when is datetime and its default is None.*datetime \| None"),
         (list[Absent], r"Absent\.when"),
+        (vars(typing)["TypedDict"]("Numbered", {1: int}), "1 of Numbered is no text"),
         (dict[tuple[int, int], int], "names of a JSON object.*not vartuple|not tuple"),
         (dict[int | str, int], r"not (int \| str|str \| int); use a list of pairs"),
         (dict[bool, int], "not bool"),
