@@ -100,7 +100,7 @@ def test_brokers_that_bounce_one_by_one_lose_and_double_nothing(
     settings = {**LONG_SESSIONS, **EXACTLY_ONCE}
     with running(Cluster(kafka.bootstrap_servers, tmp_path, "counting", **settings)) as cluster:
         instance = cluster.instance("a").start()
-        with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+        with Load(cluster.servers, cluster.topic("in"), keys=50, rate=500) as load:
             cluster.await_running()
             for node in kafka.brokers:
                 (node.stop if node is kafka.brokers[0] else node.kill)()

@@ -48,7 +48,7 @@ def test_a_worker_that_dies_between_two_steps_of_a_commit_loses_and_doubles_noth
     monkeypatch.setenv(CRASHES, str(tmp_path))
     cluster = make_cluster("counting", **EXACTLY_ONCE)
     a, b = cluster.instance("a", 2).start(), cluster.instance("b").start()
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), keys=50, rate=500) as load:
         cluster.await_running()
         wait_for(lambda: all((tmp_path / one).exists() for one in PLACES), cluster.logs)
         true = load.finish()
@@ -63,7 +63,7 @@ def test_tasks_that_move_by_hand_overs_and_after_kills_lose_and_double_nothing(
     """What a lost host has left open is aborted long before its time-out."""
     cluster = make_cluster("counting", transaction_timeout_ms="600000", **EXACTLY_ONCE)
     a, b = cluster.instance("a", 2).start(), cluster.instance("b")
-    with Load(cluster.servers, cluster.topic("in"), rate=500) as load:
+    with Load(cluster.servers, cluster.topic("in"), keys=50, rate=500) as load:
         cluster.await_running()
         b.start()
         await_share(cluster, b)  # by hand-overs

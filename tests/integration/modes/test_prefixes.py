@@ -24,7 +24,7 @@ def test_members_that_die_amid_a_change_of_form_count_each_record_once(
     rows_of_digits(cluster)
     living = [cluster.instance(name).start() for name in "ab"]
     cluster.await_settled()
-    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
+    with Load(cluster.servers, cluster.topic("in"), keys=50, rate=500, beat_s=SLOW_BEAT_S) as load:
         for shape in ("varying", "chained"):
             for at in range(2):
                 go_on(load)
@@ -51,7 +51,7 @@ def test_no_prefix_is_written_before_every_member_can_read_it(
     before = wire.PREFIX_VERSION - 1
     living = [cluster.instance(name, latest=before).start() for name in "ab"]
     cluster.await_settled()
-    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
+    with Load(cluster.servers, cluster.topic("in"), keys=50, rate=500, beat_s=SLOW_BEAT_S) as load:
         for at in range(2):
             go_on(load)
             assert bear_prefixes(cluster) == {False}, "a member could not read them"

@@ -29,7 +29,7 @@ def test_a_rolling_upgrade_from_eager_to_incremental_loses_nothing(
     """On the way, in mode upgrading, every Kafka tool can read the group."""
     cluster = make_cluster("counting", **LONG_SESSIONS)
     instances = [in_mode(cluster, name, "eager") for name in "ab"]
-    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
+    with Load(cluster.servers, cluster.topic("in"), keys=50, rate=500, beat_s=SLOW_BEAT_S) as load:
         for instance in instances:
             await_share(cluster, instance.start())
         await_group(cluster, "consumer", "eager")
@@ -57,7 +57,7 @@ def test_rolling_back_from_incremental_to_eager_loses_nothing(
 ) -> None:
     cluster = make_cluster("counting", **LONG_SESSIONS)
     instances = [in_mode(cluster, name, "incremental") for name in "ab"]
-    with Load(cluster.servers, cluster.topic("in"), rate=500, beat_s=SLOW_BEAT_S) as load:
+    with Load(cluster.servers, cluster.topic("in"), keys=50, rate=500, beat_s=SLOW_BEAT_S) as load:
         for instance in instances:
             await_share(cluster, instance.start())
         await_group(cluster, "stream", "incremental")
