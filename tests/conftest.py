@@ -89,11 +89,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=_turn)  # stable: inside a suite and a file the order stays
 
 
-def _turn(item: pytest.Item) -> tuple[int, int]:
-    for turn, marker in enumerate(_LONGEST_FIRST):
-        if item.get_closest_marker(marker):
-            return turn, int(group(item.nodeid) != _SESSION)
-    return len(_LONGEST_FIRST), 0
+def _turn(item: pytest.Item) -> tuple[int, bool]:
+    """The turn of a test: that of its suite, and in it first the groups, which one process runs."""
+    marked = (turn for turn, one in enumerate(_LONGEST_FIRST) if item.get_closest_marker(one))
+    return next(marked, len(_LONGEST_FIRST)), group(item.nodeid) == item.nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
