@@ -167,8 +167,13 @@ def make_certificates(folder: Path) -> None:
     """A CA, ``ca.pem``, and of the broker and of a client ``NAME.pem`` and ``NAME.key`` by it."""
     run = partial(openssl, folder)
     new = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    run(*new, "-x509", "-days", "2", "-subj", "/CN=ca", "-keyout", "ca.key", "-out", "ca.pem")
-    (folder / "names").write_text(f"subjectAltName=IP:{HOST},DNS:localhost\n")
+    # Python 3.13 asks of certificates all that RFC 5280 does.
+    usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
+    authority = ("-days", "2", "-subj", "/CN=ca", "-keyout", "ca.key", "-out", "ca.pem")
+    run(*new, "-x509", *usage, *authority)
+    (folder / "names").write_text(
+        f"subjectAltName=IP:{HOST},DNS:localhost\nauthorityKeyIdentifier=keyid\n"
+    )
     for name in ("broker", "client"):
         run(*new, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
         signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-days", "2", "-extfile", "names")
