@@ -63,7 +63,7 @@ def test_what_is_even_enough_stays_where_it_is() -> None:
 def test_the_assignor_of_the_manual_does_what_it_says() -> None:
     """Spares get nothing as long as there are others."""
     page = Path(__file__).parents[2] / "docs" / "consumer.md"
-    _, code = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
     names: dict[str, Any] = {}
     exec(code, names)
     spare = ConsumerMember("b", frozenset({"t"}), tags={"role": "spare"})
