@@ -95,7 +95,7 @@ DOES: dict[RequestKind, dict[str, list[int]]] = {
         "gated": [14, 89],
         "gated, joins again": [27],
         "refused": [12, 17, 28, 29],
-        "unknown": [-1, 7],
+        "unknown": [-1, 7, 48, 49],
         "unknown, looks up": [13, 15, 16],
         "lost, drops its tasks": [22],
         "lost, comes anew": [25, 69, 110, 113],
