@@ -23,7 +23,7 @@ from streamlet.garbage import without_gc
 from streamlet.types import TaskId
 from tests.unit.assignor.cluster import Broken, Cluster, shown
 
-HISTORIES = int(os.environ.get("ASSIGNOR_HISTORIES", "2000"))
+HISTORIES = int(os.environ.get("ASSIGNOR_HISTORIES", "1000"))
 FIRST_SEED = int(os.environ.get("ASSIGNOR_SEED", "0"))
 #: Histories of one test, so that several processes can share the work.
 PORTION = 200

@@ -14,7 +14,7 @@ from tests.simulation.histories import faults_of
 
 pytestmark = pytest.mark.simulation
 
-HISTORIES = int(os.environ.get("EDGE_HISTORIES", "4000"))
+HISTORIES = int(os.environ.get("EDGE_HISTORIES", "2000"))
 SEED = int(os.environ.get("EDGE_SEED", "1"))
 
 
