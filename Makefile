@@ -13,13 +13,14 @@ OLDEST ?= $(shell for p in $(BIN)/python python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup installed compiled demo demo-spark test test-pythons test-lowest lint docs bench
+.PHONY: help setup installed compiled demo demo-spark test test-long test-pythons test-lowest lint docs bench
 .SUFFIXES:
 
 help:
 	@echo 'make demo    real flights through a real Kafka, tasks handed over live, a kill -9, checked with pandas'
 	@echo 'make demo-spark  the same application as one query in Spark; no Java needed'
 	@echo 'make test    all tests; ROOM=assignor for those of one room: $(ROOMS)'
+	@echo 'make test-long     tests that say in minutes what others say one by one'
 	@echo 'make test-pythons  the demo and tests on each Python found here; PYTHONS="..." names others'
 	@echo 'make test-lowest   unit tests with the lowest versions that pyproject.toml allows'
 	@echo 'make lint    format, lint, types, order of imports'
@@ -52,6 +53,10 @@ demo-spark: $(VENV)/.setup-spark
 WORKERS ?= 3
 test: $(VENV)/.setup-all $(VENV)/.setup-starts
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -ra --durations=15 -n $(WORKERS) --dist loadgroup $(OPTIONS) --no-loadscope-reorder $(TESTS)
+
+# What `make test` leaves out.
+test-long: $(VENV)/.setup-all $(VENV)/.setup-starts
+	@$(BIN)/python -m pytest -ra -n $(WORKERS) --dist loadgroup -m long
 
 # ROOM=assignor tests one room: tests/unit/assignor and the suites that are listed for it here.
 # Suites of several rooms (chaos, learners, modes, static) are in none: see docs/CONTRIBUTING.md.

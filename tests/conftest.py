@@ -82,8 +82,13 @@ _LONGEST_FIRST = ("spark", "chaos", "simulation", "integration")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Longest suites first; of what is tried with many arguments the share that is asked for."""
+    """Longest suites first; of what is tried with many arguments the share that is asked for.
+
+    Tests with the mark ``long`` are left out unless ``-m`` asks for them.
+    """
     kept = share_of_cases(item.nodeid for item in items)
+    if "long" not in config.option.markexpr:
+        kept -= {item.nodeid for item in items if item.get_closest_marker("long")}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
     items[:] = [item for item in items if item.nodeid in kept]
     items.sort(key=_turn)  # stable: inside a suite and a file the order stays

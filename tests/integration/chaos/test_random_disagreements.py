@@ -1,14 +1,10 @@
 """Positions, logs, folders and topology disagree at random: no count is wrong without a word.
 
-It takes minutes, so it runs where it is asked for; ``test_disagreements.py``, ``test_failures.py``
-and others make them happen one by one::
-
-    STREAMLET_CHAOS_ROUNDS=6 python -m pytest tests/integration/chaos/test_random_disagreements.py
+``test_disagreements.py``, ``test_failures.py`` and others make them happen one by one.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -18,13 +14,7 @@ import pytest
 from streamlet.testing import KafkaBroker
 from tests.integration.chaos.disagreements import KINDS, World, random_rounds
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.chaos,
-    pytest.mark.skipif(
-        "STREAMLET_CHAOS_ROUNDS" not in os.environ, reason="long; STREAMLET_CHAOS_ROUNDS=6 runs it"
-    ),
-]
+pytestmark = [pytest.mark.integration, pytest.mark.chaos, pytest.mark.long]
 
 
 def test_no_count_is_wrong_without_an_error_that_names_why(

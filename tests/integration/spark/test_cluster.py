@@ -224,6 +224,7 @@ def test_an_application_of_its_own_folder_survives_the_kill_of_every_process(
     words.check(broker.bootstrap_servers, checkpoint, LINES, "updates")
 
 
+@pytest.mark.long
 def test_a_killed_executor_loses_nothing_that_spark_sql_aggregates(
     cluster: SparkCluster, broker: KafkaBroker, tmp_path: Path
 ) -> None:

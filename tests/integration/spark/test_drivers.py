@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("output", ["updates", "latest"])
+@pytest.mark.parametrize("output", [pytest.param("updates", marks=pytest.mark.long), "latest"])
 def test_a_killed_driver_goes_on_where_it_was(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path, output: OutputKind
 ) -> None:
