@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,10 +9,10 @@ from typing import Any
 import attrs
 
 from bench import rounds
-from bench.broker import Topics, read_all, serving
-from bench.load import fast_producer, flushed, key
-from bench.processes import measure
+from bench.broker import read_all, serving
+from bench.load import fill, key
 from bench.rounds import Outcome, Variant
+from bench.single_run import ALONE, run_once
 
 #: The orders of results, each a variant beside the serial one.
 ORDERS = ("key", "partition")
@@ -58,36 +55,19 @@ class CallsBench:
 
 def one_worker(bootstrap: str, workload: str, total: int, check: Callable[[str], str]) -> Outcome:
     """An application over the numbers, in one worker; ``check`` finds faults in its output."""
-    source = load(bootstrap, total)
-    run = f"bench-run-{uuid.uuid4().hex[:8]}"
-    state = tempfile.mkdtemp(prefix="streamlet-bench-")
-    topics = Topics(bootstrap, PARTITIONS)
-    topics.create(run)
-    command = ["bench.ours", workload, "--bootstrap", bootstrap, "--source", source]
-    command += ["--output", run, "--state", state, "--total", str(total), "--by-output"]
-    try:
-        measurement = measure([[*command, "--number", "0", "--members", "1"]], total)
-        return Outcome(measurement, check(run))
-    finally:
-        shutil.rmtree(state, ignore_errors=True)
-        topics.delete(lambda name: name.startswith(run))
+    return run_once(
+        *(bootstrap, ("bench.ours", workload), {"source": load(bootstrap, total)}),
+        [("--total", total, "--by-output", *ALONE)],
+        *(total, check),
+        partitions=PARTITIONS,
+    )
 
 
 def load(bootstrap: str, records: int) -> str:
     """Fill the input topic unless a run before has; its name."""
-    topic = f"bench-calls-{records}"
-    topics = Topics(bootstrap, PARTITIONS)
-    if topics.count(topic) == records:
-        return topic
-    topics.delete(lambda name: name == topic)
-    topics.create(topic)
-    producer = fast_producer(bootstrap)
-    for number in range(records):
-        word = key(number % max(1, records // REPEATED))
-        producer.produce(topic, number.to_bytes(8, "big"), word)
-        if number % 10_000 == 0:
-            producer.poll(0)
-    flushed(producer)
+    topic, words = f"bench-calls-{records}", max(1, records // REPEATED)
+    rows = ((topic, n.to_bytes(8, "big"), key(n % words), 0) for n in range(records))
+    fill(bootstrap, (topic,), records, rows, PARTITIONS)
     return topic
 
 

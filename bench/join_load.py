@@ -12,8 +12,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from bench.broker import Topics
-from bench.load import fast_producer, flushed, key
+from bench.load import fill, key
 
 _SEED = 7
 _START_MS = 1_000_000_000_000
@@ -90,15 +89,5 @@ class JoinLoad:
 
 def load(bootstrap: str, wanted: JoinLoad) -> None:
     """Fill both topics unless a run before has."""
-    topics = Topics(bootstrap)
-    if sum(map(topics.count, wanted.topics)) == wanted.records:
-        return
-    topics.delete(lambda name: name in wanted.topics)
-    for topic in wanted.topics:
-        topics.create(topic)
-    producer = fast_producer(bootstrap)
-    for row in wanted.rows():
-        producer.produce(wanted.topics[row.side], row.raw, key(row.word), timestamp=row.time)
-        if row.number % 10_000 == 0:
-            producer.poll(0)
-    flushed(producer)
+    rows = ((wanted.topics[row.side], row.raw, key(row.word), row.time) for row in wanted.rows())
+    fill(bootstrap, wanted.topics, wanted.records, rows)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import uuid
 from functools import partial
 from typing import Any
 
@@ -12,13 +9,13 @@ import attrs
 import orjson
 
 from bench import calls, rounds
-from bench.broker import Topics, read_all, serving
+from bench.broker import read_all, serving
 from bench.join_check import check_join, expected
 from bench.join_load import JoinLoad, load
 from bench.load import expected_counts
 from bench.load import load as load_words
-from bench.processes import measure
 from bench.rounds import Outcome
+from bench.single_run import ALONE, CHANGELOG, run_once
 
 #: What is joined.
 KINDS = ("stream_stream", "stream_table", "table_table", "foreign_key")
@@ -39,8 +36,7 @@ class JoinBench:
     def bare(self) -> Outcome:
         """The bare loop."""
         hops = sum(self._subscriptions()) if self.load.kind == "foreign_key" else 0
-        topics = {"changelog": {"cleanup.policy": "compact"}, "hop": {}}
-        return self._run("bench.bare_joins", topics, "--hops", str(hops))
+        return self._run("bench.bare_joins", {**CHANGELOG, "hop": {}}, "--hops", hops)
 
     def streamlet(self) -> Outcome:
         """The application of ``bench/apps.py``, in one worker."""
@@ -48,11 +44,10 @@ class JoinBench:
         if self.load.kind == "foreign_key":
             rows, moved = self._subscriptions()
             # Each subscription is seen, and each answer to a row.
-            until = ["--total", str(inputs + 2 * rows + moved)]
+            until: list[object] = ["--total", inputs + 2 * rows + moved]
         else:  # records that were seen may wait in the task, and what they join with as well
-            until = ["--by-output", "--total", str(sum(1 for _ in expected(self.load)))]
-        seen = *until, "--inputs", str(inputs)
-        return self._run("bench.ours", {}, *seen, "--number", "0", "--members", "1")
+            until = ["--by-output", "--total", sum(1 for _ in expected(self.load))]
+        return self._run("bench.ours", {}, *until, "--inputs", inputs, *ALONE)
 
     def _subscriptions(self) -> tuple[int, int]:
         """The changes of left rows, and those that name another right row than before."""
@@ -65,30 +60,14 @@ class JoinBench:
                 named[row.word] = row.to
         return rows, moved
 
-    def _run(self, module: str, more: dict[str, dict[str, str]], *words: str) -> Outcome:
-        run = f"bench-run-{uuid.uuid4().hex[:8]}"
-        state = tempfile.mkdtemp(prefix="streamlet-bench-")
-        topics = Topics(self.bootstrap)
-        topics.create(run)
-        for name, config in more.items():
-            topics.create(f"{run}-{name}", config)
+    def _run(self, module: str, topics: dict[str, dict[str, str]], *words: object) -> Outcome:
         left, right = self.load.topics
-        options = {
-            "bootstrap": self.bootstrap,
-            "left": left,
-            "right": right,
-            "output": run,
-            "state": state,
-            "within": str(self.load.within_ms),
-        }
-        common = [word for name, value in options.items() for word in (f"--{name}", value)]
-        try:
-            command = [module, self.load.kind, *common, *words]
-            measurement = measure([command], self.load.records)
-            return Outcome(measurement, check_join(self.bootstrap, run, self.load))
-        finally:
-            shutil.rmtree(state, ignore_errors=True)
-            topics.delete(lambda name: name.startswith(run))
+        options = {"left": left, "right": right, "within": self.load.within_ms}
+        return run_once(
+            *(self.bootstrap, (module, self.load.kind), options, [words], self.load.records),
+            lambda output: check_join(self.bootstrap, output, self.load),
+            topics=topics,
+        )
 
 
 @attrs.frozen
@@ -102,18 +81,9 @@ class SplitBench:
 
     def run(self, workload: str) -> Outcome:
         """One of the two applications, in one worker."""
-        run = f"bench-run-{uuid.uuid4().hex[:8]}"
-        state = tempfile.mkdtemp(prefix="streamlet-bench-")
-        topics = Topics(self.bootstrap)
-        topics.create(run)
-        command = ["bench.ours", workload, "--bootstrap", self.bootstrap, "--source", self.source]
-        command += ["--output", run, "--state", state, "--total", str(self.records)]
-        try:
-            measurement = measure([[*command, "--number", "0", "--members", "1"]], self.records)
-            return Outcome(measurement, self._wrong(run))
-        finally:
-            shutil.rmtree(state, ignore_errors=True)
-            topics.delete(lambda name: name.startswith(run))
+        program, own = ("bench.ours", workload), ("--total", self.records, *ALONE)
+        options = {"source": self.source}
+        return run_once(self.bootstrap, program, options, [own], self.records, self._wrong)
 
     def _wrong(self, output: str) -> str:
         """The fault in the output: each number must be there once, in the order of its key."""

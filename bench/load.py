@@ -10,10 +10,15 @@ import itertools
 import random
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from confluent_kafka import Producer
 
 from bench.broker import PARTITIONS, Topics
+
+#: A record to send: topic, value, key, time (ms since the epoch; 0: now).
+Sent: TypeAlias = tuple[str, bytes, bytes, int]
 
 _SEED = 7
 
@@ -41,23 +46,43 @@ def expected_counts(records: int, keys: int) -> dict[bytes, int]:
 def load(bootstrap: str, records: int, keys: int, partitions: int = PARTITIONS) -> str:
     """Fill the input topic unless a run before has; its name."""
     topic = f"bench-in-{records}-{keys}" + (f"-{partitions}" if partitions != PARTITIONS else "")
-    topics = Topics(bootstrap, partitions)
-    if topics.count(topic) == records:
-        return topic
-    topics.delete(lambda name: name == topic)
-    topics.create(topic)
-    producer = fast_producer(bootstrap)
     start_ms = time.time_ns() // 1_000_000 - records
-    pad = b"x" * 33
-    for index, word in enumerate(words(records, keys)):
-        at_ms = start_ms + index
-        text = key(word)
-        value = b'{"word": "%s", "n": %d, "ts": %d, "pad": "%s"}' % (text, index, at_ms, pad)
-        producer.produce(topic, value, text, timestamp=at_ms)
+
+    def rows() -> Iterator[Sent]:
+        pad = b"x" * 33
+        for index, word in enumerate(words(records, keys)):
+            text, at_ms = key(word), start_ms + index
+            value = b'{"word": "%s", "n": %d, "ts": %d, "pad": "%s"}' % (text, index, at_ms, pad)
+            yield topic, value, text, at_ms
+
+    fill(bootstrap, (topic,), records, rows(), partitions)
+    return topic
+
+
+def fill(
+    bootstrap: str,
+    names: Sequence[str],
+    count: int,
+    records: Iterable[Sent],
+    partitions: int = PARTITIONS,
+) -> None:
+    """Fill topics unless a run before has, which left so many records in them."""
+    topics = Topics(bootstrap, partitions)
+    if sum(map(topics.count, names)) != count:
+        topics.delete(lambda name: name in names)
+        for topic in names:
+            topics.create(topic)
+        send_all(bootstrap, records)
+
+
+def send_all(bootstrap: str, records: Iterable[Sent]) -> None:
+    """Write records as fast as the broker takes them, and wait until it has."""
+    producer = fast_producer(bootstrap)
+    for index, (topic, value, word, at_ms) in enumerate(records):
+        producer.produce(topic, value, word, timestamp=at_ms)
         if index % 10_000 == 0:
             producer.poll(0)
     flushed(producer)
-    return topic
 
 
 def fast_producer(bootstrap: str, linger_ms: int = 50) -> Producer:

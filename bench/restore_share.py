@@ -26,7 +26,7 @@ from bench.handover import PARTITIONS
 from bench.handover_app import UPDATE, names
 from bench.handover_instances import Instance, Instances, wait_until
 from bench.handover_load import keys_in_turn
-from bench.load import fast_producer, flushed
+from bench.load import send_all
 from bench.processes import MeasurementError
 from bench.rounds import tell
 
@@ -77,7 +77,8 @@ def _round(bootstrap: str, records: int, keys: int) -> _Round:
     topics = Topics(bootstrap, PARTITIONS)
     topics.create(source)
     topics.create(output, {"message.timestamp.type": "LogAppendTime"})
-    _fill(bootstrap, source, records, keys)
+    in_turn = keys_in_turn(keys, PARTITIONS)
+    send_all(bootstrap, ((source, _TIME.pack(0), in_turn[n % keys], 0) for n in range(records)))
     with tempfile.TemporaryDirectory() as folder:
         instances = Instances(bootstrap, application, Path(folder), PARTITIONS, {})
         try:
@@ -98,17 +99,6 @@ def _round(bootstrap: str, records: int, keys: int) -> _Round:
             raise MeasurementError(f"learned for {measured.learned_s} s only: --records")
         topics.delete(lambda name: name.startswith(application))
         return measured
-
-
-def _fill(bootstrap: str, topic: str, records: int, keys: int) -> None:
-    producer = fast_producer(bootstrap)
-    value = _TIME.pack(0)
-    in_turn = keys_in_turn(keys, PARTITIONS)
-    for number in range(records):
-        producer.produce(topic, value, in_turn[number % keys])
-        if number % 10_000 == 0:
-            producer.poll(0)
-    flushed(producer)
 
 
 def _measured(bootstrap: str, output: str, worker: Instance, learner: Instance) -> _Round:

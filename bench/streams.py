@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import uuid
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from bench import rounds
-from bench.broker import PARTITIONS, Topics, serving
-from bench.check import check_passthrough, check_wordcount
+from bench.broker import PARTITIONS, serving
+from bench.check import check_passthrough, check_windows, check_wordcount
 from bench.load import load
-from bench.processes import measure
 from bench.rounds import Outcome, Variant
+from bench.single_run import ALONE, CHANGELOG, run_once
+from bench.window_load import WindowLoad
+from bench.window_load import load as load_windows
 
 #: What is sent with commits is measured over several of them, which are a second apart.
 ON_COMMIT_RECORDS = 3_000_000
@@ -22,7 +22,16 @@ ON_COMMIT_RECORDS = 3_000_000
 
 @attrs.frozen
 class Bench:
-    """One workload on one loaded topic of so many partitions; outputs have the usual number."""
+    """One workload on one loaded topic; its output has the usual number of partitions.
+
+    Attributes:
+        workload: such as ``wordcount``.
+        bootstrap: the broker.
+        source: the topic.
+        records: how many it has; ``keys``: how many different ones.
+        partitions: of the topic, and of the changelog of a bare loop.
+        windows: the load of windows, where that is the workload.
+    """
 
     workload: str
     bootstrap: str
@@ -30,58 +39,65 @@ class Bench:
     records: int
     keys: int
     partitions: int = PARTITIONS
+    windows: WindowLoad | None = None
+
+    @classmethod
+    def of_windows(cls, bootstrap: str, load: WindowLoad) -> Bench:
+        """Counts in windows, on a topic that is loaded unless a run before has."""
+        source = load_windows(bootstrap, load)
+        count = load.preload + load.records
+        return cls("window", bootstrap, source, count, load.keys, windows=load)
+
+    @property
+    def preload(self) -> int:
+        """The number of records before the measurement begins."""
+        return 0 if self.windows is None else self.windows.unmeasured
 
     def bare(self, *more: str) -> Outcome:
         """The bare loop; ``more`` arguments of its."""
-        return self._run("bench.bare", [["--partitions", str(self.partitions), *more]])
+        own = ("--partitions", self.partitions, *more)
+        return self.run(("bench.bare",), [own], topics=CHANGELOG, beside=self.partitions)
 
-    def streamlet(self, workers: int, *more: str) -> Outcome:
+    def streamlet(
+        self, workers: int = 1, *more: str, environ: Mapping[str, str] | None = None
+    ) -> Outcome:
         """The application of ``bench/apps.py``, in so many workers of one group."""
         own = [
-            ["--total", str(self.records), "--number", str(n), "--members", str(workers), *more]
+            ("--total", self.records, "--number", n, "--members", workers, *more)
             for n in range(workers)
         ]
-        return self._run("bench.ours", own)
+        return self.run(("bench.ours",), own, environ=environ)
 
     def regrouped(self, app: str, *more: str) -> Outcome:
         """Word count behind a repartition topic: one worker writes a record there for each."""
-        both = str(2 * self.records)
-        own = ["--total", both, "--inputs", both, "--by-output", "--number", "0", "--members", "1"]
-        return self._run("bench.ours", [[*own, *more]], app)
+        both = 2 * self.records
+        own = ["--total", both, "--inputs", both, "--by-output", *ALONE, *more]
+        return self.run(("bench.ours",), [own], app)
 
-    def _run(self, module: str, processes: list[list[str]], app: str = "") -> Outcome:
-        """Run the module once per list of further arguments, side by side."""
-        run = f"bench-run-{uuid.uuid4().hex[:8]}"
-        state = tempfile.mkdtemp(prefix="streamlet-bench-")
-        topics = Topics(self.bootstrap)
-        topics.create(run)
-        if module == "bench.bare":
-            changelogs = Topics(self.bootstrap, self.partitions)
-            changelogs.create(f"{run}-changelog", {"cleanup.policy": "compact"})
-        options = {
-            "--bootstrap": self.bootstrap,
-            "--source": self.source,
-            "--output": run,
-            "--state": state,
-        }
-        common = [
-            module,
-            app or self.workload,
-            *(word for pair in options.items() for word in pair),
-        ]
-        try:
-            measurement = measure([[*common, *own] for own in processes], self.records)
-            return Outcome(measurement, self._wrong(run))
-        finally:
-            shutil.rmtree(state, ignore_errors=True)
-            topics.delete(lambda name: name.startswith(run))
+    def run(
+        self,
+        program: Sequence[str],
+        processes: Sequence[Sequence[object]],
+        app: str = "",
+        wrong: Callable[[str], str] | None = None,
+        **how: Any,
+    ) -> Outcome:
+        """``run_once`` of a program; ``app`` in place of the workload, ``wrong`` of its check."""
+        options: dict[str, object] = {"source": self.source, "preload": self.preload}
+        if self.windows is not None:
+            options |= {"size": self.windows.size_ms, "grace": self.windows.grace_ms}
+        whole = *program, app or self.workload
+        check = wrong or self._wrong
+        return run_once(self.bootstrap, whole, options, processes, self.records, check, **how)
 
     def _wrong(self, output: str) -> str:
-        if self.workload != "passthrough":
-            on_commit = self.workload == "on-commit"
-            load = self.records, self.keys
-            return check_wordcount(self.bootstrap, output, *load, on_commit=on_commit)
-        return check_passthrough(self.bootstrap, self.source, output, self.records, self.keys)
+        """The faults of the output of the whole input."""
+        if self.windows is not None:
+            return check_windows(self.bootstrap, output, self.windows)
+        if self.workload == "passthrough":
+            return check_passthrough(self.bootstrap, self.source, output, self.records, self.keys)
+        on_commit = self.workload == "on-commit"
+        return check_wordcount(self.bootstrap, output, self.records, self.keys, on_commit=on_commit)
 
 
 def run(
@@ -100,7 +116,7 @@ def run(
         if "streamlet" in peers:
             variants["streamlet"] = lambda: bench.streamlet(workers)
             if workers > 1:
-                variants["one_worker"] = lambda: bench.streamlet(1)
+                variants["one_worker"] = bench.streamlet
         outcomes = rounds.play(variants, runs)
     result = rounds.summary(workload, outcomes)
     if workers > 1:

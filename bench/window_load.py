@@ -16,8 +16,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from bench.broker import Topics
-from bench.load import fast_producer, flushed, key
+from bench.load import fill, key
 
 _SEED = 7
 #: Records of a window by keys.
@@ -91,17 +90,9 @@ class WindowLoad:
 def load(bootstrap: str, wanted: WindowLoad) -> str:
     """Fill the input topic unless a run before has; its name."""
     topic = f"bench-windows-{wanted.records}-{wanted.keys}-{wanted.open_windows}"
-    topics = Topics(bootstrap)
-    if topics.count(topic) == wanted.preload + wanted.records:
-        return topic
-    topics.delete(lambda name: name == topic)
-    topics.create(topic)
-    producer = fast_producer(bootstrap)
-    for index, (word, time_ms) in enumerate(wanted.all()):
-        producer.produce(
-            topic, b'{"n": %d, "pad": "xxxxxxxx"}' % index, key(word), timestamp=time_ms
-        )
-        if index % 10_000 == 0:
-            producer.poll(0)
-    flushed(producer)
+    rows = (
+        (topic, b'{"n": %d, "pad": "xxxxxxxx"}' % index, key(word), time_ms)
+        for index, (word, time_ms) in enumerate(wanted.all())
+    )
+    fill(bootstrap, (topic,), wanted.preload + wanted.records, rows)
     return topic

@@ -15,12 +15,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import load, rounds, window_load
+from bench import rounds
 from bench.broker import serving
+from bench.load import load
 from bench.peers import exact, page, quix
 from bench.peers.kafka_streams import VERSION, compiled
-from bench.peers.variants import THREADS, VARIANTS, WORKLOADS, Peers
+from bench.peers.variants import THREADS, VARIANTS, WORKLOADS, variants
 from bench.rounds import Outcome
+from bench.streams import Bench
+from bench.window_load import WindowLoad
 from streamlet.kafka.native.library import native
 
 #: Records and keys that are compared.
@@ -72,21 +75,19 @@ def _measured(options: argparse.Namespace) -> dict[str, Any]:
         with serving() as bootstrap:
             for workload in options.workloads:
                 rounds.tell(f"{workload}: loading {options.records:,} records")
-                peers = _peers(workload, bootstrap, options.records, options.keys)
-                variants = peers.variants(programs, launcher)
-                wanted = {name: variants[name] for name in chosen if name in variants}
+                bench = _bench(workload, bootstrap, options.records, options.keys)
+                there = variants(bench, programs, launcher)
+                wanted = {name: there[name] for name in chosen if name in there}
                 result[workload] = summary(rounds.play(wanted, options.runs))
     result["skipped"] = skipped
     result["right"] = all(result[workload]["right"] for workload in options.workloads)
     return result
 
 
-def _peers(workload: str, bootstrap: str, records: int, keys: int) -> Peers:
-    if workload != "window":
-        return Peers(workload, bootstrap, load.load(bootstrap, records, keys), records, keys)
-    wanted = window_load.WindowLoad(records, keys, 1)
-    source = window_load.load(bootstrap, wanted)
-    return Peers(workload, bootstrap, source, wanted.preload + records, keys, wanted)
+def _bench(workload: str, bootstrap: str, records: int, keys: int) -> Bench:
+    if workload == "window":
+        return Bench.of_windows(bootstrap, WindowLoad(records, keys, 1))
+    return Bench(workload, bootstrap, load(bootstrap, records, keys), records, keys)
 
 
 def summary(outcomes: Mapping[str, list[Outcome]]) -> dict[str, Any]:
