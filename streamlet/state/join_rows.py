@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from streamlet.columnwise import join_add, join_find, join_pack
 from streamlet.serdes import Serde
-from streamlet.serdes.serde import build
+from streamlet.serdes.serde import build_rows
 
 #: A record: its time and its value.
 Kept: TypeAlias = tuple[int, Any]
@@ -115,10 +115,6 @@ _pack = join_pack or plain_pack
 def kept_rows(value: Serde[Any]) -> Serde[list[Kept]]:
     """The serde of rows whose records have values of a serde."""
 
-    def encode(row: list[Kept]) -> bytes:
-        (raw,) = encode_all([row])
-        return raw
-
     def encode_all(rows: list[list[Kept]]) -> list[bytes]:
         raws: list[Any] = value.encode_rows([one for row in rows for _, one in row])
         return _pack(rows, raws)
@@ -133,4 +129,4 @@ def kept_rows(value: Serde[Any]) -> Serde[list[Kept]]:
         return row
 
     name = f"records of {value.name}"
-    return build(name, encode, decode, accepts=frozenset({list}), encode_all=encode_all)
+    return build_rows(name, encode_all, decode, list)
