@@ -26,6 +26,14 @@ def partitions(log: MemoryLog, topic: str) -> int:
     return log.infos()[topic].partitions
 
 
+class DeletingAdmin(MemoryAdmin):
+    """Topics of a broker that deletes records by age where they have no policy of their own."""
+
+    def topic_settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        own = super().topic_settings(names)
+        return {name: {"cleanup.policy": "delete", **one} for name, one in own.items()}
+
+
 def test_a_changelog_that_a_broker_made_gets_its_partitions_and_settings(
     log: MemoryLog, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -56,14 +64,8 @@ def test_with_the_right_number_of_partitions_it_lacks_its_settings_all_the_same(
     log: MemoryLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Else the broker deletes state by age."""
-
-    class Admin(MemoryAdmin):
-        def topic_settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
-            own = super().topic_settings(names)
-            return {name: {"cleanup.policy": "delete", **one} for name, one in own.items()}
-
     log.create(CHANGELOG, 4)
-    prepared(log, stateful(), admin=Admin(log))
+    prepared(log, stateful(), admin=DeletingAdmin(log))
     assert log.config(CHANGELOG)["cleanup.policy"] == "compact"
     assert "was made by a broker, with 4 partitions" in caplog.text
 
@@ -72,13 +74,7 @@ def test_one_that_is_made_again_with_as_many_partitions_gets_its_settings_while_
     log: MemoryLog,
 ) -> None:
     """Nothing starts again: its owner has found that it lost records."""
-
-    class Admin(MemoryAdmin):
-        def topic_settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
-            own = super().topic_settings(names)
-            return {name: {"cleanup.policy": "delete", **one} for name, one in own.items()}
-
-    catalog = prepared(log, stateful(), admin=Admin(log))
+    catalog = prepared(log, stateful(), admin=DeletingAdmin(log))
     assert not catalog.look(0)
     log.delete(CHANGELOG)
     log.create(CHANGELOG, 4)
@@ -115,6 +111,6 @@ def test_settings_that_may_not_be_changed_are_named(
             return dict.fromkeys(settings, "TOPIC_AUTHORIZATION_FAILED")
 
     log.create(CHANGELOG, 1)
-    prepared(log, stateful(), admin=Admin(log))
+    prepared(log, stateful(), admin=DeletingAdmin(log))
     assert partitions(log, CHANGELOG) == 4
     assert "its settings cannot be changed: TOPIC_AUTHORIZATION_FAILED" in caplog.text
