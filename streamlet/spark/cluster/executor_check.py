@@ -40,6 +40,9 @@ LOADED = (
     "streamlet.spark.state.stage",
 )
 
+#: The ends of the names of files that Python, or ``lazy_names``, reads.
+_SOURCES = (".py", ".pyi")
+
 
 class Wanted(NamedTuple):
     """The driver's side of the check."""
@@ -112,13 +115,13 @@ def _sources(spec: Any, name: str) -> Iterator[tuple[str, bytes]]:
 
         with zipfile.ZipFile(archive) as files:
             for entry in files.namelist():
-                if entry.startswith(f"{name}/") and entry.endswith(".py"):
+                if entry.startswith(f"{name}/") and entry.endswith(_SOURCES):
                     yield entry[len(name) + 1 :], files.read(entry)
         return
     for root in spec.submodule_search_locations:
         for folder, _, names in os.walk(root):
             for one in names:
-                if one.endswith(".py"):
+                if one.endswith(_SOURCES):
                     path = os.path.join(folder, one)
                     with open(path, "rb") as file:
                         yield os.path.relpath(path, root).replace(os.sep, "/"), file.read()
