@@ -1,8 +1,12 @@
-"""The pages of the documentation are short enough to be read."""
+"""The pages of the documentation are short enough to be read, and lists of keys are whole."""
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
+
+import streamlet.admin.status
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 #: As ``wc -w`` counts, tables and code included.
@@ -17,3 +21,17 @@ def test_no_page_has_more_words_than_are_read_at_once() -> None:
     }
     assert len(words) > 50
     assert {page: count for page, count in words.items() if count > MOST_WORDS} == {}
+
+
+def test_each_key_of_the_status_document_stands_on_its_page() -> None:
+    tree = ast.parse(Path(streamlet.admin.status.__file__).read_text("utf-8"))
+    keys = {
+        key.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant)
+    }
+    page = (DOCS / "operations" / "json.md").read_text("utf-8")
+    assert len(keys) > 50
+    assert keys - {*re.findall(r"`(\w+)`", page)} == set()
