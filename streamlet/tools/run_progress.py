@@ -7,9 +7,16 @@ from typing import Any
 
 import attrs
 
+from streamlet.errors import ProcessingError
 from streamlet.runtime.metrics.values import Snapshot
 from streamlet.tools.output import CommandOutput
 from streamlet.tools.run_live import LiveLine
+
+#: What to do about a record that fails each time.
+_RECORD_FAILS = (
+    "a record failed: mend what fails on it, or have on_error= of App leave such records out, "
+    '"skip", or put them aside, ("dead_letter", TOPIC)'
+)
 
 
 @attrs.define
@@ -79,6 +86,10 @@ class RunProgress:
     def ended(self, exit_code: int, drained: bool) -> None:
         """Print the answer."""
         members = self._members.values()
+        error = self._error if exit_code else None
+        if error is not None and error["type"] == ProcessingError.__name__:
+            error["hint"] = _RECORD_FAILS
+            self._output.note(_RECORD_FAILS)
         records, skipped = sum(m.records for m in members), sum(m.skipped for m in members)
         dropped = sum(m.dropped for m in members)
         document = {
@@ -89,7 +100,7 @@ class RunProgress:
             "skipped": skipped,
             "drained": drained,
             "exit_code": exit_code,
-            "error": self._error if exit_code else None,
+            "error": error,
         }
         how = "failed" if exit_code else "drained" if drained else "stopped"
         text = f"{self._name} {how}: {records:,} records processed, {skipped:,} skipped"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 
@@ -82,3 +83,14 @@ def test_events_of_workers_reach_the_line(screen: Screen) -> None:
     assert "one: 3 records, 1/s, lag 2, 1 tasks" in screen.getvalue()
     progress.event(0, {"event": "exited", "exit_code": 0})
     assert live.text == "one: 3 records, 0/s, lag unknown, 0 tasks"
+
+
+@pytest.mark.parametrize(("error", "named"), [("ProcessingError", True), ("BrokerError", False)])
+def test_the_end_by_a_record_that_fails_names_what_may_be_done(error: str, named: bool) -> None:
+    output = CommandOutput(as_json=True, out=(out := io.StringIO()), err=(err := io.StringIO()))
+    progress = RunProgress(output, "app", "one", LiveLine(output, "one"))
+    progress.event(0, {"event": "failed", "error": error, "message": "it failed"})
+    progress.ended(1, False)
+    found = json.loads(out.getvalue())["error"]
+    assert ("on_error= of App" in found.get("hint", "")) == named
+    assert ("on_error= of App" in err.getvalue()) == named
