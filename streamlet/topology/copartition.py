@@ -9,6 +9,7 @@ merged stream need not, as in Kafka Streams.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 
 from streamlet.errors import MissingTopicError, TopologyError
 from streamlet.topology.nodes import InternalTopic, SourceNode
@@ -110,9 +111,11 @@ def _given(
     read = {topic for part in parts for topic in part.topics_among(there) if topic not in ours}
     missing = sorted(read - set(source_counts))
     if missing:
+        alike = {name for one in missing for name in get_close_matches(one, there, n=1)}
+        hint = f"; there is {' and '.join(sorted(alike))}" if alike else ""
         raise MissingTopicError(
-            f"source topic does not exist: {', '.join(missing)}; create it before the application "
-            "starts, for example with streamlet topics create",
+            f"source topic does not exist: {', '.join(missing)}{hint}; create it before the "
+            "application starts, for example with streamlet topics create",
             hidden=missing,
         )
     return {topic: source_counts[topic] for topic in sorted(read)}

@@ -138,9 +138,12 @@ def test_a_given_count_that_does_not_fit_the_join_is_refused() -> None:
         topology.partition_counts({"orders": 3, "people": 5})
 
 
-def test_a_missing_source_topic_is_named() -> None:
+def test_a_missing_source_topic_is_named_and_one_that_is_called_alike() -> None:
+    topology = joined(rekeyed=False).topology()
     with pytest.raises(MissingTopicError, match="does not exist: people; create it"):
-        joined(rekeyed=False).topology().tasks({"orders": 3})
+        topology.tasks({"orders": 3})
+    with pytest.raises(MissingTopicError, match="people; there is peoples; create it"):
+        topology.tasks({"orders": 3, "peoples": 3})
 
 
 def test_internal_topics_have_kafkas_names_and_safe_settings() -> None:
