@@ -132,6 +132,12 @@ class App(Sources, Describing, Queries, Running):
             production=production_handler,
             uncaught=uncaught_handler,
         )
+        if config is not None and not isinstance(config, Mapping):
+            raise ConfigError([f"config: expected a dict of settings, not {shown(config)}"])
+        if tracer_provider is not None and not hasattr(tracer_provider, "get_tracer"):
+            raise ConfigError(
+                [f"tracer_provider: expected OpenTelemetry's, not {shown(tracer_provider)}"]
+            )
         own: dict[str, object] = {"bootstrap.servers": bootstrap_servers, "http.port": http_port}
         own[OAUTH_FUNCTION] = oauth
         self._config = {**(config or {}), **{key: it for key, it in own.items() if it is not None}}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import attrs
 
+from streamlet.bounded import TASK_NUMBER_MAX
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.expressions import Expression, plain, type_of
@@ -734,8 +735,10 @@ class KStream(Generic[K, V]):
         """
         if partitions is not None:
             check_is("repartition(partitions=)", partitions, (int,), "a number of partitions")
-        if partitions is not None and partitions < 1:
-            raise TopologyError(f"repartition(): partitions must be at least 1, not {partitions}")
+        if partitions is not None and not 1 <= partitions <= TASK_NUMBER_MAX + 1:
+            raise TopologyError(
+                f"repartition(): partitions must be 1 to {TASK_NUMBER_MAX + 1}, not {partitions}"
+            )
         if partitioner is not None:
             check_takes("repartition()", partitioner, "key", "value", "partitions")
             check_not_marked("repartition()", partitioner)

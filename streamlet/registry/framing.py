@@ -15,10 +15,12 @@ from uuid import UUID
 import attrs
 
 from streamlet.errors import ConfigError, RegistryError, SerdeError, error_text
+from streamlet.lazy_results import never_runs
 from streamlet.registry.client import default_registry
 from streamlet.registry.schemas import RegistrySchema, SchemaKind, Schemas
 from streamlet.serdes.marks import former_name
 from streamlet.serdes.serde import Serde, build, decode_error
+from streamlet.user_code import shown
 
 _HEAD, _GUID_HEAD = 5, 17
 #: The readers that are kept, one for each schema that records were written by.
@@ -61,9 +63,11 @@ def framed(
     Raises:
         ConfigError: there is no such strategy for subjects.
     """
-    if not callable(subject) and subject not in _SUBJECTS:
+    if never_runs(subject):
+        raise ConfigError(["subject: its calls do nothing by themselves; give a plain function"])
+    if not callable(subject) and not (isinstance(subject, str) and subject in _SUBJECTS):
         known = ", ".join(map(repr, _SUBJECTS))
-        raise ConfigError([f"subject={subject!r}: expected {known} or a function"])
+        raise ConfigError([f"subject={shown(subject)}: expected {known} or a function"])
     named = subject if callable(subject) else _SUBJECTS[subject]
     framing = _Framing(records, registry, named, register)
     serde = framing.serde(records.bare, "", "value")
@@ -126,7 +130,9 @@ class _Framing:
         if schema is None:
             raise SerdeError(f"{self.records.bare.name}: it only reads; give a type or a schema")
         name = self.records.record
-        subject = self.subject(topic, role, name) if topic else self._of_rows(role, name)
+        subject: Any = self.subject(topic, role, name) if topic else self._of_rows(role, name)
+        if not isinstance(subject, str):
+            raise RegistryError(f"subject= returned {shown(subject)}: expected a name, a text")
         try:
             number = self._schemas.id_of(subject, schema, register=self.register)
         except (SerdeError, RegistryError):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from streamlet.config.values import duration
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_serde import json
 from streamlet.serdes.resolve import SerdeLike, serde
 from streamlet.serdes.serde import Serde, build
+from streamlet.user_code import shown
 
 K = TypeVar("K")
 
@@ -39,19 +42,23 @@ class Windowed(NamedTuple, Generic[K]):
 windowed_of: Callable[[Iterable[Any]], Windowed[Any]] = partial(tuple.__new__, Windowed)
 
 
-def time_windowed(key: SerdeLike[K], size_ms: int | None = None) -> Serde[Windowed[K]]:
+def time_windowed(
+    key: SerdeLike[K], size_ms: int | str | timedelta | None = None
+) -> Serde[Windowed[K]]:
     """Keys of tumbling, hopping and sliding windows, as Java's ``TimeWindowedSerde`` writes them.
 
     The bytes of the key, then the start. The end is not written: it is ``size_ms`` after the start
     (a sliding window's time difference), or that of an unlimited window without a size.
 
     Raises:
-        SerdeError: there is no serde for the key.
+        SerdeError: there is no serde for the key, or the size is none.
     """
-    size = "unlimited" if size_ms is None else f"{size_ms} ms"
-    return windowed_until(
-        serde(key), lambda start: NO_END if size_ms is None else start + size_ms, size
-    )
+    try:
+        size = None if size_ms is None else duration().parse(size_ms)
+    except ValueError as error:
+        raise SerdeError(f"time_windowed(size_ms={shown(size_ms)}): {error}") from error
+    text = "unlimited" if size is None else f"{size} ms"
+    return windowed_until(serde(key), lambda start: NO_END if size is None else start + size, text)
 
 
 def windowed_until(

@@ -75,7 +75,7 @@ class TopologyTestDriver(Closing):
         self._parts: list[DriverTask] = []
         self._reader: dict[TopicPartition, DriverTask] = {}
         self._sources: dict[str, SourceNode] = {}
-        policy, given = self._policy, partitions or {}
+        policy, given = self._policy, driver_inputs.checked_partitions(partitions)
         self._topics = DriverTopics(self._topology, policy.topics, given, any_letters=policy.asks)
         tables = self._topology.global_tables
         stores = TaskState.open(None, [table.store for table in tables], CACHE_BYTES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ from streamlet.errors import SerdeError
 from streamlet.kafka.ports import Headers
 from streamlet.processing.task import Task
 from streamlet.serdes import ColumnError, Serde
+from streamlet.user_code import shown
 
 #: A time: ms since the epoch, or a ``datetime`` with a time zone.
 Time: TypeAlias = int | datetime
@@ -31,6 +32,20 @@ def checked_app(app: object) -> App:
     if not isinstance(app, App):
         raise TypeError(f"TopologyTestDriver() expects an App, got {app!r}")
     return app
+
+
+def checked_partitions(given: object) -> Mapping[str, int]:
+    """How many partitions topics have; none where a test does not say it.
+
+    Raises:
+        TypeError: they are no numbers by topic.
+    """
+    found = {} if given is None else given
+    if not isinstance(found, Mapping) or set(map(type, found.values())) - {int}:
+        raise TypeError(
+            f"partitions= expects numbers by topic, such as {{'in': 3}}, got {shown(given)}"
+        )
+    return found
 
 
 def encoded(topic: str, what: str, serde: Serde[Any], column: list[Any]) -> list[bytes | None]:

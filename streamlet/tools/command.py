@@ -32,7 +32,7 @@ import typer
 from rich.markup import escape
 
 from streamlet.config.sources import variable
-from streamlet.errors import BROKER_ADVICE, BrokerError, StreamletError
+from streamlet.errors import BROKER_ADVICE, BrokerError, ConfigError, StreamletError
 from streamlet.hosting.log import set_up_logging
 from streamlet.logs import get_logger
 from streamlet.tools.output import CommandOutput, drop_output, exit_code_of
@@ -295,6 +295,12 @@ def _run(function: Callable[..., None], options: dict[str, Any], own: dict[str, 
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            # A file that was named, and that this user may not look at, or whose name is too long.
+            log.debug("the command failed", exc_info=True)
+            refused = ConfigError([f"{error.filename}: {error.strerror}"])
+            output.failed(refused, refused.exit_code)
+            raise typer.Exit(refused.exit_code) from error
         log.exception("this should not happen; please report it")
         output.failed(error, 1)
         raise typer.Exit(1) from error

@@ -200,11 +200,20 @@ def described_by(app: str, over: Callable[[], bool]) -> Mapping[str, Any] | None
             while True:
                 with suppress(subprocess.TimeoutExpired):
                     text, _ = process.communicate(timeout=_LOOK_S)
-                    return json.loads(text) if process.returncode == 0 else None
+                    return _document(text) if process.returncode == 0 else None
                 if over():
                     return None
         finally:
             process.kill()
+
+
+def _document(text: bytes) -> Mapping[str, Any] | None:
+    """The description; None where a program's own words stand beside it, as those of a library."""
+    try:
+        found: Mapping[str, Any] = json.loads(text)
+    except ValueError:
+        return None
+    return found
 
 
 def topics_of(described: Mapping[str, Any]) -> set[str]:

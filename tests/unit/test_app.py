@@ -104,6 +104,12 @@ def test_a_name_that_cannot_begin_a_topic_is_refused(name: Any) -> None:
         App(name)
 
 
+@pytest.mark.parametrize("wrong", [{"config": "a=b"}, {"tracer_provider": True}])
+def test_an_argument_of_another_type_is_refused_by_its_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(wrong))}: expected"):
+        App("a", **wrong)
+
+
 def test_an_unknown_error_policy_is_refused() -> None:
     with pytest.raises(ConfigError, match="on_error"):
         App("a", on_error="ignore")  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamlet.errors import WrongTypeError
+from streamlet.user_code import shown
 
 
 def check_is(call: str, given: object, expected: tuple[type, ...], what: str) -> None:
@@ -13,8 +14,8 @@ def check_is(call: str, given: object, expected: tuple[type, ...], what: str) ->
     Raises:
         WrongTypeError: it is of another type.
     """
-    if not isinstance(given, expected):
-        raise WrongTypeError(f"{call} expects {what}, got {given!r}")
+    if not isinstance(given, expected) or (isinstance(given, bool) and bool not in expected):
+        raise WrongTypeError(f"{call} expects {what}, got {shown(given)}")
 
 
 def check_callable(call: str, given: object, what: str) -> Any:
@@ -24,5 +25,5 @@ def check_callable(call: str, given: object, what: str) -> Any:
         WrongTypeError: it cannot.
     """
     if not callable(given):
-        raise WrongTypeError(f"{call} expects {what}, got {given!r}")
+        raise WrongTypeError(f"{call} expects {what}, got {shown(given)}")
     return given

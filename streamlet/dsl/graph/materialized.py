@@ -42,6 +42,7 @@ class Materialized:
 
     Raises:
         TopologyError: an unknown setting of RocksDB, or a value that cannot be.
+        WrongTypeError: ``persistent`` or ``logged`` is neither True nor False.
     """
 
     name: str | None = None
@@ -56,6 +57,8 @@ class Materialized:
 
     @rocks.default
     def _checked(self) -> RocksChoice | None:
+        for name, given in (("persistent", self.persistent), ("logged", self.logged)):
+            check_is(f"Materialized({name}=)", given, (bool,), "True or False")
         if self.rocksdb is not None and not self.persistent:
             raise TopologyError(f"store {self.name}: rocksdb= is for stores on disk")
         return rocks_choice(self.rocksdb, f"store {self.name}: rocksdb")

@@ -8,6 +8,9 @@ import attrs
 
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.errors import TopologyError
+from streamlet.logs import get_logger
+
+log = get_logger(__name__)
 
 #: The least span of times in one row: there are as many further rows for the records of one key.
 LEAST_BUCKET_MS = 1_024
@@ -71,8 +74,9 @@ def join_windows(
         difference: of the times, at most.
         before: how much older the other stream's record may be; None: ``difference``.
         after: how much younger it may be; None: ``difference``.
-        grace: how much longer records are kept for others that come late. Left and outer joins
-            send an unmatched result only when stream time is this much behind the window's end.
+        grace: how much longer records are kept for others that come late; where the difference is
+            0, too, none is kept, and none joins. Left and outer joins send an unmatched result
+            only when stream time is this much behind the window's end.
         emit_interval: how often left and outer joins look for unmatched results, by the clock, with
             the next record that comes; Kafka Streams does once a second. 0: with each record.
 
@@ -88,6 +92,11 @@ def join_windows(
             "end before it begins"
         )
     grace_ms = milliseconds("join_windows(grace=)", grace)
+    if before_ms + after_ms + grace_ms == 0:
+        log.warning(
+            "join_windows() of 0 ms without grace keeps no record, so none joins, as in Kafka "
+            "Streams; give a difference, or grace"
+        )
     interval_ms = milliseconds("join_windows(emit_interval=)", emit_interval)
     return JoinWindows(before_ms, after_ms, grace_ms, interval_ms)
 

@@ -18,11 +18,13 @@ from streamlet.testing import TopologyTestDriver
         (lambda: sl.tumbling(60), "tumbling(size=) 60 is 60 milliseconds; write '60s' for seconds"),
         (lambda: sl.hopping("60", 1), "hopping(size=) '60' is 60 milliseconds; write '60s'"),
         (lambda: sl.session(5), "session(gap=) 5 is 5 milliseconds; write '5s'"),
+        (lambda: sl.join_windows(), "join_windows() of 0 ms without grace keeps no record"),
+        (lambda: sl.join_windows(grace="1s"), ""),
         (lambda: sl.tumbling("60ms"), ""),
         (lambda: sl.tumbling(60_000), ""),
     ],
 )
-def test_a_window_of_a_bare_small_number_is_warned_of(
+def test_a_window_of_a_bare_small_number_or_of_nothing_is_warned_of(
     make: Callable[[], object], line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):

@@ -80,6 +80,10 @@ CALLS: dict[str, tuple[Call, str]] = {
         lambda app, bad: stream(app).process(lambda _: None, stores=bad),
         r"process\(\), stores= expects",
     ),
+    "kept on disk": (
+        lambda app, bad: grouped(app).count(store=sl.Materialized(persistent=bad)),
+        r"Materialized\(persistent=\) expects True or False",
+    ),
     "partitions": (
         lambda app, bad: stream(app).repartition(partitions=bad),
         r"repartition\(partitions=\) expects",
@@ -97,7 +101,7 @@ TAKES_TEXT |= {"name", "name of a group", "name of a branch", "stores"}
 @pytest.mark.parametrize("call", CALLS)
 def test_an_argument_of_a_wrong_type_is_refused_at_the_call(call: str) -> None:
     make, message = CALLS[call]
-    bad: list[Any] = [object(), *([] if call == "partitions" else [5])]
+    bad: list[Any] = [object(), True if call == "partitions" else 5]
     bad += [] if call in TAKES_NONE else [None]
     bad += [] if call in TAKES_TEXT else ["5m"]
     for one in bad:

@@ -17,6 +17,7 @@ import streamlet as sl
 from streamlet.errors import (
     ConfigError,
     ProcessingError,
+    RegistryError,
     SerdeError,
     UnreachableRegistryError,
 )
@@ -133,9 +134,22 @@ def test_subjects_are_named_by_the_strategy(
     assert list(server.subjects) == [expected]
 
 
+async def awaited(topic: str, role: str, name: str) -> str:
+    return name
+
+
 def test_a_strategy_that_is_none_is_refused(registry: sl.registry.Registry) -> None:
-    with pytest.raises(ConfigError, match="expected 'topic', 'record', 'topic-record'"):
-        sl.registry.avro(Line, registry=registry, subject="topics")
+    wrong: Any
+    for wrong in ("topics", ["topic"], None):
+        with pytest.raises(ConfigError, match="expected 'topic', 'record', 'topic-record'"):
+            sl.registry.avro(Line, registry=registry, subject=wrong)
+    wrong = awaited
+    with pytest.raises(ConfigError, match="subject: its calls do nothing by themselves"):
+        sl.registry.avro(Line, registry=registry, subject=wrong)
+    wrong = dict(a=1).get  # gives None for any topic
+    nameless = sl.registry.avro(Line, registry=registry, subject=lambda topic, *_: wrong(topic))
+    with pytest.raises(RegistryError, match="subject= returned None: expected a name"):
+        nameless.of_topic("orders", "value").encode(Line("a"))
 
 
 def test_records_of_older_and_newer_writers_are_read_as_ones_own(

@@ -35,6 +35,14 @@ def test_what_is_written_is_read_again(
     assert raws == [None if one is None else serde.encode(one) for one in windows]
 
 
+def test_a_size_is_a_length_of_time() -> None:
+    raw = time_windowed(str).encode(Windowed("a", 7, 0))
+    assert time_windowed(str, "5s").decode(raw) == Windowed("a", 7, 5_007)
+    for wrong in (True, 1.5, "5 parsecs", -1):
+        with pytest.raises(SerdeError, match=r"time_windowed\(size_ms=.*expected"):
+            time_windowed(str, wrong)  # type: ignore[arg-type]
+
+
 def test_an_unlimited_window_ends_with_time_itself() -> None:
     serde = time_windowed(str)
     assert serde.decode(serde.encode(Windowed("a", 5, 2**63 - 1))) == Windowed("a", 5, 2**63 - 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import streamlet as sl
@@ -78,6 +80,14 @@ def test_without_partitions_of_a_topic_that_is_read_each_subtopology_has_one_tas
     app.stream("in", key=str, value=str).repartition(name="five", partitions=5).to("out")
     with TopologyTestDriver(app, partitions={"out": 3}) as driver:
         assert list(map(str, driver.tasks)) == ["0_0", "1_0"]
+
+
+@pytest.mark.parametrize("wrong", [3, "in", ["in"], {"in": "3"}, {"in": True}, {"in": 1.0}])
+def test_partitions_are_numbers_by_topic(wrong: Any) -> None:
+    app = sl.App("a")
+    app.stream("in", key=str, value=str).to("out")
+    with pytest.raises(TypeError, match="partitions= expects numbers by topic"):
+        TopologyTestDriver(app, partitions=wrong)
 
 
 def test_topics_that_are_joined_need_equal_counts() -> None:

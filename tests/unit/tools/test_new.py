@@ -93,6 +93,12 @@ def test_a_name_that_python_has_already_is_refused(name: str, tmp_path: Path) ->
     assert not (tmp_path / "new").exists()
 
 
+def test_a_folder_that_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
+    answer = new("views", "--folder", str(tmp_path / ("x" * 300)), exit_code=2)
+    assert "File name too long" in answer
+    assert "should not happen" not in answer
+
+
 def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:
     mine = tmp_path / "Makefile"
     mine.write_text("mine")
