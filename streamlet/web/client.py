@@ -28,6 +28,7 @@ from streamlet.state.query_errors import (
     UnauthorizedError,
 )
 from streamlet.types import ms_of
+from streamlet.user_code import shown
 from streamlet.web.answers import error_of
 from streamlet.web.asked import MOST_WAIT_MS
 from streamlet.web.keys import packed
@@ -67,9 +68,11 @@ class StoreClient:
     clock: Clock = attrs.field(factory=SystemClock, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
-            raise InvalidQueryError(f"expected http://host:port, not {self.url!r}")
-        if self.token is not None and not _TOKEN.fullmatch(self.token):
+        url: object = self.url
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+            raise InvalidQueryError(f"expected http://host:port, not {shown(url)}")
+        token: object = self.token
+        if token is not None and not (isinstance(token, str) and _TOKEN.fullmatch(token)):
             raise InvalidQueryError("token: expected visible ASCII characters, without spaces")
 
     @overload
@@ -249,7 +252,7 @@ def connect(
     if ca is not None or certificate is not None:
         own = None if certificate is None else (str(certificate), str(key or certificate))
         context = with_files(own, None if ca is None else str(ca))
-    return StoreClient(url, None if token is None else token.strip(), context)
+    return StoreClient(url, token.strip() if isinstance(token, str) else token, context)
 
 
 @attrs.define(eq=False)

@@ -142,6 +142,17 @@ def test_the_position_of_an_absent_key_is_passed_on(made: Serving) -> None:
         assert counts.staleness_ms == 70
 
 
+def test_what_is_no_address_and_no_token_is_refused_by_name() -> None:
+    url: Any
+    for url in ("localhost:8080", None, 8080):
+        with pytest.raises(InvalidQueryError, match="expected http://host:port, not"):
+            sl.connect(url)
+    token: Any
+    for token in (5, "", b"secret"):
+        with pytest.raises(InvalidQueryError, match="token: expected visible ASCII"):
+            sl.connect("http://localhost", token=token)
+
+
 def test_a_time_that_no_server_takes_is_not_waited_for(client: Any) -> None:
     for wait in ("inf", "1e300", "nan", "9"):
         assert client.get("/stores", {"timeout": wait})["stores"]
