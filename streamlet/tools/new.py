@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 import re
+import shlex
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
@@ -66,7 +67,7 @@ def new(
     common.output.answer(
         {"name": name, "folder": str(place), "files": [path.name for path in written]},
         f"wrote {len(written)} files to {place}/; next:\n"
-        f"  cd {place}\n"
+        f"  cd {shlex.quote(str(place))}\n"
         "  make demo    # a broker, two lines, their words counted\n"
         "  make test    # the tests, one of them on a real broker",
     )

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -187,7 +187,8 @@ class CustomWindows(VaryingWindows):
     def _asked(self, time: int) -> tuple[tuple[int, int], ...]:
         given: Any = self.windows_for(time)
         try:
-            found = sorted((start, end) for start, end in given)
+            # It may have no end: no more is taken of it than shows that it is too much.
+            found = sorted((start, end) for start, end in islice(given, MOST_WINDOWS + 1))
         except (TypeError, ValueError) as error:
             refuse_promise(given, yields=True)
             raise ValueError(
@@ -196,7 +197,7 @@ class CustomWindows(VaryingWindows):
             ) from error
         if len(found) > MOST_WINDOWS:
             raise ValueError(
-                f"{self.text}: {len(found)} windows of the time {time}; {MOST_WINDOWS} at most"
+                f"{self.text}: more than {MOST_WINDOWS} windows of the time {time}"
             )
         for window in found:
             problem = self._problem(time, *window)
