@@ -21,6 +21,8 @@ log = get_logger(__name__)
 
 #: Shortest pause between two looks, ms.
 LEAST_MS = 10
+#: The longest time between two looks: a thread waits for no thousand years.
+MOST_MS = 3_600_000
 
 
 class Watchdog:
@@ -68,7 +70,7 @@ class Watchdog:
             frame = sys._current_frames().get(self._watched)
             if frame is not None:
                 self._report(blocked_ms, stack(frame))
-        return max(self._due_ms - blocked_ms, LEAST_MS)
+        return min(max(self._due_ms - blocked_ms, LEAST_MS), MOST_MS)
 
     def _run(self) -> None:
         while not self._ended.wait(self.look() / 1000):

@@ -196,9 +196,7 @@ class CustomWindows(VaryingWindows):
                 f"{shown(given)}: {error_text(error)}"
             ) from error
         if len(found) > MOST_WINDOWS:
-            raise ValueError(
-                f"{self.text}: more than {MOST_WINDOWS} windows of the time {time}"
-            )
+            raise ValueError(f"{self.text}: more than {MOST_WINDOWS} windows of the time {time}")
         for window in found:
             problem = self._problem(time, *window)
             if problem:

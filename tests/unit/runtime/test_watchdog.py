@@ -100,8 +100,10 @@ def test_a_loop_that_goes_round_is_not_reported_and_one_that_does_again_is_once(
     assert watchdog.look() == LIMIT_MS
 
 
-def test_its_thread_ends_with_it() -> None:
-    watchdog = Watchdog(ManualClock(), LIMIT_MS)
+@pytest.mark.parametrize("limit_ms", [LIMIT_MS, 2**63 - 1])  # Java's for no limit
+def test_its_thread_ends_with_it(limit_ms: int) -> None:
+    watchdog = Watchdog(ManualClock(), limit_ms)
+    assert watchdog.look() / 1000 <= threading.TIMEOUT_MAX
     watchdog.start()
     watchdog.close()
     assert all(thread.name != "streamlet-watchdog" for thread in threading.enumerate())
