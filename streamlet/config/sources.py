@@ -263,7 +263,7 @@ def file_entries(file: Path | FileEntries | None, problems: list[str]) -> Iterat
         yield from file or ()
         return
     try:
-        text = file.read_text("utf-8")
+        text = file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         problems.append(f"{file}: cannot be read ({reason})")

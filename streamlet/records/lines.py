@@ -77,6 +77,8 @@ class LineReader:
         Raises:
             ConfigError: the first line of a CSV file does not name the columns that are needed.
         """
+        if self.format in (Format.CSV, Format.JSON):
+            lines = _without_mark(lines)
         if self.format is Format.CSV:
             return self._csv_records(lines)
         parse = {
@@ -174,6 +176,12 @@ class LineReader:
         key = _named("key", self.key.encode_text, row["key"]) if "key" in row else None
         time = row.get("timestamp")
         return InputRecord(number, key, value, _timestamp(_number(time) if time else None))
+
+
+def _without_mark(lines: Iterable[str]) -> Iterator[str]:
+    """The lines without the mark that some programs, as those of Windows, put before UTF-8."""
+    for number, line in enumerate(lines):
+        yield line if number else line.removeprefix("\ufeff")
 
 
 def _named(role: str, encode: Callable[[Any], bytes | None], given: Any) -> bytes | None:

@@ -79,7 +79,7 @@ class StartPosition:
             ConfigError: the file cannot be read, or a line is none.
         """
         try:
-            with path.open(encoding="utf-8") as file:
+            with path.open(encoding="utf-8-sig") as file:
                 text = file.read(_MOST_FILE_BYTES + 1)
         except (OSError, UnicodeError) as error:
             raise ConfigError([f"--from-file {path}: {error}"]) from error

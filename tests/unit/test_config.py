@@ -216,7 +216,7 @@ def test_none_in_the_code_means_the_default() -> None:
 def test_a_properties_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
     file = tmp_path / "app.properties"
     file.write_text(
-        "# comment\n! comment\n\n  num.standby.replicas : 1\nmax.task.idle.ms 7\n"
+        "\ufeff# comment\n! comment\n\n  num.standby.replicas : 1\nmax.task.idle.ms 7\n"
         "rack.aware.assignment.tags=zone,\\\n    rack\nstate.dir = /a=b\nsasl.password=x#y\n"
         "instance.tags=zone=a,\\"
     )

@@ -72,7 +72,7 @@ def read_scenario(path: Path, settings: Mapping[str, str] | None = None) -> Scen
         ScenarioError: it cannot be read or played; names every key and what was expected there.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError([f"cannot read {path}: {error}"]) from error
     try:

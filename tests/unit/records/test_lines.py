@@ -38,7 +38,7 @@ def test_a_key_ends_at_the_first_colon() -> None:
 
 def test_a_json_line_has_what_reading_shows() -> None:
     text = (
-        '{"topic": "t", "partition": 3, "offset": 9, "timestamp": 5, "key": 1, "value": "a", '
+        '\ufeff{"topic": "t", "partition": 3, "offset": 9, "timestamp": 5, "key": 1, "value": "a", '
         '"headers": [["h", "x"], ["n", null]]}\n'
         '\n{"value": "b"}\n{"key": 2, "value": null}\n'
     )
@@ -50,7 +50,7 @@ def test_a_json_line_has_what_reading_shows() -> None:
 
 
 def test_csv_has_columns_for_key_value_and_time() -> None:
-    text = 'key,value,timestamp\na,"1, or\nmore",7\n\nb,2,\n'
+    text = '\ufeffkey,value,timestamp\na,"1, or\nmore",7\n\nb,2,\n'  # as Windows writes it
     assert read(Format.CSV, text) == [
         InputRecord(3, b"a", b"1, or\nmore", 7),
         InputRecord(5, b"b", b"2"),

@@ -121,7 +121,7 @@ def test_a_file_of_positions_is_refused_by_its_line(tmp_path: Path, text: str, s
 
 def test_a_file_of_positions_is_read(tmp_path: Path) -> None:
     path = tmp_path / "positions.csv"
-    path.write_text("lines,0,12\r\n lines , 1 , 7\n")
+    path.write_text("\ufefflines,0,12\r\n lines , 1 , 7\n")
     exact = {TopicPartition("lines", 0): 12, TopicPartition("lines", 1): 7}
     assert StartPosition.from_file(path).exact == exact
     with pytest.raises(ConfigError, match="No such file"):
