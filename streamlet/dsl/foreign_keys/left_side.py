@@ -131,18 +131,22 @@ class Subscribe:
         out = ResultColumns()
         partition, dropped = wire.partition_bytes(self.context.task.partition), 0
         head, usual = wire.usual_subscription(wire.SUBSCRIBE_IF_THERE), not self.left
-        times, count = batch.timestamps, len(keys)
-        digests = wire.digests_of(contents[:count], news[:count])
+        digests = wire.digests_of(contents[: len(keys)], news[: len(keys)])
         columns = keys, digests, news, befores
+        add_record, add_key, add_value = out.records.append, out.keys.append, out.values.append
         for index, (key, digest, new, old) in enumerate(zip(*columns, strict=False)):
             if usual and digest is not None and new is not None and old in (None, new):
-                out.add(index, new, head + digest + key + partition, times[index])
+                add_record(index)
+                add_key(new)
+                add_value(head + digest + key + partition)
                 continue
             there, was = digest is not None, batch.olds[index] is not None
             for to, what in self._instructions(there, was, new, old):
-                asked = wire.subscription(what, digest, key, partition)
-                out.add(index, to, asked, times[index])
+                add_record(index)
+                add_key(to)
+                add_value(wire.subscription(what, digest, key, partition))
             dropped += not self.left and there and new is None
+        out.times = list(map(batch.timestamps.__getitem__, out.records))
         return out.batch(batch), dropped
 
     def _instructions(

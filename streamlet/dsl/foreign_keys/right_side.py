@@ -15,7 +15,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire
 from streamlet.dsl.joins.joined_rows import TableRows
-from streamlet.dsl.operators.columns import not_null, with_gaps
+from streamlet.dsl.operators.columns import has_null, not_null, with_gaps
 from streamlet.dsl.operators.hot_store import note_times
 from streamlet.dsl.operators.result_columns import ResultColumns
 from streamlet.serdes import Serde
@@ -85,12 +85,16 @@ class AnswerSubscriptions:
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` when a view of the right table fails."""
-        present = [key for key in batch.keys if key is not None]
+        present = batch.keys
+        if has_null(present):
+            present = [key for key in present if key is not None]
         ckeys = with_gaps(batch.keys, self.rows.store.ckeys(present))
         known, error = self._rows(batch, ckeys)
         out = ResultColumns()
         source = wire.source_of(self.context.task.partition, self.context.epoch)
         head = wire.usual_head(source)
+        add_record, add_key = out.records.append, out.keys.append
+        add_value, add_time = out.values.append, out.times.append
         columns = batch.values, ckeys, batch.timestamps
         for index, ((instruction, digest, key, partition), ckey, time) in enumerate(
             zip(*columns, strict=True)
@@ -101,8 +105,10 @@ class AnswerSubscriptions:
             if found is not None and digest is not None and instruction in _STAYS:
                 sent, row_time = found
                 if sent is not None:
-                    raw = partition + head + digest + sent
-                    out.add(index, key, raw, time if time > row_time else row_time)
+                    add_record(index)
+                    add_key(key)
+                    add_value(partition + head + digest + sent)
+                    add_time(time if time > row_time else row_time)
                     continue
             to = out if found is not None else ResultColumns()
             sent, row_time = found or (None, -1)

@@ -14,13 +14,14 @@ Answers of version 1 have no source.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from operator import eq, itemgetter
 from typing import Any, TypeAlias
 
 import attrs
 import msgspec
 
-from streamlet.columnwise import blake2b_column
+from streamlet.columnwise import all_of, blake2b_column
 from streamlet.dsl.operators.columns import collect
 from streamlet.serdes import ColumnError, Serde
 from streamlet.serdes.basic import binary
@@ -113,15 +114,20 @@ def digests(value: Serde[Any]) -> Digests:
             return steadily(one)
         return None if one is None else write(one)
 
-    def documents(column: Iterable[Any]) -> Iterator[bytes | None]:
-        rest = iter(column)
-        for one in rest:  # what no document can hold is in all of them, as a column's serde has it
-            yield None if one is None else write(decode(encode(one)))
-            if one is not None:
-                break
-        yield from map(quick, rest)
+    def written(column: list[Any]) -> Iterator[bytes | None]:
+        # What no document can hold is in all of them, as a column's serde has it: the first tells.
+        first = next((at for at, one in enumerate(column) if one is not None), len(column))
+        yield from column[:first]
+        yield from (write(decode(encode(one))) for one in column[first : first + 1])
+        rest = column[first + 1 :]
+        plain = dict in accepts and all_of(rest, dict)
+        one_by_one: Callable[[Any], bytes | None] = write if plain else quick
+        yield from map(one_by_one, rest)
 
-    return lambda column: _digested(*_collected(documents(column)))
+    def of_documents(column: Iterable[Any]) -> Iterator[bytes | None]:
+        return _digested(*_collected(written(list(column))))
+
+    return of_documents
 
 
 def _collected(texts: Iterator[bytes | None]) -> tuple[list[bytes | None], BaseException | None]:
@@ -138,9 +144,14 @@ def _collected(texts: Iterator[bytes | None]) -> tuple[list[bytes | None], BaseE
 
 def _digested(texts: list[bytes | None], error: BaseException | None) -> Iterator[bytes | None]:
     """The digests of texts, and the failure behind them, if there is one."""
-    yield from blake2b_column(texts, _DIGEST_BYTES)
-    if error is not None:
-        raise error
+    digests = blake2b_column(texts, _DIGEST_BYTES)
+    return iter(digests) if error is None else chain(digests, _raised(error))
+
+
+def _raised(error: BaseException) -> Iterator[bytes | None]:
+    """An iterator that fails at once."""
+    yield from ()
+    raise error
 
 
 def digest_of(content: bytes | None, foreign: bytes | None) -> bytes | None:

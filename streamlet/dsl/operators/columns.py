@@ -85,6 +85,8 @@ def nth(mask: Iterable[Any], count: int) -> int:
 
 def with_gaps(keys: list[Any], found: Sequence[Any]) -> list[Any]:
     """The entries found for the keys, and None for keys that are None, as far as they go."""
+    if len(found) == len(keys):
+        return list(found)
     rest = iter(found)
     out: list[Any] = []
     for key in keys:
