@@ -91,6 +91,11 @@ unpack_ints: Callable[[list[bytes]], list[int]] | None = getattr(_found, "unpack
 unpack_floats: Callable[[list[bytes]], list[float]] | None = getattr(_found, "unpack_floats", None)
 #: A column that is ``all_flat`` with a copy of each dict; None of another one.
 flat_copies: Callable[[list[Any]], list[Any] | None] | None = getattr(_found, "flat_copies", None)
+#: Deep copies of a column of JSON documents that are exactly of a type, and None; None of a column
+#: with an entry that may return from its bytes as another one.
+document_copies: Callable[[list[Any], type], list[Any] | None] | None = getattr(
+    _found, "document_copies", None
+)
 #: The input of each next record of several, by their times and a spread or None
 #: (``processing.merged_batch``).
 merge_order: Callable[[list[list[int]], int | None], list[int]] | None = getattr(

@@ -13,7 +13,7 @@ import attrs
 import msgspec
 import msgspec.inspect as kinds
 
-from streamlet.columnwise import are_documents
+from streamlet.columnwise import are_documents, document_copies
 from streamlet.errors import SerdeError
 from streamlet.serdes.json_bytes import (
     NO_NUMBER,
@@ -259,7 +259,14 @@ def _document(
         return new
 
     copy = _fast_copy(copied, accepts, lambda value: serde.decode(serde.encode(value)))
-    return attrs.evolve(serde, fast_copy=copy)
+    copy_all = _copies(*accepts) if len(accepts) == 1 and form is PLAIN else None
+    return attrs.evolve(serde, fast_copy=copy, copy_all=copy_all)
+
+
+def _copies(of: type) -> Callable[[list[Any]], list[Any] | None] | None:
+    """Copies columns of documents of a type by the extension, where that was built."""
+    copies = document_copies
+    return None if copies is None else lambda column: copies(column, of)
 
 
 def _refuse_unsurviving(name: str, value: Any, part: Any) -> None:

@@ -55,7 +55,8 @@ class Serde(Generic[T]):
     no copy is needed. ``accepts`` are the only types that ``encode`` takes; empty means any.
     ``shortest`` are the fewest bytes that ``decode`` takes; None where they are not known.
     ``window_bytes`` of a windowed key, at its end, say which window it is.
-    ``fast_copy`` copies a value as its bytes would, None as None; None: by its bytes.
+    ``fast_copy`` copies a value as its bytes would, None as None; None: by its bytes. ``copy_all``
+    does so with a column, or gives None where values have to be copied one by one.
     ``as_kept`` gives a value as it returns from its bytes where that is another one, though values
     cannot change: a float of fewer digits. None stays None. None: values return as they are.
     ``declared`` is the Python type, or the Avro schema, that the values have; None: not known.
@@ -88,6 +89,7 @@ class Serde(Generic[T]):
     shortest: bytes | None = None
     window_bytes: int = 0
     fast_copy: Callable[[T], T] | None = None
+    copy_all: Callable[[list[T | None]], list[T | None] | None] | None = None
     as_kept: Callable[[T], T] | None = None
     declared: Any = None
     as_value: Serde[T] | None = None

@@ -21,7 +21,7 @@ import attrs
 from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.foreign_keys import wire
 from streamlet.dsl.operators.columns import nth
-from streamlet.dsl.operators.hot_store import copied, copier
+from streamlet.dsl.operators.hot_store import kept
 from streamlet.dsl.rows.sources import TableSource
 from streamlet.serdes import ColumnError, Serde
 from streamlet.topology.operator import TaskContext
@@ -52,7 +52,7 @@ class HeldChanges:
         given, nothing = batch, batch.slice(0, 0)
         batch = _newest(self.name, self.context, batch)
         assert batch.olds is not None, "a table that is joined sends its old values"
-        values, error = copied(copier(self.value), batch.values)
+        values, error = kept(self.value, batch.values)
         olds = batch.olds[: len(values)]
         if error is not None:
             batch = batch.slice(0, len(values))

@@ -7,7 +7,7 @@ the other store still has decides; an inner join sends its results with the late
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain, islice, repeat
 from typing import Any
 
@@ -17,7 +17,8 @@ from streamlet.batch import Batch, OperatorFailed
 from streamlet.dsl.joins.joiner import Joiner
 from streamlet.dsl.operators.columns import collect, has_null, nth, spread
 from streamlet.dsl.operators.copies import Own, copies
-from streamlet.dsl.operators.hot_store import Function, copied, keyed
+from streamlet.dsl.operators.hot_store import accepting, kept, keyed
+from streamlet.serdes import Serde
 from streamlet.state.join_rows import Kept, Matches
 from streamlet.state.join_store import JoinStore
 
@@ -59,14 +60,13 @@ class Keep:
 
     Args:
         store: the store.
-        check: refuses values that the store's serde does; None: they were read by it.
-        copy: makes a value that shares nothing with the given one; None: values cannot change, or
-            the store has those of the records.
+        value: serde of its values.
+        as_read: whether this has read the values, and the store has the objects themselves.
     """
 
     store: JoinStore
-    check: Callable[[Any], None] | None
-    copy: Function | None
+    value: Serde[Any]
+    as_read: bool
 
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` for a key or value that the store's serdes refuse."""
@@ -87,11 +87,11 @@ class Keep:
 
     def _kept(self, values: list[Any]) -> tuple[list[Any], BaseException | None]:
         """The values for the store as far as it takes them, and the failure of the next one."""
-        if self.check is None:
+        if self.as_read:
             return values, None
-        good, error = collect(map(self.check, values), len(values))
-        kept, failure = copied(self.copy, values[: len(good)])
-        return kept, error if failure is None else failure
+        good, error = collect(map(accepting(self.value), values), len(values))
+        taken, failure = kept(self.value, values[: len(good)])
+        return taken, error if failure is None else failure
 
 
 @attrs.frozen

@@ -20,7 +20,7 @@ from streamlet.dsl.joins.stream_table import copartitioned
 from streamlet.dsl.joins.unmatched import Looks, MatchOrWait
 from streamlet.dsl.joins.windows import JoinWindows
 from streamlet.dsl.operators.copies import owner
-from streamlet.dsl.operators.hot_store import accepting, copier
+from streamlet.dsl.operators.hot_store import copier
 from streamlet.dsl.operators.stateless import PassOn
 from streamlet.errors import TopologyError
 from streamlet.serdes import Serde
@@ -240,9 +240,7 @@ class _Join:
 
     def _keeping(self, store: str, side: int, as_read: bool) -> Make:
         """Makes the operator that stores the records of a side (0: left)."""
-        value = self.values[side]
-        check, copy = (None, None) if as_read else (accepting(value), copier(value))
-        return lambda context: Keep(context.store(store), check, copy)
+        return lambda context: Keep(context.store(store), self.values[side], as_read)
 
     def _side(self, side: int) -> Side:
         windows = self.windows if side == 0 else self.windows.mirrored

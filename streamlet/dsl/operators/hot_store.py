@@ -177,6 +177,15 @@ def keeper(serde: Serde[Any]) -> Callable[[Any], Any]:
     return taken if copy is None else kept
 
 
+def kept(serde: Serde[Any], values: list[Any]) -> tuple[list[Any], BaseException | None]:
+    """Copies of values for a store, up to one that has no bytes, and its failure."""
+    if serde.copy_all is not None:
+        quick = serde.copy_all(values)
+        if quick is not None:
+            return quick, None
+    return copied(copier(serde), values)
+
+
 def copied(
     copy: Callable[[Any], Any] | None, values: list[Any]
 ) -> tuple[list[Any], BaseException | None]:

@@ -13,9 +13,8 @@ from streamlet.dsl.operators.columns import collect, first_error, first_of
 from streamlet.dsl.operators.hot_store import (
     HotStore,
     accepting,
-    copied,
-    copier,
     finished,
+    kept,
     keyed,
     note_times,
 )
@@ -48,9 +47,9 @@ class TableSource:
         batch, ckeys, error = keyed(self.store, batch)
         # The records' own objects go on to other readers of the topic: the store keeps copies,
         # unless these get some (``ProcessorNode.keeps``).
-        kept, failure = copied(None if self.as_read else copier(self.value), batch.values)
+        values, failure = (batch.values, None) if self.as_read else kept(self.value, batch.values)
         error = first_error(failure, error)
-        count, olds, failure = self._put(ckeys[: len(kept)], kept)
+        count, olds, failure = self._put(ckeys[: len(values)], values)
         error = first_error(failure, error)
         done = first_of(batch, count)
         note_times(self.store, ckeys[:count], done.timestamps)

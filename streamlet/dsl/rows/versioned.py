@@ -19,7 +19,7 @@ from streamlet.dsl.graph.table_views import TableView
 from streamlet.dsl.graph.uses import TableUse
 from streamlet.dsl.operators.columns import first_error
 from streamlet.dsl.operators.copies import Own, owner
-from streamlet.dsl.operators.hot_store import copied, copier, keyed
+from streamlet.dsl.operators.hot_store import kept, keyed
 from streamlet.dsl.operators.nulls import Skip, SkipNulls, SkipNullsInParts
 from streamlet.dsl.rows.sources import PuttingSource, TableSource, UnreadTable
 from streamlet.errors import StateError
@@ -45,15 +45,15 @@ class VersionedSource:
     def process(self, batch: Batch) -> Batch:
         """Raises ``OperatorFailed`` for a key that the store's serde refuses."""
         batch, heads, error = keyed(self.store, batch)
-        store, copy = self.store, copier(self.value)
+        store = self.store
         # The records' own objects go on to other readers of the topic: the store keeps copies.
-        kept, failure = copied(copy, batch.values)
+        values, failure = kept(self.value, batch.values)
         error = first_error(failure, error)
         store.load_many(heads)
         ends: list[int] = []
         olds: list[Any] = []
         try:
-            for head, value, time in zip(heads, kept, batch.timestamps, strict=False):
+            for head, value, time in zip(heads, values, batch.timestamps, strict=False):
                 old = store.newest(head)
                 ends.append(store.put_version(head, value, time))
                 olds.append(old)

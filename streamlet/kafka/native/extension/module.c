@@ -59,6 +59,9 @@ static PyMethodDef methods[] = {
     {"all_flat", all_flat, METH_O, "all_flat(column): whether all are flat dicts or fixed values."},
     {"flat_copies", flat_copies, METH_O,
      "flat_copies(column): with copies of its flat dicts; None if not all are flat."},
+    {"document_copies", document_copies, METH_VARARGS,
+     "document_copies(column, type): deep copies, of None and documents of the type; None if JSON "
+     "may return one as another."},
     {"merge_order", merge_order, METH_VARARGS,
      "merge_order(times, spread): the input of each next record, as far as that is certain."},
     {"merge_rounds", merge_rounds, METH_VARARGS,

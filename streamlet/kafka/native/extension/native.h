@@ -130,6 +130,7 @@ PyObject *are_documents(PyObject *module, PyObject *arguments);
 /* flat.c */
 PyObject *all_flat(PyObject *module, PyObject *column);
 PyObject *flat_copies(PyObject *module, PyObject *column);
+PyObject *document_copies(PyObject *module, PyObject *arguments);
 
 /* merge.c */
 PyObject *merge_order(PyObject *module, PyObject *arguments);
