@@ -106,6 +106,17 @@ merge_order: Callable[[list[list[int]], int | None], list[int]] | None = getattr
 merge_rounds: Callable[[list[int], list[list[Any]]], list[tuple[int, list[int]]]] | None = getattr(
     _found, "merge_rounds", None
 )
+#: The places in an order of the records of each of so many inputs.
+merge_places: Callable[[list[int], int], list[list[int]]] | None = getattr(
+    _found, "merge_places", None
+)
+#: The entries of a column at numbers, each less a first one.
+entries_at: Callable[[list[Any], list[int], int], list[Any]] | None = getattr(
+    _found, "entries_at", None
+)
+#: The indexes of numbers in the order of these, equal ones as they come; None if these are far
+#: apart.
+order_of: Callable[[list[int]], list[int] | None] | None = getattr(_found, "order_of", None)
 #: Passes over rows of joins of streams (``state.join_rows``).
 join_add: Any = getattr(_found, "join_add", None)
 join_find: Any = getattr(_found, "join_find", None)

@@ -18,11 +18,40 @@ from typing import Any, TypeVar
 import attrs
 
 from streamlet.batch import Batch
+from streamlet.columnwise import entries_at
 from streamlet.columnwise import merge_order as order_in_c
+from streamlet.columnwise import merge_places as places_in_c
 from streamlet.columnwise import merge_rounds as rounds_in_c
 from streamlet.types import TopicPartition
 
 T = TypeVar("T")
+
+
+@attrs.frozen
+class InputPlaces:
+    """The places of the records of one input, by their offsets.
+
+    Offsets follow one another from ``first`` on; where they do not, ``by_offset`` has the places.
+    """
+
+    first: int
+    places: list[int]
+    by_offset: dict[int, int] | None = None
+
+    @classmethod
+    def at(cls, offsets: Sequence[int], places: list[int]) -> InputPlaces:
+        """The places of the records with these offsets, one at least."""
+        if isinstance(offsets, range) and offsets.step == 1:
+            return cls(offsets[0], places)
+        return cls(offsets[0], places, dict(zip(offsets, places, strict=True)))
+
+    def of(self, offsets: Sequence[int]) -> list[int]:
+        """The places of records with these offsets."""
+        if self.by_offset is not None:
+            return list(map(self.by_offset.__getitem__, offsets))
+        if entries_at is not None:
+            return entries_at(self.places, list(offsets), self.first)
+        return [self.places[offset - self.first] for offset in offsets]
 
 
 @attrs.define
@@ -33,7 +62,7 @@ class MergedBatch:
     """
 
     batches: list[Batch]
-    places: dict[TopicPartition, dict[int, int]]
+    places: dict[TopicPartition, InputPlaces]
     positions: dict[TopicPartition, int]
 
     def __len__(self) -> int:
@@ -139,16 +168,23 @@ def merged(parts: Sequence[Batch], order: list[int]) -> MergedBatch:
         parts: the records of each input that are taken, which may be none.
         order: as ``merge_order`` gave it.
     """
-    found: dict[TopicPartition, dict[int, int]] = {}
+    found: dict[TopicPartition, InputPlaces] = {}
     positions: dict[TopicPartition, int] = {}
-    # Stable: the places of each input's records, one input after the other.
-    places = iter(sorted(range(len(order)), key=order.__getitem__))
-    for part in parts:
+    for part, places in zip(parts, _places(order, len(parts)), strict=True):
         if len(part):
             where = TopicPartition(part.topic, part.partition)
-            found[where] = dict(zip(part.offsets, islice(places, len(part)), strict=True))
+            found[where] = InputPlaces.at(part.offsets, places)
             positions[where] = part.offsets[-1] + 1
     return MergedBatch(_in_rounds(parts, order), found, positions)
+
+
+def _places(order: list[int], count: int) -> list[list[int]]:
+    """The places of each input's records."""
+    if places_in_c is not None:
+        return places_in_c(order, count)
+    # Stable: the places of each input's records, one input after the other.
+    places = iter(sorted(range(len(order)), key=order.__getitem__))
+    return [list(islice(places, order.count(at))) for at in range(count)]
 
 
 def _in_rounds(parts: Sequence[Batch], order: list[int]) -> list[Batch]:

@@ -15,17 +15,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from operator import itemgetter, lt
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 
 from streamlet.batch import Batch, joined
+from streamlet.columnwise import order_of
 from streamlet.processing.outputs import Origin, Output
 from streamlet.topology.operator import OrderedOperator
 from streamlet.types import TopicPartition
 
-#: Partition -> offset -> place among the records of a merged batch (``processing.merged_batch``).
-Places = Mapping[TopicPartition, Mapping[int, int]]
+
+class PlacesOfInput(Protocol):
+    """The places of an input's records among those of a merged batch."""
+
+    def of(self, offsets: Sequence[int]) -> list[int]:
+        """The places of records with these offsets."""
+        ...
+
+
+#: Of each partition with records in a merged batch (``processing.merged_batch``).
+Places = Mapping[TopicPartition, PlacesOfInput]
 
 
 class OutputQueue:
@@ -84,7 +94,9 @@ def _in_order(outputs: list[Output], places: Places) -> Iterable[Output]:
     """The records of outputs to one topic by their places; of one place in the order given."""
     rows = _Rows(outputs)
     by = rows.places(places)
-    order = sorted(range(len(by)), key=by.__getitem__)
+    order = None if order_of is None else order_of(by)
+    if order is None:
+        order = sorted(range(len(by)), key=by.__getitem__)
     chosen = rows.partitions
     if chosen is None or None not in chosen:
         return [rows.output(order)]
@@ -113,7 +125,7 @@ class _Rows:
 
     def places(self, places: Places) -> list[int]:
         """The place of each record."""
-        found = (map(places[at].__getitem__, offsets) for _, at, offsets in self._runs)
+        found = (places[at].of(offsets) for _, at, offsets in self._runs)
         return list(chain.from_iterable(found))
 
     def output(self, rows: list[int]) -> Output:
@@ -265,7 +277,7 @@ def _runs(gathered: list[tuple[Step, Batch]], places: Places) -> Iterator[tuple[
     rows: list[tuple[int, int, int]] = []
     for number, (_, batch) in enumerate(gathered):
         of_input = places[TopicPartition(batch.topic, batch.partition)]
-        found = map(of_input.__getitem__, batch.offsets)
+        found = of_input.of(batch.offsets)
         rows += [(place, number, index) for index, place in enumerate(found)]
     rows.sort()
     for number, run in groupby(rows, key=itemgetter(1)):

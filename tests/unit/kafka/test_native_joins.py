@@ -1,4 +1,4 @@
-"""What joins have of the extension gives what Python gives."""
+"""The extension gives joins what Python gives them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ from hypothesis import strategies as st
 from streamlet import columnwise
 from streamlet.batch import Batch
 from streamlet.processing import merged_batch
+from streamlet.serdes import serde
 from streamlet.state import join_rows
 
 native: ModuleType = pytest.importorskip("streamlet.kafka.native._native")
+
+
+class Text(str):
+    """A text whose class may have methods of its own."""
+
 
 quick = settings(max_examples=40)
 NUMBERS = st.booleans() | st.integers() | st.floats(allow_nan=False)
@@ -24,10 +30,6 @@ VALUES = SCALARS | st.dictionaries(st.text(max_size=2), SCALARS, max_size=3)
 NESTED = VALUES | st.binary(max_size=2) | st.lists(SCALARS, max_size=1).map(lambda one: {"a": one})
 TIMES = st.integers(0, 40)
 KEYS = st.sampled_from("abc")
-
-
-class Text(str):
-    """A text whose class may have methods of its own."""
 
 
 @quick
@@ -39,6 +41,71 @@ def test_flat_dicts_are_told_and_copied(flat: list[Any], more: list[Any]) -> Non
         assert copies == (column if native.all_flat(column) else None)
         pairs = zip(column, copies or (), strict=False)
         assert not any(one is copy for one, copy in pairs if type(one) is dict)
+
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+LONG = st.integers(-(1 << 63), (1 << 63) - 1)
+JSON = st.recursive(
+    st.none() | st.booleans() | FINITE | LONG | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.just("b"), inner),
+    max_leaves=6,
+)
+DOCUMENTS = st.lists(st.none() | st.dictionaries(st.text(max_size=2), JSON, max_size=3))
+NO_DOCUMENTS = [
+    {"a": float("inf")},
+    {"a": float("nan")},
+    {"a": 1 << 63},
+    {"a": [b""]},
+    {"a": (1,)},
+    {1: 2},
+    {"a": "\ud800"},
+    {"\ud800": 1},
+    {"a": {1}},
+    {Text("a"): 1},
+    {"a": [Text("b")]},
+    [1],
+    "a",
+    1,
+]
+
+
+@quick
+@given(DOCUMENTS)
+def test_documents_are_copied_as_their_bytes_return(column: list[Any]) -> None:
+    copies, value = native.document_copies(column, dict), serde(dict).as_value
+    assert value is not None
+    assert repr(copies) == repr([None if one is None else value.copy(one) for one in column])
+    before = repr(column)
+    for one in copies:
+        emptied(one)
+    assert repr(column) == before
+
+
+def emptied(part: Any) -> None:
+    if isinstance(part, dict | list):
+        for inner in part.values() if isinstance(part, dict) else part:
+            emptied(inner)
+        part.clear()
+
+
+@pytest.mark.parametrize("one", NO_DOCUMENTS, ids=ascii)
+def test_what_may_return_as_another_document_is_not_copied(one: Any) -> None:
+    assert native.document_copies([{}, one], dict) is None
+    deep: Any = {}
+    for _ in range(70):
+        deep = {"a": deep}
+    assert native.document_copies([deep], dict) is None
+
+
+@quick
+@given(st.lists(st.integers(-50, 50)), st.lists(st.integers(0, 3)))
+def test_places_are_found_and_sorted(numbers: list[int], order: list[int]) -> None:
+    assert native.order_of(numbers) == sorted(range(len(numbers)), key=numbers.__getitem__)
+    assert native.order_of([0, 1 << 40]) is None
+    found = native.merge_places(order, 4)
+    assert found == [[at for at, one in enumerate(order) if one == number] for number in range(4)]
+    wanted = [at + 7 for at in range(len(numbers))][::-1]
+    assert native.entries_at(numbers, wanted, 7) == numbers[::-1]
 
 
 @quick
@@ -73,6 +140,7 @@ def test_records_of_several_inputs_come_in_one_order(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merged_batch, "order_in_c", None)
         patch.setattr(merged_batch, "rounds_in_c", None)
+        patch.setattr(merged_batch, "places_in_c", None)
         assert taken() == quick_way
 
 
@@ -126,6 +194,14 @@ def test_rows_of_joined_streams_are_kept_found_and_written_alike(
         ("merge_rounds", ([0, 0], [["a"]])),
         ("merge_rounds", ([-1], [["a"]])),
         ("merge_rounds", ([0], [[[]]])),
+        ("merge_places", ([2], 2)),
+        ("entries_at", ([1], [1], 2)),
+        ("entries_at", ([1], [1], 0)),
+        ("entries_at", ([1], ["a"], 0)),
+        ("order_of", (["a"],)),
+        ("order_of", ((1,),)),
+        ("document_copies", (({},), dict)),
+        ("document_copies", ([{}], "dict")),
         ("join_add", ({}, {}, ["a"], [1], [], 0, 10, 3, 0)),
         ("join_add", ({}, {}, ["a"], ["b"], [1], 0, 10, 3, 0)),
         ("join_add", ({}, {}, ["a"], [1], [1], 0, 0, 3, 0)),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlet.batch import Batch
-from streamlet.processing.merged_batch import MergedBatch, merge_order, merged
+from streamlet.processing.merged_batch import InputPlaces, MergedBatch, merge_order, merged
 from streamlet.processing.output_order import OutputQueue
 from streamlet.processing.outputs import Output
 from streamlet.types import TopicPartition
@@ -31,7 +31,8 @@ def test_records_without_a_key_in_common_are_one_batch_for_each_input() -> None:
     batch = taken("aab", "cd", "lrlrl")
     assert shown(batch) == "l:aab r:cd"
     assert batch.positions == {LEFT: 10, RIGHT: 9}
-    assert batch.places == {LEFT: {7: 0, 8: 2, 9: 4}, RIGHT: {7: 1, 8: 3}}
+    assert batch.places[LEFT].of([9, 7, 8]) == [4, 0, 2]
+    assert batch.places[RIGHT].of(range(7, 9)) == [1, 3]
 
 
 def test_a_record_of_a_key_that_another_input_had_before_comes_in_the_next_round() -> None:
@@ -72,9 +73,11 @@ def test_records_of_a_key_keep_their_order(records: list[tuple[str, str]]) -> No
     left, right = ("".join(key for side, key in records if side == one) for one in "lr")
     batch = taken(left, right, "".join(side for side, _ in records))
     came = [
-        (key, batch.places[TopicPartition(one.topic, 0)][offset])
+        (key, place)
         for one in batch.batches
-        for key, offset in zip(one.keys, one.offsets, strict=True)
+        for key, place in zip(
+            one.keys, batch.places[TopicPartition(one.topic, 0)].of(one.offsets), strict=True
+        )
     ]
     for wanted in "abc":
         places = [place for key, place in came if key == wanted]
@@ -96,7 +99,10 @@ def test_outputs_of_a_topic_are_put_into_the_order_of_their_records() -> None:
     queue.emit(output("out", RIGHT, 5, 6))
     assert queue.take() == [], "they wait for the last of them"
     queue.emit(output("out", LEFT, 2))
-    places = {LEFT: {1: 0, 2: 2, 3: 4}, RIGHT: {5: 1, 6: 3}}
+    places = {
+        LEFT: InputPlaces.at(range(1, 4), [0, 2, 4]),
+        RIGHT: InputPlaces.at(range(5, 7), [1, 3]),
+    }
     assert queue.arrange(places) == 7
     out, other = queue.take()
     assert out.values == [b"left1", b"left1", b"right5", b"left2", b"right6", b"left3"]
@@ -109,6 +115,6 @@ def test_outputs_with_and_without_partitions_stay_apart() -> None:
     queue.gather()
     queue.emit(output("out", LEFT, 1, 3, partition=True))
     queue.emit(output("out", RIGHT, 2))
-    queue.arrange({LEFT: {1: 0, 3: 2}, RIGHT: {2: 1}})
+    queue.arrange({LEFT: InputPlaces.at([1, 3], [0, 2]), RIGHT: InputPlaces.at([2], [1])})
     found = [(one.values, one.partitions) for one in queue.take()]
     assert found == [([b"left1"], [0]), ([b"right2"], None), ([b"left3"], [0])]

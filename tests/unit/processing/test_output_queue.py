@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamlet.processing.merged_batch import InputPlaces
 from streamlet.processing.output_order import OutputQueue
 from streamlet.processing.outputs import Output
 from streamlet.types import TopicPartition
@@ -49,6 +50,6 @@ def test_nothing_is_joined_with_what_was_taken_or_stands_before_a_merged_batch()
     queue.emit(_output("a", 1))
     queue.gather()
     queue.emit(_output("a", 2))
-    assert queue.arrange({IN: {2: 0}}) == 1
+    assert queue.arrange({IN: InputPlaces.at([2], [0])}) == 1
     queue.emit(_output("a", 3))
     assert [value for _, values in _taken(queue) for value in values] == [b"1", b"2", b"3"]

@@ -188,3 +188,87 @@ PyObject *merge_rounds(PyObject *module, PyObject *arguments) {
     Py_XDECREF(last);
     return shown;
 }
+
+PyObject *merge_places(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *order;
+    Py_ssize_t count;
+    if (!PyArg_ParseTuple(arguments, "O!n", &PyList_Type, &order, &count)) return NULL;
+    PyObject *all = PyList_New(0);
+    for (Py_ssize_t i = 0; all && i < count; i++) {
+        PyObject *column = PyList_New(0);
+        if (!column || PyList_Append(all, column) < 0) Py_CLEAR(all);
+        Py_XDECREF(column);
+    }
+    for (Py_ssize_t place = 0; all && place < PyList_Size(order); place++) {
+        PyObject *input = list_entry(order, place), *column = NULL, *number = NULL;
+        Py_ssize_t at = input ? PyLong_AsSsize_t(input) : -1;
+        Py_XDECREF(input);
+        if (at >= 0 && at < count) column = PyList_GetItem(all, at);
+        if (column) number = PyLong_FromSsize_t(place);
+        if (!number || PyList_Append(column, number) < 0) Py_CLEAR(all);
+        Py_XDECREF(number);
+    }
+    if (!all && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "there is no such input");
+    return all;
+}
+
+PyObject *entries_at(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *column, *numbers;
+    Py_ssize_t first;
+    if (!PyArg_ParseTuple(arguments, "O!O!n", &PyList_Type, &column, &PyList_Type, &numbers,
+                          &first))
+        return NULL;
+    Py_ssize_t length = PyList_Size(numbers);
+    PyObject *out = PyList_New(length);
+    for (Py_ssize_t i = 0; out && i < length; i++) {
+        PyObject *number = list_entry(numbers, i), *entry = NULL;
+        Py_ssize_t at = number ? PyLong_AsSsize_t(number) : -1;
+        Py_XDECREF(number);
+        if (!PyErr_Occurred()) entry = list_entry(column, at - first);
+        if (!entry || PyList_SetItem(out, i, entry) < 0) Py_CLEAR(out);
+    }
+    return out;
+}
+
+/* Sorts the indexes of numbers that are not below the least, nor as many above it as `room`. */
+static void sorted_by_count(const int64_t *numbers, Py_ssize_t length, int64_t least,
+                            Py_ssize_t *ends, Py_ssize_t room, Py_ssize_t *indexes) {
+    for (Py_ssize_t i = 0; i < length; i++) ends[numbers[i] - least]++;
+    for (Py_ssize_t i = 1; i < room; i++) ends[i] += ends[i - 1];
+    for (Py_ssize_t i = length - 1; i >= 0; i--) indexes[--ends[numbers[i] - least]] = i;
+}
+
+PyObject *order_of(PyObject *module, PyObject *column) {
+    (void)module;
+    Input input = {0};
+    if (PyList_Check(column) && !PyList_Size(column)) return PyList_New(0);
+    if (input_read(&input, column) < 0) {
+        free(input.times);
+        free(input.risen);
+        return NULL;
+    }
+    int64_t least = input.times[0], most = input.risen[input.length - 1];
+    for (Py_ssize_t i = 0; i < input.length; i++)
+        least = input.times[i] < least ? input.times[i] : least;
+    PyObject *out = Py_NewRef(Py_None);
+    uint64_t span = (uint64_t)most - (uint64_t)least;
+    if (span < 16 * (uint64_t)input.length + 1024) {
+        Py_ssize_t *ends = calloc((size_t)span + 1, sizeof(Py_ssize_t));
+        Py_ssize_t *indexes = malloc((size_t)input.length * sizeof(Py_ssize_t));
+        Py_DECREF(out);
+        out = ends && indexes ? PyList_New(input.length) : PyErr_NoMemory();
+        if (out)
+            sorted_by_count(input.times, input.length, least, ends, (Py_ssize_t)span + 1, indexes);
+        for (Py_ssize_t i = 0; out && i < input.length; i++) {
+            PyObject *number = PyLong_FromSsize_t(indexes[i]);
+            if (!number || PyList_SetItem(out, i, number) < 0) Py_CLEAR(out);
+        }
+        free(ends);
+        free(indexes);
+    }
+    free(input.times);
+    free(input.risen);
+    return out;
+}

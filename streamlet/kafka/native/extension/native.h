@@ -135,6 +135,9 @@ PyObject *document_copies(PyObject *module, PyObject *arguments);
 /* merge.c */
 PyObject *merge_order(PyObject *module, PyObject *arguments);
 PyObject *merge_rounds(PyObject *module, PyObject *arguments);
+PyObject *merge_places(PyObject *module, PyObject *arguments);
+PyObject *entries_at(PyObject *module, PyObject *arguments);
+PyObject *order_of(PyObject *module, PyObject *column);
 
 /* join_rows.c */
 PyObject *join_add(PyObject *module, PyObject *arguments);
