@@ -9,6 +9,8 @@ import pytest
 from rocksdict import Rdict
 
 from streamlet.state import rocksdb_options
+from streamlet.state.backing import Columns
+from streamlet.state.rocksdb import RocksEngine
 from streamlet.state.rocksdb_options import bound_memory, database_options, memory_used
 
 MB = 1 << 20
@@ -42,3 +44,20 @@ def test_databases_that_are_open_keep_to_a_new_bound(tmp_path: Path) -> None:
     finally:
         for database in databases:
             database.close()
+
+
+def opened(folder: Path) -> RocksEngine:
+    engine = RocksEngine(folder)
+    engine.use(["words"], b"")
+    return engine
+
+
+def test_hundreds_of_tasks_with_a_few_rows_are_below_the_bound(tmp_path: Path) -> None:
+    before = memory_used()[1]
+    engine = opened(tmp_path)
+    for commit in range(6):
+        keys = [b"%d-%d" % (commit, row) for row in range(40)]
+        engine.write([Columns("words", keys, [b"123456789"] * 40)], b"meta" * 75)
+    each = memory_used()[1] - before
+    engine.close()
+    assert 0 < 256 * each < rocksdb_options._MEMTABLE_BYTES * 7 // 8  # from there on writes flush
