@@ -42,6 +42,7 @@ CLIENT_FILE = "rocksdict-config.json"
 _META = "default"  # column family of the positions
 _META_KEY = b"task"
 _MANIFEST_KEY = b"manifest"  # name and least size of the manifest, see ``_check_manifest``
+_FEW_ROWS = RocksChoice(bloom_bits=0)
 _STORE = "store."  # prefix of the column families of stores
 #: Errors of rocksdict that are bugs of ours: not bytes, or keys out of order.
 _BUGS = (ValueError, TypeError, AssertionError)
@@ -166,6 +167,7 @@ class RocksEngine:
         prepare(folder)
         names = sorted({_META, *_families_on_disk(folder)})
         options = {name: database_options(self._chosen.get(name)) for name in names}
+        options[_META] = database_options(_FEW_ROWS)
         self._db: Rdict = _guarded(folder, lambda: Rdict(str(folder), database_options(), options))
         self._families: dict[str, Rdict] = {}
         self._handles: dict[str, ColumnFamily] = {}

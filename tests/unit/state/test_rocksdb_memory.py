@@ -61,3 +61,16 @@ def test_hundreds_of_tasks_with_a_few_rows_are_below_the_bound(tmp_path: Path) -
     each = memory_used()[1] - before
     engine.close()
     assert 0 < 256 * each < rocksdb_options._MEMTABLE_BYTES * 7 // 8  # from there on writes flush
+
+
+def test_what_is_larger_than_a_part_of_a_cache_stays_in_memory(tmp_path: Path) -> None:
+    large = bytes(range(256)) * 3_000
+    engine = opened(tmp_path)
+    engine.write([Columns("words", [b"a"], [large])], b"")
+    engine.close()
+    engine = opened(tmp_path)
+    before = memory_used()[0]
+    assert engine.backing("words").get(b"a") == large
+    found = memory_used()[0] - before
+    engine.close()
+    assert found > len(large)
