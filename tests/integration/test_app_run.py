@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 import streamlet as sl
 from streamlet.app import App
 from streamlet.config import Settings
+from streamlet.dsl.stream import KStream
 from streamlet.errors import EntryTooLargeError, ListenerError, MissingTopicError, ProcessingError
 from streamlet.kafka.client import KafkaAdmin
 from streamlet.kafka.ports import NewTopic
@@ -33,6 +34,8 @@ def word_count(
     folder: Path,
     on_word: Callable[[str, str], object] = lambda k, word: None,
     on_count: Callable[[str, int], object] = lambda word, count: None,
+    through: Callable[[KStream[str, str]], KStream[str, str]] = lambda words: words,
+    **config: object,
 ) -> tuple[App, str]:
     """An application over topics of its own, with three lines to read."""
     mark = uuid4().hex[:8]
@@ -44,13 +47,19 @@ def word_count(
     for line in ("a b", "b c", "b"):
         producer.produce(lines, line.encode())
     assert producer.flush(300) == 0
-    app = App(f"words-{mark}", bootstrap_servers=servers, config={"state.dir": str(folder)})
-    words = app.stream(lines, key=str, value=str).flat_map_values(str.split)
+    config["state.dir"] = str(folder)
+    app = App(f"words-{mark}", bootstrap_servers=servers, config=config)
+    words = through(app.stream(lines, key=str, value=str).flat_map_values(str.split))
     words.foreach(on_word)
     results = words.group_by(lambda k, word: word).count(store="counts").to_stream()
     results.foreach(on_count)
     results.to(counts)
     return app, lines
+
+
+def in_batches(words: KStream[str, str]) -> KStream[str, str]:
+    """The words, by way of a function of some of them that have waited for each other."""
+    return words.map_batches(lambda batch: list(batch.values), value=str, max_wait="20ms")
 
 
 def test_results_come_back_until_as_many_as_asked_for(
@@ -68,7 +77,9 @@ def test_results_come_back_until_as_many_as_asked_for(
 
 
 def test_a_second_run_goes_on_where_the_first_ended(bootstrap_servers: str, tmp_path: Path) -> None:
-    app, lines = word_count(bootstrap_servers, tmp_path)
+    """With batches of words, each in a transaction."""
+    exact = {"processing.guarantee": "exactly_once"}
+    app, lines = word_count(bootstrap_servers, tmp_path, through=in_batches, **exact)
     app.run(count=5, timeout=300)
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     producer.produce(lines, b"b")
