@@ -101,7 +101,6 @@ ELSEWHERE: Mapping[str, str] = {
     "max.warmup.replicas": "did you mean max.learners.per.group?",
     "metric.reporters": _METRICS,
     "metrics.num.samples": _METRICS,
-    "metrics.recording.level": _METRICS,
     "metrics.sample.window.ms": _METRICS,
     "num.stream.threads": "give --processes to `streamlet run`",
     "partition.grouper": "tasks are made as by Kafka Streams' default; give assignor= to App for "

@@ -47,6 +47,7 @@ _membership = partial(row, "membership")
 _processing = partial(row, "processing")
 _state = partial(row, "state")
 _internal_topics = partial(row, "internal topics")
+_metrics = partial(row, "metrics")
 _tracing = partial(row, "tracing")
 #: The groups of rows that come last on the page, in this order.
 _LAST_GROUPS = {HTTP_GROUP: 1, "tracing": 2}
@@ -277,7 +278,13 @@ class Settings(MemorySettings, HttpSettings):
         "topics that were read, and what changelogs hold of expired rows.",
     )
 
-    #: Keys that were given rather than left to their defaults.
+    metrics_recording_level: Literal["info", "debug"] = _metrics(
+        choice("info", "debug"),
+        "info",
+        "With `debug` RocksDB keeps statistics, and what its block cache and its memtables found "
+        "[is told](metrics.md); it costs a part of each read and write of the disk.",
+    )
+
     tracing_enabled: bool = _tracing(
         boolean(),
         False,
@@ -285,6 +292,14 @@ class Settings(MemorySettings, HttpSettings):
         "Exporter, sampler, limits and resource are those of the `OTEL_*` variables, or of the "
         "provider that the program sets. `App(tracer_provider=)` turns them on, too.",
     )
+    tracing_rows: int = _tracing(
+        whole(),
+        0,
+        "Rows of each store of a task that keep the [context](tracing.md#rows) of the record that "
+        "changed them last, where the application is traced; 0: none.",
+    )
+
+    #: Keys that were given rather than left to their defaults.
     given: frozenset[str] = attrs.field(default=frozenset(), eq=False)
     # What goes to the clients may hold passwords: never printed.
     security: Mapping[str, Any] = attrs.field(factory=dict, repr=False)

@@ -37,6 +37,8 @@ class BufferStore:
         self.dirty, self.load, self.load_many = self.rows.dirty, self.rows.load, self.rows.load_many
         self.mark, self.time_of, self.ckeys = self.rows.mark, self.rows.time_of, order.ckeys
         self.advance = self.times.advance
+        #: Updates that were sent since the store was opened.
+        self.sent = 0
 
     @property
     def progress(self) -> WindowProgress:

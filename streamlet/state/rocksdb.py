@@ -21,6 +21,7 @@ from rocksdict import (
     AccessType,
     ColumnFamily,
     IngestExternalFileOptions,
+    Options,
     Rdict,
     ReadOptions,
     WriteBatch,
@@ -32,7 +33,13 @@ from streamlet.state.backing import Columns
 from streamlet.state.rocks_choice import RocksChoice
 from streamlet.state.rocksdb_errors import is_no_such_key, state_error
 from streamlet.state.rocksdb_files import BULK, manifest, prepare, wipe_folder
-from streamlet.state.rocksdb_options import FIGURES, database_options, write_sorted
+from streamlet.state.rocksdb_options import (
+    FIGURES,
+    database_options,
+    main_options,
+    tickers,
+    write_sorted,
+)
 
 log = get_logger(__name__)
 
@@ -81,10 +88,18 @@ class FamilySnapshot:
 
 
 class RocksBacking:
-    """One store on disk."""
+    """One store on disk.
 
-    def __init__(self, family: Rdict | FamilySnapshot, folder: Path) -> None:
-        self._family = family
+    Args:
+        family: its rows.
+        folder: of the database.
+        options: those that the database was opened with.
+    """
+
+    def __init__(
+        self, family: Rdict | FamilySnapshot, folder: Path, options: Options | None = None
+    ) -> None:
+        self._family, self._options = family, options
         self._folder = folder
 
     def get(self, key: bytes) -> bytes | None:
@@ -98,9 +113,10 @@ class RocksBacking:
         return found
 
     def figures(self) -> dict[str, int]:
-        """RocksDB's own figures of the store; some microseconds."""
+        """RocksDB's own figures of the store, and of its database where that keeps statistics."""
         read: Any = self._family.property_int_value  # type: ignore[union-attr]  # none of snapshots
-        return {name: _guarded(self._folder, read, f"rocksdb.{name}") or 0 for name in FIGURES}
+        own = {name: _guarded(self._folder, read, f"rocksdb.{name}") or 0 for name in FIGURES}
+        return own if self._options is None else {**own, **tickers(self._options)}
 
     def scan(
         self, low: bytes | None, high: bytes | None, *, backward: bool = False
@@ -168,7 +184,8 @@ class RocksEngine:
         names = sorted({_META, *_families_on_disk(folder)})
         options = {name: database_options(self._chosen.get(name)) for name in names}
         options[_META] = database_options(_FEW_ROWS)
-        self._db: Rdict = _guarded(folder, lambda: Rdict(str(folder), database_options(), options))
+        self._options = main_options()
+        self._db: Rdict = _guarded(folder, lambda: Rdict(str(folder), self._options, options))
         self._families: dict[str, Rdict] = {}
         self._handles: dict[str, ColumnFamily] = {}
         for name in names:
@@ -230,7 +247,7 @@ class RocksEngine:
 
     def backing(self, store: str) -> RocksBacking:
         """One store."""
-        return RocksBacking(self._families[store], self._folder)
+        return RocksBacking(self._families[store], self._folder, self._options)
 
     def snapshot(self, store: str) -> RocksBacking:
         """One store as it is now, whatever is written later; held, it keeps the database open."""

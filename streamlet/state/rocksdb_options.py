@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import attrs
 from rocksdict import (
     BlockBasedOptions,
     Cache,
@@ -31,11 +32,18 @@ _OPEN_FILES = 64
 #: Threads for compactions and threads for flushes, which all databases of the process share.
 _COMPACTIONS = _FLUSHES = 1
 
+#: What a block of a file may have in it.
+BLOCK_KINDS = ("data", "index", "filter")
 #: Properties of RocksDB that are figures of a store; its block cache is that of the process.
 FIGURES = (
     *("estimate-num-keys", "total-sst-files-size", "size-all-mem-tables"),
     *("estimate-pending-compaction-bytes", "num-running-compactions", "is-write-stopped"),
     *("background-errors", "block-cache-usage"),
+)
+#: Counters of RocksDB's statistics that are figures of a database, where it keeps these.
+TICKERS = (
+    *(f"block.cache.{kind}.{what}" for kind in BLOCK_KINDS for what in ("hit", "miss")),
+    *("memtable.hit", "memtable.miss", "stall.micros"),
 )
 
 
@@ -67,6 +75,36 @@ def bound_memory(block_cache_bytes: int, memtables_bytes: int) -> None:
     cache, memtables = _shared_memory()
     cache.set_capacity(block_cache_bytes)
     memtables.set_buffer_size(memtables_bytes)
+
+
+@attrs.define
+class _Statistics:
+    """The choice whether databases that are opened from now on keep statistics."""
+
+    kept: bool = False
+
+
+_STATISTICS = _Statistics()
+
+
+def keep_statistics(kept: bool) -> None:
+    """Have the databases of this process that are opened from now on keep statistics, or not."""
+    _STATISTICS.kept = kept
+
+
+def main_options() -> Options:
+    """Settings of a database as a whole: those of a column family, and whether it counts."""
+    options = database_options()
+    if _STATISTICS.kept:
+        options.enable_statistics()
+    return options
+
+
+def tickers(options: Options) -> dict[str, int]:
+    """The counters of a database that was opened with these settings; empty if it keeps none."""
+    lines = (line.split() for line in (options.get_statistics() or "").splitlines())
+    found = {words[0]: int(words[-1]) for words in lines if words[1:3] == ["COUNT", ":"]}
+    return {name: found[f"rocksdb.{name}"] for name in TICKERS if f"rocksdb.{name}" in found}
 
 
 def memory_used() -> tuple[int, int]:

@@ -258,6 +258,7 @@ class Suppress:
             columns: list[list[Any]] = [rows, times, ckeys, records]
             rows, times, ckeys, records = (list(compress(column, there)) for column in columns)
         store.order.remove_first(places, self._placed, size)
+        store.sent += len(records)
         sent.records += records
         sent.keys += store.order.record_keys(ckeys)
         sent.values += [row[0] for row in rows]

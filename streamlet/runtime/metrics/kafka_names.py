@@ -15,6 +15,11 @@ def _highest(histogram: str) -> str:
     return f"histogram_quantile(1, {_rate(f'{histogram}_bucket')})"
 
 
+def _ratio(cache: str, label: str = "") -> str:
+    hits, misses = (f"rate(@{cache}_{what}_total{label}[1m])" for what in ("hits", "misses"))
+    return f"{hits} / ({hits} + {misses})"
+
+
 def _prefix(group: str) -> str:
     return f"streamlet_{group.removesuffix('-metrics').replace('-', '_')}_"
 
@@ -49,18 +54,28 @@ _GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
         ("process-total", "@process_total"),
         ("record-e2e-latency-avg", _average("record_e2e_latency_seconds")),
         ("record-e2e-latency-max", "@record_e2e_latency_max_seconds"),
+        ("suppression-emit-rate", _rate("suppression_emit_total")),
+        ("suppression-emit-total", "@suppression_emit_total"),
     ),
     "stream-state-metrics": (
         ("background-errors", "@background_errors"),
+        ("block-cache-data-hit-ratio", _ratio("block_cache", '{kind="data"}')),
+        ("block-cache-filter-hit-ratio", _ratio("block_cache", '{kind="filter"}')),
+        ("block-cache-index-hit-ratio", _ratio("block_cache", '{kind="index"}')),
         ("block-cache-usage", "@block_cache_usage_bytes"),
         ("estimate-num-keys", "@estimate_num_keys"),
         ("estimate-pending-compaction-bytes", "@estimate_pending_compaction_bytes"),
         ("get-rate", _rate("get_total")),
+        ("memtable-hit-ratio", _ratio("memtable")),
         ("num-running-compactions", "@num_running_compactions"),
         ("put-rate", _rate("put_total")),
         ("size-all-mem-tables", "@size_all_mem_tables_bytes"),
+        ("suppression-buffer-count-avg", "avg_over_time(@suppression_buffer_records[1m])"),
+        ("suppression-buffer-count-max", "max_over_time(@suppression_buffer_records[1m])"),
+        ("suppression-buffer-size-avg", "avg_over_time(@suppression_buffer_size_bytes[1m])"),
+        ("suppression-buffer-size-max", "max_over_time(@suppression_buffer_size_bytes[1m])"),
         ("total-sst-files-size", "@total_sst_files_size_bytes"),
-        ("write-stall-duration-total", "sum_over_time(@write_stopped[1m])"),
+        ("write-stall-duration-total", "@write_stall_seconds_total * 1e6"),
     ),
     "stream-state-updater-metrics": (
         (

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from streamlet.runtime.metrics.metric import Value, counter, gauge, histogram
 from streamlet.state.backing import StoreFigures
+from streamlet.state.buffer_store import BufferStore
+from streamlet.state.rocksdb_options import BLOCK_KINDS
 
 if TYPE_CHECKING:
     from streamlet.processing.node_meters import NodeMeter
@@ -45,6 +47,51 @@ def _block_cache(member: MeasuredMember) -> dict[tuple[str, ...], Value]:
     found = _of_medium("block-cache-usage", member).values()
     return {(): max(found)} if found else {}
 
+
+def _of_databases(name: str, member: MeasuredMember) -> dict[tuple[str, ...], Value]:
+    """A counter that RocksDB keeps of each task's database, if it is to; all stores tell it."""
+    return {(task,): count for (task, _), count in _of_medium(name, member).items()}
+
+
+def _of_blocks(what: str, member: MeasuredMember) -> dict[tuple[str, ...], Value]:
+    return {
+        (task, kind): count
+        for kind in BLOCK_KINDS
+        for (task,), count in _of_databases(f"block.cache.{kind}.{what}", member).items()
+    }
+
+
+def _stalls(member: MeasuredMember) -> dict[tuple[str, ...], Value]:
+    found = _of_stores(_stalled_s, member)
+    return {(task,): seconds for (task, _), seconds in found.items()}
+
+
+def _stalled_s(figures: StoreFigures) -> float | None:
+    micros = figures.medium.get("stall.micros")
+    return None if micros is None else micros / 1e6
+
+
+def _of_buffers(
+    value: Callable[[BufferStore], float | None], by_node: bool, member: MeasuredMember
+) -> dict[tuple[str, ...], Value]:
+    """A value of each buffer of ``suppress`` that has it, by its store or by its node."""
+    found: dict[tuple[str, ...], Value] = {}
+    for name, task in member.tasks.items():
+        for node in task.subtopology.processors:
+            for store in node.stores:
+                kept = task.state.stores.get(store)
+                if not isinstance(kept, BufferStore) or node.grace_ms is not None:
+                    continue
+                if (known := value(kept)) is not None:
+                    found[name, node.name if by_node else store] = known
+    return found
+
+
+def _buffered_bytes(buffer: BufferStore) -> float | None:
+    return None if buffer.order.size < 0 else buffer.order.size
+
+
+_KEPT = "Updates that wait in a buffer of suppress"
 
 STATE_METRICS = (
     counter(
@@ -104,6 +151,57 @@ STATE_METRICS = (
             ("write_stopped", "is-write-stopped", "1 while RocksDB takes no writes (a stall)"),
             ("background_errors", "background-errors", "Errors of its flushes and compactions"),
         )
+    ),
+    counter(
+        "streamlet_stream_processor_node_suppression_emit_total",
+        "Updates that suppress sent since the task began to run here; of those that came, the "
+        "others were replaced or wait",
+        ("task", "node"),
+        partial(_of_buffers, lambda one: one.sent, True),
+    ),
+    gauge(
+        _S + "suppression_buffer_records",
+        _KEPT,
+        _STORE,
+        partial(_of_buffers, lambda one: one.order.count, False),
+    ),
+    gauge(
+        _S + "suppression_buffer_size_bytes",
+        "Bytes of their keys and values, of a buffer that is bounded by bytes",
+        _STORE,
+        partial(_of_buffers, _buffered_bytes, False),
+    ),
+    *(
+        counter(
+            f"{_S}block_cache_{name}_total",
+            f"Blocks of files (data, index, filter) that were asked of RocksDB's cache and {help}; "
+            "with `metrics.recording.level=debug`",
+            ("task", "kind"),
+            partial(_of_blocks, what),
+        )
+        for name, what, help in (
+            ("hits", "hit", "were there"),
+            ("misses", "miss", "had to be read"),
+        )
+    ),
+    *(
+        counter(
+            f"{_S}memtable_{name}_total",
+            f"Rows that were asked of RocksDB and {help}; with `metrics.recording.level=debug`",
+            ("task",),
+            partial(_of_databases, f"memtable.{what}"),
+        )
+        for name, what, help in (
+            ("hits", "hit", "were in a memtable"),
+            ("misses", "miss", "had to be looked up in files"),
+        )
+    ),
+    counter(
+        _S + "write_stall_seconds_total",
+        "Seconds that writes waited for RocksDB's flushes and compactions; with "
+        "`metrics.recording.level=debug`",
+        ("task",),
+        _stalls,
     ),
     gauge(
         _S + "block_cache_usage_bytes",

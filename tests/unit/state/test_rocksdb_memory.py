@@ -11,7 +11,13 @@ from rocksdict import Rdict
 from streamlet.state import rocksdb_options
 from streamlet.state.backing import Columns
 from streamlet.state.rocksdb import RocksEngine
-from streamlet.state.rocksdb_options import bound_memory, database_options, memory_used
+from streamlet.state.rocksdb_options import (
+    TICKERS,
+    bound_memory,
+    database_options,
+    keep_statistics,
+    memory_used,
+)
 
 MB = 1 << 20
 
@@ -74,3 +80,26 @@ def test_what_is_larger_than_a_part_of_a_cache_stays_in_memory(tmp_path: Path) -
     found = memory_used()[0] - before
     engine.close()
     assert found > len(large)
+
+
+def test_a_database_that_keeps_statistics_tells_what_its_block_cache_had(tmp_path: Path) -> None:
+    """The same blocks are misses first, then hits; one that keeps none tells nothing of them."""
+    columns = Columns("s", [b"%05d" % row for row in range(5_000)], [b"x" * 100] * 5_000)
+    try:
+        for kept in (False, True):
+            keep_statistics(kept)
+            engine = RocksEngine(tmp_path / str(kept))
+            engine.use(["s"], b"")
+            engine.bulk(columns)
+            store = engine.backing("s")
+            before = store.figures()
+            assert ("block.cache.data.miss" in before) is kept
+            assert store.get_many(columns.keys) == store.get_many(columns.keys) == columns.values
+            after = store.figures()
+            engine.close()
+            grown = {name: after[name] - before[name] for name in TICKERS if name in before}
+    finally:
+        keep_statistics(False)
+    assert grown.keys() == set(TICKERS)
+    assert grown["block.cache.data.hit"] >= grown["block.cache.data.miss"] > 0
+    assert grown["memtable.miss"] == 10_000

@@ -53,9 +53,18 @@ def test_two_workers_tell_everything_about_their_tasks_and_moves(tmp_path: Path)
     assert (a.failed, b.failed) == (None, None)
 
     told = [s for m in (a, b) for snapshot in m.snapshots for s in snapshot.samples]
-    # There are no global tables, async calls and repartitions; all keys lie where they should.
+    # There are no global tables, async calls, suppress and repartitions, nor statistics of RocksDB;
+    # all keys lie where they should.
     without = OF_INSTANCE | {
         "streamlet_global_table_records_lag",
+        "streamlet_stream_processor_node_suppression_emit_total",
+        "streamlet_stream_state_block_cache_hits_total",
+        "streamlet_stream_state_block_cache_misses_total",
+        "streamlet_stream_state_memtable_hits_total",
+        "streamlet_stream_state_memtable_misses_total",
+        "streamlet_stream_state_suppression_buffer_records",
+        "streamlet_stream_state_suppression_buffer_size_bytes",
+        "streamlet_stream_state_write_stall_seconds_total",
         "streamlet_stream_task_calls_in_flight",
         "streamlet_stream_task_held_records",
         "streamlet_stream_task_held_seconds",

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -18,6 +19,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+import streamlet as sl
 from streamlet.clock import ManualClock
 from streamlet.config import Settings
 from streamlet.errors import ConfigError
@@ -33,11 +35,13 @@ from streamlet.runtime.metrics.spark_table import SPARK_SECONDS
 from streamlet.runtime.metrics.table import METRICS
 from streamlet.runtime.metrics.values import MemberHealth, Sample, Snapshot
 from streamlet.tasks.meters import Meters, Rate
+from streamlet.testing import TopologyTestDriver
 from streamlet.types import TaskId
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "metrics.md").read_text("utf-8")
 LIMITS = HealthLimits(loop_ms=300_000, heartbeat_ms=10_000)
 WELL = MemberHealth("RUNNING", 3, 200, True, ())
+SUPPRESS = "KTABLE-SUPPRESS-0000000003"
 HISTOGRAM = [1.0] + [0.0] * (len(SECONDS) - 1) + [2.0, 90.5]
 
 
@@ -96,6 +100,27 @@ def test_each_way_to_a_number_of_kafkas_uses_metrics_that_are_there() -> None:
         assert used, name
         for one in used:
             assert one in METRICS or re.sub(r"_(sum|count|bucket)$", "", one) in METRICS, ours
+
+
+def test_a_buffer_of_suppress_tells_what_waits_and_what_was_sent() -> None:
+    app = sl.App("a")
+    held = sl.Materialized("held")
+    table = app.table("in", key=str, value=str)
+    table.suppress(sl.until_time_limit(10, max_bytes=99), store=held).to_stream().to("out")
+    with TopologyTestDriver(app) as driver:
+        for key, value, time in (("a", "1", 5), ("a", "2", 6), ("b", "xyz", 16)):
+            driver.pipe_input("in", key, value, time)
+        member: Any = SimpleNamespace(tasks={"0_0": driver._parts[0].task})
+        told = {
+            name: found.of(member)
+            for name, found in METRICS.items()
+            if "suppression" in name and found.of is not None
+        }
+    assert told == {
+        "streamlet_stream_processor_node_suppression_emit_total": {("0_0", SUPPRESS): 1},
+        "streamlet_stream_state_suppression_buffer_records": {("0_0", "held"): 1},
+        "streamlet_stream_state_suppression_buffer_size_bytes": {("0_0", "held"): 4},
+    }
 
 
 def test_a_duration_falls_into_its_bucket() -> None:
