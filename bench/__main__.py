@@ -27,6 +27,7 @@ from bench import (
     restore_share,
     scale_down,
     streams,
+    tracing,
     windows,
 )
 from bench.options import GUARANTEES, SWITCH, chosen, count, counts
@@ -51,6 +52,7 @@ _WORKLOADS = (
     "restore",
     "restore-share",
     "assignor",
+    "tracing",
     "handover",
     "scale-down",
     "crash",
@@ -93,6 +95,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     match options.workload:
         case "assignor":
             return assignor.run()
+        case "tracing":
+            return tracing.run(records=options.records, runs=options.runs)
         case "handover":
             return handover.chosen(options)
         case "scale-down":

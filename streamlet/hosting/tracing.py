@@ -25,4 +25,5 @@ def worker_tracing(app: HostedApp, instance: str) -> NoTracing:
         raise ConfigError(
             [f"tracing.enabled needs the extra otel ({error.name}): pip install 'streamlet[otel]'"]
         ) from error
-    return WorkerTracing(app.tracer_provider, app.name, instance)
+    rows = app.settings.tracing_rows
+    return WorkerTracing(app.tracer_provider, app.name, instance, rows)

@@ -7,9 +7,12 @@ happens; the loader's caller bounds it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from streamlet.kafka.ports import Headers
 from streamlet.state.backing import Columns
+from streamlet.state.row_headers import RowHeaders
 from streamlet.types import NO_STATE, StateNumber, TopicPartition
 
 
@@ -32,8 +35,14 @@ class LoadTarget(Protocol):
 class Loader:
     """Fills one store; see ``TaskState.loader``."""
 
-    def __init__(self, target: LoadTarget, store: str, partition: TopicPartition) -> None:
-        self._target = target
+    def __init__(
+        self,
+        target: LoadTarget,
+        store: str,
+        partition: TopicPartition,
+        headers: RowHeaders | None = None,
+    ) -> None:
+        self._target, self._headers = target, headers
         self._store = store
         self._partition = partition
         self._chunk: dict[bytes, bytes | None] = {}
@@ -49,6 +58,11 @@ class Loader:
         """Take entries in the order of the changelog; a value of None deletes."""
         self._chunk.update(zip(keys, values, strict=True))
         self.bytes += sum(map(len, keys)) + sum(map(len, filter(None, values)))
+
+    def note(self, keys: Sequence[bytes | None], headers: Sequence[Headers | None] | None) -> None:
+        """Take the headers of records of the changelog, where those are kept."""
+        if self._headers is not None:
+            self._headers.read(keys, headers)
 
     def flush(
         self,

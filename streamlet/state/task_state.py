@@ -31,6 +31,7 @@ from streamlet.state.meta import TaskMeta, layout_of
 from streamlet.state.pieces import write_ahead
 from streamlet.state.read_views import ReadViews
 from streamlet.state.rocksdb import RocksEngine
+from streamlet.state.row_headers import RowHeaders
 from streamlet.state.rows import NO_TIME, latest_of
 from streamlet.state.store_commits import StoreCommits, TaskStore
 from streamlet.state.store_facts import StoreFacts
@@ -97,6 +98,8 @@ class TaskState:
             store = self.stores[name] = store_of(spec, self._backing(name))
             store.commits.latest = self._latest.get(name, NO_TIME)
             self._commits[name] = store.commits
+        #: Headers of the records that changed rows last, by store, where they are kept.
+        self.row_headers: Mapping[str, RowHeaders] = {}
         self.views = ReadViews(self)
 
     @classmethod
@@ -246,7 +249,7 @@ class TaskState:
 
     def loader(self, store: str) -> Loader:
         """The way to fill a store from its changelog; see ``load``."""
-        return Loader(self, store, self.changelogs[store])
+        return Loader(self, store, self.changelogs[store], self.row_headers.get(store))
 
     def load(
         self,

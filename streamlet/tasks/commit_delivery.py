@@ -175,16 +175,18 @@ class ChangelogDelivery:
     ) -> None:
         """Send a flush to one changelog; its last record bears the commit entry."""
         keys, values = entry_last(columns.keys, columns.values)
-        self._send_entries(part, changelog, keys[:-1], values[:-1])
+        where = part, changelog, columns.store
+        self._send_entries(*where, keys[:-1], values[:-1])
         try:
-            self._send_entries(part, changelog, keys[-1:], values[-1:], entry)
+            self._send_entries(*where, keys[-1:], values[-1:], entry)
         except EntryTooLargeError:  # perhaps without the entry it is not
-            self._send_entries(part, changelog, keys[-1:], values[-1:])
+            self._send_entries(*where, keys[-1:], values[-1:])
 
     def _send_entries(
         self,
         part: TaskCommit,
         changelog: TopicPartition,
+        store: str,
         keys: Sequence[bytes],
         values: Sequence[bytes | None],
         entry: tuple[str, bytes] | None = None,
@@ -192,6 +194,9 @@ class ChangelogDelivery:
         if not keys:
             return
         encoded, headers = encode_column(part.contained, values)
+        kept = part.active.state.row_headers.get(store)
+        if kept is not None:
+            headers = kept.added(keys, values, headers)
         if entry is not None:
             headers = [(*(head or ()), entry) for head in headers or [None] * len(keys)]
         try:
@@ -231,7 +236,7 @@ class ChangelogDelivery:
                 )
                 with blamed(part.active.task):
                     values = part.active.state.encoded(store, keys)
-                self._send_entries(part, changelog, keys, values)
+                self._send_entries(part, changelog, store, keys, values)
                 found = True
         return found
 

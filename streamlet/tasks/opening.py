@@ -22,7 +22,8 @@ from streamlet.errors import (
 )
 from streamlet.logs import get_logger
 from streamlet.state.directory import FolderLock, StateDirectory
-from streamlet.state.rocksdb_options import bound_memory
+from streamlet.state.rocksdb_options import bound_memory, keep_statistics
+from streamlet.state.row_headers import KeptHeaders, row_headers
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.lock_waits import LockWaits
 from streamlet.tasks.open_task import OpenTask
@@ -83,18 +84,25 @@ def may_mix(topology: Topology, settings: Settings) -> bool:
 
 @attrs.frozen(eq=False)
 class TaskOpener:
-    """Opens the stores of a topology's tasks in one folder, each with a cache of so many bytes."""
+    """Opens the stores of a topology's tasks in one folder, each with a cache of so many bytes.
+
+    ``kept`` is what they keep of the headers of records that change rows.
+    """
 
     topology: Topology
     directory: StateDirectory
     cache_bytes: int
+    kept: KeptHeaders | None = None
 
     @classmethod
-    def in_folder(cls, topology: Topology, settings: Settings) -> TaskOpener:
+    def in_folder(
+        cls, topology: Topology, settings: Settings, kept: KeptHeaders | None = None
+    ) -> TaskOpener:
         """Opens tasks in the application's state folder; bounds the memory of their databases."""
         bound_memory(settings.rocksdb_block_cache_bytes, settings.rocksdb_memtables_bytes)
+        keep_statistics(settings.metrics_recording_level == "debug")
         directory = StateDirectory(settings.state_dir, topology.application)
-        return cls(topology, directory, settings.cache_max_bytes)
+        return cls(topology, directory, settings.cache_max_bytes, kept)
 
     def __call__(self, task: TaskId) -> OpenTask:
         """Open a task's stores; damaged ones are wiped and come back from the changelog.
@@ -106,7 +114,10 @@ class TaskOpener:
         with blamed(task):
             lock = self.directory.lock_task(task)
             try:
-                return OpenTask(task, self._state(lock, task), lock)
+                state = self._state(lock, task)
+                facts = self.topology.subtopology(task.subtopology).stores
+                state.row_headers = row_headers(state.stores, facts, self.kept)
+                return OpenTask(task, state, lock)
             except BaseException:
                 lock.release()
                 raise

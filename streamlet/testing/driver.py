@@ -27,6 +27,7 @@ from streamlet.processing.outputs import Output
 from streamlet.processing.record_failures import RetryPause
 from streamlet.serdes import SerdeLike
 from streamlet.serdes import serde as serde_of
+from streamlet.state.row_headers import row_headers
 from streamlet.state.task_state import TaskState
 from streamlet.testing import driver_inputs
 from streamlet.testing.driver_inputs import START_MS, Time
@@ -68,7 +69,7 @@ class TopologyTestDriver(Closing):
         self.application = driver_inputs.checked_app(app).name
         self._topology = app.topology()
         self._policy, self._idle_ms = app.policy, app.settings.max_task_idle_ms
-        self._new_task = driver_inputs.task_type(app)
+        self._tracing = driver_inputs.tracing_of(app)
         self._record_ms = driver_inputs.time_ms("start_ms=", start_ms)
         self._wall = ManualClock(self._record_ms)
         self._closed = False
@@ -302,10 +303,11 @@ class TopologyTestDriver(Closing):
             if (topic := part.changelog_topic(spec.name)) is not None
         }
         state = TaskState.open(None, part.stores, CACHE_BYTES, changelogs)
+        state.row_headers = row_headers(state.stores, part.stores, self._tracing.kept)
         state.check_entries(None, {})
         counts = self._topics.counts
         inputs = part.inputs(number, counts)
-        task = self._new_task(
+        task = self._tracing.new_task(
             TaskId(part.id, number),
             part,
             state,

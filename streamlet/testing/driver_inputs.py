@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -11,8 +11,8 @@ from streamlet.config.values import duration
 from streamlet.dsl.graph.durations import Duration
 from streamlet.errors import SerdeError
 from streamlet.kafka.ports import Headers
-from streamlet.processing.task import Task
 from streamlet.serdes import ColumnError, Serde
+from streamlet.tracing.off import NoTracing
 from streamlet.user_code import shown
 
 #: A time: ms since the epoch, or a ``datetime`` with a time zone.
@@ -112,10 +112,10 @@ def checked_headers(given: Iterable[tuple[str, bytes | None]] | None) -> Headers
     return pairs or None
 
 
-def task_type(app: App) -> Callable[..., Task]:
+def tracing_of(app: App) -> NoTracing:
     """Makes tasks, with spans where the application has a provider of its own."""
     if app.tracer_provider is None:
-        return Task
+        return NoTracing()
     from streamlet.tracing.worker import WorkerTracing
 
-    return WorkerTracing(app.tracer_provider, app.name, "driver").new_task
+    return WorkerTracing(app.tracer_provider, app.name, "driver", app.settings.tracing_rows)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-
-import attrs
+from typing import NamedTuple
 
 from streamlet.kafka.ports import Headers
 
@@ -26,8 +25,7 @@ _STATE = re.compile(f"{_KEY}={_VALUE}(?:,{_KEY}={_VALUE}){{0,31}}".encode())
 _FORM = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 
 
-@attrs.frozen
-class CarriedContext:
+class CarriedContext(NamedTuple):
     """The trace context of a record, as its headers have it."""
 
     parent: bytes
@@ -49,16 +47,20 @@ class CarriedContext:
     @property
     def headers(self) -> Headers:
         """The headers that carry it."""
-        state = [(TRACESTATE, self.state)] if self.state else []
-        return [(TRACEPARENT, self.parent), *state]
+        parent = (TRACEPARENT, self.parent)
+        return (parent, (TRACESTATE, self.state)) if self.state else (parent,)
 
 
 def carried(headers: Headers | None) -> CarriedContext | None:
     """The context that a record carries; None: it carries none that counts."""
-    parents = [value for name, value in headers or () if name == TRACEPARENT]
+    parents, states = [], []
+    for name, value in headers or ():
+        if name == TRACEPARENT:
+            parents.append(value)
+        elif name == TRACESTATE:
+            states.append(value)
     if len(parents) != 1 or parents[0] is None or _FORM.fullmatch(parents[0]) is None:
         return None
-    states = [value for name, value in headers or () if name == TRACESTATE]
     state = states[0] if len(states) == 1 else None
     return CarriedContext(parents[0], state if state is not None and _is_state(state) else b"")
 
@@ -70,15 +72,24 @@ def _is_state(state: bytes) -> bool:
     return len(set(keys)) == len(keys)
 
 
-def with_context(headers: Headers | None, context: CarriedContext) -> Headers:
-    """Headers that carry this context, and no other."""
-    own = [one for one in headers or () if one[0] not in (TRACEPARENT, TRACESTATE)]
-    return [*own, *context.headers]
+def with_context(headers: Headers | None, context: Headers) -> Headers:
+    """Headers that carry the context of these headers, and no other; the same if there are no more.
+
+    They may be shared by many records.
+    """
+    if not headers:
+        return context
+    others = [one for one in headers if one[0] not in (TRACEPARENT, TRACESTATE)]
+    return [*others, *context] if others else context
 
 
 def with_missing(
-    headers: Sequence[Headers | None] | None, count: int, context: CarriedContext
+    headers: Sequence[Headers | None],
+    found: Iterable[CarriedContext | None],
+    context: Headers,
 ) -> list[Headers | None]:
-    """The headers of so many records, in which those that carry no context carry this one."""
-    rows: Iterable[Headers | None] = [None] * count if headers is None else headers
-    return [one if one and carried(one) is not None else with_context(one, context) for one in rows]
+    """The headers of records, in which those of which no context was found carry this one."""
+    return [
+        with_context(given, context) if one is None else given
+        for given, one in zip(headers, found, strict=True)
+    ]

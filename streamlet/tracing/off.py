@@ -8,6 +8,7 @@ from streamlet.clock import Clock
 from streamlet.closing import Closing
 from streamlet.processing.task import Task
 from streamlet.runtime.listeners import Observer
+from streamlet.state.row_headers import KeptHeaders
 from streamlet.tasks.meters import Meters
 
 
@@ -16,6 +17,8 @@ class NoTracing(Closing):
 
     #: Makes the tasks.
     new_task: Callable[..., Task] = Task
+    #: What stores keep of the headers of records that change rows.
+    kept: KeptHeaders | None = None
 
     def meters(self, clock: Clock) -> Meters:
         """The counters of the worker, by a clock."""

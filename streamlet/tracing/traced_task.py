@@ -12,24 +12,39 @@ from streamlet.batch import Batch
 from streamlet.processing.output_order import Step
 from streamlet.processing.outputs import Output
 from streamlet.processing.task import Task
-from streamlet.tracing.headers import with_missing
-from streamlet.tracing.spans import TaskSpans, carried_by, in_span
+from streamlet.state.task_state import TaskState
+from streamlet.topology.subtopologies import Subtopology
+from streamlet.tracing.row_contexts import RowContexts
+from streamlet.tracing.spans import TaskSpan, TaskSpans, in_span
+from streamlet.types import TaskId
 
 
 class TracedTask(Task):
     """A task with spans: one for each batch, and one for what its timers send.
 
     Args:
-        arguments: those of ``Task``.
+        task: which.
+        subtopology: what it does.
+        state: its stores, which may keep the contexts of the records that changed their rows.
+        arguments: more of ``Task``.
         tracer: begins the spans.
         named: those of ``Task``.
     """
 
-    def __init__(self, *arguments: Any, tracer: trace.Tracer, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._spans = TaskSpans(tracer, str(self.task), self.application)
+    def __init__(
+        self,
+        task: TaskId,
+        subtopology: Subtopology,
+        state: TaskState,
+        *arguments: Any,
+        tracer: trace.Tracer,
+        **named: Any,
+    ) -> None:
         #: The span that is open; None: nothing is under way.
-        self._span: trace.Span | None = None
+        self._span: TaskSpan | None = None
+        self._rows = RowContexts(subtopology, state, lambda: self._span)
+        super().__init__(task, self._rows.hooked(subtopology), state, *arguments, **named)
+        self._spans = TaskSpans(tracer, str(self.task), self.application)
         self._emit = self.failures.emit
         self.failures.emit = self._emit_traced
         self._sources = {
@@ -41,26 +56,25 @@ class TracedTask(Task):
     def _of_batches(self, step: Step) -> Step:
         def traced(batch: Batch) -> Iterator[None]:
             if len(batch):
-                span, batch = self._spans.of_batch(batch)
-                yield from in_span(span, step(batch), self._enter)
+                begun = self._spans.of_batch(batch)
+                yield from in_span(begun, step(begun.batch), self._enter)
 
         return traced
 
     def _of_timers(self, node: str, step: Step) -> Step:
         def traced(batch: Batch) -> Iterator[None]:
-            span, batch = self._spans.of_timer(node, batch)
-            yield from in_span(span, step(batch), self._enter)
+            begun = self._spans.of_timer(node, self._rows.carried_on(node, batch))
+            yield from in_span(begun, step(begun.batch), self._enter)
 
         return traced
 
-    def _enter(self, span: trace.Span | None) -> trace.Span | None:
+    def _enter(self, span: TaskSpan | None) -> TaskSpan | None:
         before, self._span = self._span, span
         return before
 
     def _emit_traced(self, output: Output) -> None:
         """Give outputs that lost their context, as of a function that sets headers, the span's."""
-        own = None if self._span is None else carried_by(self._span)
-        if own is not None:
-            headers = with_missing(output.headers, len(output.keys), own)
+        if self._span is not None and self._span.own is not None:
+            headers = self._span.carrying(output.headers, len(output.keys))
             output = attrs.evolve(output, headers=headers, owned=False)
         self._emit(output)

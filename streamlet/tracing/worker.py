@@ -8,7 +8,9 @@ from opentelemetry.trace import TracerProvider
 
 from streamlet.clock import Clock
 from streamlet.runtime.listeners import Observer
+from streamlet.state.row_headers import KeptHeaders
 from streamlet.tasks.meters import Meters
+from streamlet.tracing.headers import TRACEPARENT, TRACESTATE
 from streamlet.tracing.off import NoTracing
 from streamlet.tracing.provider import flush, provider_of_process, tracer_of
 from streamlet.tracing.traced_task import TracedTask
@@ -22,16 +24,20 @@ class WorkerTracing(NoTracing):
         provider: of the program; None: that of the process.
         application: its name.
         instance: the name of the worker.
+        rows: of how many rows of a store contexts are kept; 0: of none.
 
     Raises:
         ConfigError: the exporter is not installed.
     """
 
-    def __init__(self, provider: TracerProvider | None, application: str, instance: str) -> None:
+    def __init__(
+        self, provider: TracerProvider | None, application: str, instance: str, rows: int = 0
+    ) -> None:
         if provider is None:
             provider = provider_of_process(application, instance)
         self._provider, self._tracer = provider, tracer_of(provider)
         self._application = application
+        self.kept = KeptHeaders(frozenset((TRACEPARENT, TRACESTATE)), rows) if rows else None
         self.new_task = partial(TracedTask, tracer=self._tracer)
         self._meters: TracedMeters | None = None
 

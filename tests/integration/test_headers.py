@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -105,35 +106,51 @@ def header(trace: int) -> Headers:
     return [("traceparent", f"00-{trace:032x}-{7:016x}-01".encode())]
 
 
+class Copies(sl.StandbyUpdateListener):
+    """Notes what becomes of the copies that a worker reads."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def on_update_start(self, partition: TopicPartition, store: str, start: int) -> None:
+        self.told.append("start")
+
+    def on_update_suspended(
+        self, partition: TopicPartition, store: str, offset: int, end: int, reason: str
+    ) -> None:
+        self.told.append(reason)
+
+
+def closing(name: str, servers: str, folder: Path, provider: Any) -> sl.App:
+    """Counts words in windows that close; by ``suppress``, and by results that are final."""
+    config = {"state.dir": str(folder), "commit.interval.ms": 50, "tracing.rows": 10}
+    app = sl.App(name, bootstrap_servers=servers, config=config, tracer_provider=provider)
+    words = app.stream(f"{name}-in", key=str, value=str).group_by(lambda k, v: v, key=str)
+    windows = sl.tumbling("10ms", grace=0)
+    waiting = words.windowed_by(windows).count(store="n").suppress(sl.until_window_closes())
+    final = words.windowed_by(windows, emit="final").count(store="final")
+    closed = waiting.to_stream().merge(final.to_stream())
+    closed.map(lambda window, count: (window.key, str(count)), key=str, value=str).to(f"{name}-out")
+    return app
+
+
 def test_a_trace_goes_on_through_state_that_is_handed_over(
     bootstrap_servers: str, name: str, tmp_path: Path
 ) -> None:
     """A second instance learns the task, the first leaves; what was kept back has its trace."""
-    sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="needs the extra otel")
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    pytest.importorskip("opentelemetry.sdk.trace", reason="needs the extra otel")
+    from tests.unit.tracing.spans import Spans
 
-    memories = [InMemorySpanExporter(), InMemorySpanExporter()]
+    both = Spans(), Spans()
 
-    def traced(memory: InMemorySpanExporter, folder: str) -> sl.App:
-        provider = sdk.TracerProvider(shutdown_on_exit=False)
-        provider.add_span_processor(SimpleSpanProcessor(memory))
-        config = {"state.dir": str(tmp_path / folder), "commit.interval.ms": 50}
-        app = sl.App(
-            name, bootstrap_servers=bootstrap_servers, config=config, tracer_provider=provider
-        )
-        words = app.stream(f"{name}-in", key=str, value=str)
-        windows = words.group_by(lambda k, v: v, key=str).windowed_by(sl.tumbling("10ms", grace=0))
-        closed = windows.count(store="n").suppress(sl.until_window_closes()).to_stream()
-        closed.map(lambda window, count: (window.key, str(count)), key=str, value=str).to(
-            f"{name}-out"
-        )
-        return app
+    def names(number: int) -> set[str]:
+        return {span.name for span in both[number].seen()}
 
-    def names(memory: InMemorySpanExporter) -> set[str]:
-        return {span.name for span in memory.get_finished_spans()}
-
-    first, second = (traced(one, str(at)) for at, one in enumerate(memories))
+    first, second = (
+        closing(name, bootstrap_servers, tmp_path / str(at), one.provider)
+        for at, one in enumerate(both)
+    )
+    second.set_standby_update_listener(copies := Copies())
     threads = [
         threading.Thread(target=app.run, kwargs={"name": f"i{at}", "timeout": 300})
         for at, app in enumerate((first, second))
@@ -142,7 +159,7 @@ def test_a_trace_goes_on_through_state_that_is_handed_over(
     threads[0].start()
     try:
         write(bootstrap_servers, f"{name}-in", [("k", b"a", header(5))])
-        while not any("repartition" in one for one in names(memories[0])):
+        while not any("repartition" in one for one in names(0)):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         threads[1].start()
@@ -150,18 +167,21 @@ def test_a_trace_goes_on_through_state_that_is_handed_over(
             assert time.monotonic() < deadline
             time.sleep(0.2)
         first.drain(timeout=200)
-        write(bootstrap_servers, f"{name}-in", [("k", b"b", header(6)), ("k", b"a", header(7))])
-        ((value, headers),) = read(bootstrap_servers, f"{name}-out", 1)
+        write(bootstrap_servers, f"{name}-in", [("k", b"b", header(6))])
+        out = read(bootstrap_servers, f"{name}-out", 2)
     finally:
         for app, thread in zip((first, second), threads, strict=True):
             app.close()
             if thread.ident is not None:
                 thread.join(300)
-    assert value == b"1"
-    ((_, parent),) = headers or ()
-    assert parent is not None
-    assert int(parent[3:35], 16) == 5
-    assert {"rebalance", "activate task", "commit", "release task"} <= names(memories[0])
-    assert {"rebalance", "activate task", "commit"} <= names(memories[1])
-    took = [one for one in memories[1].get_finished_spans() if one.name == "activate task"]
+    for value, headers in out:
+        assert value == b"1"
+        ((_, parent),) = headers or ()
+        assert parent is not None
+        assert int(parent[3:35], 16) == 5
+    assert {"rebalance", "activate task", "commit", "release task"} <= names(0)
+    assert {"rebalance", "activate task", "commit"} <= names(1)
+    took = [one for one in both[1].seen() if one.name == "activate task"]
     assert any(one.attributes["streamlet.handover"] for one in took)
+    assert copies.told[0] == "start"
+    assert "promoted" in copies.told

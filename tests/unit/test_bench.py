@@ -9,7 +9,7 @@ import pytest
 
 import bench
 import streamlet as sl
-from bench import apps, eos, growth, latency, regroup
+from bench import apps, eos, growth, latency, regroup, tracing
 from bench.join_check import expected
 from bench.join_load import JoinLoad
 from bench.load import expected_counts, words
@@ -168,3 +168,10 @@ def test_latencies_are_compared_with_the_bounds_of_their_rate(p99: float, within
     waiting = {"p50": 120.0, "p99": p99}
     assert regroup.are_within({"1000": {"waiting": waiting}}) is within
     assert regroup.are_within({"10000": {"waiting": waiting}})
+
+
+def test_tracing_is_measured_with_results_that_have_their_traces() -> None:
+    pytest.importorskip("opentelemetry.sdk.trace", reason="needs the extra otel")
+    found = tracing.run(records=40, runs=1)
+    assert found["right"]
+    assert found["ns"].keys() == set(tracing.MODES)

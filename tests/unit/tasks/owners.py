@@ -23,7 +23,6 @@ from streamlet.coordinator.states import MembershipView
 from streamlet.errors import UnreachableError
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.policy import ErrorPolicy
-from streamlet.processing.task import Task
 from streamlet.state.directory import StateDirectory
 from streamlet.tasks.activation import Activation
 from streamlet.tasks.active import ActiveTask
@@ -32,6 +31,7 @@ from streamlet.tasks.commit_delivery import ChangelogDelivery
 from streamlet.tasks.opening import TaskOpener
 from streamlet.tasks.task_record import TaskStage
 from streamlet.topology.graph import Topology
+from streamlet.tracing.off import NoTracing
 from streamlet.types import TaskId, TopicPartition
 from tests.memory_ports import MemoryAdmin, MemoryLog, MemorySink, MemorySource
 from tests.unit.tasks.inline import inline_updater, step_all
@@ -97,13 +97,20 @@ class Owner:
     view = MembershipView(member_id="member", generation=1)
     gated = False
 
-    def __init__(self, world: World, policy: str = "fail", host: Path | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        policy: str = "fail",
+        host: Path | None = None,
+        tracing: NoTracing | None = None,
+    ) -> None:
+        tracing = tracing or NoTracing()
         self.world = world
         self.sent: list[tuple[int, Mapping[TopicPartition, tuple[int, str]]]] = []
         self.holds: list[int | None] = []
         clock = self.clock = ManualClock(1_000)
         admin = MemoryAdmin(world.log)
-        self.source = MemorySource(world.log)
+        self.source = MemorySource(world.log, headers=tracing.kept is not None)
         self.sink = MemorySink(world.log, hold=True)
         delivery = ChangelogDelivery(
             *(self.sink, admin, clock), open_source=self._open_source, read_timeout_ms=100
@@ -114,7 +121,7 @@ class Owner:
         self.unreadable = 0
         settings = Settings.load({"state.mismatch.policy": policy})
         directory = StateDirectory(host or world.host(), "app")
-        opener = TaskOpener(world.topology, directory, settings.cache_max_bytes)
+        opener = TaskOpener(world.topology, directory, settings.cache_max_bytes, tracing.kept)
         targets = targets_over(world.log, world.topology, self, clock, settings=settings)
         self.updater = inline_updater(world.log, admin, opener, targets, clock)
         self.activation = Activation(
@@ -125,7 +132,11 @@ class Owner:
             settings=settings,
             edges=EdgePlan(world.topology, {}, {}, exact=False),
             new_task=partial(
-                Task, policy=ErrorPolicy(), partition_counts={}, wall_ms=clock.wall_ms, idle_ms=0
+                tracing.new_task,
+                policy=ErrorPolicy(),
+                partition_counts={},
+                wall_ms=clock.wall_ms,
+                idle_ms=0,
             ),
             clock=clock,
         )

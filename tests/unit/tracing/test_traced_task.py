@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 import pytest
 
@@ -11,51 +9,18 @@ import streamlet as sl
 from streamlet.errors import ProcessingError
 from streamlet.testing import TopologyTestDriver
 
-otel = pytest.importorskip("opentelemetry.sdk.trace", reason="needs the extra otel")
+pytest.importorskip("opentelemetry.sdk.trace", reason="needs the extra otel")
 
-from opentelemetry import trace  # noqa: E402
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: E402
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import (  # noqa: E402
-    InMemorySpanExporter,
-)
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased  # noqa: E402
+from opentelemetry import trace
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
-from streamlet.tracing.spans import LEFT_OUT, MOST_LINKS  # noqa: E402
-
-
-class Spans:
-    """A provider that keeps the spans that have ended."""
-
-    def __init__(self, **named: Any) -> None:
-        self.provider = otel.TracerProvider(shutdown_on_exit=False, **named)
-        self._exporter = InMemorySpanExporter()
-        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-
-    def ended(self) -> list[Any]:
-        """They, as far as they were not taken."""
-        found = self._exporter.get_finished_spans()
-        self._exporter.clear()
-        return list(found)
+from streamlet.tracing.spans import LEFT_OUT, MOST_LINKS
+from tests.unit.tracing.spans import Spans, header, links, traces
 
 
 @pytest.fixture
 def spans() -> Spans:
     return Spans()
-
-
-def header(trace_id: int, span_id: int = 7, flags: int = 1) -> tuple[str, bytes]:
-    """The header of a record of this trace."""
-    return "traceparent", f"00-{trace_id:032x}-{span_id:016x}-{flags:02x}".encode()
-
-
-def traces(record: Any) -> list[int]:
-    """The traces that a record carries."""
-    found = [value for name, value in record.headers or () if name == "traceparent"]
-    return [int(value.split(b"-")[1], 16) for value in found]
-
-
-def links(span: Any) -> set[int]:
-    return {link.context.trace_id for link in span.links}
 
 
 def test_the_trace_goes_through_state_to_the_output(spans: Spans) -> None:
@@ -90,6 +55,20 @@ def test_the_trace_goes_through_state_to_the_output(spans: Spans) -> None:
     assert {one.name for one in through} >= {"process in"}
     assert any("repartition" in one.name for one in through)
     assert all(one.attributes["messaging.system"] == "kafka" for one in through)
+
+
+def test_the_result_of_a_call_has_the_context_of_its_record(spans: Spans) -> None:
+    app = sl.App("traced", tracer_provider=spans.provider)
+
+    async def call(value: str) -> str:
+        return value.upper()
+
+    app.stream("in", key=str, value=str).map_values_async(call, value=str).to("out")
+    with TopologyTestDriver(app) as driver:
+        for trace_id in (5, 6):
+            driver.pipe_input("in", "a", f"x{trace_id}", headers=[header(trace_id)])
+        out = driver.read_output("out")
+    assert [(one.value, traces(one)) for one in out] == [("X5", [5]), ("X6", [6])]
 
 
 def passing(spans: Spans) -> sl.App:
