@@ -94,6 +94,7 @@ from streamlet.queries.requests import TimestampedRangeQuery as TimestampedRange
 from streamlet.queries.requests import VersionedKeyQuery as VersionedKeyQuery
 from streamlet.queries.requests import WindowKeyQuery as WindowKeyQuery
 from streamlet.queries.requests import WindowRangeQuery as WindowRangeQuery
+from streamlet.runtime.listeners import StandbyUpdateListener as StandbyUpdateListener
 from streamlet.runtime.listeners import StateRestoreListener as StateRestoreListener
 from streamlet.serdes import Serde as Serde
 from streamlet.serdes import Windowed as Windowed

@@ -32,7 +32,12 @@ from streamlet.lazy_results import is_async
 from streamlet.named_objects import named_object
 from streamlet.processing.policy import Answer, ErrorHandler, ErrorPolicy, UncaughtRule
 from streamlet.queries.app_queries import Queries
-from streamlet.runtime.listeners import Listeners, StateListener, StateRestoreListener
+from streamlet.runtime.listeners import (
+    Listeners,
+    StandbyUpdateListener,
+    StateListener,
+    StateRestoreListener,
+)
 from streamlet.serdes import SerdeLike
 from streamlet.tasks.served_tasks import ServedTasks
 from streamlet.types import ms_of
@@ -183,6 +188,14 @@ class App(Sources, Describing, Queries, Running):
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
         """Call a listener while stores are restored before their tasks run; rules as for states."""
         self.listeners.restore = listener
+
+    def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
+        """Call a listener while copies of stores are read, those of standbys and of learners.
+
+        It is called on the thread that reads changelogs, in the worker's process. An exception ends
+        the worker.
+        """
+        self.listeners.standby = listener
 
     def metadata(self, settings: Settings | None = None) -> tuple[InstanceMetadata, ...]:
         """The instances of this application that are running now, anywhere, by name.

@@ -35,6 +35,8 @@ class WorkerEvents:
     tell: Callable[[Event], None]
     produced: Callable[[list[Output]], None] = _ignored
     settled: Callable[[bool], None] = _ignored
+    #: The progress of copies is in what members report, not among the events.
+    copying: Callable[[RestoreProgress], None] | None = None
 
     def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
         """The worker's state or tasks changed."""

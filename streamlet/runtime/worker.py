@@ -108,7 +108,7 @@ class Worker:
         self._sending = RecordCollector(self._sink, self._policy, name, self.counters)
         outside = WorkerParts(settings, ports, self._catalog, self._observer.settled)
         wake, copies = self._rebalance_events.wake, self._companions.served.copies
-        self._updater = outside.state_updater(wake, self._restoring, copies)
+        self._updater = outside.state_updater(wake, self._restoring, copies, self._observer.copying)
         self._activation = outside.activation(
             self._updater, self._edges, self._policy, self._companions.tables
         )

@@ -60,12 +60,18 @@ class WorkerParts:
         wake: Callable[[], None],
         restoring: Callable[[RestoreProgress], None],
         copies: ServedCopies,
+        copying: Callable[[RestoreProgress], None] | None,
     ) -> StateUpdater:
-        """Keeps copies and restores; see there for the arguments."""
+        """Keeps copies and restores; see there for the arguments.
+
+        ``copying`` is called with the progress of copies, on the thread that reads them.
+        """
         ports = self.ports
+        reader = ports.open_reader("copies")
+        reader.progress = copying
         return StateUpdater(
             open_stores=ports.open_stores,
-            reader=ports.open_reader("copies"),
+            reader=reader,
             restores=ports.open_reader("restore"),
             targets=self.targets,
             settings=self.settings,

@@ -90,6 +90,7 @@ class ChangelogPart:
             offsets, keys, values = offsets[:stop], keys[:stop], values[:stop]
             headers, times = None if headers is None else headers[:stop], times[:stop]
         self.loader.add(*self.reader.read(offsets, keys, values, headers, times))
+        self.loader.note(keys, headers)
         self.restored += stop
         self.position = min(batch.offsets[-1] + 1, self.end)
 
@@ -131,7 +132,10 @@ class ChangelogPart:
         self.reported_ms = now_ms
         seconds = (now_ms - self.started_ms) / 1000
         rate = self.restored / seconds if seconds > 0 else 0.0
-        end = self.position if self.end == OPEN_END else self.end
+        end = self.end
+        if end == OPEN_END:  # as far as that is known
+            known = None if self.look is None else self.look()[1]
+            end = max(self.position, known or 0)
         left = end - self.position
         eta = 0.0 if left <= 0 else left / rate if rate > 0 else None
         return RestoreProgress(

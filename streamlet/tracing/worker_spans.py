@@ -6,7 +6,7 @@ without tracing has nothing of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 from opentelemetry import context as current
@@ -156,6 +156,11 @@ class TracedObserver:
         """The worker's state or tasks changed."""
         self.meters.state_changed(state, tasks)
         self.observer.state_changed(state, tasks)
+
+    @property
+    def copying(self) -> Callable[[RestoreProgress], None] | None:
+        """Takes the progress of copies, if that is wanted."""
+        return self.observer.copying
 
     def restoring(self, progress: RestoreProgress) -> None:
         """A store is being restored."""

@@ -227,6 +227,9 @@ class SimWorker:
                 self._world.checks.begins(self._member, active)
         self._known = running
 
+    #: The progress of copies is looked at in their stores.
+    copying = None
+
     def restoring(self, progress: RestoreProgress) -> None:
         """Ignore it."""
 

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from streamlet.errors import ListenerError
-from streamlet.runtime.listeners import Listeners, StateRestoreListener
+from streamlet.runtime.listeners import Listeners, StandbyUpdateListener, StateRestoreListener
 from streamlet.tasks.open_task import Phase, RestoreProgress
 from streamlet.types import TaskId, TopicPartition
 from tests.unit.runtime.members import Nobody
@@ -109,6 +109,43 @@ def test_an_exception_ends_the_worker_but_not_one_on_its_way_out(
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 2
 
 
+def test_a_copy_is_told_from_start_until_it_is_promoted_or_goes() -> None:
+    class Copies(StandbyUpdateListener):
+        def __init__(self) -> None:
+            self.calls: list[tuple[Any, ...]] = []
+
+        def on_update_start(self, partition: TopicPartition, store: str, start: int) -> None:
+            self.calls.append(("start", partition, store, start))
+
+        def on_batch_loaded(self, *given: Any) -> None:
+            self.calls.append(("batch", *given[2:]))
+
+        def on_update_suspended(self, *given: Any) -> None:
+            self.calls.append(given[2:])
+
+    copies = Copies()
+    copying = Listeners(standby=copies).around(Nobody()).copying
+    assert copying is not None
+    copying(progress("start", 10, 0, 0))
+    copying(progress("batch", 30, 20, 20))
+    copying(progress("batch", 30, 20, 0))  # nothing came
+    copying(progress("end", 50, 40, 20))
+    copying(progress("suspended", 40, 30, 0))
+    assert copies.calls == [
+        ("start", TP, "counts", 10),
+        ("batch", "0_1", 30, 20, 50),
+        ("batch", "0_1", 50, 20, 50),
+        (50, 50, "promoted"),
+        (40, 50, "migrated"),
+    ]
+    nobody = Listeners(restore=StateRestoreListener()).around(Nobody())
+    assert nobody.copying is None
+    for phase in ("start", "batch", "end", "suspended"):
+        copying = Listeners(standby=StandbyUpdateListener()).around(Nobody()).copying
+        assert copying is not None
+        copying(progress(phase, 10, 5, 5))  # type: ignore[arg-type]
+
+
 def test_without_listeners_nothing_stands_in_between() -> None:
     nobody = Nobody()
     assert Listeners().around(nobody) is nobody
@@ -118,6 +155,7 @@ def test_everything_still_reaches_the_observer() -> None:
     @attrs.define
     class Watching:
         seen: list[str] = attrs.field(factory=list)
+        copying: None = None
 
         def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
             self.seen.append(state)
