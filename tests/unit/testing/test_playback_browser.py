@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from streamlet.testing.simulation import playback_page
-from tests.browser import chromium, complaints, show, wait
+from tests.browser import chromium, complaints, hindrances, show, wait
 from tests.unit.testing.test_playback import HANDOVER, hostile, played
 from tests.unit.web.live.made_up import HOSTILE
 
@@ -109,6 +109,14 @@ def test_a_hand_over_is_shown_in_windows_of_any_width(
         browser.find_element(By.TAG_NAME, "body").send_keys(Keys.ARROW_RIGHT)
     assert {"active", "learner", "pending", "released"} <= roles
     assert complaints(browser) == []
+
+
+def test_the_page_is_accessible(browser: Any, shown: Callable[..., int]) -> None:
+    for width, scheme in ((360, "dark"), (1280, "light")):
+        shown(HANDOVER, width, scheme)
+        browser.find_element(By.TAG_NAME, "body").send_keys(Keys.END)
+        assert "expected 7, found" in text(browser, "news")
+        assert hindrances(browser) == []
 
 
 def test_hostile_names_are_shown_as_texts(browser: Any, shown: Callable[..., int]) -> None:

@@ -5,11 +5,7 @@ STREAMLET_PICTURES names a folder for the pictures of the documentation (docs/pi
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import subprocess
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +18,7 @@ from streamlet.config import Settings
 from streamlet.web.live.document import LiveDocument
 from streamlet.web.live.reader import answer_json, document_json
 from streamlet.web.live.server import LivePageServer
-from tests.browser import chromium, complaints, wait
+from tests.browser import chromium, complaints, hindrances, wait
 from tests.browser import show as show_page
 from tests.unit.web.live.made_up import HOSTILE, MadeUp
 
@@ -33,10 +29,6 @@ pytestmark = pytest.mark.xdist_group("browser")
 
 #: A number of 64 bits that a number of JavaScript is not.
 LARGE = 2**53 + 1
-AXE = "axe-core@4.14.1"
-AXE_SHA256 = "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745"
-#: How long a package may take to come, s.
-FETCH_S = 20
 
 
 @attrs.define(eq=False)
@@ -52,7 +44,7 @@ class _Feed:
         self.made.committed += 1_900
         self.made.end += 2_000
         self.made.output += 300
-        return answer_json(document_json(self.page.of(self.made.reading())), 100, None)
+        return answer_json(document_json(self.page.of(self.made.reading())), 100, 700, None)
 
     def ask(self, path: str, parameters: dict[str, str]) -> dict[str, Any]:
         self.asked.append((path, parameters))
@@ -108,6 +100,8 @@ def test_hostile_texts_are_shown_as_texts(browser: Any, shown: Callable[..., _Fe
     assert feed.asked[0][1] == {"key-format": "json"}
     errors = browser.find_element(By.ID, "error-list").get_attribute("textContent")
     assert errors == f"0_0 on h1-0: {HOSTILE[2]}"
+    letters = browser.find_elements(By.CSS_SELECTOR, "#letters td")
+    assert [one.get_attribute("textContent") for one in letters][:2] == [HOSTILE[4], "3"]
     labels = "return [...document.querySelectorAll('#graph title')].map((one) => one.textContent)"
     assert {*names} <= {*browser.execute_script(labels)}
     assert browser.title == "flights, streamlet"
@@ -158,35 +152,11 @@ def test_a_choice_keeps_the_keyboard_while_the_page_goes_on(
     assert browser.switch_to.active_element.get_attribute("id") == "search-what"
 
 
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip(f"no npm to fetch {AXE} with")
-    folder = tmp_path_factory.mktemp("axe")
-    once = ["--silent", "--fetch-retries=0", f"--fetch-timeout={FETCH_S * 1_000}"]
-    try:
-        subprocess.run([npm, "pack", AXE, *once], cwd=folder, check=True, timeout=2 * FETCH_S)
-    except subprocess.SubprocessError as error:
-        pytest.skip(f"npm does not give {AXE}: {error}")
-    packed = next(folder.glob("*.tgz"))
-    assert hashlib.sha256(packed.read_bytes()).hexdigest() == AXE_SHA256
-    with tarfile.open(packed) as archive:
-        file = archive.extractfile("package/axe.min.js")
-        assert file is not None
-        return file.read().decode()
-
-
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
 def test_the_page_is_accessible(
-    browser: Any, shown: Callable[..., _Feed], axe: str, width: int, scheme: str
+    browser: Any, shown: Callable[..., _Feed], width: int, scheme: str
 ) -> None:
     shown(_busy(3, problem="waits for a commit", stopped=frozenset({"0_1"})), width, scheme)
     browser.find_element(By.ID, "search-key").send_keys(Keys.ENTER)
     wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#found td"))
-    browser.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
-    found = browser.execute_async_script(
-        "const done = arguments[0]; axe.run().then((all) => done(all.violations.map((one) =>"
-        "  [one.impact, one.id, one.nodes.map((node) => node.html)])))"
-    )
-    assert [one for one in found if one[0] in ("serious", "critical")] == []
+    assert hindrances(browser) == []
