@@ -3,8 +3,9 @@
 Two instances with a worker each count records per key. Keys are asked one after another, each at
 the instance that has its task (``local``) and at the other one, which asks the first (``routed``);
 the ms are those that a client waits on a connection that stays open. ``ratio`` is the rate of
-outputs while keys are asked, over that while none is, as the median of the rounds. ``wrong`` counts
-answers without the key, or with a smaller count than an earlier one.
+outputs while keys are asked, over that while none is, as the median of the rounds. ``page_age_ms``
+is how old the live page of an instance becomes under this load. ``wrong`` counts answers without
+the key, or with a smaller count than an earlier one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from urllib.parse import quote, urlsplit
 
 import attrs
 
-from bench import queries_moves
+from bench import live_page, queries_moves
 from bench.broker import serving
 from bench.handover_app import names
 from bench.handover_load import keys_in_turn
@@ -70,12 +71,14 @@ def run(given: int | None, keys: int, seconds: int, runs: int) -> dict[str, Any]
             beside, asked = _outputs_a_second(stage, lambda: asking.ask_for(seconds))
             ratios.append(beside / alone)
             tell(f"round {number}: {alone:,.0f} outputs/s, {beside:,.0f} in {asked} s of queries")
+        ages = live_page.ages_ms(min(asking.owners.values()), seconds)
     return {
         "workload": "queries",
         "rate": rate,
         "asked_a_second": 2 * ASKED,
         "local_ms": _percentiles(asking.took["local"]),
         "routed_ms": _percentiles(asking.took["routed"]),
+        "page_age_ms": _percentiles(ages),
         "unanswered": asking.unanswered,
         "wrong": asking.wrong,
         "ratio": round(statistics.median(ratios), 3),

@@ -192,7 +192,13 @@ def _member(
         ],
         "global_tables": _global_tables(report),
         "memory": _memory(report),
+        "latency_ms": None if report is None else _latency_ms(report),
     }
+
+
+def _latency_ms(report: MemberProgress) -> dict[str, int] | None:
+    """The longest times of late from a record to its output, by topic; None if not reported."""
+    return None if report.latencies is None else dict(report.latencies)
 
 
 def _memory(report: MemberProgress | None) -> dict[str, dict[str, int]] | None:

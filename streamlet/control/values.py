@@ -102,7 +102,8 @@ class MemberProgress:
     reports them; None: it is another member, or they are too many. ``read_committed``: records of
     transactions count for it once these were committed; None: it does not say. ``exactly_once``: it
     commits by transactions. ``memory`` has the parts of its memory, each with the bytes it uses and
-    the bytes it may use; None: it does not say.
+    the bytes it may use; None: it does not say. ``latencies`` are topics that it writes, each with
+    the longest time of the last half minute from a record to its output, ms; None: it does not say.
     """
 
     instance: str
@@ -122,6 +123,7 @@ class MemberProgress:
     read_committed: bool | None = None
     exactly_once: bool = False
     memory: tuple[tuple[str, Int64, Int64], ...] | None = None
+    latencies: tuple[tuple[str, Int64], ...] | None = None
 
     @property
     def key(self) -> MemberKey:

@@ -116,6 +116,7 @@ class Reporter:
         read_committed: whether records of open transactions do not count yet.
         exactly_once: whether it commits by transactions.
         memory: what it uses.
+        latencies: topics that it writes, with the longest time of late to an output, ms.
     """
 
     _member: MemberKey
@@ -130,6 +131,7 @@ class Reporter:
     _read_committed: bool | None = None
     _exactly_once: bool = False
     _memory: MemoryReport | None = None
+    _latencies: Callable[[], tuple[tuple[str, int], ...]] | None = None
     _look_at_ms: int = attrs.field(default=0, init=False)
     _reported_at_ms: int = attrs.field(default=0, init=False)
     _traits_reported: tuple[object, ...] = attrs.field(default=(), init=False)
@@ -162,7 +164,10 @@ class Reporter:
         with self._rebalance_events.manager() as manager:
             outline = self._outline(manager, state, inputs)
         paused = [task for task, one in registry.tasks.items() if one.paused]
-        traits = outline, problems, waits, paused
+        latencies = None if self._latencies is None else self._latencies()
+        # A report of each change would be many: that of a worst time of another magnitude counts.
+        worst = max((ms for _, ms in latencies or ()), default=0).bit_length()
+        traits = outline, problems, waits, paused, worst
         if not self._due(traits, now_ms):
             return
         reads: Reads = {} if updater is None else updater.reads
@@ -182,7 +187,8 @@ class Reporter:
         wall, busy = self._clock.wall_ms(), self._busy(now_ms)
         memory = None if self._memory is None else self._memory.parts(registry)
         measured = attrs.evolve(outline, tasks=tasks, at_ms=wall, busy=busy)
-        self._publish(attrs.evolve(measured, global_tables=lags, memory=memory))
+        measured = attrs.evolve(measured, global_tables=lags, memory=memory)
+        self._publish(attrs.evolve(measured, latencies=latencies))
 
     def _outline(
         self, manager: TaskManager, state: str, inputs: tuple[tuple[str, int], ...] | None

@@ -22,6 +22,8 @@ _SAMPLE = 16
 #: counted under ``OTHERS``.
 MOST_TOPICS = 500
 OTHERS = "(others)"
+#: Topics of which a member reports how slow they are.
+MOST_SLOWEST = 16
 #: A maximum is that of at least ``MAX_MS``, kept in slots of ``_SLOT_MS``: Kafka's window.
 MAX_MS = 30_000
 _SLOT_MS = 5_000
@@ -45,6 +47,11 @@ class RecentMax:
         """The highest one; 0 without any."""
         self._forget(now_ms // _SLOT_MS)
         return max(self._slots.values(), default=0.0)
+
+    def has_any(self, now_ms: int) -> bool:
+        """True if there is one."""
+        self._forget(now_ms // _SLOT_MS)
+        return bool(self._slots)
 
     def _forget(self, slot: int) -> None:
         oldest = slot - MAX_MS // _SLOT_MS
@@ -103,6 +110,16 @@ class TopicMeters:
         """The longest time to output of the last half minute, seconds, by topic."""
         now_ms = self._clock.now_ms()
         return {(topic,): one.latency_max.value(now_ms) for topic, one in self.produced.items()}
+
+    def slowest(self) -> tuple[tuple[str, int], ...]:
+        """Topics written of late with those times, ms, the slowest ones first; a few."""
+        now_ms = self._clock.now_ms()
+        found = {
+            topic: round(one.latency_max.value(now_ms) * 1_000)
+            for topic, one in self.produced.items()
+            if one.latency_max.has_any(now_ms)
+        }
+        return tuple(sorted(found.items(), key=lambda one: (-one[1], one[0]))[:MOST_SLOWEST])
 
 
 def _meter(meters: dict[str, TopicMeter], topic: str) -> TopicMeter:

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from streamlet.web.live.graph import TopologyDrawing, delay_shown
+from streamlet.web.live.graph import TopologyDrawing, delay_shown, latencies
 from streamlet.web.live.history import ReadingHistory
 from streamlet.web.live.timeline import Timeline
 from streamlet.web.live.values import LiveReading
@@ -44,7 +44,10 @@ class LiveDocument:
         }
 
     def _totals(self, reading: LiveReading) -> dict[str, Any]:
-        """The figures of the whole application; ``delay`` is from arrival to commit."""
+        """The figures of the whole application.
+
+        ``delay`` is from arrival to commit, ``latency`` from a record to its output.
+        """
         done, delays = self._history.committed_rates(), self._history.delays()
         worst = max(delays.values(), key=lambda one: one.ms, default=None)
         status = reading.status
@@ -55,6 +58,7 @@ class LiveDocument:
             "tasks": sum(t["role"] == "active" for m in members for t in m["tasks"]),
             "rate": sum(done.values()) if done else None,
             "lag": sum(n for parts in status["input_lag"].values() for n in parts.values()),
+            "latency": max(latencies(status).values(), default=None),
             "delay": delay_shown(worst),
             "delays": {topic: delay_shown(one) for topic, one in sorted(delays.items())},
             "late": sum(t["late"] or 0 for m in members for t in m["tasks"]),

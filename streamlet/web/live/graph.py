@@ -96,7 +96,7 @@ class _Figures:
     def __init__(self, reading: LiveReading, history: ReadingHistory) -> None:
         self._status = reading.status
         self._done, self._written = history.committed_rates(), history.written_rates()
-        self._delays = history.delays()
+        self._delays, self._latencies = history.delays(), latencies(reading.status)
         self._late = _by_subtopology(reading.status, "late")
         self._dropped = _by_subtopology(reading.status, "dropped")
 
@@ -111,7 +111,20 @@ class _Figures:
                 "dropped": self._dropped.get(part, 0),
                 "delay": delay_shown(self._delays.get(topic)),
             }
-        return {"rate": self._written.get(way["writes"])} if "writes" in way else None
+        if "writes" not in way:
+            return None
+        topic = way["writes"]
+        return {"rate": self._written.get(topic), "latency": self._latencies.get(topic)}
+
+
+def latencies(status: Mapping[str, Any]) -> dict[str, int]:
+    """The longest times of the last half minute from a record to its output, ms, by topic."""
+    found: dict[str, int] = {}
+    for instance in status["instances"]:
+        for member in instance["members"]:
+            for topic, ms in (member["latency_ms"] or {}).items():
+                found[topic] = max(ms, found.get(topic, 0))
+    return found
 
 
 def delay_shown(delay: ArrivalDelay | None) -> dict[str, Any] | None:

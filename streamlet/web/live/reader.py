@@ -1,4 +1,8 @@
-"""Reads an application for the live page, more than once a second, while a browser shows it."""
+"""Reads an application for the live page, more than once a second, while a browser shows it.
+
+What a page shows grows old from the begin of its reading until the page has the next document. So a
+reading begins sooner the longer the last one took, and each answer says when to ask again.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +28,12 @@ from streamlet.web.live.values import DescribedTopology, LiveReading
 
 log = get_logger(__name__)
 
-#: How often to read, so that what a page shows is at most a second old; how long a page that has
-#: not asked again counts as looked at, s.
-EVERY_S = 0.8
+#: How old what a page shows may become, if readings take less than half of it; what of that is for
+#: the page, to ask and to draw; and the shortest pause between two readings, ms.
+FRESH_MS = 1_000
+PAGE_MS = 100
+_PAUSE_MS = 50
+#: How long a page that has not asked again counts as looked at, s.
 UNASKED_S = 20.0
 #: How often sizes and first offsets of changelogs are read, ms; they change slowly.
 SIZES_MS = 5_000
@@ -119,6 +126,14 @@ class LiveLook:
             self._sizes = {}
 
 
+def period_ms(took_ms: int, fresh_ms: int = FRESH_MS) -> int:
+    """The time from the begin of a reading, which took so long, to that of the next one.
+
+    If that takes as long, what a page shows until then is ``fresh_ms`` old at most.
+    """
+    return max(took_ms + _PAUSE_MS, fresh_ms - PAGE_MS - took_ms)
+
+
 def live_status(look: StatusLook) -> StatusLook:
     """The same look with what the page needs: it shows rebalances, and waits for none."""
     return attrs.evolve(look, history=deque(), settle_ms=0)
@@ -139,27 +154,28 @@ class LiveReader(Closing):
     Args:
         opened: opens what reads the application, for as long as pages ask.
         clock: the time.
-        every_s: how often to read.
+        fresh_ms: how old what a page shows may become.
     """
 
     def __init__(
         self,
         opened: Callable[[], AbstractContextManager[LiveLook]],
         clock: Clock,
-        every_s: float = EVERY_S,
+        fresh_ms: int = FRESH_MS,
     ) -> None:
-        self._opened, self._clock, self._every_s = opened, clock, every_s
+        self._opened, self._clock, self._fresh_ms = opened, clock, fresh_ms
         self._document = LiveDocument()
         self._closing, self._asked = threading.Event(), threading.Event()
         self._asked_ms = 0
-        #: The newest document as JSON, and when it was read; None before the first.
-        self._newest: tuple[bytes, int] | None = None
+        #: The newest document as JSON, when it was read, and when the next one is due; None before
+        #: the first.
+        self._newest: tuple[bytes, int, int] | None = None
         self._problem: str | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
     def newest(self) -> bytes | None:
-        """The newest answer: the document, its age in ms, and why there is no newer one."""
+        """The newest answer: the document, its age, when to ask again, why there is none newer."""
         self._asked_ms = self._clock.now_ms()
         self._asked.set()
         with self._lock:
@@ -171,9 +187,9 @@ class LiveReader(Closing):
         found, problem = self._newest, self._problem
         if found is None and problem is None:
             return None
-        document, read_ms = found or (b"null", self._asked_ms)
-        age_ms = self._asked_ms - read_ms
-        return answer_json(document, age_ms, problem)
+        now_ms = self._asked_ms
+        document, read_ms, due_ms = found or (b"null", now_ms, now_ms + self._fresh_ms)
+        return answer_json(document, now_ms - read_ms, max(0, due_ms - now_ms), problem)
 
     def close(self) -> None:
         """End the thread, without waiting for a broker that does not answer."""
@@ -199,7 +215,7 @@ class LiveReader(Closing):
                 self._problem = f"an internal error, {type(error).__name__}; see the log"
             if not self._is_asked:
                 self._rest()
-            self._closing.wait(self._every_s)
+            self._closing.wait(self._fresh_ms / 1_000)
 
     @property
     def _is_asked(self) -> bool:
@@ -220,10 +236,12 @@ class LiveReader(Closing):
                 self._rest()
                 return
             began_ms = self._clock.now_ms()
-            self._newest = document_json(self._document.of(look.read())), began_ms
+            found = document_json(self._document.of(look.read()))
+            took_ms = self._clock.now_ms() - began_ms
+            period = period_ms(took_ms, self._fresh_ms)
+            self._newest = found, began_ms, began_ms + period + took_ms
             self._problem = None
-            took_s = (self._clock.now_ms() - began_ms) / 1_000
-            self._closing.wait(max(0.05, self._every_s - took_s))
+            self._closing.wait((period - took_ms) / 1_000)
 
 
 def document_json(document: dict[str, Any]) -> bytes:
@@ -231,7 +249,7 @@ def document_json(document: dict[str, Any]) -> bytes:
     return msgspec.json.encode(document)
 
 
-def answer_json(document: bytes, age_ms: int, problem: str | None) -> bytes:
-    """The answer to a page."""
-    found = {"age_ms": age_ms, "problem": problem, "document": msgspec.Raw(document)}
-    return msgspec.json.encode(found)
+def answer_json(document: bytes, age_ms: int, next_ms: int, problem: str | None) -> bytes:
+    """The answer to a page; ``next_ms`` is in how long the next document is due."""
+    found = {"age_ms": age_ms, "next_ms": next_ms, "problem": problem}
+    return msgspec.json.encode({**found, "document": msgspec.Raw(document)})

@@ -118,6 +118,7 @@ def test_a_stable_group_is_shown_in_the_shape_that_is_promised() -> None:
                         "tasks": [shown("0_0"), shown("1_0", isStateful=False)],
                         "global_tables": None,
                         "memory": None,
+                        "latency_ms": None,
                     }
                 ],
             }

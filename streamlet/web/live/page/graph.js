@@ -1,6 +1,6 @@
 // The drawn topology, whose places the server has worked out, and its figures as a table.
 
-import { delay, el, name, number, rate, show, svg, table } from "./elements.js";
+import { delay, duration, el, name, number, rate, show, svg, table } from "./elements.js";
 
 const LETTERS = 22;
 const short = (text) => {
@@ -45,7 +45,7 @@ export function showGraph(graph) {
   const labels = new Map(graph.boxes.map((one) => [one.id, one.label]));
   show(edges, table(
     "Figures of the edges",
-    ["From", "To", "Rate", "Lag", "Late", "Dropped", "Delay"],
+    ["From", "To", "Rate", "Lag", "Late", "Dropped", "Delay", "Latency"],
     graph.ways.filter((one) => one.counts).map((one) => [
       name(labels.get(one.from)),
       name(labels.get(one.to)),
@@ -54,6 +54,7 @@ export function showGraph(graph) {
       number(one.counts.late),
       number(one.counts.dropped),
       delay(one.counts.delay),
+      duration(one.counts.latency),
     ]),
     "No edge has figures.",
   ));

@@ -4,10 +4,10 @@ import { bytes, clock, delay, duration, el, instant, name, number, rate, show, s
 import { showGraph } from "./graph.js";
 import { showStores, startSearch } from "./stores.js";
 
-// How often there is a new document, and how long after that it is asked for.
-const EVERY_MS = 800;
-const BEHIND_MS = 60;
-const OLD_MS = 3000;
+// How long after a new document is due it is asked for, and when one that does not come is.
+const BEHIND_MS = 50;
+const AGAIN_MS = 800;
+const OLD_MS = 2000;
 const ROLES = ["active", "learner", "standby", "pending", "released"];
 const STRIP_MS = 10 * 60_000;
 const EVENTS = 50;
@@ -17,6 +17,7 @@ let seenAt = null;
 let problem = null;
 
 async function ask() {
+  let next = AGAIN_MS;
   try {
     const answer = await fetch("/live.json", { signal: AbortSignal.timeout(15_000) });
     const found = await answer.json();
@@ -24,14 +25,14 @@ async function ask() {
     problem = found.problem;
     if (found.document !== null) {
       seenAt = performance.now() - found.age_ms;
+      if (problem === null) next = found.next_ms + BEHIND_MS;
       showAll(found.document);
     }
   } catch (error) {
     problem = `The server does not answer: ${error.message}`;
   }
   showAge();
-  const age = seenAt === null || problem !== null ? 0 : performance.now() - seenAt;
-  setTimeout(ask, Math.max(100, EVERY_MS + BEHIND_MS - age));
+  setTimeout(ask, Math.max(100, next));
 }
 
 function showAge() {
@@ -77,6 +78,7 @@ function showTotals({ totals, letters }) {
     ["Records processed", rate(totals.rate)],
     ["Lag", number(totals.lag)],
     ["Arrival to commit", delay(totals.delay)],
+    ["End-to-end latency", duration(totals.latency)],
     ["Late", number(totals.late)],
     ["Dropped", number(totals.dropped)],
     ["Dead letters", number(dead)],
@@ -180,5 +182,5 @@ function showErrors({ errors, letters }) {
 }
 
 startSearch();
-setInterval(showAge, EVERY_MS);
+setInterval(showAge, AGAIN_MS);
 ask();

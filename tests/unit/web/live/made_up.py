@@ -129,6 +129,7 @@ class MadeUp:
         return MemberProgress(
             *(f"process-{host}", 0, f"{host}-0", f"id-{host}-0", self.at_ms, "RUNNING", 12),
             tasks=(*running, *copies),
+            latencies=((self.names[2], 40 + len(host)),),
         )
 
     def later(self, ms: int = 1_000) -> None:

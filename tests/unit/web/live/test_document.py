@@ -35,6 +35,7 @@ def test_the_document_has_all_instances_and_figures_on_the_edges(instances: int)
         "tasks": 2 * instances,
         "rate": 2_000.0,
         "lag": 500,
+        "latency": 40 + len(f"h{instances}"),
         "delay": {"ms": 0, "at_least": False},
         "delays": {"orders": {"ms": 0, "at_least": False}},
         "late": 4,
@@ -44,7 +45,10 @@ def test_the_document_has_all_instances_and_figures_on_the_edges(instances: int)
     assert (read["rate"], read["lag"], read["late"]) == (2_000.0, 500, 0)
     again = _way(found, "topic:counts-repartition", "node:1:again")
     assert again["late"] == 4
-    assert _way(found, "node:1:write", "topic:out") == {"rate": 700.0}
+    assert _way(found, "node:1:write", "topic:out") == {
+        "rate": 700.0,
+        "latency": 40 + len(f"h{instances}"),
+    }
     assert _way(found, "node:1:count", "store:1:counts") is None
     (store,) = found["stores"]
     assert (store["records"], store["bytes"]) == (1_000, 50_000)

@@ -6,7 +6,7 @@ import base64
 import http.client
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
@@ -20,7 +20,7 @@ from streamlet.config import Settings
 from streamlet.errors import BrokerError
 from streamlet.state.query_errors import StateStoreMigratedError
 from streamlet.web.live.answers import FILES, POLICY
-from streamlet.web.live.reader import EVERY_S, UNASKED_S, LiveReader
+from streamlet.web.live.reader import FRESH_MS, PAGE_MS, UNASKED_S, LiveReader, period_ms
 from streamlet.web.live.server import LivePageServer
 from tests.unit.web.live.made_up import MadeUp
 
@@ -140,6 +140,7 @@ class _Looks:
     made: MadeUp
     fails: bool = False
     opened: int = 0
+    reading: Callable[[], object] = lambda: None
     closed: threading.Event = attrs.field(factory=threading.Event)
 
     @contextmanager
@@ -159,6 +160,7 @@ class _Looks:
     def read(self) -> Any:
         if self.fails:
             raise BrokerError("the broker is away")
+        self.reading()
         self.made.later()
         return self.made.reading()
 
@@ -186,7 +188,7 @@ def _until(reader: LiveReader, wanted: Any) -> dict[str, Any]:
 
 def test_a_reader_reads_while_it_is_asked_and_then_no_more() -> None:
     looks, clock = _Looks(MadeUp.of(1)), ManualClock()
-    with LiveReader(looks.open, clock, every_s=0.01) as reader:
+    with LiveReader(looks.open, clock, fresh_ms=10) as reader:
         assert looks.opened == 0
         first = _until(reader, lambda answer: answer["document"] is not None)
         later = _until(
@@ -202,7 +204,7 @@ def test_a_reader_reads_while_it_is_asked_and_then_no_more() -> None:
 
 def test_a_reader_that_fails_is_left_alone_when_no_page_asks() -> None:
     looks, clock = _Looks(MadeUp.of(1), fails=True), ManualClock()
-    with LiveReader(looks.open, clock, every_s=0.01) as reader:
+    with LiveReader(looks.open, clock, fresh_ms=10) as reader:
         _until(reader, lambda answer: answer["problem"] is not None)
         clock.advance(round(UNASKED_S * 1_000) + 1)
         waiting = threading.Event()
@@ -217,7 +219,7 @@ def test_a_reader_that_fails_is_left_alone_when_no_page_asks() -> None:
 
 def test_a_broker_that_is_away_is_told_beside_the_last_document() -> None:
     looks, clock = _Looks(MadeUp.of(1)), ManualClock()
-    with LiveReader(looks.open, clock, every_s=0.01) as reader:
+    with LiveReader(looks.open, clock, fresh_ms=10) as reader:
         _until(reader, lambda answer: answer["document"] is not None)
         looks.fails = True
         clock.advance(5_000)
@@ -229,6 +231,18 @@ def test_a_broker_that_is_away_is_told_beside_the_last_document() -> None:
         _until(reader, lambda answer: answer["problem"] is None)
 
 
-def test_the_page_asks_as_often_as_the_application_is_read() -> None:
-    script = (files("streamlet.web.live") / "page" / "page.js").read_text("utf-8")
-    assert f"const EVERY_MS = {EVERY_S * 1000:.0f};" in script
+def test_what_a_page_shows_is_at_most_a_second_old_unless_a_reading_takes_half_of_that() -> None:
+    """From the begin of a reading until the page has the next one, which takes as long."""
+    for took_ms in range(0, FRESH_MS // 2 - PAGE_MS):
+        assert period_ms(took_ms) + took_ms + PAGE_MS <= FRESH_MS
+        assert period_ms(took_ms) > took_ms
+    looks, clock, end = _Looks(MadeUp.of(1)), ManualClock(), threading.Event()
+    readings = iter((lambda: clock.advance(300), end.wait))
+    looks.reading = lambda: next(readings, end.wait)()
+    with LiveReader(looks.open, clock) as reader:
+        first = _until(reader, lambda answer: answer["document"] is not None)
+        assert (first["age_ms"], first["next_ms"]) == (300, period_ms(300))
+        clock.advance(100)
+        later = _until(reader, lambda _: True)
+        assert (later["age_ms"], later["next_ms"]) == (400, period_ms(300) - 100)
+        end.set()
