@@ -177,11 +177,12 @@ class MultiVersionedKeyQuery(KeyedQuery[Iterator[VersionedRecord[V]]], Generic[K
     key: K
     first: int | None = None
     last: int | None = None
+    descending: bool = False
 
     def read(self, store: Any) -> Iterator[VersionedRecord[V]]:
-        """The versions, the oldest one first."""
+        """The versions, the oldest one first, or with ``descending`` the newest one."""
         found: Iterator[VersionedRecord[V]] = store.get(self.key, self.first, self.last)
-        return found
+        return reversed([*found]) if self.descending else found
 
 
 @attrs.frozen

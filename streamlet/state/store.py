@@ -214,10 +214,12 @@ class CachedStore:
         """The entries of ``range``, the last one first."""
         return self._entries(*self._bounds(low, high), backward=True)
 
-    def prefix(self, prefix: Any, serde: Serde[Any] | None = None) -> Iterator[tuple[Any, Any]]:
+    def prefix(
+        self, prefix: Any, serde: Serde[Any] | None = None, *, backward: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
         """Entries whose key bytes begin with the bytes of ``prefix``, in the order of key bytes."""
         first = self.commits.key_bytes(prefix) if serde is None else serde.encode(prefix)
-        return self._entries(first, end_of_prefix(first))
+        return self._entries(first, end_of_prefix(first), backward=backward)
 
     def _entries(
         self, low: bytes | None, high: bytes | None, *, backward: bool = False

@@ -288,14 +288,18 @@ class VersionedStore:
         first = head if low is None else head + self._raw_key(low)
         return self._newest(first, None if high is None else head + self._raw_key(high) + b"\x00")
 
-    def prefix(self, prefix: Any, serde: Serde[Any] | None = None) -> Iterator[tuple[Any, Any]]:
+    def prefix(
+        self, prefix: Any, serde: Serde[Any] | None = None, *, backward: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
         """Newest values of keys whose bytes begin with those of ``prefix``, in order."""
         raw = self._raw_key(prefix) if serde is None else serde.encode(prefix)
         first = time_bytes(HEAD) + raw
-        return self._newest(first, end_of_prefix(first))
+        return self._newest(first, end_of_prefix(first), backward=backward)
 
-    def _newest(self, first: bytes, last: bytes | None) -> Iterator[tuple[Any, Any]]:
-        for (_, ckey), (_, versions), _ in self.commits.scan(first, last):
+    def _newest(
+        self, first: bytes, last: bytes | None, *, backward: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
+        for (_, ckey), (_, versions), _ in self.commits.scan(first, last, backward=backward):
             if versions[-1][1] is not None:
                 yield self._keys.record_key(ckey), versions[-1][1]
 

@@ -118,8 +118,8 @@ class _OfKey:
             yield (), {"key": self.key, **_versioned(found)}
 
     def _versions(self, store: Any) -> Found:
-        self._forward()
-        for one in store.get(self.key, *self.asked.times()):
+        found = store.get(self.key, *self.asked.times())
+        for one in reversed([*found]) if self.asked.bounds.reverse else found:
             yield (one.timestamp,), _versioned(one)
 
     def _windows(self, store: Any) -> Found:
@@ -137,10 +137,6 @@ class _OfKey:
     def _newest_only(self, store: Any) -> None:
         if self.asked.as_of is not None:
             raise InvalidQueryError(f"as_of: store {store.name!r} keeps no older values")
-
-    def _forward(self) -> None:
-        if self.asked.bounds.reverse:
-            raise InvalidQueryError("reverse: versions come in the order of their times")
 
 
 @attrs.frozen(eq=False)
@@ -183,8 +179,8 @@ class _Entries:
             for name, text in zip(("from", "to"), asked.ends, strict=True)
         )
         if asked.prefix is not None:
-            if bounds.reverse or low is not None or high is not None:
-                raise InvalidQueryError("prefix: neither from nor to nor reverse goes with it")
+            if low is not None or high is not None:
+                raise InvalidQueryError("prefix: neither from nor to goes with it")
             return self._with_prefix(store, asked.prefix)
         if bounds.after is not None:
             behind = self._key_at(bounds.after)
@@ -196,12 +192,12 @@ class _Entries:
     def _with_prefix(self, store: Any, prefix: str) -> Iterator[tuple[Any, Any]]:
         base64 = self.asked.form == "base64"
         raw = unpacked(prefix, "prefix") if base64 else prefix.encode()
-        after = self.asked.bounds.after
+        after, reverse = self.asked.bounds.after, self.asked.bounds.reverse
         if after is None:
-            found: Iterator[tuple[Any, Any]] = store.prefix_scan(raw, bytes)
+            found: Iterator[tuple[Any, Any]] = store.prefix_scan(raw, bytes, reverse=reverse)
             return found
-        key_bytes = self.of.key_bytes
-        rest = store.range(self._key_at(after), None)
+        key_bytes, key = self.of.key_bytes, self._key_at(after)
+        rest = store.reverse_range(None, key) if reverse else store.range(key, None)
         return takewhile(lambda entry: key_bytes(entry[0]).startswith(raw), rest)
 
     def _all_keys(self) -> None:

@@ -84,10 +84,10 @@ class _RemoteEntries(_Remote):
         """The entries from one key to another, the last one first."""
         return self._ranged(low, high, reverse=True)
 
-    def prefix_scan(self, prefix: Any, form: Any = None) -> Iterator[Any]:
+    def prefix_scan(self, prefix: Any, form: Any = None, *, reverse: bool = False) -> Iterator[Any]:
         """The entries whose key bytes begin with the bytes of a prefix."""
         raw = prefix if isinstance(prefix, bytes) else serde(form or type(prefix)).encode(prefix)
-        return self._entries(self._reads.entries("base64", prefix=key_text(raw)))
+        return self._entries(self._reads.entries("base64", prefix=key_text(raw), reverse=reverse))
 
     def approximate_num_entries(self) -> int:
         """Number of entries. They are all read to count them."""

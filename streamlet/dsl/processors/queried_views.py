@@ -151,11 +151,15 @@ def _counted(store: Any) -> int:
 class _QueriedEntries:
     """Reads of entries by key."""
 
+    def prefix_scan(self, *given: Any, reverse: bool = False, **named: Any) -> Any:
+        """The entries of all tasks whose key bytes begin with those of a prefix."""
+        read = _in_all("prefix_scan", _by_bytes, backward=reverse)
+        return read(self, *given, reverse=reverse, **named)
+
     get: Any = _by_key("get")
     timestamp: Any = _by_key("timestamp")
     range: Any = _in_all("range", _by_bytes)
     reverse_range: Any = _in_all("reverse_range", _by_bytes, backward=True)
-    prefix_scan: Any = _in_all("prefix_scan", _by_bytes)
     approximate_num_entries: Any = _counted
 
 

@@ -34,6 +34,8 @@ class RowsByKey(Protocol):
         """The entries of ``range``, the last one first."""
         ...
 
-    def prefix(self, prefix: Any, serde: Serde[Any] | None = None) -> Iterator[tuple[Any, Any]]:
+    def prefix(
+        self, prefix: Any, serde: Serde[Any] | None = None, *, backward: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
         """Entries whose key bytes begin with those of ``prefix``, in order."""
         ...

@@ -138,10 +138,10 @@ class _EntriesView(StoreView):
         return self._made(found, make)
 
     def _with_prefix(
-        self, prefix: Any, serde: SerdeLike[Any] | None, make: Callable[[Any, Any], Any]
+        self, prefix: Any, serde: SerdeLike[Any] | None, make: Callable[..., Any], backward: bool
     ) -> Iterator[Any]:
         given = None if serde is None else serde_of(serde)
-        return self._made(self._store.prefix(self._key(prefix), given), make)
+        return self._made(self._store.prefix(self._key(prefix), given, backward=backward), make)
 
     def _made(
         self, found: Iterable[tuple[Any, Any]], make: Callable[[Any, Any], Any]
@@ -216,13 +216,14 @@ class KeyValueStore(_EntriesView, Generic[K, V]):
         return self.reverse_range()
 
     def prefix_scan(
-        self, prefix: Any, serde: SerdeLike[Any] | None = None
+        self, prefix: Any, serde: SerdeLike[Any] | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[K, V]]:
         """Keys and values whose key bytes begin with the bytes of ``prefix``, in their order.
 
-        ``serde`` writes the prefix; without one it is written as a key is.
+        ``serde`` writes the prefix; without one it is written as a key is. ``reverse``: the last
+        one first.
         """
-        return self._with_prefix(prefix, serde, self._entry)
+        return self._with_prefix(prefix, serde, self._entry, reverse)
 
     def _entry(self, key: Any, value: Any) -> tuple[K, V]:
         return key, self._read(value)
@@ -285,13 +286,14 @@ class TimestampedStore(_EntriesView, Generic[K, V]):
         return self.reverse_range()
 
     def prefix_scan(
-        self, prefix: Any, serde: SerdeLike[Any] | None = None
+        self, prefix: Any, serde: SerdeLike[Any] | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[K, ValueAndTimestamp[V]]]:
         """Entries whose key bytes begin with the bytes of ``prefix``, in their order.
 
-        ``serde`` writes the prefix; without one it is written as a key is.
+        ``serde`` writes the prefix; without one it is written as a key is. ``reverse``: the last
+        one first.
         """
-        return self._with_prefix(prefix, serde, self._entry)
+        return self._with_prefix(prefix, serde, self._entry, reverse)
 
     def _timed(self, key: Any, value: Any) -> ValueAndTimestamp[V] | None:
         if value is None:

@@ -81,6 +81,7 @@ def check_entries(steps: list[Any], folder: Path | None) -> None:
         starting = [e for e in every if e[0].startswith("a")]
         assert list(view.prefix_scan("a")) == starting
         assert list(view.prefix_scan(b"a", bytes)) == starting
+        assert list(view.prefix_scan("a", reverse=True)) == starting[::-1]
         accent = [e for e in every if e[0] == "é"]
         assert list(view.prefix_scan("é".encode()[:1], bytes)) == accent
     kept.state.close()

@@ -310,6 +310,45 @@ def test_an_answer_has_its_position_and_a_bound_waits_for_it() -> None:
     assert sl.Position.from_json(merged.to_json()) == merged
 
 
+#: Each kind of query with its store, and the read of the store that gives the same.
+QUERIES: list[tuple[str, Any, tuple[Any, ...]]] = [
+    ("plain", sl.KeyQuery("k1"), ("get", "k1")),
+    ("timed", sl.TimestampedKeyQuery("k1"), ("get", "k1")),
+    ("plain", sl.RangeQuery("k2", "k31"), ("range", "k2", "k31")),
+    ("plain", sl.RangeQuery(None, "k31", descending=True), ("reverse_range", None, "k31")),
+    ("timed", sl.TimestampedRangeQuery(), ("all",)),
+    ("timed", sl.TimestampedRangeQuery("k2", descending=True), ("reverse_range", "k2", None)),
+    ("windowed", sl.WindowKeyQuery("k1"), ("fetch", "k1", None, None)),
+    ("windowed", sl.WindowRangeQuery(1_577_837_030_000), ("fetch_all", 1_577_837_030_000, None)),
+    ("sessions", sl.SessionKeyQuery("k1"), ("fetch", "k1")),
+    ("versions", sl.VersionedKeyQuery("k1"), ("get", "k1")),
+    ("versions", sl.VersionedKeyQuery("k1", 1_577_836_990_000), ("get", "k1", 1_577_836_990_000)),
+    ("versions", sl.MultiVersionedKeyQuery("k1"), ("get", "k1", None, None)),
+    ("versions", sl.MultiVersionedKeyQuery("k1", descending=True), ("get", "k1", None, None)),
+]
+
+
+def test_each_kind_of_query_gives_what_the_store_of_each_partition_gives(
+    every_kind: Serving,
+) -> None:
+    every_kind.app._served = every_kind.served
+    for store, query, read in QUERIES:
+        answer = every_kind.app.query(sl.StateQueryRequest(store, query, timeout=60))
+        assert len(answer.partition_results) == (3 if query.partition_key is None else 1)
+        for number, one in answer.partition_results.items():
+            how: dict[str, Any] = {"partition": number, "timeout_ms": 60_000}
+            wanted = methodcaller(*read)(every_kind.store(store, query.kind, **how))
+            found = one.result
+            if isinstance(found, Iterator):
+                found, wanted = [*found], [*wanted]
+                assert found
+            if isinstance(query, sl.MultiVersionedKeyQuery) and query.descending:
+                wanted = wanted[::-1]
+            assert found == wanted, (store, query)
+            assert found is not None
+            assert one.position.offsets
+
+
 def _commit(made: Serving, inputs: dict[TopicPartition, int]) -> None:
     state = made.driver._parts[0].state
     state.write(state.drain(), state.state, {}, inputs=inputs)

@@ -91,6 +91,7 @@ def test_ranges_and_prefixes_are_those_of_the_store(made: Serving, server: Any) 
         ({"from": "k2", "to": "k31"}, [*plain.range("k2", "k31")]),
         ({"from": "k2", "to": "k31", "reverse": "true"}, [*plain.reverse_range("k2", "k31")]),
         ({"prefix": "k1"}, [*plain.prefix_scan("k1")]),
+        ({"prefix": "k1", "reverse": "true"}, [*plain.prefix_scan("k1", reverse=True)]),
     ):
         paged = _pages(server, "/stores/plain", limit=3, **parameters)
         assert [(entry["key"], entry["value"]) for entry in paged] == whole
@@ -112,6 +113,8 @@ def test_a_key_has_its_value_its_windows_its_sessions_and_its_versions(
         versions = _pages(server, key_path("versions", key, "versions"), limit=2)
         old = versions[0]
         assert [one["timestamp"] for one in versions] == sorted(o["timestamp"] for o in versions)
+        back = _pages(server, key_path("versions", key, "versions"), limit=2, reverse="true")
+        assert back == versions[::-1]
         as_of = get(server, key_path("versions", key), as_of=old["timestamp"]).found
         assert (as_of["value"], as_of["valid_to"]) == (old["value"], old["valid_to"])
 
@@ -137,7 +140,7 @@ FAR = packed(b'[[9223372036854775808,"6b",1],1]')
         ("/stores/counts", {"limit": "x"}, 400, "InvalidQueryError"),
         ("/stores/counts", {"cursor": "no"}, 400, "InvalidQueryError"),
         ("/stores/counts", {"cursor": "W1sxXSwxXQ"}, 400, "InvalidQueryError"),
-        ("/stores/counts", {"prefix": "a", "reverse": "true"}, 400, "InvalidQueryError"),
+        ("/stores/counts", {"prefix": "a", "from": "a"}, 400, "InvalidQueryError"),
         ("/stores/counts", {"strange": 1}, 400, "InvalidQueryError"),
         ("/stores/counts/k1", {"partition": 9}, 400, "InvalidStateStorePartitionError"),
         ("/stores/counts/k1", {"at_least": "[1]"}, 400, "InvalidQueryError"),
