@@ -25,7 +25,6 @@ _STORES = (
     "operators make their stores: pass store= to table(), count(), reduce() or aggregate(), and "
     "stores= to process()"
 )
-_WORKERS = "start another instance, or more workers with `streamlet run --processes N`"
 _METADATA = "call metadata(), which returns the running instances with their members and tasks"
 _PAUSES = "run `streamlet pause` and `streamlet resume`, of a whole application or of a part"
 _TIMERS = (
@@ -86,9 +85,8 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
         "all_local_store_partition_lags": "run `streamlet status`, which shows each task's lag",
         "set_uncaught_exception_handler": "run() raises what ended it, and App(on_error=...) "
         "decides about records that fail",
-        "set_standby_update_listener": "listeners to standbys are not in streamlet yet; "
-        "`streamlet status` shows how far each copy is",
-        **_each(_WORKERS, "add_stream_thread", "remove_stream_thread"),
+        "add_stream_thread": "call add_worker()",
+        "remove_stream_thread": "call remove_worker()",
         **_each(_PAUSES, "pause", "resume", "is_paused"),
         "metrics": "pass metrics_port= to run(), which serves them to Prometheus",
         "dataframe": "call stream(topic, key=..., value=...)",

@@ -186,7 +186,7 @@ class _KafkaWorker:
             log_admin=admin_for(settings),  # of its own: commits and topics do not wait for it
             positions=self.group.session,
             open_source=self._open_source,
-            open_stores=TaskOpener.in_folder(self.topology, settings),
+            open_stores=TaskOpener.in_folder(self.topology, settings, self.tracing.kept),
             new_task=self.tracing.new_task,
         )
 
@@ -277,6 +277,7 @@ class _KafkaWorker:
             read_committed=self.settings.read_committed,
             exactly_once=self.settings.exactly_once,
             memory=MemoryReport(self.settings),
+            latencies=self.meters.topics.slowest,
         )
 
     def _global_tables(self, directory: StateDirectory, undo: ExitStack) -> GlobalTables | None:

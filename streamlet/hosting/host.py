@@ -10,10 +10,12 @@ import logging
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import attrs
 
 from streamlet.clock import Clock, SystemClock
+from streamlet.hosting import worker_count
 from streamlet.hosting.assembly import open_worker
 from streamlet.hosting.broker_wait import BrokerWait, StartStoppedError
 from streamlet.hosting.fork_server import ForkServer
@@ -106,6 +108,7 @@ class Host:
     _counts: dict[str, int] = attrs.field(factory=dict, init=False)
     _workers: dict[int, _Worker] = attrs.field(factory=dict, init=False)
     _record: InstanceRecord = attrs.field(init=False)
+    _folder: Path = attrs.field(init=False)
 
     @property
     def drained(self) -> bool:
@@ -132,7 +135,7 @@ class Host:
             on_served=self.metrics.on_served,
         )
         with lock, served as self._exposition:
-            self._record = InstanceRecord(lock, self.name)
+            self._record, self._folder = InstanceRecord(lock, self.name), lock.folder
             code, ended = 0, "failed"
             outage_lines.watch(True)
             try:
@@ -151,7 +154,7 @@ class Host:
                 ended = "stopped"
             finally:
                 outage_lines.watch(False)
-                self._record.say(drains=0, tasks=0, ended=ended)
+                self._record.say(drains=0, workers=0, tasks=0, ended=ended)
         return code
 
     def work_here(
@@ -224,13 +227,21 @@ class Host:
             drain_on_sigterm=drain_on_sigterm,
             earlier=self.requests,
             dead_members=dead_members(self.app.name, settings),
+            wanted=partial(worker_count.wanted, self._folder),
+            on_count=self._changed_count,
         )
+        worker_count.forget(self._folder)
+        self._record.say(workers=self.members)
         return supervisor.run()
 
     def take(self, member: int, event: Event) -> None:
         """Note an event of a worker, and pass it on."""
         one = self._workers.setdefault(member, _Worker())
         match event["event"]:
+            case "removed":
+                del self._workers[member]
+                if self._exposition is not None:
+                    self._exposition.removed(member)
             case "measured" if self._exposition is not None:
                 self._exposition.take(member, Snapshot.from_event(event))
             case "exited" if self._exposition is not None:
@@ -247,6 +258,9 @@ class Host:
                 pass
         self._record.say(tasks=sum(one.tasks for one in self._workers.values()))
         self.on_event(member, event)
+
+    def _changed_count(self, count: int) -> None:
+        self._record.say(workers=count)
 
     def _prepare(self, lock: FolderLock) -> dict[str, int]:
         """Check and make what the instance needs on the broker; may be repeated."""

@@ -76,6 +76,8 @@ class SupervisorOrders:
         line = self._line()
         self.first: dict[str, Any] = json.loads(line) if line else {}
         self.requests = HostRequests()
+        #: Whether it does not come back once it has stopped.
+        self.leaves = False
         threading.Thread(target=self._listen, name="streamlet-orders", daemon=True).start()
 
     def _line(self) -> bytes:
@@ -92,6 +94,7 @@ class SupervisorOrders:
         while line := self._line():
             order = json.loads(line)
             if "stop" in order:
+                self.leaves = order.get("leave", False)
                 break
             if "drain" in order:
                 self.requests.since_ms = order["drain"]
@@ -177,6 +180,7 @@ def _work(orders: SupervisorOrders, pipe: EventPipe) -> None:
         endpoint=tuple(first["endpoint"]) if first.get("endpoint") else None,
         on_leaving=events.leaving,
         known_counts=first.get("counts"),
+        leaves=lambda: orders.leaves,
         on_member_id=events.member_changed,
         on_drained=partial(lower_priority, of_all=True),
     )

@@ -285,3 +285,38 @@ class Running(Closing):
         run = self._run
         if run is not None:
             run.drain(None if timeout in (None, math.inf) else ms_of(timeout))
+
+    def add_worker(self, name: str | None = None, settings: Settings | None = None) -> int:
+        """Have an instance that runs on this machine start one worker process more.
+
+        As ``addStreamThread`` in Kafka Streams, and ``streamlet workers add``: of an instance that
+        ``streamlet run`` started with worker processes. It takes it within about a second.
+
+        Args:
+            name: of the instance, where several run here.
+            settings: in place of the program's with ``STREAMLET_…`` variables over them.
+
+        Returns:
+            How many workers it is to have.
+
+        Raises:
+            NotFoundError: none runs here.
+            ConfigError: several do.
+            RefusedError: it has no worker processes, or cannot have more.
+        """
+        return self._change_workers(name, settings, 1)
+
+    def remove_worker(self, name: str | None = None, settings: Settings | None = None) -> int:
+        """Have an instance that runs on this machine end its last worker process, not its only one.
+
+        As ``removeStreamThread`` in Kafka Streams, and ``streamlet workers remove``: it commits and
+        leaves the group. Arguments, result and errors as of ``add_worker``.
+        """
+        return self._change_workers(name, settings, -1)
+
+    def _change_workers(self, name: str | None, settings: Settings | None, by: int) -> int:
+        from streamlet.hosting.worker_count import change
+        from streamlet.state.instances import living
+
+        used = settings or self.load_settings(environ=os.environ)
+        return change(living(used.state_dir, self.name, name), by)

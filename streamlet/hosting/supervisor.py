@@ -20,6 +20,7 @@ import os
 import select
 import signal
 from collections.abc import Callable, Iterator
+from itertools import count, islice
 from types import FrameType
 from typing import Any
 
@@ -28,9 +29,10 @@ import attrs
 from streamlet.admin.dead_members import DeadMembers
 from streamlet.clock import Clock
 from streamlet.errors import FINAL_CODES, StreamletError
-from streamlet.hosting.fork_server import ChildProcess, Launched, close_stdin
+from streamlet.hosting.fork_server import Launched, close_stdin
 from streamlet.hosting.requests import HostRequests
 from streamlet.hosting.restarts import RestartPolicy, how_ended
+from streamlet.hosting.worker_process import WorkerProcess
 from streamlet.logs import get_logger
 from streamlet.signals import handled
 
@@ -44,35 +46,6 @@ _LETTERS: dict[int, bytes] = {signal.SIGINT: b"i", signal.SIGTERM: b"t", signal.
 
 #: Events of workers that concern the supervisor alone.
 _OURS = ("began", "broken")
-
-
-@attrs.define(eq=False)
-class WorkerProcess:
-    """One worker's process, or the wait for its restart."""
-
-    member: int
-    process: ChildProcess | None = None
-    events: int = -1  # read end of the pipe its events come through
-    unread: bytes = b""
-    passing: bool = False  # what it reported last: a failure that time alone may mend
-    refused: bool = False  # it reported that only a person can mend its failure
-    failures: list[int] = attrs.field(factory=list)
-    started_ms: int = 0
-    pause_ms: int = 0  # between its last end and its next start
-    start_at_ms: int = 0
-    member_id: str = ""  # what the group knows it by, as far as it reported that
-    began: bool = False  # it reported that it began: from then on user code may run
-    broken: str = ""  # the traceback of our own fault that ended it last
-    #: The exit code that it reported as its own; None: no report has come.
-    reported: int | None = None
-    exit_code: int | None = None
-    drained: bool = False  # it ended because the instance leaves
-    answer: str | None = None  # of ``uncaught_handler``, to the error that ended it
-
-    @property
-    def alive(self) -> bool:
-        """True while the process runs."""
-        return self.process is not None and self.process.poll() is None
 
 
 @attrs.define(eq=False)
@@ -93,6 +66,8 @@ class Supervisor:
         earlier: takes the signals that come before ``run`` does.
         dead_members: removes the members of crashed workers from the group; None: their sessions
             time out, or their successors have the same static ids.
+        wanted: how many workers an operator wants, None: as they are; asked about once a second.
+        on_count: called with how many there are once that has changed.
     """
 
     _launch: Callable[[], Launched]
@@ -105,6 +80,8 @@ class Supervisor:
     _drain_on_sigterm: bool = False
     _earlier: HostRequests | None = None
     _dead_members: DeadMembers | None = None
+    _wanted: Callable[[], int | None] = lambda: None
+    _on_count: Callable[[int], None] = lambda count: None
     #: Since when the instance was to be drained by a signal, wall-clock ms.
     _drain_since_ms: int | None = attrs.field(default=None, init=False)
     #: Whether a worker has said that the instance is marked: who starts now reads it himself.
@@ -129,6 +106,7 @@ class Supervisor:
             try:
                 while not self._finished():
                     self._obey_earlier()
+                    self._resize()
                     self._start_due()
                     self._wait()
                     self._reap()
@@ -192,12 +170,12 @@ class Supervisor:
             log.info("leaving: handing all tasks over, then ending")
             self._drain_since_ms = self._clock.wall_ms()
             for worker in self._workers:
-                self._tell(worker, {"drain": self._drain_since_ms})
+                worker.tell({"drain": self._drain_since_ms})
 
     def _begin_stop(self) -> None:
         self._stopping_since = self._clock.now_ms()
         for worker in self._workers:
-            self._tell(worker, {"stop": "graceful"})
+            worker.tell({"stop": "graceful"})
 
     def _check_stop(self) -> None:
         since = self._stopping_since
@@ -206,6 +184,31 @@ class Supervisor:
             self._kill_all()
 
     # Processes.
+
+    def _resize(self) -> None:
+        """Add workers, or have the last ones end, as an operator wants it."""
+        wanted = self._wanted()
+        kept = [worker for worker in self._workers if not worker.removed]
+        leaves = self._stopping_since is not None or self._drain_since_ms is not None
+        if wanted is None or wanted == len(kept) or leaves or self._marked:
+            return
+        taken = {worker.member for worker in self._workers}
+        free = (number for number in count() if number not in taken)
+        self._workers += map(WorkerProcess, islice(free, max(0, wanted - len(kept))))
+        gone = sorted(kept, key=lambda worker: worker.member)[wanted:]
+        for worker in gone:
+            worker.removed = True
+            worker.tell({"stop": "graceful", "leave": True})
+        log.info("%d workers are wanted, not %d", wanted, len(kept))
+        self._orders["members"] = wanted
+        self._on_count(wanted)
+        self._forget_removed()
+
+    def _forget_removed(self) -> None:
+        """Forget workers that were to end for good, and have."""
+        for worker in [one for one in self._workers if one.removed and one.process is None]:
+            self._workers.remove(worker)
+            self._on_event(worker.member, {"event": "removed"})
 
     def _finished(self) -> bool:
         if self._stopping_since is not None:
@@ -238,17 +241,10 @@ class Supervisor:
         worker.unread, worker.passing, worker.drained = b"", False, False
         worker.reported, worker.member_id, worker.answer, worker.began = None, "", None, False
         worker.started_ms = self._clock.now_ms()
-        self._tell(worker, {**self._orders, "member": worker.member})
+        worker.tell({**self._orders, "member": worker.member})
         if self._drain_since_ms is not None and not self._marked:
-            self._tell(worker, {"drain": self._drain_since_ms})
+            worker.tell({"drain": self._drain_since_ms})
         log.info("worker %d started (pid %d)", worker.member, worker.process.pid)
-
-    def _tell(self, worker: WorkerProcess, order: dict[str, Any]) -> None:
-        if worker.process is None or worker.process.stdin is None:
-            return
-        with contextlib.suppress(BrokenPipeError):  # it is gone; _reap() sees why
-            worker.process.stdin.write(json.dumps(order).encode() + b"\n")
-            worker.process.stdin.flush()
 
     def _wait(self) -> None:
         """Sleep until a signal, an event, the end of a worker, or the next restart."""
@@ -331,8 +327,12 @@ class Supervisor:
             code = (returncode or 1) if worker.reported is None else worker.reported
             self._on_event(worker.member, {"event": "exited", "exit_code": code})
             how = how_ended(worker.reported, returncode, began=worker.began)
-            self._ended(worker, code, how)
+            if worker.removed:
+                worker.exit_code = 0
+            else:
+                self._ended(worker, code, how)
             self._take_out(worker)
+        self._forget_removed()
 
     def _ended(self, worker: WorkerProcess, code: int, how: str) -> None:
         now = self._clock.now_ms()

@@ -1,8 +1,8 @@
 """The instances of this machine, found by what they keep in their state folders.
 
 An instance says there what others on its host may want to know: its name, whether SIGUSR1 drains
-it, whether it is on its way out, how many tasks it still runs and, in the end, how it ended. It is
-the lock's file, so a reader knows whether the instance lives.
+it, how many workers it has, whether it is on its way out, how many tasks it still runs and, in the
+end, how it ended. It is the lock's file, so a reader knows whether the instance lives.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 
-from streamlet.errors import StateError
+from streamlet.errors import ConfigError, NotFoundError, StateError
 from streamlet.logs import get_logger
 from streamlet.state.directory import INSTANCE_LOCK, FolderLock, fields_of, holder_of, number_in
 
@@ -28,6 +28,7 @@ class InstanceFolder:
     pid: int | None
     name: str
     drains: bool
+    workers: int  # processes, where others may change how many; else 0
     leaving_since_ms: int  # wall-clock time, 0: it is not leaving
     tasks: int
     ended: str  # drained, stopped or failed; empty while it runs
@@ -42,6 +43,7 @@ class InstanceFolder:
             pid=holder_of(file),
             name=str(fields.get("name", "")),
             drains=bool(fields.get("drains")),
+            workers=number_in(fields, "workers"),
             leaving_since_ms=number_in(fields, "leaving_since_ms"),
             tasks=number_in(fields, "tasks"),
             ended=str(fields.get("ended", "")),
@@ -51,6 +53,30 @@ class InstanceFolder:
 def instances(root: Path) -> list[InstanceFolder]:
     """The instances whose state is, or was, under a ``state.dir``, by application."""
     return [InstanceFolder.read(file) for file in sorted(root.glob(f"*/{INSTANCE_LOCK}"))]
+
+
+def living(root: Path, application: str | None, name: str | None) -> InstanceFolder:
+    """The one instance that runs on this machine and is meant; None: of any application, or name.
+
+    Raises:
+        NotFoundError: there is none.
+        ConfigError: there are several.
+    """
+    found = [
+        one
+        for one in instances(root)
+        if one.pid is not None
+        and application in (None, one.application)
+        and name in (None, one.name)
+    ]
+    if not found:
+        of = "" if application is None else f" of {application}"
+        called = "" if name is None else f" called {name}"
+        raise NotFoundError(f"no instance{of}{called} runs on this host with its state in {root}")
+    if len(found) > 1:
+        which = ", ".join(f"{one.application} {one.name}" for one in found)
+        raise ConfigError([f"several instances run here ({which}): say APP or --name"])
+    return found[0]
 
 
 class InstanceRecord:
@@ -64,7 +90,7 @@ class InstanceRecord:
     def __init__(self, lock: FolderLock, name: str) -> None:
         self._lock = lock
         self._one_at_a_time = threading.Lock()
-        lock.set(name=name, drains=0, leaving_since_ms=0, tasks=0, ended="")
+        lock.set(name=name, drains=0, workers=0, leaving_since_ms=0, tasks=0, ended="")
 
     def say(self, **fields: str | int) -> None:
         """Change the record; from any thread. Write errors do not stop the caller."""

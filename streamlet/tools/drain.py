@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamlet.clock import Clock, SystemClock
-from streamlet.errors import ConfigError, NotFoundError, RefusedError, StreamletError, TimedOutError
+from streamlet.errors import RefusedError, StreamletError, TimedOutError
 from streamlet.hosting.signals import GracefulStop
 from streamlet.tools.application import state_root
 from streamlet.tools.command import Common, command
@@ -53,7 +53,10 @@ def drain(
     is scale-down. Ctrl-C only ends the waiting, with exit code 4.
     """
     limit_ms = timeout_ms(timeout)
-    found = _find(state_root(common, app, state_dir), None if app is None else _id(app), name)
+    from streamlet.state.instances import living
+
+    root = state_root(common, app, state_dir)
+    found = living(root, None if app is None else _id(app), name)
     with GracefulStop() as stop:
         DrainView(common, found, limit_ms, stop.asked).run(wait)
 
@@ -64,32 +67,6 @@ def _id(app: str) -> str:
     from streamlet.app import load_app
 
     return load_app(app).name
-
-
-def _find(root: Path, application: str | None, name: str | None) -> InstanceFolder:
-    """The one instance that is meant.
-
-    Raises:
-        NotFoundError: there is none.
-        ConfigError: there are several.
-    """
-    from streamlet.state.instances import instances
-
-    living = [
-        one
-        for one in instances(root)
-        if one.pid is not None
-        and application in (None, one.application)
-        and name in (None, one.name)
-    ]
-    if not living:
-        of = "" if application is None else f" of {application}"
-        called = "" if name is None else f" called {name}"
-        raise NotFoundError(f"no instance{of}{called} runs on this host with its state in {root}")
-    if len(living) > 1:
-        which = ", ".join(f"{one.application} {one.name}" for one in living)
-        raise ConfigError([f"several instances run here ({which}): say APP or --name"])
-    return living[0]
 
 
 class DrainView:

@@ -32,6 +32,7 @@ _GROUPS = {
     "dead-letters": "Records that an application left out: dead letters.",
     "members": "Members of an application's group.",
     "state": "State folders on this machine.",
+    "workers": "Worker processes of an instance on this machine.",
 }
 
 

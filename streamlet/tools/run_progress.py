@@ -78,6 +78,8 @@ class RunProgress:
                 self._live.take(member, Snapshot.from_event(event))
             case "exited":
                 self._live.ended(member)
+            case "removed":
+                del self._members[member]
             case "member" | "finished":
                 pass  # what it means for the instance, the supervisor logs
             case unknown:

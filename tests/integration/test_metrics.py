@@ -137,6 +137,20 @@ def check_waits(found: dict[str, dict[str, float]]) -> None:
     assert sums[3] >= 1
 
 
+def check_workers_come_and_go(url: str, application: str, folder: Path) -> None:
+    """A third worker of the instance joins, and ends, while the others go on."""
+
+    def has(count: int) -> bool:
+        states = set(metrics(url)["streamlet_stream_thread_state"])
+        return states == {f"m-{n}" for n in range(count)} and get(f"{url}/ready")[0] == 200
+
+    app = sl.App(application, config={"state.dir": str(folder)})
+    assert app.add_worker() == 3
+    wait_for(lambda: has(3), "three workers")
+    assert app.remove_worker() == 2
+    wait_for(lambda: has(2), "two workers")
+
+
 def test_one_port_tells_of_all_workers_of_an_instance(
     bootstrap_servers: str, tmp_path: Path, topic: str
 ) -> None:
@@ -192,6 +206,7 @@ def test_one_port_tells_of_all_workers_of_an_instance(
         wait_for(failed_once, "a failure is counted")
         assert get(f"{url}/health")[0] == 200  # it is being started again
         wait_for(lambda: get(f"{url}/ready")[0] == 200, "ready again")
+        check_workers_come_and_go(url, topic, tmp_path / "state-0")
         process.send_signal(signal.SIGINT)
         assert process.wait(300) == 0
 

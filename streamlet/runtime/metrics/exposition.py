@@ -73,6 +73,10 @@ class Exposition(Collector):
         gone = Snapshot(health=health.RESTARTING if failed else MemberHealth("NOT_RUNNING"))
         self._reports = {**self._reports, member: _Report(gone, self._clock.now_ms())}
 
+    def removed(self, member: int) -> None:
+        """A member is not wanted any more; nothing is told of it."""
+        self._reports = {number: one for number, one in self._reports.items() if number != member}
+
     # Called by the server.
 
     def alive(self) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from streamlet.errors import ConfigError, NotFoundError, RefusedError, StreamletError, TimedOutError
 from streamlet.state.directory import INSTANCE_LOCK, StateDirectory
-from streamlet.state.instances import InstanceFolder, InstanceRecord, instances
+from streamlet.state.instances import InstanceFolder, InstanceRecord, instances, living
 from streamlet.tools.command import Common
-from streamlet.tools.drain import DrainView, _find
+from streamlet.tools.drain import DrainView
 from streamlet.tools.main import build
 from streamlet.tools.output import CommandOutput
 
@@ -75,7 +75,7 @@ def common() -> tuple[Common, io.StringIO]:
 
 def drain(root: Path, wait: bool = True, timeout_ms: int | None = None) -> dict[str, object]:
     told, out = common()
-    DrainView(told, _find(root, None, None), timeout_ms).run(wait)
+    DrainView(told, living(root, None, None), timeout_ms).run(wait)
     found: dict[str, object] = json.loads(out.getvalue())
     return found
 
@@ -128,7 +128,7 @@ def test_ctrl_c_before_an_instance_takes_orders_asks_nothing_of_it(tmp_path: Pat
     with lock:
         InstanceRecord(lock, "h1")
         with pytest.raises(KeyboardInterrupt, match="h1 was not asked to leave"):
-            DrainView(common()[0], _find(tmp_path, None, None), None, stopped).run(True)
+            DrainView(common()[0], living(tmp_path, None, None), None, stopped).run(True)
 
 
 def test_an_instance_that_takes_no_orders_yet_is_not_signalled(tmp_path: Path) -> None:
@@ -158,11 +158,11 @@ def test_one_of_several_must_be_named(play: object) -> None:
     root = play("h1", application="flights")  # type: ignore[operator]
     play("h2", application="trains")  # type: ignore[operator]
     with pytest.raises(ConfigError, match="flights h1, trains h2"):
-        _find(root, None, None)
-    assert _find(root, "trains", None).name == "h2"
-    assert _find(root, None, "h1").application == "flights"
+        living(root, None, None)
+    assert living(root, "trains", None).name == "h2"
+    assert living(root, None, "h1").application == "flights"
     with pytest.raises(NotFoundError, match="called h3"):
-        _find(root, None, "h3")
+        living(root, None, "h3")
 
 
 def test_the_command_says_by_its_exit_code_that_nothing_runs_here(tmp_path: Path) -> None:
