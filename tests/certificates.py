@@ -21,7 +21,7 @@ def openssl(folder: Path, *words: str) -> str:
     if program is None:
         pytest.skip("needs openssl to make a certificate")
     done = subprocess.run([program, *words], cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout
+    return done.stdout.strip()
 
 
 def self_signed(folder: Path, kind: tuple[str, ...], *more: str) -> Path:

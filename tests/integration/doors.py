@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 import attrs
-import pytest
 from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
@@ -20,6 +18,7 @@ from confluent_kafka.admin import (
 
 from streamlet.broker.port import HOST, PortReservation
 from streamlet.testing import KafkaBroker
+from tests.certificates import openssl
 from tests.token_server import SECRET, TokenServer
 
 PASSWORD = "let-me-in"
@@ -142,15 +141,6 @@ def _properties(ports: dict[str, int], folder: Path) -> dict[str, str]:
         "inter.broker.listener.name": "OPEN",
         "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{protocols}",
     }
-
-
-def openssl(folder: Path, *words: str) -> str:
-    """Run OpenSSL's command in a folder; its output."""
-    command = shutil.which("openssl")
-    if command is None:
-        pytest.skip("needs openssl to make certificates")
-    done = subprocess.run([command, *words], cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
 
 
 def pack(folder: Path) -> tuple[Path, Path]:

@@ -44,7 +44,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *("pkcs12", "-export", "-in", "ca.pem", "-inkey", "key.pem", "-out", "both.p12"),
         *("-passin", password, "-passout", password),
     )
-    hashed = openssl(folder, "x509", "-hash", "-noout", "-in", "ca.pem").strip()
+    hashed = openssl(folder, "x509", "-hash", "-noout", "-in", "ca.pem")
     (folder / "folder").mkdir()
     shutil.copy(folder / "ca.pem", folder / "folder" / f"{hashed}.0")
     return folder
