@@ -4,9 +4,8 @@ The write-ahead log is on and never synced. A WriteBatch is one record of that l
 families it touches, so after a kill -9 stores and positions agree at the last batch, and after a
 loss of power at some earlier batch. (With the log off, a batch is not atomic over column families
 unless atomic flush is set, and everything since the last flush is lost; measured, the log costs 5 %
-of a write's time.) What the machine lost is restored from the changelog.
-
-rocksdict tells errors apart by text only; ``rocksdb_errors`` is the one place that reads it.
+of a write's time.) What the machine lost is restored from the changelog. rocksdict tells errors apart
+by text only; ``rocksdb_errors`` is the one place that reads it.
 """
 
 from __future__ import annotations
@@ -167,7 +166,8 @@ class RocksEngine:
         self, folder: Path, chosen: Mapping[str, RocksChoice | None] | None = None
     ) -> None:
         self._folder = folder
-        self._chosen = {_STORE + name: one for name, one in (chosen or {}).items()}
+        stores = {_STORE + name: one for name, one in (chosen or {}).items()}
+        self._chosen = {**stores, _META: _FEW_ROWS}
         self._names: tuple[str, ...] = ()
         self._bulks = 0
         before = manifest(folder)
@@ -179,11 +179,9 @@ class RocksEngine:
             raise
 
     def _open(self) -> None:
-        folder = self._folder
-        prepare(folder)
+        prepare(folder := self._folder)
         names = sorted({_META, *_families_on_disk(folder)})
         options = {name: database_options(self._chosen.get(name)) for name in names}
-        options[_META] = database_options(_FEW_ROWS)
         self._options = main_options()
         self._db: Rdict = _guarded(folder, lambda: Rdict(str(folder), self._options, options))
         self._families: dict[str, Rdict] = {}

@@ -35,7 +35,7 @@ def checked_app(app: object) -> App:
 
 
 def checked_partitions(given: object) -> Mapping[str, int]:
-    """How many partitions topics have; none where a test does not say it.
+    """Return the number of partitions by topic; none where a test does not say it.
 
     Raises:
         TypeError: they are no numbers by topic.
