@@ -4,8 +4,8 @@ The write-ahead log is on and never synced. A WriteBatch is one record of that l
 families it touches, so after a kill -9 stores and positions agree at the last batch, and after a
 loss of power at some earlier batch. (With the log off, a batch is not atomic over column families
 unless atomic flush is set, and everything since the last flush is lost; measured, the log costs 5 %
-of a write's time.) What the machine lost is restored from the changelog. rocksdict tells errors apart
-by text only; ``rocksdb_errors`` is the one place that reads it.
+of a write's time.) What the machine lost is restored from the changelog. rocksdict tells errors
+apart by text only; ``rocksdb_errors`` is the one place that reads it.
 """
 
 from __future__ import annotations
