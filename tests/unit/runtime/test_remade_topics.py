@@ -111,6 +111,6 @@ def test_settings_that_may_not_be_changed_are_named(
             return dict.fromkeys(settings, "TOPIC_AUTHORIZATION_FAILED")
 
     log.create(CHANGELOG, 1)
-    prepared(log, stateful(), admin=DeletingAdmin(log))
+    prepared(log, stateful(), admin=Admin(log))
     assert partitions(log, CHANGELOG) == 4
     assert "its settings cannot be changed: TOPIC_AUTHORIZATION_FAILED" in caplog.text
