@@ -41,8 +41,12 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Note what the test used, for its last report."""
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Note what the test used, for its last report; the end of the whole run is no test's."""
+    if nextitem is None:
+        return (yield)
     try:
         return (yield)
     finally:
