@@ -187,7 +187,7 @@ class LiveReader(Closing):
         found, problem = self._newest, self._problem
         if found is None and problem is None:
             return None
-        now_ms = self._asked_ms
+        now_ms = self._clock.now_ms()  # the document may have come meanwhile
         document, read_ms, due_ms = found or (b"null", now_ms, now_ms + self._fresh_ms)
         return answer_json(document, now_ms - read_ms, max(0, due_ms - now_ms), problem)
 
