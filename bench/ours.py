@@ -98,6 +98,9 @@ class Watch:
 
     # An observer of the worker.
 
+    #: Nothing is told of copies.
+    copying = None
+
     def state_changed(self, state: str, tasks: tuple[TaskId, ...]) -> None:
         if state == "NOT_RUNNING":
             self.span.end()
