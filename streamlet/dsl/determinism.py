@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from streamlet.dsl.graph.arguments import check_callable
 from streamlet.dsl.graph.record_context import MARK, ContextFunction
-from streamlet.errors import TopologyError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,8 +26,7 @@ def non_deterministic(function: F) -> F:
     Raises:
         TopologyError: it is no function.
     """
-    if not callable(function):
-        raise TopologyError(f"non_deterministic() expects a function, got {function!r}")
+    check_callable("non_deterministic()", function, "a function")
     if isinstance(function, ContextFunction):
         return ContextFunction(non_deterministic(function.function))  # type: ignore[return-value]
     try:

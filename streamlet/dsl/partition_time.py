@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import attrs
 
+from streamlet.dsl.graph.arguments import check_callable
 from streamlet.dsl.graph.functions import check_takes
-from streamlet.errors import TopologyError
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -37,8 +37,7 @@ def with_partition_time(
     Raises:
         TopologyError: it is no function.
     """
-    if not callable(function):
-        raise TopologyError(f"with_partition_time() expects a function, got {function!r}")
+    check_callable("with_partition_time()", function, "a function")
     return PartitionTimeExtractor(function)
 
 

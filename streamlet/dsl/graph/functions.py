@@ -9,6 +9,7 @@ from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import Any
 
+from streamlet.dsl.graph.arguments import check_callable
 from streamlet.dsl.graph.record_context import ContextFunction, is_marked
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import called, is_async, is_generator, makes_manager
@@ -86,8 +87,7 @@ def takes_async(call: str, function: Callable[..., Any], *arguments: str) -> int
     """
     if isinstance(function, ContextFunction):
         check_takes(call, function)
-    if not callable(function):
-        raise TopologyError(f"{call} expects an async function, got {function!r}")
+    check_callable(call, function, "an async function")
     if any(map(inspect.isasyncgenfunction, called(function))) or is_generator(function):
         raise TopologyError(
             f"{call}: {name_of(function)} yields, and one result is awaited for each value: "
@@ -159,8 +159,7 @@ def check_not_marked(call: str, function: Any) -> None:
 
 
 def _check_callable(call: str, function: Any, yields: bool = False) -> None:
-    if not callable(function):
-        raise TopologyError(f"{call} expects a function, got {function!r}")
+    check_callable(call, function, "a function")
     if is_async(function):
         raise TopologyError(
             f"{call} cannot await, and {name_of(function)} is an async function: its results would "

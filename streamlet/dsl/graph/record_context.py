@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 import attrs
 
 from streamlet.batch import Batch, OperatorFailed
-from streamlet.errors import TopologyError
+from streamlet.dsl.graph.arguments import check_callable
 from streamlet.kafka.ports import Headers
 from streamlet.topology.operator import Operator, TaskContext
 from streamlet.user_code import shown
@@ -144,8 +144,7 @@ def with_context(function: Function) -> Any:
     Raises:
         TopologyError: it is no function.
     """
-    if not callable(function):
-        raise TopologyError(f"with_context() expects a function, got {function!r}")
+    check_callable("with_context()", function, "a function")
     return ContextFunction(function)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from streamlet.dsl.graph.arguments import check_callable
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.kinds import Kind
@@ -166,8 +167,7 @@ def _store(
 
 def _called(call: str, function: Callable[..., Any], first: str) -> Callable[[Any, Any, Any], Any]:
     """A function of the first argument, the state and the context, for one that takes some."""
-    if not callable(function):
-        raise TopologyError(f"{call} expects a function, got {function!r}")
+    check_callable(call, function, "a function")
     if is_async(function):
         raise TopologyError(f"{call} cannot await, and {function!r} is async")
     names = parameters(function)
