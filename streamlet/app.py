@@ -120,7 +120,7 @@ class App(Sources, Describing, Queries, Running):
             )
         if assignor is not None and not callable(assignor):
             raise ConfigError(
-                [f"assignor: expected a function from GroupState to Plan, not {assignor!r}"]
+                [f"assignor: expected a function from GroupState to Plan, not {shown(assignor)}"]
             )
         if is_async(assignor):
             raise ConfigError([f"assignor: {assignor!r} is async; a plan cannot be awaited"])

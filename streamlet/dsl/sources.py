@@ -258,8 +258,8 @@ class Sources:
             >>> run(users=[("ann", "Berlin"), ("ann", None)])
             {'changes': [('ann', 'Berlin'), ('ann', None)]}
         """
-        call = f"table({topic!r})"
         check_is("table()", topic, (str,), "the name of a topic")
+        call = f"table({topic!r})"
         kinds = self._kinds(call, key, value)
         serdes = kinds[0].needed(call, "key"), kinds[1].needed(call, "value")
         by = partitioner_of(call, partitioner)
@@ -351,8 +351,8 @@ class Sources:
             >>> run(rates=[("l", 7)], orders=[("lamp", 3)])
             {'priced': [('lamp', 21)]}
         """
-        call = f"global_table({topic!r})"
         check_is("global_table()", topic, (str,), "the name of a topic")
+        call = f"global_table({topic!r})"
         kinds = self._kinds(call, key, value)
         times = extractor(call, timestamp)
         return global_table_of(self._builder, call, topic, kinds, store, times, name)

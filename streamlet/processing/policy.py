@@ -233,7 +233,7 @@ class ErrorPolicy:
         default = answer_of(on_error)
         if default is None:
             problems.append(
-                f"on_error: expected {_EXPECTED}, not {on_error!r}; functions are for "
+                f"on_error: expected {_EXPECTED}, not {shown(on_error)}; functions are for "
                 "deserialization_handler, processing_handler and production_handler"
             )
         rules: dict[str, Any] = dict.fromkeys(("deserialization", "processing", "production"))
@@ -242,14 +242,14 @@ class ErrorPolicy:
             if given is not None and rules[stage] is None:
                 problems.append(
                     f"{stage}_handler: expected {_EXPECTED} or a function of (context, record, "
-                    f"error) that returns one, not {given!r}"
+                    f"error) that returns one, not {shown(given)}"
                 )
         functions = {**handlers, "uncaught": uncaught}.items()
         problems += [f"{of}_handler: {_NEVER_RUNS}" for of, one in functions if never_runs(one)]
         if uncaught is not None and not callable(uncaught) and uncaught_answer(uncaught) is None:
             problems.append(
                 f"uncaught_handler: expected {UNCAUGHT_EXPECTED} or a function of (error) that "
-                f"returns one, not {uncaught!r}"
+                f"returns one, not {shown(uncaught)}"
             )
         if problems:
             raise ConfigError(problems)

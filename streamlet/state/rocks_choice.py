@@ -41,8 +41,8 @@ _KINDS: dict[str, ValueKind[Any]] = {
 }
 
 
-def rocks_choice(given: Mapping[str, object] | None, call: str) -> RocksChoice | None:
-    """The choice that a user gave as a dict; None where none was given.
+def rocks_choice(given: Mapping[str, object], call: str) -> RocksChoice:
+    """The choice that a user gave as a dict.
 
     Args:
         given: values by the keys ``compression``, ``block.size``, ``bloom.bits`` and
@@ -52,8 +52,6 @@ def rocks_choice(given: Mapping[str, object] | None, call: str) -> RocksChoice |
     Raises:
         TopologyError: it is no dict, or has an unknown key or a value that cannot be.
     """
-    if given is None:
-        return None
     if not isinstance(given, Mapping):
         raise TopologyError(f"{call}: expected a dict such as {{'compression': 'zstd'}}")
     found: dict[str, Any] = {}

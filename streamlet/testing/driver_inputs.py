@@ -30,7 +30,7 @@ def checked_app(app: object) -> App:
         TypeError: it is none.
     """
     if not isinstance(app, App):
-        raise TypeError(f"TopologyTestDriver() expects an App, got {app!r}")
+        raise TypeError(f"TopologyTestDriver() expects an App, got {shown(app)}")
     return app
 
 
@@ -72,7 +72,8 @@ def time_ms(call: str, given: object) -> int:
     if isinstance(given, int) and not isinstance(given, bool):
         return given
     raise TypeError(
-        f"{call} expects an int, ms since the epoch, or a datetime with a time zone, got {given!r}"
+        f"{call} expects an int, ms since the epoch, or a datetime with a time zone, got "
+        f"{shown(given)}"
     )
 
 
@@ -107,7 +108,8 @@ def checked_headers(given: Iterable[tuple[str, bytes | None]] | None) -> Headers
         fits = False
     if not fits or isinstance(given, dict):
         raise TypeError(
-            f"headers= expects pairs of a name and bytes, such as [('id', b'7')], got {given!r}"
+            "headers= expects pairs of a name and bytes, such as [('id', b'7')], got "
+            f"{shown(given)}"
         )
     return pairs or None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from streamlet.errors import TopologyError, WrongTypeError
+from streamlet.user_code import shown
 
 CHANGELOG_SUFFIX = "-changelog"
 REPARTITION_SUFFIX = "-repartition"
@@ -36,7 +37,7 @@ def check_node_name(name: str) -> None:
         TopologyError: it is no name of a node.
     """
     if not isinstance(name, str):
-        raise WrongTypeError(f"name= expects the name of a node, a text, got {name!r}")
+        raise WrongTypeError(f"name= expects the name of a node, a text, got {shown(name)}")
     if name.startswith(_MADE_UP):
         raise TopologyError(
             f"name={name!r}: names that begin with {', '.join(_MADE_UP)} are made up by streamlet"
@@ -55,11 +56,11 @@ def check_topic_name(topic: str, what: str) -> None:
         TopologyError: it is no name of a topic.
     """
     if not isinstance(topic, str):
-        raise WrongTypeError(f"{what}: expected a name, a text, got {topic!r}")
+        raise WrongTypeError(f"{what}: expected a name, a text, got {shown(topic)}")
     if not _has_topic_characters(topic):
         raise TopologyError(
             f"{what}: expected ASCII letters, digits, dots, dashes, underscores in a topic's name, "
-            f"not {topic!r}"
+            f"not {shown(topic)}"
         )
     if len(topic) > _TOPIC_CHARACTERS:
         raise TopologyError(

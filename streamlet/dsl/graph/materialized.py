@@ -59,7 +59,9 @@ class Materialized:
     def _checked(self) -> RocksChoice | None:
         for name, given in (("persistent", self.persistent), ("logged", self.logged)):
             check_is(f"Materialized({name}=)", given, (bool,), "True or False")
-        if self.rocksdb is not None and not self.persistent:
+        if self.rocksdb is None:
+            return None
+        if not self.persistent:
             raise TopologyError(f"store {self.name}: rocksdb= is for stores on disk")
         return rocks_choice(self.rocksdb, f"store {self.name}: rocksdb")
 

@@ -13,6 +13,7 @@ from streamlet.dsl.operators.columns import collect
 from streamlet.errors import TopologyError
 from streamlet.lazy_results import refuse_promise
 from streamlet.topology.names import check_topic_name
+from streamlet.user_code import shown
 
 
 class TopicNames(dict[Any, str]):
@@ -28,7 +29,7 @@ class TopicNames(dict[Any, str]):
         """
         if type(topic) is not str:
             refuse_promise(topic)
-            raise TypeError(f"expected the name of a topic, got {topic!r}")
+            raise TypeError(f"expected the name of a topic, got {shown(topic)}")
         check_topic_name(topic, "a record's topic")
         if topic.startswith("__") or is_control_topic(topic):
             raise TopologyError(f"a record's topic {topic}: no function writes to it")

@@ -41,6 +41,7 @@ from streamlet.dsl.processors.suppliers import (
 from streamlet.errors import TopologyError
 from streamlet.topology.nodes import ProcessorNode, StoreSpec
 from streamlet.topology.operator import OperatorFactory, OperatorInParts, TaskContext
+from streamlet.user_code import shown
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -195,7 +196,7 @@ class Processing:
         if not isinstance(given, str):
             raise TopologyError(
                 f"{self.call}: stores= takes stores such as key_value_store(name, key=…, value=…) "
-                f"and names of stores, not {given!r}"
+                f"and names of stores, not {shown(given)}"
             )
         if given in known:
             return known[given][1], known[given][0]

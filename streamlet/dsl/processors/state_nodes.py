@@ -26,6 +26,7 @@ from streamlet.serdes import Serde
 from streamlet.state.timer_store import timer_rows
 from streamlet.topology.nodes import ProcessorNode, StoreSpec
 from streamlet.topology.operator import OperatorInParts, TaskContext
+from streamlet.user_code import shown
 
 
 @attrs.frozen
@@ -169,7 +170,7 @@ def _called(call: str, function: Callable[..., Any], first: str) -> Callable[[An
     """A function of the first argument, the state and the context, for one that takes some."""
     check_callable(call, function, "a function")
     if is_async(function):
-        raise TopologyError(f"{call} cannot await, and {function!r} is async")
+        raise TopologyError(f"{call} cannot await, and {shown(function)} is async")
     names = parameters(function)
     match roles(call, function, of_state=True, first=first):
         case ():

@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin
 
 import attrs
 
+from streamlet.dsl.graph.arguments import check_callable
 from streamlet.dsl.graph.inference import UNKNOWN, result_type, without_none
 from streamlet.dsl.processors.processor import Processor
 from streamlet.dsl.processors.record import Record
@@ -66,11 +67,10 @@ def _check(call: str, given: Any) -> None:
             f"{call} makes a processor for each task, so it takes the class {type(given).__name__} "
             "or a function that returns a new one, not one that is made already"
         )
-    if not callable(given):
-        raise TopologyError(f"{call} expects a class or a function, got {given!r}")
+    check_callable(call, given, "a class or a function")
     process = getattr(given, "process", given)
     if is_async(process):
-        raise TopologyError(f"{call} cannot await, and {given!r} is async")
+        raise TopologyError(f"{call} cannot await, and {shown(given)} is async")
 
 
 def made(call: str, supplier: Supplier) -> Any:

@@ -23,6 +23,7 @@ from streamlet.state.buffer_rows import buffer_rows
 from streamlet.state.window_rows import row_keys
 from streamlet.topology.nodes import BufferSpec
 from streamlet.topology.operator import OperatorInParts, TaskContext
+from streamlet.user_code import shown
 
 #: What becomes of the updates when the buffer is full.
 WhenFull = Literal["emit_early", "shut_down"]
@@ -112,7 +113,7 @@ def suppressed_node(
     """
     if not isinstance(how, Suppressed):
         raise TopologyError(
-            f"suppress() takes until_window_closes() or until_time_limit(), not {how!r}"
+            f"suppress() takes until_window_closes() or until_time_limit(), not {shown(how)}"
         )
     if above.history_ms is not None:
         raise TopologyError(

@@ -16,6 +16,13 @@ from streamlet.testing import TopologyTestDriver
 Call = Callable[[sl.App, Any], Any]
 
 
+class Unshown:
+    """An object that fails where it is to be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no representation")
+
+
 def stream(app: sl.App) -> Any:
     return app.stream("in", key=str, value=str)
 
@@ -34,6 +41,14 @@ def cogrouped(app: sl.App) -> Any:
 
 #: The call, and what its message begins with.
 CALLS: dict[str, tuple[Call, str]] = {
+    "filter": (lambda app, bad: stream(app).filter(bad), r"filter\(\) expects a function"),
+    "map_values_async": (
+        lambda app, bad: stream(app).map_values_async(bad, value=str),
+        r"map_values_async\(\) expects an async function",
+    ),
+    "process": (lambda app, bad: stream(app).process(bad), r"process\(\) expects a"),
+    "non_deterministic": (lambda app, bad: sl.non_deterministic(bad), "expects a function"),
+    "with_context": (lambda app, bad: sl.with_context(bad), "expects a function"),
     "windowed_by": (lambda app, bad: grouped(app).windowed_by(bad), r"windowed_by\(\) expects"),
     "windowed_by of cogrouped": (
         lambda app, bad: cogrouped(app).windowed_by(bad),
@@ -101,7 +116,7 @@ TAKES_TEXT |= {"name", "name of a group", "name of a branch", "stores"}
 @pytest.mark.parametrize("call", CALLS)
 def test_an_argument_of_a_wrong_type_is_refused_at_the_call(call: str) -> None:
     make, message = CALLS[call]
-    bad: list[Any] = [object(), True if call == "partitions" else 5]
+    bad: list[Any] = [object(), Unshown(), True if call == "partitions" else 5]
     bad += [] if call in TAKES_NONE else [None]
     bad += [] if call in TAKES_TEXT else ["5m"]
     for one in bad:
