@@ -161,7 +161,7 @@ def _kept_of(headers: Headers | None) -> Headers:
 
 @attrs.frozen
 class _Hooked:
-    """An operator that is told of the contexts of rows.
+    """An operator with hooks that note the contexts of the rows it writes and reads.
 
     Args:
         inner: it.

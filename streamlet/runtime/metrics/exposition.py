@@ -74,7 +74,7 @@ class Exposition(Collector):
         self._reports = {**self._reports, member: _Report(gone, self._clock.now_ms())}
 
     def removed(self, member: int) -> None:
-        """A member is not wanted any more; nothing is told of it."""
+        """Forget a member that was removed: its metrics are exposed no more."""
         self._reports = {number: one for number, one in self._reports.items() if number != member}
 
     # Called by the server.
