@@ -112,7 +112,7 @@ def joined(
     """A join of two topics of one kind; its results are the numbers of both records."""
     app = sl.App(name, config=config)
     left, right = topics
-    types = {"key": str, "value": dict}
+    types: dict[str, Any] = {"key": str, "value": dict}
     if kind == "stream_stream":
         near = sl.join_windows(within_ms, grace=0)
         stream = app.stream(left, **types)

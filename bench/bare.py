@@ -203,24 +203,27 @@ def _work(options: argparse.Namespace, producer: Producer) -> Work:
     to: dict[str, Any] = {"producer": producer, "output": options.output}
     folders = [Path(options.state) / str(partition) for partition in range(options.partitions)]
     stores: Sequence[Counts | WindowCounts]
+    process: Callable[[list[Any]], None]
     if options.workload == "passthrough":
         return Work(partial(pass_through, **to), lambda: None)
     if options.workload == "window":
         times = {"size_ms": options.size, "grace_ms": options.grace}
-        stores = [WindowCounts(folder, **times) for folder in folders]
-        process = partial(count_windows, **to, counts=stores, **times)
+        stores = windows = [WindowCounts(folder, **times) for folder in folders]
+        process = partial(count_windows, **to, counts=windows, **times)
     elif options.workload == "on-commit":
-        stores = [Counts(folder, options.output) for folder in folders]
-        process = partial(count_for_commit, counts=stores)
+        stores = counts = [Counts(folder, options.output) for folder in folders]
+        process = partial(count_for_commit, counts=counts)
     else:
-        stores = [Counts(folder, None) for folder in folders]
-        process = partial(count_words, **to, counts=stores)
+        stores = counts = [Counts(folder, None) for folder in folders]
+        process = partial(count_words, **to, counts=counts)
 
-    def flush_state() -> None:
-        for partition, mine in enumerate(stores):
-            mine.commit(producer, f"{options.output}-changelog", partition)
+    return Work(process, partial(_commit_all, stores, producer, f"{options.output}-changelog"))
 
-    return Work(process, flush_state)
+
+def _commit_all(stores: Sequence[Counts | WindowCounts], producer: Producer, to: str) -> None:
+    """Write what changed in the stores to the partitions of a changelog."""
+    for partition, mine in enumerate(stores):
+        mine.commit(producer, to, partition)
 
 
 def open_producer(

@@ -154,7 +154,12 @@ def main() -> None:
         work = Regroup(producer, between, options.output)
     gc.disable()  # nothing here is left in cycles
     ended = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+
+    def wait() -> None:
+        sys.stdin.read()
+        ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
     run(reader, producer, work, lambda: not ended.is_set())
     if failed:
         raise RuntimeError(f"{len(failed)} deliveries failed, the first: {failed[0]}")

@@ -37,7 +37,8 @@ def run(*, seed: int, minutes: float, guarantee: str, shape: str) -> dict[str, A
     tell(f"seed {seed}, {minutes} minutes, {guarantee}, {shape}")
     once = guarantee == "exactly_once"
     kinds: list[Callable[[Faults], None]] = [*LONG, *BROKERS]
-    guarantees, settings = [guarantee], {"processing_guarantee": guarantee}
+    guarantees = [guarantee]
+    settings: dict[str, Any] = {"processing_guarantee": guarantee}
     if guarantee == SWITCH:
         kinds.append(Faults.switch_host)
         guarantees, settings = [*GUARANTEES], {"consumer_isolation_level": "read_committed"}

@@ -68,7 +68,7 @@ def application(shape: str) -> sl.App:
     grouped = app.stream("in", key=str, value=bytes).group_by_key()
     week = sl.Materialized("windows", retention="7d")
     if shape in ("tumbling", "session", "sliding"):
-        windows = {
+        windows: dict[str, Any] = {
             "tumbling": sl.tumbling("1h"),
             "session": sl.session("1h"),
             "sliding": sl.sliding("1h", grace="0s"),
@@ -93,11 +93,11 @@ class ClosingTask:
 
     def send(self, keys: Sequence[str], time_ms: int) -> float:
         """Process a batch; the longest call, s."""
-        raws = [self._encode(key) for key in keys]
+        raws: list[bytes | None] = [self._encode(key) for key in keys]
         offsets = range(self._offset, self._offset + len(keys))
         self._offset += len(keys)
         times = [time_ms] * len(keys)
-        values = [b"value"] * len(keys)
+        values: list[bytes | None] = [b"value"] * len(keys)
         batch = PartitionBatch("in", 0, offsets, raws, values, times, None)
         began = time.perf_counter()
         outputs = self._task.process(batch)

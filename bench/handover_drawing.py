@@ -94,7 +94,7 @@ class _Picture:
         )
 
     def _x(self, at: float) -> float:
-        return round(_LEFT + at * (_WIDTH - _LEFT - _RIGHT) / self._seen["end"], 1)
+        return round(_LEFT + at * (_WIDTH - _LEFT - _RIGHT) / float(self._seen["end"]), 1)
 
     def _time(self) -> Iterator[str]:
         """Seconds, and what happens when."""
@@ -120,11 +120,11 @@ class _Picture:
         """One hand-over: a stroke for each ms in which a record was written."""
         near = self._seen["close"]
         y, width = self._bottom + 58, _WIDTH - _LEFT - _RIGHT
-        scale = width / (near["to"] - near["from"])
+        scale, first = width / float(near["to"] - near["from"]), float(near["from"])
         move = next(one for one in self._seen["moves"] if one["task"] == near["task"])
 
         def x(at: float) -> float:
-            return round(_LEFT + (at - near["from"]) * scale, 1)
+            return round(_LEFT + (at - first) * scale, 1)
 
         still = move["first"] - move["last"]
         said = f"the hand-over of {near['task']} from near: a stroke is a millisecond with records"

@@ -120,7 +120,7 @@ def loaded(
         reading = CommittedReader(bootstrap, output, partitions)
     with tempfile.TemporaryDirectory() as folder, watching() as stalls, reading as reader:
         tasks = 2 * partitions if edge else partitions
-        more = {"static": static, "edge": edge}
+        more: dict[str, Any] = {"static": static, "edge": edge}
         all_of_them = Instances(bootstrap, application, Path(folder), tasks, config, **more)
         command = [sys.executable, "-m", "bench.handover_load", "--bootstrap", bootstrap]
         command += ["--topic", source, "--keys", str(keys), "--rate", str(rate)]

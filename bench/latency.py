@@ -31,7 +31,7 @@ from functools import partial
 from typing import Any
 
 import attrs
-import psutil
+import psutil  # type: ignore[import-untyped]
 from confluent_kafka import Message
 
 from bench import bare_latency, options
@@ -274,7 +274,8 @@ def _delays(
     found = []
     for batch in read_all(bootstrap, topic):
         for message in batch:
-            (sent,) = SENT.unpack(dict(message.headers() or ())[SENT_HEADER])
+            header: Any = dict(message.headers() or ())[SENT_HEADER]
+            (sent,) = SENT.unpack(header)
             found.append((sent, arrived_ms(message) - sent / 1_000))
     return found
 

@@ -28,7 +28,8 @@ def main() -> None:
     total, sent, began = options.rate * options.seconds, 0, time.monotonic()
     while sent < total:
         due = min(total, int((time.monotonic() - began) * options.rate))
-        now = [(SENT_HEADER, SENT.pack(time.time_ns() // 1_000))]
+        sent_at = SENT.pack(time.time_ns() // 1_000)
+        now: list[tuple[str, str | bytes | None]] = [(SENT_HEADER, sent_at)]
         for number in range(sent, due):
             producer.produce(options.topic, value, keys[number % len(keys)], headers=now)
         sent = due

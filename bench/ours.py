@@ -36,7 +36,7 @@ from streamlet.tasks.open_task import RestoreProgress
 from streamlet.types import TaskId
 
 _SAY_EVERY_S = 0.02
-_APPS = {
+_APPS: dict[str, Callable[..., sl.App]] = {
     "wordcount": apps.wordcount,
     "passthrough": apps.passthrough,
     "on-commit": apps.on_commit,
@@ -144,7 +144,7 @@ def _app(options: argparse.Namespace, config: dict[str, object]) -> sl.App:
     if options.workload in _JOINS:
         topics = options.left, options.right
         return apps.joined(name, topics, name, config, options.workload, options.within)
-    build: Callable[..., sl.App] = _APPS[options.workload]
+    build = _APPS[options.workload]
     times = (options.size, options.grace) if options.workload == "window" else ()
     return build(name, options.source, name, config, *times)
 

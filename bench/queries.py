@@ -92,7 +92,7 @@ def owners(stage: Stage) -> dict[int, str]:
     Raises:
         MeasurementError: an instance serves no queries, or a task is nowhere.
     """
-    found = {}
+    found: dict[int, str] = {}
     for one in stage.instances.live:
         served = queries_moves.SERVES.search("".join(one.said))
         if served is None:

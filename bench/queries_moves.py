@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -96,6 +97,11 @@ def _hand_over(stage: Stage, readers: Readers, wanted: int) -> int:
     return seen
 
 
+def _have_come(readers: Readers, wanted: int) -> bool:
+    """True once so many questions were answered beside kills."""
+    return readers.answers("kill") >= wanted
+
+
 def _kill(stage: Stage, readers: Readers, wanted: int) -> int:
     """Kill the workers of the instances in turn, as soon as all tasks run again."""
     for number in range(wanted):
@@ -104,7 +110,7 @@ def _kill(stage: Stage, readers: Readers, wanted: int) -> int:
         readers.phase = "kill"
         answers = readers.answers("kill")
         _killed(instance)
-        wait_until(lambda at=answers: readers.answers("kill") >= at + _ENOUGH, "answers again")
+        wait_until(partial(_have_come, readers, answers + _ENOUGH), "answers again")
         stage.instances.await_balance(_STEADY_S)
         tell(f"{number + 1} of {wanted} kills: {readers.told()}")
     return wanted

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import attrs
 
@@ -20,10 +21,11 @@ from bench.span import Span
 from streamlet.clock import SystemClock
 from streamlet.kafka.client import KafkaAdmin, KafkaSource
 from streamlet.kafka.ports import PartitionBatch
+from streamlet.state.store import CachedStore
 from streamlet.state.task_state import TaskState
 from streamlet.tasks.changelog_reader import StoreChangelogReader
 from streamlet.tasks.open_task import OpenTask
-from streamlet.tasks.targets import Target
+from streamlet.tasks.target import Target
 from streamlet.tasks.task_restorer import ALONE_MS
 from streamlet.types import StateNumber, TaskId, TopicPartition
 
@@ -106,7 +108,8 @@ def main() -> None:
     while left:
         left -= {job.task for job in restorer.step(ALONE_MS)}
     span.end()
-    found = [entry for state in states.values() for entry in state.stores[_STORE].range()]
+    stores = [cast(CachedStore, state.stores[_STORE]) for state in states.values()]
+    found = [entry for store in stores for entry in store.range()]
     span.report(
         sum(log_ends.values()), keys=len(found), fingerprint=fingerprint(v for _, v in found)
     )

@@ -7,7 +7,7 @@ import os
 from bench import apps
 from bench.spark_topics import LIVE, OUTPUT, SOURCE_VARIABLE
 
-_PLACES = (os.environ[SOURCE_VARIABLE], OUTPUT, {})
+_PLACES: tuple[str, str, dict[str, object]] = (os.environ[SOURCE_VARIABLE], OUTPUT, {})
 
 app = apps.wordcount("bench-spark", *_PLACES)
 expressions = apps.by_expressions("bench-spark-expressions", *_PLACES)

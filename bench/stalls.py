@@ -62,7 +62,12 @@ def watching() -> Iterator[Stalls]:
     assert process.stdout is not None
     stalls = Stalls()
     lines = process.stdout
-    reader = threading.Thread(target=lambda: [stalls.take(line) for line in lines], daemon=True)
+
+    def read() -> None:
+        for line in lines:
+            stalls.take(line)
+
+    reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
         yield stalls

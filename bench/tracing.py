@@ -1,4 +1,4 @@
-"""What tracing costs: counts per key in one task, whose records bear trace contexts, in turns.
+"""Benchmark of the cost of tracing: counts per key in one task, whose records bear trace contexts.
 
 ``off`` is without tracing, ``one`` has the records of each batch in one trace, ``each`` every
 record in a trace of its own, and ``rows`` has rows keep contexts, too, a tenth of which is sampled.
@@ -36,8 +36,8 @@ def run(*, records: int, runs: int) -> dict[str, Any]:
 
 def _measured(mode: str, size: int, batches: int) -> tuple[float, bool]:
     """Processor time a record, ns, and whether each result has the trace of its record."""
-    heads = [_header(mode, number) for number in range(size)]
-    keys = [b"k%d" % (number % _KEYS) for number in range(size)]
+    heads: list[Headers | None] = [_header(mode, number) for number in range(size)]
+    keys: list[bytes | None] = [b"k%d" % (number % _KEYS) for number in range(size)]
     with TopologyTestDriver(_app(mode)) as driver:
         task = driver._parts[0].task
 
@@ -69,8 +69,8 @@ def _app(mode: str) -> sl.App:
     return app
 
 
-def _trace(headers: Headers) -> list[bytes]:
-    return [(value or b"")[3:35] for _, value in headers]
+def _trace(headers: Headers | None) -> list[bytes]:
+    return [(value or b"")[3:35] for _, value in headers or ()]
 
 
 def _header(mode: str, number: int) -> Headers:
