@@ -58,4 +58,4 @@ def test_a_frame_that_is_none_is_an_error_of_its_own_and_fills_no_log(
             transport.find_coordinator("g", 300_000 if named else 300).result(300)
     finally:
         transport.close()
-    assert [one.message for one in caplog.records if one.levelno >= logging.ERROR] == []
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []

@@ -41,7 +41,7 @@ def test_times_in_seconds_are_warned_of_once(caplog: pytest.LogCaptureFixture) -
         assert not caplog.records
         for _ in range(2):
             driver.pipe_input("in", "a", 1_700_000_000)
-    assert [record.message.partition(":")[0] for record in caplog.records] == [
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
         "timestamp= of KSTREAM-SOURCE-0000000000 gives 1700000000, which is in January 1970"
     ]
 

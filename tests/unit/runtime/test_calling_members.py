@@ -96,19 +96,24 @@ def test_a_call_that_does_not_end_holds_up_its_task_and_no_other(
     group.member("two")  # the task may have to move: it stops as of its last commit
     wait_for(lambda: sorted(group.shares()) == [2, 2], "tasks have moved")
     assert "k0" not in counted(group)
-    oldest = [
-        active.processor.calls.oldest
-        for member in group.members
-        for active in list(member.worker.registry.tasks.values())
-        if active.processor.calls is not None
-    ]
-    assert [call.key for _, call in filter(None, oldest)] == ["k0"]
+    wait_for(lambda: oldest_keys(group) == ["k0"], "its owner now has called, too")
     left.set()
     wait_for(lambda: counted(group) == dict.fromkeys(keys(), 30), "all are counted")
 
 
 def keys() -> list[str]:
     return [f"k{i}" for i in range(KEYS)]
+
+
+def oldest_keys(group: Group) -> list[object]:
+    """The key of the oldest call of each task that waits for any."""
+    calls = [
+        active.processor.calls
+        for member in group.members
+        for active in list(member.worker.registry.tasks.values())
+    ]
+    oldest = [one.oldest for one in calls if one is not None]
+    return [call.key for _, call in filter(None, oldest)]
 
 
 def committed(member: Member) -> list[TaskId]:
