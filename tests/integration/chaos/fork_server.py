@@ -9,6 +9,7 @@ on the order of a set. Tests of the command line itself run ``python -m streamle
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import functools
 import gc
 import itertools
@@ -159,7 +160,10 @@ def _report_ends(reports: dict[int, int]) -> None:
 
 
 def _become_a_program(out: int, closed: Sequence[int]) -> None:
-    """Have signals, output and open files as a new interpreter has them."""
+    """Have signals, output and open files as a new interpreter has them.
+
+    By a signal that kills it, its stacks are printed: see ``Instance.log_with_stacks``.
+    """
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -167,6 +171,7 @@ def _become_a_program(out: int, closed: Sequence[int]) -> None:
     os.dup2(out, 2)
     for fd in (out, *closed):
         os.close(fd)
+    faulthandler.enable(2)
 
 
 def main(orders: int) -> None:

@@ -100,6 +100,14 @@ class Instance:
         """What the latest run said so far."""
         return self.log_file.read_text(errors="replace")
 
+    def log_with_stacks(self) -> str:
+        """What the latest run said, and where the threads of its workers are, which end by it."""
+        with contextlib.ExitStack() as ended:
+            for pid in self.workers():
+                ended.callback(psutil.wait_procs, [psutil.Process(pid)], 5)
+                os.kill(pid, signal.SIGABRT)
+        return self.log()
+
     def start(self) -> Instance:
         """Start it, on the state it has; returns at once."""
         assert self.process is None or self.process.poll() is not None

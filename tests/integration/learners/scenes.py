@@ -47,7 +47,8 @@ def await_line(instance: Instance, text: str, start: int = 0, timeout_s: float =
         while wanted not in (said := said + log.read()):
             said = said[-len(wanted) :]  # of what comes next this may be the beginning
             if time.monotonic() > deadline:
-                pytest.fail(f"{instance.name} never says {text!r}:\n{instance.log()[-3000:]}")
+                log_end = instance.log_with_stacks()[-20_000:]
+                pytest.fail(f"{instance.name} never says {text!r}:\n{log_end}")
             pause.wait(0.001)
 
 
