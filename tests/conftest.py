@@ -56,10 +56,20 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(autouse=True)
 def log_as_it_was() -> Iterator[None]:
-    """Forget where a command sent the log, and what of it: its output is gone with its test."""
+    """Forget where a command sent the log, and what of it: its output is gone with its test.
+
+    PySpark has loggers for its errors that make whatever handler they get one of JSON lines, and
+    pytest hands its own to each logger that does not propagate.
+    """
     loggers = [logging.getLogger(name) for name in (None, "kafka", "streamlet.runtime")]
     levels = [logger.level for logger in loggers]
+    formatters = [(handler, handler.formatter) for handler in loggers[0].handlers]
     yield
+    for one in logging.Logger.manager.loggerDict.values():
+        if isinstance(one, logging.Logger) and type(one).__module__.startswith("pyspark."):
+            one.propagate = True
+    for kept, formatter in formatters:
+        kept.setFormatter(formatter)
     for handler in loggers[0].handlers[:]:
         if type(handler) is logging.StreamHandler:  # pytest's own are of other kinds
             loggers[0].removeHandler(handler)
