@@ -145,10 +145,12 @@ class NodeSteps:
 
     # Operators with punctuators.
 
-    def begin(self) -> None:
-        """Start the operators that have user code to start."""
+    def begin(self, now_ns: Callable[[], int] | None) -> None:
+        """Start the operators that have user code to start; measure all by this time, if any."""
         for operator, _ in self._punctuated.values():
             operator.begin()
+        if now_ns is not None:
+            self.meters.begin(now_ns)
 
     def end(self) -> None:
         """Stop the operators."""

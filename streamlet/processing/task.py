@@ -49,6 +49,7 @@ class Task:
         edges: filters its inputs from exact repartition topics; None: they are plain.
         in_parts: whether a step may end between two parts of a large output; the next one goes on.
         wall_ms: the time of day, ms since the epoch; None: the ``now_ms`` of the present step.
+        now_ns: measures how long nodes take; None: that is not measured.
         global_stores: those of global tables, by name, which all tasks of a process share.
         has_headers: whether headers of records are read and written.
         pause: blocks for some ms, where a retry cannot be left for a later ``resume``.
@@ -68,6 +69,7 @@ class Task:
         edges: TaskEdges | None = None,
         in_parts: bool = False,
         wall_ms: Callable[[], int] | None = None,
+        now_ns: Callable[[], int] | None = None,
         global_stores: Mapping[str, Any] | None = None,
         has_headers: bool = True,
         pause: Callable[[int], None] = pause,
@@ -84,7 +86,7 @@ class Task:
         #: Offset behind the last processed record of each input partition: what a commit writes.
         self.positions = dict(positions)
         self.edges: TaskEdges | None = edges
-        self._outputs = OutputQueue()
+        self._outputs, self._stream_times = OutputQueue(), StreamTimes()
         #: Before a record is processed again, and before one is decoded again.
         self._pause, self._undecoded = RetryPause(in_parts, pause), RetryPause(in_parts, pause)
         self.failures: RecordFailures = RecordFailures(
@@ -97,13 +99,11 @@ class Task:
         #: What came and was not begun, nor put into the group: batches, and offsets to skip to.
         self._later: deque[PartitionBatch | Undecoded | tuple[TopicPartition, int, bool]] = deque()
         self._under_way: UnderWay | None = None
-        #: Time of the present step, by the clock of the caller.
+        #: Time of the present step, by the caller's clock; and the time of day since the epoch.
         self.now_ms = self._tick_ms = 0
-        #: The time of day, ms since the epoch.
         self.wall_ms = wall_ms or (lambda: self.now_ms)
         #: ``commit_requested``: an operator wants a commit before the next one is due.
         self._ticked = self.commit_requested = False
-        self._stream_times = StreamTimes()
         nodes = self._nodes = NodeSteps(subtopology, self, self.failures, partition_counts or {})
         self._decoder = RecordDecoder(self.failures, self.dropped, nodes.unread.serdes)
         #: ``calls`` are of operators at which records wait; None: there are none.
@@ -114,7 +114,7 @@ class Task:
             topic: (source := subtopology.source_of(topic), nodes.behind(source.name))
             for topic in {tp.topic for tp in positions}
         }
-        self._nodes.begin()
+        self._nodes.begin(now_ns)
 
     # What operators may ask (topology.operator.TaskContext).
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import attrs
 
@@ -13,7 +12,6 @@ from streamlet.coordinator.session import GroupSession
 from streamlet.processing.edges.plan import EdgePlan
 from streamlet.processing.global_tables import GlobalTables
 from streamlet.processing.policy import ErrorPolicy
-from streamlet.processing.task import Task
 from streamlet.runtime.catalog import Catalog
 from streamlet.runtime.worker_ports import WorkerPorts
 from streamlet.tasks.activation import Activation
@@ -112,12 +110,6 @@ class WorkerParts:
         pause_ms = self.settings.repartition_purge_interval_ms
         return Purge(self.ports.admin, topics, pause_ms, alive)
 
-    def _new_task(self, *where: Any, **given: Any) -> Task:
-        """A task whose nodes are counted."""
-        task = self.ports.new_task(*where, **given)
-        task.meters.begin(self.ports.clock.now_ns)
-        return task
-
     def activation(
         self,
         updater: StateUpdater,
@@ -135,11 +127,12 @@ class WorkerParts:
             settings=self.settings,
             edges=edges,
             new_task=partial(
-                self._new_task,
+                ports.new_task,
                 policy=policy,
                 partition_counts=catalog.counts,
                 idle_ms=self.settings.max_task_idle_ms,
                 wall_ms=ports.clock.wall_ms,
+                now_ns=ports.clock.now_ns,
                 global_stores=None if tables is None else tables.stores,
             ),
             limits=catalog.limits.by_topic,
