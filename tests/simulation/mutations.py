@@ -2,7 +2,8 @@
 
 ``python -m tests.simulation.mutations [NAME…]`` prints which suite finds each mutation, and after
 how much processor time. The scenario files come first, then the same with late and lost messages,
-then the random histories of CI. The model is not among them: it speaks of rules, not of this code.
+then the first 250 random histories. The model is not among them: it speaks of rules, not of this
+code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Made-up clusters, churn and faults through the real machines; nothing may ever be broken.
 
-``HISTORIES=20000`` runs more of them, ``HISTORIES_SEED=17`` begins at another seed. A history that
-breaks a rule is printed as a scenario file, shortened, that plays it again.
+Each run plays the first 75 and those that alone show a mutation (``mutation_list``), the mark
+``long`` the rest of the first 250. ``HISTORIES=20000`` plays so many, ``HISTORIES_SEED=17`` begins
+at another seed. A history that breaks a rule is printed as a scenario file, shortened, that plays
+it again.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
@@ -21,14 +23,28 @@ HISTORIES = int(os.environ.get("HISTORIES", "250"))
 FIRST_SEED = int(os.environ.get("HISTORIES_SEED", "0"))
 #: Histories of one test, so that several processes can share the work.
 PORTION = 25
+#: So many are played where no number is asked for.
+USUAL = 3 * PORTION
+#: Later ones that find a mutation which nothing before them finds.
+SHOWING = (110, 130, 225, 235)
+
+
+def portions() -> Iterator[object]:
+    """The seeds of each test."""
+    asked = "HISTORIES" in os.environ or FIRST_SEED > 0
+    for first in range(0, HISTORIES, PORTION):
+        marks = [] if asked or first < USUAL else [pytest.mark.long]
+        seeds = range(FIRST_SEED + first, FIRST_SEED + min(first + PORTION, HISTORIES))
+        yield pytest.param(seeds, marks=marks, id=str(first // PORTION))
+    if not asked:
+        yield pytest.param(SHOWING, id="of mutations")
 
 
 @pytest.mark.simulation
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("portion", range((HISTORIES + PORTION - 1) // PORTION))
-def test_no_history_breaks_a_rule(portion: int) -> None:
-    first = FIRST_SEED + portion * PORTION
-    _play(range(first, min(first + PORTION, FIRST_SEED + HISTORIES)))
+@pytest.mark.parametrize("seeds", portions())
+def test_no_history_breaks_a_rule(seeds: Iterable[int]) -> None:
+    _play(seeds)
 
 
 @pytest.mark.simulation
@@ -50,7 +66,7 @@ def test_no_history_breaks_a_rule_while_commits_are_delivered_slowly(
     assert slow[0] > 100
 
 
-def _play(seeds: range) -> None:
+def _play(seeds: Iterable[int]) -> None:
     """Play the history of each seed.
 
     Raises:

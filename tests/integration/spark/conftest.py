@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,19 +43,6 @@ def both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     """Topics of tests are small: of a batch's ranges some are handed on, and some are packed."""
     pytest.importorskip("pyspark")
     monkeypatch.setattr("streamlet.spark.kafka.python_kafka.HANDED_ON", 3)
-
-
-@pytest.fixture(autouse=True)
-def propagating() -> Iterator[None]:
-    """PySpark's loggers of errors pass their records on again.
-
-    pytest adds its handler to each logger that passes nothing on, and such a logger of PySpark's
-    has every handler write JSON, also for the tests that come after.
-    """
-    yield
-    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
-        if name in logging.root.manager.loggerDict:
-            logging.getLogger(name).propagate = True
 
 
 @pytest.fixture
