@@ -38,8 +38,18 @@ ACTIVATING = Stage("activating", False, "positions=Positions(")
 STAGES = (LEARNING, READY, ORDERED, STOPPED, RELEASED, ACTIVATING)
 
 
-def await_line(instance: Instance, text: str, start: int = 0, timeout_s: float = 300.0) -> None:
-    """Wait until the log says this behind so many bytes; looks every millisecond at what is new."""
+def await_line(
+    instance: Instance,
+    text: str,
+    start: int = 0,
+    timeout_s: float = 300.0,
+    *,
+    beside: Sequence[Instance] = (),
+) -> None:
+    """Wait until the log says this behind so many bytes; looks every millisecond at what is new.
+
+    If it never does, the ends of the logs are printed, also of those ``beside``.
+    """
     deadline, pause = time.monotonic() + timeout_s, threading.Event()
     wanted, said = text.encode(), b""
     with instance.log_file.open("rb") as log:
@@ -47,8 +57,8 @@ def await_line(instance: Instance, text: str, start: int = 0, timeout_s: float =
         while wanted not in (said := said + log.read()):
             said = said[-len(wanted) :]  # of what comes next this may be the beginning
             if time.monotonic() > deadline:
-                log_end = instance.log_with_stacks()[-20_000:]
-                pytest.fail(f"{instance.name} never says {text!r}:\n{log_end}")
+                ends = (one.log_with_stacks()[-20_000:] for one in (instance, *beside))
+                pytest.fail(f"{instance.name} never says {text!r}:\n" + "\n\n".join(ends))
             pause.wait(0.001)
 
 

@@ -139,7 +139,7 @@ def test_a_changelog_that_is_deleted_within_a_handover_is_made_anew_and_the_grou
         cluster.await_running()
         catch(LEARNING, owner, joiner)
         cluster.admin.delete_topics([cluster.topic("counts-changelog")])
-        await_line(owner, "starting it again")
+        await_line(owner, "starting it again", beside=[joiner])
         await_owners(cluster, owner, joiner)
         assert_settled(cluster)
         assert_exact_in_the_end(cluster, [owner, joiner], load)
