@@ -1,7 +1,8 @@
-"""Reads an application for the live page, more than once a second, while a browser shows it.
+"""Reads an application for the live page, twice a second, while a browser shows it.
 
 What a page shows grows old from the begin of its reading until the page has the next document. So a
-reading begins sooner the longer the last one took, and each answer says when to ask again.
+reading may take half of the age that is allowed, however long the last one took, and each answer
+says when to ask again.
 """
 
 from __future__ import annotations
@@ -129,9 +130,10 @@ class LiveLook:
 def period_ms(took_ms: int, fresh_ms: int = FRESH_MS) -> int:
     """The time from the begin of a reading, which took so long, to that of the next one.
 
-    If that takes as long, what a page shows until then is ``fresh_ms`` old at most.
+    If none takes longer than that, what a page shows is ``fresh_ms`` old at most. Readings that
+    began later where the last one was short left no room for one that a busy machine makes longer.
     """
-    return max(took_ms + _PAUSE_MS, fresh_ms - PAGE_MS - took_ms)
+    return max(took_ms + _PAUSE_MS, (fresh_ms - PAGE_MS) // 2)
 
 
 def live_status(look: StatusLook) -> StatusLook:
