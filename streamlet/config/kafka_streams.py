@@ -81,6 +81,8 @@ ELSEWHERE: Mapping[str, str] = {
     "producer. and admin.",
     "default.deserialization.exception.handler": "give deserialization_handler= to App",
     "default.dsl.store": _STORES,
+    "default.interactive.query.isolation.level": "queries read what is committed; give newest=True "
+    "to App.store for what is not yet",
     "default.key.serde": "give key= where a topic is read or written, or App(key=...)",
     "default.list.key.serde.inner": _LISTS,
     "default.list.key.serde.type": _LISTS,
@@ -91,7 +93,10 @@ ELSEWHERE: Mapping[str, str] = {
     "negative times without it",
     "default.value.serde": "give value= where a topic is read or written, or App(value=...)",
     "deserialization.exception.handler": "give deserialization_handler= to App",
+    "dsl.store.format": "rows keep value and time, no headers; tracing.rows keeps their traces",
     "dsl.store.suppliers.class": _STORES,
+    "enable.transactional.statestores": "it is not needed: a store holds what was committed, after "
+    "any crash",
     "errors.dead.letter.queue.topic.name": 'give on_error=("dead_letter", "TOPIC") to App',
     "group.protocol": "streamlet plans itself, by the classic protocol that every broker speaks",
     "internal.task.assignor.class": "give assignor= to App",
@@ -123,8 +128,12 @@ ELSEWHERE: Mapping[str, str] = {
     "state.cleanup.dir.max.age.ms": "it is not needed: state that is too old for its changelog "
     "is restored from the start; state.cleanup.delay.ms is for copies that are not used",
     "statestore.cache.max.bytes": "did you mean cache.max.bytes?",
+    "statestore.uncommitted.max.bytes": "did you mean memory.max.bytes? It bounds all that an "
+    "instance keeps in memory",
     "task.assignor.class": "give assignor= to App",
     "timestamp.extractor": "give timestamp= where a topic is read",
+    "topology.description.push.enabled": "it is not needed: the description lies in the control "
+    "topic, where `streamlet describe` finds it",
     "upgrade.from": "it is not needed: members agree by what each can read; "
     "stream.rebalancing.mode=upgrading is for versions before",
     "value.serde": _SERDE,

@@ -42,6 +42,8 @@ KAFKA_STREAMS = """
     repartition.purge.interval.ms replication.factor request.timeout.ms retry.backoff.ms
     rocksdb.config.setter security.protocol send.buffer.bytes state.cleanup.delay.ms state.dir
     statestore.cache.max.bytes task.assignor.class task.timeout.ms topology.optimization
+    default.interactive.query.isolation.level dsl.store.format enable.transactional.statestores
+    statestore.uncommitted.max.bytes topology.description.push.enabled
     upgrade.from window.size.ms windowed.inner.class.serde
     windowstore.changelog.additional.retention.ms
 """
