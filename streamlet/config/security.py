@@ -315,6 +315,9 @@ def is_security(key: str) -> bool:
 def resolve(values: Mapping[str, Any], places: Mapping[str, str]) -> tuple[dict[str, Any], Given]:
     """The settings under librdkafka's names, and the problems found."""
     given = Given({ALIASES.get(key, key): value for key, value in values.items()}, places)
+    for alias, key in ALIASES.items():
+        if alias in values and key in values and values[alias] != values[key]:
+            given.refuse(alias, f"it is another word for {key}, which has another value: give one")
     java_security.translate(given)
     read = {key: _read(given, key, value) for key, value in given.values.items()}
     found = {key: value for key, value in read.items() if value is not None}
@@ -362,6 +365,10 @@ def _complete(given: Given, found: dict[str, Any]) -> None:
     nameless = mechanism is None and "sasl.mechanism" not in given.values
     if protocol in ("sasl_plaintext", "sasl_ssl") and nameless:
         given.lack("security.protocol", f"{protocol} needs sasl.mechanism, {_ONE_OF}")
+    own = ("ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.location")
+    for key in ("ssl.key.location", "ssl.key.pem"):
+        if key in found and given.values.keys().isdisjoint(own):
+            given.lack(key, "set ssl.certificate.location or ssl.certificate.pem too")
     if mechanism == MSK_IAM and protocol not in (None, "sasl_ssl"):
         given.refuse("sasl.mechanism", f"{MSK_IAM} needs security.protocol = sasl_ssl")
     if mechanism in _BY_PASSWORD:

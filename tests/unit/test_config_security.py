@@ -241,6 +241,10 @@ def test_stores_of_java_are_taken_if_they_are_pem() -> None:
         ({"ssl.ca.locaton": "/a"}, ["did you mean ssl.ca.location?"]),
         ({"sasl.usrname": "a", "ssl.nonsense": "s3cret"}, ["sasl.username?", "unknown setting"]),
         ({OAUTH_FUNCTION: "s3cret"}, ["expected a function"]),
+        (
+            {"sasl.mechanism": "PLAIN", "sasl.mechanisms": "SCRAM-SHA-512"},
+            ["sasl.mechanisms: it is another word for sasl.mechanism"],
+        ),
         ({OAUTH_FUNCTION: print, "sasl.mechanism": "PLAIN"}, ["for OAUTHBEARER, not PLAIN"]),
         ({"security.protocol": "ssl", "sasl.mechanism": "AWS_MSK_IAM"}, ["= sasl_ssl"]),
         ({"sasl.oauthbearer.token.endpoint.url": "idp/token"}, ["expected http"]),
@@ -258,6 +262,7 @@ def test_what_cannot_be_says_what_to_do_instead(values: dict[str, Any], reasons:
     ("values", "reason"),
     [
         (_SASL, "sasl_ssl needs sasl.mechanism"),
+        ({**_TLS, "ssl.key.location": "/k"}, "ssl.key.location: set ssl.certificate.location or"),
         ({"sasl.mechanism": "PLAIN", **_LOGIN}, "set security.protocol = sasl_ssl or sasl_plain"),
         ({"ssl.ca.location": "/a"}, "set security.protocol = ssl or sasl_ssl"),
         ({**_SASL, "sasl.mechanism": "PLAIN"}, "PLAIN needs sasl.username, sasl.password"),
