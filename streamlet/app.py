@@ -18,6 +18,7 @@ from streamlet.config.security import OAUTH_FUNCTION
 from streamlet.config.sources import Entry, FileEntries
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.describing import Describing
+from streamlet.dsl.graph.arguments import calls_told_by_form
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.processors.wrapping import ProcessorWrapper, as_wrapper
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 
 
+@calls_told_by_form
 class App(Sources, Describing, Queries, Running):
     """An application: a name, settings and a topology.
 

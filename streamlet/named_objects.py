@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from streamlet.errors import StreamletError, error_text
-from streamlet.user_code import working_folder
+from streamlet.user_code import shown, working_folder
 
 
 def named_object(reference: str, kind: type[Any], example: str, *, classes: bool = False) -> Any:
@@ -24,6 +24,8 @@ def named_object(reference: str, kind: type[Any], example: str, *, classes: bool
         LookupError: it leads to no such object; the message says which step failed.
         StreamletError: the module raised it.
     """
+    if not isinstance(reference, str):
+        raise LookupError(f"{shown(reference)}: expected a text, for example {example}")
     module_name, colon, path = reference.partition(":")
     if not colon or not module_name or not path:
         raise LookupError(f"{reference!r}: expected module:attribute, for example {example}")

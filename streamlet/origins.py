@@ -23,6 +23,7 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVar
 import attrs
 
 from streamlet.bounded import INT32_MAX, INT64_MAX, whole
+from streamlet.user_code import shown
 
 ORIGIN_HEADER = "streamlet.origin"
 
@@ -233,6 +234,8 @@ class RepeatFilter:
 
     def __init__(self, seen: Mapping[str, Any] | None = None) -> None:
         self._partitions: dict[tuple[str, int], _ReadPartition] = {}
+        if seen is not None and not isinstance(seen, Mapping):
+            raise TypeError(f"RepeatFilter(seen=) expects what seen() returned, got {shown(seen)}")
         for topic, partition, next_offset, is_open, highest, loose in (seen or {}).get("read", ()):
             places = {key: (one[0], (one[1], one[2])) for key, one in highest.items()}
             self._partitions[topic, partition] = _ReadPartition(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from streamlet.dsl.expressions import plain
-from streamlet.dsl.graph.arguments import check_callable, check_is
+from streamlet.dsl.graph.arguments import calls_told_by_form, check_callable, check_is
 from streamlet.dsl.graph.functions import check_not_marked, check_takes
 from streamlet.dsl.graph.ownership import with_own_key
 from streamlet.dsl.graph.record_context import ContextFunction, applied
@@ -26,10 +26,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@calls_told_by_form
 class BranchedKStream(Generic[K, V]):
     """Made by ``KStream.split``; a record goes to the first branch whose predicate is true."""
 
     def __init__(self, stream: KStream[K, V], name: str) -> None:
+        check_is("split(name=)", name, (str,), "a text")
         self._stream = stream
         self._name = name
         self._predicates: list[Any] = []

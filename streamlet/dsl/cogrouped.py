@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.stream_folds import Aggregate
-from streamlet.dsl.graph.arguments import check_is
+from streamlet.dsl.graph.arguments import calls_told_by_form, check_is
 from streamlet.dsl.graph.builder import Builder, same_app
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.graph.inference import UNKNOWN
@@ -47,6 +47,7 @@ A = TypeVar("A")
 Streams: TypeAlias = "tuple[tuple[KGroupedStream[Any, Any], Any], ...]"
 
 
+@calls_told_by_form
 class CogroupedKStream(Generic[K, A]):
     """Made by ``KGroupedStream.cogroup``: grouped streams, each with its own aggregator."""
 
@@ -161,6 +162,7 @@ class CogroupedKStream(Generic[K, A]):
         return KTable(TableNode(builder, node, use, spec), first._key, kind)
 
 
+@calls_told_by_form
 class WindowedCogroupedKStream(Generic[K, A]):
     """Made by ``CogroupedKStream.windowed_by``."""
 

@@ -12,6 +12,7 @@ from streamlet.dsl.cogrouped import CogroupedKStream
 from streamlet.dsl.folds.none_results import name_operator, noticed
 from streamlet.dsl.folds.on_commit import Emit, check_emit, on_commit
 from streamlet.dsl.folds.stream_folds import Aggregate, Count, Reduce
+from streamlet.dsl.graph.arguments import calls_told_by_form
 from streamlet.dsl.graph.builder import Builder, NodeFlags
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_takes
@@ -56,6 +57,7 @@ class Initializer(Protocol[A_co]):
         ...
 
 
+@calls_told_by_form
 class KGroupedStream(Generic[K, V]):
     """Made by ``KStream.group_by`` and ``group_by_key``.
 

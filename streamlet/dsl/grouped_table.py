@@ -16,6 +16,7 @@ from streamlet.dsl.folds.table_folds import (
     counting_rows,
     reducing_rows,
 )
+from streamlet.dsl.graph.arguments import calls_told_by_form
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.graph.inference import UNKNOWN
 from streamlet.dsl.graph.kinds import Kind
@@ -43,6 +44,7 @@ A = TypeVar("A")
 _NO_TTL = "a row of the table that leaves its group is taken back from it, which must be there"
 
 
+@calls_told_by_form
 class KGroupedTable(Generic[K, V]):
     """Made by ``KTable.group_by``.
 

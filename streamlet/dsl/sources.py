@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from streamlet.dsl.global_table import GlobalKTable, global_table_of
-from streamlet.dsl.graph.arguments import check_is
+from streamlet.dsl.graph.arguments import calls_told_by_form, check_is
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.kinds import DEFAULT, Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
@@ -58,6 +58,7 @@ def partitioner_of(call: str, given: str | None) -> str:
         raise TopologyError(f"{call}: partitioner={error}") from error
 
 
+@calls_told_by_form
 class Sources:
     """The part of ``App`` that reads topics."""
 

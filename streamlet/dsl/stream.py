@@ -14,7 +14,7 @@ from streamlet.dsl.branched import BranchedKStream
 from streamlet.dsl.expressions import Expression, plain, type_of
 from streamlet.dsl.folds.deduplication import Deduplicate, deduplication_store
 from streamlet.dsl.global_table import GlobalKTable, joined_globally
-from streamlet.dsl.graph.arguments import check_callable, check_is
+from streamlet.dsl.graph.arguments import calls_told_by_form, check_callable, check_flags, check_is
 from streamlet.dsl.graph.builder import Make, same_app
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_not_marked, check_takes, takes, takes_async
@@ -89,6 +89,7 @@ R = TypeVar("R")
 G = TypeVar("G")
 
 
+@calls_told_by_form
 class KStream(Generic[K, V]):
     """A stream of records. All methods but ``to`` and ``foreach`` return a new stream or table.
 
@@ -550,6 +551,8 @@ class KStream(Generic[K, V]):
             {}
         """
         builder = self._node.builder
+        if label is not None:
+            check_is("print(label=)", label, (str,), "a text")
         own = builder.graph.new_name("KSTREAM-PRINTER-", name)
         shown = self._node.name if label is None else label
 
@@ -687,6 +690,7 @@ class KStream(Generic[K, V]):
             {'large': [('desk', 12)], 'small': [('lamp', 3)]}
         """
         call = f"to({topic!r})" if isinstance(topic, str) else "to()"
+        check_flags("to()", origin=origin, feedback=feedback)
         target: str | Make
         if isinstance(topic, str):
             target = topic
@@ -742,10 +746,13 @@ class KStream(Generic[K, V]):
         if partitioner is not None:
             check_takes("repartition()", partitioner, "key", "value", "partitions")
             check_not_marked("repartition()", partitioner)
+        check_flags("repartition()", plain=plain)
+        if name is not None:
+            check_is("repartition(name=)", name or None, (str,), "a text")
         builder = self._node.builder
         kinds = self._written(key, value, "repartition()")
         how = Repartition(
-            prefix=name or builder.graph.new_name("KSTREAM-REPARTITION-"),
+            prefix=builder.graph.new_name("KSTREAM-REPARTITION-") if name is None else name,
             key=kinds[0].needed("repartition()", "key"),
             value=kinds[1].needed("repartition()", "value"),
             named=name is not None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamlet.dsl.absent import no_operator
 from streamlet.dsl.foreign_keys.nodes import joined_by_foreign_key
+from streamlet.dsl.graph.arguments import calls_told_by_form
 from streamlet.dsl.graph.functions import check_takes, takes
 from streamlet.dsl.graph.inference import pair_types, result_type
 from streamlet.dsl.graph.kinds import Kind
@@ -35,6 +36,7 @@ F = TypeVar("F")
 R = TypeVar("R")
 
 
+@calls_told_by_form
 class KTable(Generic[K, V]):
     """A table: a value per key. None in its stream of changes is a tombstone.
 
@@ -475,6 +477,8 @@ class KTable(Generic[K, V]):
         # Streams make tables and tables make streams; this one import has to wait.
         from streamlet.dsl.stream import KStream
 
+        if key is not None and function is None:
+            raise TopologyError("to_stream(key=) is the type of what a function gives: pass it too")
         above = self._node
         own = above.builder.processor(
             "KTABLE-TOSTREAM-", (above.name,), lambda _: ToStream(), name=name, values="passed on"

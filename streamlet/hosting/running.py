@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Self
 
 from streamlet.closing import Closing
 from streamlet.config import Settings
-from streamlet.errors import StreamletError, error_text
+from streamlet.dsl.graph.arguments import calls_told_by_form
+from streamlet.errors import StreamletError, WrongTypeError, error_text
 from streamlet.types import ms_of
 from streamlet.user_code import shown
 
@@ -94,6 +95,7 @@ def _check(*, name: object, metrics_port: object, count: object = None) -> None:
             raise TypeError(f"{what}= expects a whole number, not {shown(given)}")
 
 
+@calls_told_by_form
 class Running(Closing):
     """Runs of an application in this process, one at a time."""
 
@@ -318,5 +320,7 @@ class Running(Closing):
         from streamlet.hosting.worker_count import change
         from streamlet.state.instances import living
 
+        if settings is not None and not isinstance(settings, Settings):
+            raise WrongTypeError(f"settings= expects Settings, got {shown(settings)}")
         used = settings or self.load_settings(environ=os.environ)
         return change(living(used.state_dir, self.name, name), by)

@@ -61,8 +61,10 @@ def framed(
     """The serde of framed records; its ids are those of a topic's subject where it is written.
 
     Raises:
-        ConfigError: there is no such strategy for subjects.
+        ConfigError: there is no such strategy for subjects, or the registry is something else.
     """
+    if registry is not None and not callable(getattr(registry, "by_id", None)):
+        raise ConfigError([f"registry={shown(registry)}: expected a Registry, as Registry(URL)"])
     if never_runs(subject):
         raise ConfigError(["subject: its calls do nothing by themselves; give a plain function"])
     if not callable(subject) and not (isinstance(subject, str) and subject in _SUBJECTS):

@@ -54,7 +54,7 @@ def time_windowed(
         SerdeError: there is no serde for the key, or the size is none.
     """
     try:
-        size = None if size_ms is None else duration().parse(size_ms)
+        size = None if size_ms is None else duration(1).parse(size_ms)
     except ValueError as error:
         raise SerdeError(f"time_windowed(size_ms={shown(size_ms)}): {error}") from error
     text = "unlimited" if size is None else f"{size} ms"

@@ -20,6 +20,7 @@ import msgspec
 from streamlet.bounded import whole
 from streamlet.clock import Clock, SystemClock
 from streamlet.dsl.processors.store_views import KeyValueStore
+from streamlet.errors import ConfigError
 from streamlet.queries.position import Position
 from streamlet.state.query_errors import (
     InvalidQueryError,
@@ -246,9 +247,11 @@ def connect(
 
     Raises:
         InvalidQueryError: it is no address of HTTP, or no token.
-        ConfigError: a file cannot be read, or is none of its kind.
+        ConfigError: a file cannot be read, or is none of its kind, or a key has no certificate.
     """
     context = None
+    if key is not None and certificate is None:
+        raise ConfigError(["connect(key=) is that of a certificate: give certificate= too"])
     if ca is not None or certificate is not None:
         own = None if certificate is None else (str(certificate), str(key or certificate))
         context = with_files(own, None if ca is None else str(ca))

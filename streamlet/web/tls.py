@@ -62,12 +62,12 @@ def _load(
     try:
         if certificate is not None:
             context.load_cert_chain(*certificate)
-    except (OSError, ssl.SSLError) as error:
+    except (OSError, ValueError) as error:  # a path may be none
         names = "http.ssl.certificate.location and http.ssl.key.location"
         raise ConfigError([f"{names}: {error}"]) from error
     if authorities is None:
         return
     try:
         context.load_verify_locations(authorities)
-    except (OSError, ssl.SSLError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError([f"http.ssl.ca.location: {error}"]) from error

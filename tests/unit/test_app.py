@@ -46,6 +46,7 @@ def test_an_application_is_found_in_a_module_of_the_current_folder(module: str) 
     ("reference", "message"),
     [
         ("flights", "expected module:attribute"),
+        (5, "5: expected a text, for example"),
         ("app_of_test:", "expected module:attribute"),
         ("nowhere_of_test:app", "there is no module 'nowhere_of_test' in"),
         ("app_of_test.deeper:app", "cannot be imported|there is no module"),
@@ -68,7 +69,7 @@ def test_an_application_is_found_in_a_module_of_the_current_folder(module: str) 
     ],
 )
 @pytest.mark.usefixtures("module")
-def test_what_leads_to_no_application_says_where_it_ended(reference: str, message: str) -> None:
+def test_what_leads_to_no_application_says_where_it_ended(reference: Any, message: str) -> None:
     with pytest.raises(AppNotFoundError, match=message):
         load_app(reference)
 

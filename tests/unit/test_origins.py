@@ -169,6 +169,8 @@ def test_records_without_an_origin_pass() -> None:
 
 
 def test_a_reader_goes_on_with_what_it_had_seen() -> None:
+    with pytest.raises(TypeError, match="expects what seen"):
+        sl.RepeatFilter([1])  # type: ignore[arg-type]
     topic = Topic()
     topic.write(writer().prefixed(output([0, 1, 2])))
     first = RepeatFilter()

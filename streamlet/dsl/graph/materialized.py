@@ -8,11 +8,12 @@ from typing import TypeAlias
 
 import attrs
 
-from streamlet.dsl.graph.arguments import check_is
+from streamlet.dsl.graph.arguments import calls_told_by_form, check_is
 from streamlet.errors import TopologyError
 from streamlet.state.rocks_choice import RocksChoice, rocks_choice
 
 
+@calls_told_by_form
 @attrs.frozen
 class Materialized:
     """A store's name and where its contents are.
@@ -71,12 +72,15 @@ class Materialized:
 
         Raises:
             WrongTypeError: it is neither a name nor a ``Materialized``.
+            TopologyError: the name is empty.
         """
         if given is not None:
             check_is("store=", given, (str, cls), "a name or a Materialized")
         how = given if isinstance(given, Materialized) else cls(given)
         if how.name is not None:
             check_is("Materialized(name=)", how.name, (str,), "the name of a store, a text")
+        if how.name == "":
+            raise TopologyError("store= is an empty text: name the store, or leave store= out")
         return how
 
 

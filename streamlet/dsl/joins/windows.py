@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import attrs
 
+from streamlet.dsl.graph.arguments import told_by_form
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.errors import TopologyError
 from streamlet.logs import get_logger
@@ -56,6 +57,7 @@ class JoinWindows:
         return JoinWindows(self.after_ms, self.before_ms, self.grace_ms, self.interval_ms)
 
 
+@told_by_form
 def join_windows(
     difference: Duration = 0,
     *,

@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
+from streamlet.dsl.graph.arguments import check_flags, told_by_form
 from streamlet.dsl.graph.builder import Builder
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.functions import check_takes
@@ -169,6 +170,7 @@ def global_reader_of(table: GlobalTableSpec) -> MakeView:
 Stores: TypeAlias = Sequence[StoreBuilder[Any] | str]
 
 
+@told_by_form
 def key_value_store(
     name: str,
     *,
@@ -192,6 +194,7 @@ def key_value_store(
     return _expiring(_built("key_value_store", "key-value", how, key, value), ttl)
 
 
+@told_by_form
 def timestamped_store(
     name: str,
     *,
@@ -214,6 +217,7 @@ def timestamped_store(
     return _expiring(_built("timestamped_store", "timestamped", how, key, value), ttl)
 
 
+@told_by_form
 def versioned_store(
     name: str,
     *,
@@ -236,6 +240,7 @@ def versioned_store(
     return _built("versioned_store", "versioned", how, key, value)
 
 
+@told_by_form
 def window_store(
     name: str,
     *,
@@ -257,6 +262,7 @@ def window_store(
         TopologyError: there is no serde for the types, or the retention is shorter than the size.
     """
     call = f"window_store({name!r})"
+    check_flags("window_store()", retain_duplicates=retain_duplicates)
     size_ms = milliseconds(f"{call}: size", size, 1)
     retention_ms = milliseconds(f"{call}: retention", retention, 1)
     if retention_ms < size_ms:
@@ -271,6 +277,7 @@ def window_store(
     )
 
 
+@told_by_form
 def session_store(
     name: str,
     *,
@@ -294,6 +301,7 @@ def session_store(
     return attrs.evolve(built, retention_ms=retention_ms)
 
 
+@told_by_form
 def lru_store(
     name: str,
     *,
@@ -317,6 +325,7 @@ def lru_store(
     return attrs.evolve(built, max_entries=max_entries)
 
 
+@told_by_form
 def custom_store(
     name: str,
     make: Callable[[KeyValueStore[K, V]], S],

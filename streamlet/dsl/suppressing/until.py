@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import attrs
 
+from streamlet.dsl.graph.arguments import told_by_form
 from streamlet.dsl.graph.durations import Duration, milliseconds
 from streamlet.dsl.graph.kinds import Kind
 from streamlet.dsl.graph.materialized import Materialized, StoreLike
@@ -39,6 +40,7 @@ class Suppressed:
     when_full: WhenFull
 
 
+@told_by_form
 def until_window_closes(
     *, max_records: int | None = None, max_bytes: int | None = None
 ) -> Suppressed:
@@ -62,6 +64,7 @@ def until_window_closes(
     return Suppressed(None, *bounds, "shut_down")
 
 
+@told_by_form
 def until_time_limit(
     wait: Duration,
     *,

@@ -9,6 +9,7 @@ import re
 from typing import cast
 from zoneinfo import ZoneInfo
 
+from streamlet.dsl.graph.arguments import told_by_form
 from streamlet.dsl.graph.durations import Duration, milliseconds, window_ms
 from streamlet.dsl.graph.functions import check_takes
 from streamlet.dsl.windowing.varying_windows import (
@@ -32,6 +33,7 @@ from streamlet.errors import TopologyError
 _SHORTEST_DAYS = {"d": 1, "w": 7, "mo": 28, "y": 365}
 
 
+@told_by_form
 def calendar(size: str, *, tz: str, offset: Duration = 0, grace: Duration = 0) -> CalendarWindows:
     """Days, weeks, months or years of a time zone, one after another.
 
@@ -76,6 +78,7 @@ def _zone(name: str) -> ZoneInfo:
         ) from error
 
 
+@told_by_form
 def custom_windows(
     name: str, windows_for: WindowsFor, *, max_size: Duration, grace: Duration = 0
 ) -> CustomWindows:
@@ -110,6 +113,7 @@ def custom_windows(
     )
 
 
+@told_by_form
 def tumbling(size: Duration, *, grace: Duration = 0) -> TimeWindows:
     """Windows of ``size`` one after another, the first at the epoch.
 
@@ -128,6 +132,7 @@ def tumbling(size: Duration, *, grace: Duration = 0) -> TimeWindows:
     return TimeWindows(size_ms, size_ms, milliseconds("tumbling(grace=)", grace))
 
 
+@told_by_form
 def hopping(size: Duration, advance: Duration, *, grace: Duration = 0) -> TimeWindows:
     """Windows of ``size``, one of which begins each ``advance``, the first at the epoch.
 
@@ -151,6 +156,7 @@ def hopping(size: Duration, advance: Duration, *, grace: Duration = 0) -> TimeWi
     return TimeWindows(size_ms, advance_ms, milliseconds("hopping(grace=)", grace))
 
 
+@told_by_form
 def sliding(difference: Duration, *, grace: Duration = 0) -> SlidingWindows:
     """Windows around records: two are in one when at most ``difference`` apart.
 
@@ -169,6 +175,7 @@ def sliding(difference: Duration, *, grace: Duration = 0) -> SlidingWindows:
     )
 
 
+@told_by_form
 def session(gap: Duration, *, grace: Duration = 0) -> SessionWindows:
     """Windows that end when no record came for longer than ``gap``.
 
@@ -185,6 +192,7 @@ def session(gap: Duration, *, grace: Duration = 0) -> SessionWindows:
     return SessionWindows(window_ms("session(gap=)", gap), milliseconds("session(grace=)", grace))
 
 
+@told_by_form
 def unlimited(start: Duration = 0) -> UnlimitedWindows:
     """One window from ``start`` (ms since the epoch) on, which never closes.
 

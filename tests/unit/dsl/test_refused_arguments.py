@@ -9,6 +9,7 @@ import pytest
 
 import streamlet as sl
 from streamlet.config import Settings
+from streamlet.dsl.graph.arguments import told_by_form
 from streamlet.errors import ConfigError, ProcessingError, TopologyError
 from streamlet.hosting.preparing import check_supported
 from streamlet.testing import TopologyTestDriver
@@ -103,14 +104,41 @@ CALLS: dict[str, tuple[Call, str]] = {
         lambda app, bad: stream(app).repartition(partitions=bad),
         r"repartition\(partitions=\) expects",
     ),
+    "origin": (
+        lambda app, bad: stream(app).to("out", origin=bad),
+        r"to\(origin=\) expects True or False",
+    ),
+    "feedback": (lambda app, bad: stream(app).to("out", feedback=bad), r"to\(feedback=\) expects"),
+    "plain": (
+        lambda app, bad: stream(app).repartition(plain=bad),
+        r"repartition\(plain=\) expects",
+    ),
+    "schedules": (
+        lambda app, bad: stream(app).process(lambda _: None, schedules=bad),
+        r"process\(schedules=\) expects",
+    ),
+    "retain_duplicates": (
+        lambda _app, bad: sl.window_store(
+            "w", key=str, value=str, size="1m", retention="1h", retain_duplicates=bad
+        ),
+        r"window_store\(retain_duplicates=\) expects",
+    ),
+    "name of a split": (lambda app, bad: stream(app).split(name=bad), r"split\(name=\) expects"),
+    "name of a repartition": (
+        lambda app, bad: stream(app).repartition(name=bad),
+        r"repartition\(name=\) expects",
+    ),
+    "label": (lambda app, bad: stream(app).print(bad), r"print\(label=\) expects"),
     "join": (lambda app, bad: stream(app).join(bad, lambda a, b: a), r"join\(\): a stream joins"),
     "join of tables": (lambda app, bad: table(app).join(bad, min), r"join\(\): a table joins"),
 }
 #: Where None, or a text, is an argument like any other.
 TAKES_NONE = {"late", "store", "store of a table", "store name", "name", "name of a group"}
-TAKES_NONE |= {"name of a branch", "chain", "partitions"}
+TAKES_NONE |= {"name of a branch", "chain", "partitions", "schedules", "name of a repartition"}
+TAKES_NONE |= {"label"}
 TAKES_TEXT = {"late", "stream", "table", "global_table", "store", "store of a table", "store name"}
-TAKES_TEXT |= {"name", "name of a group", "name of a branch", "stores"}
+TAKES_TEXT |= {"name", "name of a group", "name of a branch", "stores", "name of a split"}
+TAKES_TEXT |= {"name of a repartition", "label"}
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -124,6 +152,33 @@ def test_an_argument_of_a_wrong_type_is_refused_at_the_call(call: str) -> None:
             make(sl.App("shop"), one)
         if "join" not in call:
             assert isinstance(refused.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sl.tumbling("5m", tz=5), r"'tz'; .* calendar\(.*called as tumbling\(size, \*, gr"),
+        (lambda: sl.tumbling("5m", "1m"), r"^tumbling\(\) takes 1 .*called as tumbling\("),
+        (lambda: sl.App("shop", bootstrap="b"), r"^App\(\) got .*did you mean bootstrap_servers="),
+        (lambda: sl.App("a").stream("in", key_serde=1), r"^stream\(\) .*types are key= and value="),
+        (lambda: grouped(sl.App("a")).count("n"), r"called as count\(\*, store=None"),
+        (lambda: grouped(sl.App("a")).count(store=""), "store= is an empty text"),
+        (lambda: table(sl.App("a")).to_stream(key=int), "type of what a function gives"),
+    ],
+)
+def test_a_call_that_cannot_be_is_told_what_the_call_takes(make: Any, message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
+        make()
+
+
+def test_an_error_inside_of_a_call_stays_as_it_is() -> None:
+    @told_by_form
+    def failing() -> None:
+        raise TypeError("of the user's")
+
+    with pytest.raises(TypeError, match="of the user's") as raised:
+        failing()
+    assert not isinstance(raised.value, TopologyError)
 
 
 def test_a_reset_that_is_none_is_refused() -> None:

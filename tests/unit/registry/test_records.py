@@ -144,6 +144,8 @@ def test_a_strategy_that_is_none_is_refused(registry: sl.registry.Registry) -> N
         with pytest.raises(ConfigError, match="expected 'topic', 'record', 'topic-record'"):
             sl.registry.avro(Line, registry=registry, subject=wrong)
     wrong = awaited
+    with pytest.raises(ConfigError, match="registry='http://x': expected a Registry"):
+        sl.registry.avro(Line, registry="http://x")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="subject: its calls do nothing by themselves"):
         sl.registry.avro(Line, registry=registry, subject=wrong)
     wrong = dict(a=1).get  # gives None for any topic

@@ -38,7 +38,7 @@ def test_what_is_written_is_read_again(
 def test_a_size_is_a_length_of_time() -> None:
     raw = time_windowed(str).encode(Windowed("a", 7, 0))
     assert time_windowed(str, "5s").decode(raw) == Windowed("a", 7, 5_007)
-    for wrong in (True, 1.5, "5 parsecs", -1):
+    for wrong in (True, 1.5, "5 parsecs", -1, 0):
         with pytest.raises(SerdeError, match=r"time_windowed\(size_ms=.*expected"):
             time_windowed(str, wrong)  # type: ignore[arg-type]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import streamlet as sl
-from streamlet.errors import TopologyError
+from streamlet.errors import ConfigError, TopologyError
 from streamlet.state.query_errors import (
     InvalidQueryError,
     StateStoreMigratedError,
@@ -151,6 +151,10 @@ def test_what_is_no_address_and_no_token_is_refused_by_name() -> None:
     for token in (5, "", b"secret"):
         with pytest.raises(InvalidQueryError, match="token: expected visible ASCII"):
             sl.connect("http://localhost", token=token)
+    with pytest.raises(ConfigError, match="give certificate= too"):
+        sl.connect("http://localhost", key="key.pem")
+    with pytest.raises(ConfigError, match=r"http\.ssl\.ca\.location: embedded null"):
+        sl.connect("http://localhost", ca="a\0b")
 
 
 def test_a_time_that_no_server_takes_is_not_waited_for(client: Any) -> None:
