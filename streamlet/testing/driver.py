@@ -15,6 +15,7 @@ from typing import Any, TypeVar, overload
 from streamlet.app import App
 from streamlet.clock import ManualClock
 from streamlet.closing import Closing
+from streamlet.dsl.graph.arguments import calls_told_by_form
 from streamlet.dsl.graph.durations import Duration
 from streamlet.dsl.processors.store_builders import StoreBuilder
 from streamlet.dsl.processors.store_faces import GlobalStores
@@ -43,6 +44,7 @@ S = TypeVar("S")
 CACHE_BYTES = 16 * 1024 * 1024
 
 
+@calls_told_by_form
 class TopologyTestDriver(Closing):
     """Runs an application's topology in the calling thread.
 
@@ -131,7 +133,7 @@ class TopologyTestDriver(Closing):
     ) -> None:
         """Write one raw record, also one that cannot be decoded; otherwise as ``pipe_input``."""
         self._reading(topic)
-        self._pipe(topic, [key], [value], timestamp_ms, headers, partition)
+        self._pipe(topic, *driver_inputs.raw_columns(key, value), timestamp_ms, headers, partition)
 
     def pipe_inputs(
         self,
@@ -147,7 +149,7 @@ class TopologyTestDriver(Closing):
         Each record has the ``headers``; ``partition`` and errors as of ``pipe_input``.
         """
         source = self._reading(topic)
-        pairs = list(records)
+        pairs = driver_inputs.checked_pairs(records)
         keys = driver_inputs.encoded(topic, "key", source.key, [key for key, _ in pairs])
         values = driver_inputs.encoded(topic, "value", source.value, [value for _, value in pairs])
         self._pipe(topic, keys, values, timestamp_ms, headers, partition)
@@ -186,6 +188,7 @@ class TopologyTestDriver(Closing):
         Raises:
             ValueError: stream time would move back, or there is none before the first record.
         """
+        self._check_open()
         highest, step = self.stream_time, driver_inputs.length_ms("advance_stream_time()", by)
         if highest is None:
             raise ValueError("advance_stream_time(): there is no stream time before a first record")
@@ -225,7 +228,7 @@ class TopologyTestDriver(Closing):
             NotFoundError: the application writes no topic of this name.
             SerdeError: a record cannot be decoded as ``key`` or ``value`` says.
         """
-        records = self._topics.taken(topic)
+        records = self._topics.taken(driver_inputs.topic_name(topic))
         serdes = self._topics.serdes(topic)
         decode_key, decode_value = (
             (serde_of(given) if given is not None else known).decode
@@ -259,7 +262,7 @@ class TopologyTestDriver(Closing):
             ValueError: the driver is closed.
         """
         self._check_open()
-        name = store if isinstance(store, str) else store.name
+        name = driver_inputs.store_name(store)
         tasks = [(part.task.task.partition, part.stores) for part in self._parts]
         return shown_store(name, kind, partition, tasks, self._global_stores)
 
@@ -336,7 +339,7 @@ class TopologyTestDriver(Closing):
 
     def _reading(self, topic: str) -> SourceNode:
         self._check_open()
-        if topic not in self._sources:
+        if driver_inputs.topic_name(topic) not in self._sources:
             known = ", ".join(sorted(self._sources.keys() - self._topics.ours)) or "nothing yet"
             hint = ""
             if topic in self._topology.source_topics_among([topic]):
@@ -356,11 +359,9 @@ class TopologyTestDriver(Closing):
         partition: int | None,
     ) -> None:
         self._topics.check_partition(topic, partition)
-        time = (
-            self._record_ms
-            if timestamp_ms is None
-            else driver_inputs.time_ms("timestamp_ms=", timestamp_ms)
-        )
+        time = self._record_ms
+        if timestamp_ms is not None:
+            time = driver_inputs.time_ms("timestamp_ms=", timestamp_ms)
         head = driver_inputs.checked_headers(headers)
         heads: list[Headers | None] | None = [head] * len(keys) if head else None
         places = None if partition is None else [partition] * len(keys)

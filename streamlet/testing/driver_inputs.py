@@ -8,8 +8,10 @@ from typing import Any, TypeAlias
 
 from streamlet.app import App
 from streamlet.config.values import duration
+from streamlet.dsl.graph.arguments import check_is
 from streamlet.dsl.graph.durations import Duration
-from streamlet.errors import SerdeError
+from streamlet.dsl.processors.store_builders import StoreBuilder
+from streamlet.errors import SerdeError, WrongTypeError
 from streamlet.kafka.ports import Headers
 from streamlet.serdes import ColumnError, Serde
 from streamlet.tracing.off import NoTracing
@@ -18,6 +20,8 @@ from streamlet.user_code import shown
 #: A time: ms since the epoch, or a ``datetime`` with a time zone.
 Time: TypeAlias = int | datetime
 
+#: Length of a record that is piped in: its key and its value.
+_PAIR = 2
 #: Records piped in without a time, and the wall clock, begin here: not 0, so that a time in ms that
 #: was taken for seconds shows.
 START_MS = 1_577_836_800_000  # 2020-01-01T00:00:00Z
@@ -46,6 +50,58 @@ def checked_partitions(given: object) -> Mapping[str, int]:
             f"partitions= expects numbers by topic, such as {{'in': 3}}, got {shown(given)}"
         )
     return found
+
+
+def topic_name(given: object) -> str:
+    """The name of a topic.
+
+    Raises:
+        WrongTypeError: it is no text.
+    """
+    check_is("the driver", given, (str,), "the name of a topic")
+    return str(given)
+
+
+def store_name(given: object) -> str:
+    """The name of a store, given as such or by the builder that made it.
+
+    Raises:
+        WrongTypeError: it is neither.
+    """
+    check_is("store()", given, (str, StoreBuilder), "the name of a store or its builder")
+    return given.name if isinstance(given, StoreBuilder) else str(given)
+
+
+def checked_pairs(records: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """The records to pipe in.
+
+    Raises:
+        WrongTypeError: they are no pairs of a key and a value.
+    """
+    try:
+        found = list(records)
+        fits = not isinstance(records, Mapping) and all(
+            isinstance(one, tuple | list) for one in found
+        )
+        fits = fits and set(map(len, found)) <= {_PAIR}
+    except TypeError:
+        fits = False
+    if not fits:
+        raise WrongTypeError(
+            f"pipe_inputs() expects pairs of a key and a value, got {shown(records)}"
+        )
+    return found
+
+
+def raw_columns(key: object, value: object) -> tuple[list[Any], list[Any]]:
+    """The key and the value of a raw record as columns.
+
+    Raises:
+        WrongTypeError: one is neither bytes nor None.
+    """
+    for what, given in (("key", key), ("value", value)):
+        check_is(f"pipe_bytes(): the {what}", given, (bytes, type(None)), "bytes or None")
+    return [key], [value]
 
 
 def encoded(topic: str, what: str, serde: Serde[Any], column: list[Any]) -> list[bytes | None]:

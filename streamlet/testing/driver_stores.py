@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_origin
 
 import attrs
 
+from streamlet.dsl.graph.arguments import check_is
 from streamlet.dsl.processors.store_faces import GlobalStores, face_of
 from streamlet.dsl.processors.store_views import seen_as
 from streamlet.errors import NotFoundError
@@ -54,6 +55,8 @@ def shown_store(
         NotFoundError: there is none, or several and no partition is given.
         TypeError: it is not of the kind, if one is given.
     """
+    if kind is not None:
+        check_is("store(): the kind", get_origin(kind) or kind, (type,), "a class of stores")
     if name in of_globals.specs:
         return of_globals.shown(name, kind)
     found = {number: stores for number, stores in tasks if name in stores.specs}

@@ -65,6 +65,18 @@ def test_records_carry_the_time_given_or_the_drivers_own() -> None:
         (lambda d: d.advance_wall_clock(-1), ValueError, "time never moves back"),
         (lambda d: d.set_record_time("now"), TypeError, "set_record_time.. expects an int"),
         (lambda d: TopologyTestDriver("a"), TypeError, "expects an App, got 'a'"),
+        (lambda d: TopologyTestDriver(d, config={}), TypeError, "config.*called as TopologyTest"),
+        (lambda d: d.pipe_input(["in"], "a", 1), TypeError, "expects the name of a topic"),
+        (lambda d: d.pipe_input("in", "a", 1, partition="0"), TypeError, "partition= expects a n"),
+        (lambda d: d.pipe_inputs("in", {"a": 1}), TypeError, "expects pairs of a key and a value"),
+        (lambda d: d.pipe_inputs("in", [("a",)]), TypeError, "expects pairs of a key and a value"),
+        (lambda d: d.pipe_inputs("in", [5]), TypeError, "expects pairs of a key and a value"),
+        (lambda d: d.pipe_inputs("in", None), TypeError, "expects pairs of a key and a value"),
+        (lambda d: d.pipe_bytes("in", "a", b""), TypeError, "the key expects bytes or None"),
+        (lambda d: d.read_output(["out"]), TypeError, "expects the name of a topic"),
+        (lambda d: d.store(5), TypeError, "expects the name of a store"),
+        (lambda d: d.store("s", 5), TypeError, "expects a class of stores, got 5"),
+        (lambda d: (d.close(), d.advance_stream_time(1)), ValueError, "the driver is closed"),
     ],
 )
 def test_what_a_test_gives_wrongly_is_named(
